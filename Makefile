@@ -1,0 +1,58 @@
+# make demo | test | check | bench. Each makes its own environment in .venv the first time, and brings it up to date
+# when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12. More processes: make test JOBS=8.
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+
+BIN := $(VENV)/bin
+DEMO_READY := $(VENV)/.demo-ready
+DEV_READY := $(VENV)/.dev-ready
+
+.PHONY: help demo test check lint types format bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    train a small network on handwritten digits and draw what it learned"
+	@echo "make test    tests, and the examples of docstrings and documents"
+	@echo "make check   format, lint, types, tests: what a change has to pass"
+	@echo "make format  put the source into the form that check asks for"
+	@echo "make bench   the table of budgets, Didax beside JAX"
+	@echo "make clean   remove what the others left, but for the environment ($(VENV))"
+
+demo: $(DEMO_READY)
+	$(BIN)/python examples/digits.py
+
+test: $(DEV_READY)
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: lint types test
+
+lint: $(DEV_READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(DEV_READY)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+format: $(DEV_READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(DEV_READY)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf dist out .pytest_cache .ruff_cache .hypothesis
+	find . -path './$(VENV)' -prune -o -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO_READY): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	touch $@
+
+# The development extra holds the demo's.
+$(DEV_READY): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $(DEMO_READY) $@

@@ -1,0 +1,576 @@
+"""Differentiation for users: `jvp`, `linearize`, `vjp`, `grad` and the Jacobians built on them.
+
+    jvp(f, (x,), (x_dot,)) = f(x), df(x) x_dot            forward mode
+    linearize(f, x)        = f(x), x_dot -> df(x) x_dot    forward mode, the linear part saved for later
+    vjp(f, x)              = f(x), y_bar -> df(x)^T y_bar  reverse mode: linearize, then transpose
+    grad(f)(x)             = df(x)^T 1                     for scalar f
+
+Python control flow on values works in all of them. Read next: `transforms/linearize.py`, `transforms/transpose.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from didax.api.flat import FlatFunction, check_callable, leaf_avals, positional_names
+from didax.api.vmap import vmap
+from didax.array import ConcreteArray
+from didax.core import dtypes, pytree
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, instantiate
+from didax.core.errors import api_boundary, message
+from didax.core.source import describe_function
+from didax.primitives.shape import full, reshape
+from didax.transforms.jvp import jvp_flat
+from didax.transforms.linearize import LinearProgram, linearize_flat
+from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.transpose import backward, backward_jaxpr
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@api_boundary
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """Results of `fun` at `primals` and their directional derivatives along `tangents`.
+
+    Args:
+      primals, tangents: tuples (or lists) of arguments and of their tangents, of equal structure, shapes and dtypes;
+        the tangent of an integer or boolean argument has dtype float0.
+      has_aux: `fun` returns a pair (result, auxiliary data); the data is returned as a third result.
+
+    Raises TypeError or ValueError when primals and tangents do not match.
+
+    >>> import didax as dx
+    >>> y, y_dot = dx.jvp(lambda x: x * x, (3.0,), (1.0,))
+    >>> float(y), float(y_dot)
+    (9.0, 6.0)
+    """
+    check_callable("jvp", fun)
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            message(
+                "jvp takes the arguments and their tangents as tuples.",
+                f"primals: {type(primals).__name__}, tangents: {type(tangents).__name__}",
+                fix="Write jvp(f, (x,), (x_dot,)).",
+            )
+        )
+    leaves, tree = pytree.flatten((tuple(primals), {}))
+    avals = leaf_avals("jvp", fun, tuple(primals), {})
+    dots, dot_tree = pytree.flatten((tuple(tangents), {}))
+    if tree != dot_tree:
+        raise TypeError(
+            message(
+                "jvp needs one tangent for each argument, in the same structure.",
+                *pytree.mismatch(tuple(primals), tuple(tangents), "primals", "tangents", root="args").splitlines(),
+                fix="Give every argument a tangent of its own structure (zeros where it does not move).",
+            )
+        )
+    dots = [_check_tangent("jvp", i, aval, t) for i, (aval, t) in enumerate(zip(avals, dots, strict=True))]
+    flat = FlatFunction(fun, tree, "jvp")
+    aux = _SplitAux(flat, "jvp") if has_aux else flat
+    outs, out_dots = jvp_flat(aux, leaves, dots, function=fun)
+    result = pytree.unflatten(aux.out_tree, outs), pytree.unflatten(aux.out_tree, [_materialise(t) for t in out_dots])
+    return (*result, aux.aux()) if isinstance(aux, _SplitAux) else result
+
+
+class _SplitAux:
+    """A flat function whose result is a pair (result, aux): returns the result's leaves, keeps the aux."""
+
+    def __init__(self, flat: FlatFunction, what: str):
+        self.flat = flat
+        self.what = what
+        self.out_tree: Any = None
+        self._aux_leaves: list[Any] = []
+        self._aux_tree: Any = None
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        args, kwargs = pytree.unflatten(self.flat.in_tree, leaves)
+        pair = self.flat.f(*args, **kwargs)
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(
+                message(
+                    f"With has_aux=True the function given to {self.what} returns a pair (result, auxiliary data).",
+                    f"function: {describe_function(self.flat.f)}",
+                    f"returned: {pair!r:.100} of type {type(pair).__name__}",
+                    fix="Return (result, aux), or drop has_aux=True.",
+                )
+            )
+        out, self.out_tree = pytree.flatten(pair[0])
+        self._aux_leaves, self._aux_tree = pytree.flatten(pair[1])
+        return out
+
+    def aux(self) -> Any:
+        """The auxiliary data, with tracers of the finished transformation replaced by their primals."""
+        return pytree.unflatten(self._aux_tree, [getattr(x, "primal", x) for x in self._aux_leaves])
+
+
+def _check_tangent(what: str, i: int, aval: ShapedArray, t: Any) -> Any:
+    """The tangent as given, or a symbolic zero for float0; TypeError when its type does not fit the primal's."""
+    wanted = aval.tangent()
+    if wanted.dtype == dtypes.float0:
+        found = getattr(t, "dtype", None)
+        if found == dtypes.float0:
+            return Zero(wanted)
+    else:
+        found_aval = aval_of(t)
+        if found_aval.shape == wanted.shape and (found_aval.dtype == wanted.dtype or found_aval.weak_type):
+            return t if found_aval.dtype == wanted.dtype else _cast(t, wanted)
+    raise TypeError(
+        message(
+            f"In {what} a tangent has the shape and dtype of its primal (float0 for integers and booleans).",
+            f"leaf {i}: primal {aval}, tangent {_type_text(t)}, expected {wanted}",
+            fix="Cast the tangent, or the primal first; np.zeros(shape, didax.float0) is a tangent of an integer array.",
+        )
+    )
+
+
+def _cast(t: Any, aval: ShapedArray) -> Any:
+    return np.asarray(t, aval.dtype) if not isinstance(t, np.generic) else aval.dtype.type(t)
+
+
+def _type_text(x: Any) -> str:
+    try:
+        return str(aval_of(x))
+    except TypeError:
+        return f"of type {type(x).__name__}"
+
+
+def _materialise(t: Any) -> Any:
+    """An array for a symbolic zero (a NumPy array of float0 for integers)."""
+    return _as_array(instantiate(t))
+
+
+def _as_array(x: Any) -> Any:
+    if isinstance(x, np.generic) and x.dtype != dtypes.float0:
+        return ConcreteArray(aval_of(x), x)
+    return x
+
+
+@api_boundary
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Results of `fun` at `primals`, and the linear function from tangents of the arguments to tangents of the results.
+
+    The linear function repeats none of the work of `fun`. With `has_aux` auxiliary data is the third result.
+
+    >>> import didax as dx
+    >>> y, f_lin = dx.linearize(lambda x: x * x, 3.0)
+    >>> float(f_lin(1.0))
+    6.0
+    """
+    check_callable("linearize", fun)
+    leaves, tree = pytree.flatten((primals, {}))
+    avals = leaf_avals("linearize", fun, primals, {})
+    flat = FlatFunction(fun, tree, "linearize")
+    aux = _SplitAux(flat, "linearize") if has_aux else flat
+    inexact = [dtypes.is_inexact(a.dtype) for a in avals]
+    outs, program = linearize_flat(aux, leaves, inexact, function=fun)
+    out_tree = aux.out_tree
+
+    @api_boundary
+    def f_lin(*tangents: Any) -> Any:
+        dots, dot_tree = pytree.flatten((tangents, {}))
+        if dot_tree != tree:
+            raise TypeError(
+                message(
+                    "The linearized function takes one tangent for each argument, in the arguments' structure.",
+                    *pytree.mismatch(primals, tangents, "primals", "tangents", root="args").splitlines(),
+                    fix="Pass tangents in the structure of the primals.",
+                )
+            )
+        checked = [_check_tangent("linearize", i, a, t) for i, (a, t) in enumerate(zip(avals, dots, strict=True))]
+        out_dots = program.apply([instantiate(t) for t, inx in zip(checked, inexact, strict=True) if inx])
+        return pytree.unflatten(out_tree, [_materialise(t) for t in out_dots])
+
+    result = pytree.unflatten(out_tree, outs), f_lin
+    return (*result, aux.aux()) if isinstance(aux, _SplitAux) else result
+
+
+class VJPFunction:
+    """The reverse-mode half of `vjp`: cotangents of the results to cotangents of the arguments."""
+
+    __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_program", "_tree")
+
+    def __init__(self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any):
+        self._program = program
+        self._tree = tree
+        self._avals = avals
+        self._inexact = inexact
+        self._out_tree = out_tree
+        self._out_avals = out_avals
+
+    @api_boundary
+    def __call__(self, cotangents: Any) -> Any:
+        cts, ct_tree = pytree.flatten(cotangents)
+        if ct_tree != self._out_tree:
+            raise TypeError(
+                message(
+                    "The vjp takes cotangents in the structure of the function's result.",
+                    *pytree.mismatch(self._out_tree, ct_tree, "the result", "the cotangent").splitlines(),
+                    fix="Pass one cotangent for each result, in the same structure.",
+                )
+            )
+        cts = [_check_tangent("vjp", i, a, ct) for i, (a, ct) in enumerate(zip(self._out_avals, cts, strict=True))]
+        args, _ = pytree.unflatten(self._tree, self.flat(cts))
+        return args
+
+    def flat(self, cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of all argument leaves, as arrays (float0 zeros for integers)."""
+        program = self._program
+        x_bars = iter(backward(program.invars, program.eqns, program.outs, cts))
+        return [
+            _materialise(next(x_bars) if inx else Zero(a.tangent()))
+            for a, inx in zip(self._avals, self._inexact, strict=True)
+        ]
+
+
+@api_boundary
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Results of `fun` at `primals`, and the function from cotangents of the results to those of the arguments.
+
+    The second result takes one cotangent, in the structure of the results, and returns a tuple with one cotangent for
+    each argument. With `has_aux` auxiliary data is the third result.
+
+    >>> import didax as dx
+    >>> y, f_vjp = dx.vjp(lambda x, y: x * y, 2.0, 5.0)
+    >>> [float(x_bar) for x_bar in f_vjp(1.0)]
+    [5.0, 2.0]
+    """
+    check_callable("vjp", fun)
+    leaves, tree = pytree.flatten((primals, {}))
+    avals = leaf_avals("vjp", fun, primals, {})
+    out, out_tree, f_vjp, aux = _vjp(fun, "vjp", leaves, tree, avals, has_aux)
+    result = pytree.unflatten(out_tree, out), f_vjp
+    return (*result, aux) if has_aux else result
+
+
+def _vjp(fun: Any, what: str, leaves: Any, tree: Any, avals: Any, has_aux: bool) -> tuple[Any, Any, VJPFunction, Any]:
+    flat = FlatFunction(fun, tree, what)
+    split = _SplitAux(flat, what) if has_aux else flat
+    inexact = [dtypes.is_inexact(a.dtype) for a in avals]
+    outs, program = linearize_flat(split, leaves, inexact, function=fun)
+    f_vjp = VJPFunction(program, tree, avals, inexact, split.out_tree, [aval_of(y) for y in outs])
+    return outs, split.out_tree, f_vjp, split.aux() if isinstance(split, _SplitAux) else None
+
+
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]:
+    """The gradient of a scalar function with respect to one or several of its positional arguments.
+
+    Args:
+      argnums: which arguments: an integer, or a sequence of them (then the gradient is a tuple).
+      has_aux: `fun` returns (scalar, auxiliary data) and the gradient function returns (gradient, data).
+      holomorphic: `fun` is a holomorphic complex function; its complex derivative is returned.
+      allow_int: permit integer arguments, whose gradients are zeros of dtype float0.
+
+    Raises TypeError when the result is not a real floating-point scalar (complex with `holomorphic`), or an argument
+    cannot be differentiated.
+
+    >>> import didax as dx
+    >>> float(dx.grad(lambda x: x**3)(2.0))
+    12.0
+    """
+    value_and_gradient = _gradient("grad", fun, argnums, has_aux, holomorphic, allow_int)
+
+    @functools.wraps(fun)
+    def gradient(*args: P.args, **kwargs: P.kwargs) -> Any:
+        value, g = value_and_gradient(*args, **kwargs)
+        return (g, value[1]) if has_aux else g
+
+    return api_boundary(gradient)
+
+
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, tuple[R, Any]]:
+    """Like `grad`, returning the pair of the function's result and its gradient.
+
+    >>> import didax as dx
+    >>> value, g = dx.value_and_grad(lambda x: x**3)(2.0)
+    >>> float(value), float(g)
+    (8.0, 12.0)
+    """
+    return api_boundary(
+        functools.wraps(fun)(_gradient("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
+    )
+
+
+def _gradient(
+    what: str, fun: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, allow_int: bool
+) -> Callable[..., Any]:
+    """The function behind `grad` and `value_and_grad`: (value or (value, aux), gradient)."""
+    check_callable(what, fun)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        chosen = _chosen_arguments(what, fun, numbers, args)
+        leaves, tree = pytree.flatten((tuple(args[i] for i in chosen), {}))
+        avals = leaf_avals(what, fun, tuple(args[i] for i in chosen), {})
+        _check_differentiable(what, fun, args, chosen, avals, holomorphic, allow_int)
+        partial = _with_arguments(fun, args, kwargs, chosen)
+        outs, out_tree, f_vjp, aux = _vjp(partial, what, leaves, tree, avals, has_aux)
+        _check_scalar(what, fun, pytree.unflatten(out_tree, outs), holomorphic)
+        aval = aval_of(outs[0])
+        g, _ = pytree.unflatten(tree, f_vjp.flat([full((), 1, aval.dtype)]))
+        value = _as_array(outs[0])
+        return (value, aux) if has_aux else value, g[0] if isinstance(argnums, int) else g
+
+    return value_and_gradient
+
+
+def _chosen_arguments(what: str, fun: Any, numbers: tuple[int, ...], args: tuple[Any, ...]) -> list[int]:
+    chosen = [i + len(args) if i < 0 else i for i in numbers]
+    if any(not 0 <= i < len(args) for i in chosen):
+        raise TypeError(
+            message(
+                f"argnums of {what} must number positional arguments of the call.",
+                f"argnums: {numbers}, positional arguments: {len(args)}",
+                f"function: {describe_function(fun)}",
+                fix="Pass the arguments to differentiate by position, and number them from 0.",
+            )
+        )
+    return chosen
+
+
+def _with_arguments(fun: Any, args: tuple[Any, ...], kwargs: Any, chosen: Sequence[int]) -> Callable[..., Any]:
+    """`fun` as a function of the chosen positional arguments only."""
+
+    @functools.wraps(fun)
+    def partial(*values: Any) -> Any:
+        filled = list(args)
+        for i, x in zip(chosen, values, strict=True):
+            filled[i] = x
+        return fun(*filled, **kwargs)
+
+    return partial
+
+
+def _check_differentiable(
+    what: str, fun: Any, args: Any, chosen: Sequence[int], avals: Sequence[ShapedArray], holomorphic: bool, allow_int: bool
+) -> None:
+    """TypeError for a leaf whose dtype cannot be differentiated."""
+    for i, aval in enumerate(avals):
+        if holomorphic:
+            if dtypes.is_complex(aval.dtype):
+                continue
+            rule, fix = f"{what} with holomorphic=True takes complex arguments", "Cast it to complex."
+        elif dtypes.is_float(aval.dtype) or (allow_int and not dtypes.is_inexact(aval.dtype)):
+            continue
+        elif dtypes.is_complex(aval.dtype):
+            rule = f"{what} takes real arguments: the derivative of a complex one has several meanings"
+            fix = "Pass holomorphic=True, or differentiate with respect to real and imaginary parts (or use vjp)."
+        else:
+            rule = f"{what} takes floating-point arguments"
+            fix = "Cast it to a floating-point type, choose other argnums, or pass allow_int=True."
+        names = positional_names(fun, len(args))
+        paths = [
+            names[j] + pytree.keystr(path) for j in chosen for path, _ in pytree.flatten_with_path(args[j])[0]
+        ]
+        raise TypeError(message(f"{rule}.", f"argument {paths[i]}: {aval}", fix=fix))
+
+
+def _check_scalar(what: str, fun: Any, out: Any, holomorphic: bool) -> None:
+    """TypeError unless the result is one scalar of a dtype with a gradient."""
+    leaves = pytree.leaves(out)
+    aval = aval_of(leaves[0]) if len(leaves) == 1 else None
+    if aval is None or not hasattr(out, "dtype") and not isinstance(out, int | float | complex):
+        shown = pytree.map(lambda x: aval_of(x), out)
+        rule, facts, fix = "a single scalar", f"result: {shown}", "Return one scalar; use has_aux=True for other data."
+    elif aval.shape != ():
+        rule, facts, fix = "a scalar", f"result: {aval}", "Sum or average it, or use jacrev or jacfwd for the Jacobian."
+    elif holomorphic and not dtypes.is_complex(aval.dtype):
+        rule, facts, fix = "a complex scalar (holomorphic=True)", f"result: {aval}", "Drop holomorphic=True."
+    elif not holomorphic and not dtypes.is_float(aval.dtype):
+        rule, facts = "a real floating-point scalar", f"result: {aval}"
+        fix = "Cast it to a floating-point type, or take its real part (holomorphic=True for holomorphic functions)."
+    else:
+        return
+    raise TypeError(message(f"The function given to {what} must return {rule}.", f"function: {describe_function(fun)}", facts, fix=fix))
+
+
+def jacfwd(
+    fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[P, Any]:
+    """The Jacobian, column by column in forward mode: best for few inputs and many outputs.
+
+    Each leaf of the result has the axes of a result of `fun`, then those of an argument.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.jacfwd(lambda x: x * x)(dnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    check_callable("jacfwd", fun)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @functools.wraps(fun)
+    def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
+        chosen = _chosen_arguments("jacfwd", fun, numbers, args)
+        x = tuple(args[i] for i in chosen)
+        _check_differentiable("jacfwd", fun, args, chosen, leaf_avals("jacfwd", fun, x, {}), holomorphic, False)
+        push = functools.partial(jvp, _with_arguments(fun, args, kwargs, chosen), x, has_aux=has_aux)
+        out, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(_standard_basis(x))
+        jac = pytree.map(lambda y, cols: _split_inputs(cols, x, aval_of(y).ndim), out, columns)
+        jac = _transpose_inputs(jac, out, isinstance(argnums, int))
+        return (jac, aux[0]) if has_aux else jac
+
+    return api_boundary(jacobian)
+
+
+def jacrev(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]:
+    """The Jacobian, row by row in reverse mode: best for many inputs and few outputs.
+
+    Each leaf of the result has the axes of a result of `fun`, then those of an argument.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.jacrev(lambda x: x * x)(dnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    check_callable("jacrev", fun)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @functools.wraps(fun)
+    def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
+        chosen = _chosen_arguments("jacrev", fun, numbers, args)
+        x = tuple(args[i] for i in chosen)
+        _check_differentiable("jacrev", fun, args, chosen, leaf_avals("jacrev", fun, x, {}), holomorphic, allow_int)
+        out, pull, *aux = vjp(_with_arguments(fun, args, kwargs, chosen), *x, has_aux=has_aux)
+        rows = vmap(pull)(_standard_basis(out))
+        jac = _split_outputs(rows, out)
+        jac = pytree.map(lambda r: r[0], jac, is_leaf=lambda r: isinstance(r, _Rows)) if isinstance(argnums, int) else jac
+        jac = pytree.map(lambda r: tuple(r), jac, is_leaf=lambda r: isinstance(r, _Rows))
+        return (jac, aux[0]) if has_aux else jac
+
+    return api_boundary(jacobian)
+
+
+def hessian(
+    fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[P, Any]:
+    """The matrix of second derivatives: forward mode over reverse mode.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.hessian(lambda x: (x**3).sum())(dnp.array([1.0, 2.0]))
+    Array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+    """
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+
+
+class _Rows(tuple):  # type: ignore[type-arg]
+    """One entry per chosen argument, held together as a leaf."""
+
+    __slots__ = ()
+
+
+def _standard_basis(tree: Any) -> Any:
+    """For each leaf, all unit vectors of the whole tree's space along a new leading axis."""
+    leaves, structure = pytree.flatten(tree)
+    avals = [aval_of(x) for x in leaves]
+    total = sum(a.size for a in avals)
+    starts = np.cumsum([0, *(a.size for a in avals)])
+    units = [
+        np.eye(total, a.size, -int(start), dtype=a.tangent().dtype).reshape(total, *a.shape)
+        for a, start in zip(avals, starts[:-1], strict=True)
+    ]
+    return pytree.unflatten(structure, [ConcreteArray(ShapedArray(u.shape, u.dtype), u) for u in units])
+
+
+def _split_inputs(columns: Any, x: Any, ndim: int) -> _Rows:
+    """Cut the last axis, which runs over all inputs, into one array per input leaf."""
+    leaves, structure = pytree.flatten(x)
+    shapes = [aval_of(leaf).shape for leaf in leaves]
+    stops = np.cumsum([0, *(int(np.prod(s)) for s in shapes)])
+    lead = aval_of(columns).shape[:ndim]
+    parts = [
+        reshape(columns[..., int(a) : int(b)], (*lead, *s))
+        for a, b, s in zip(stops[:-1], stops[1:], shapes, strict=True)
+    ]
+    return _Rows(pytree.unflatten(structure, parts))
+
+
+def _transpose_inputs(jac: Any, out: Any, single: bool) -> Any:
+    """Per output leaf, the arguments' structure (or the one argument's)."""
+    is_rows: Any = lambda r: isinstance(r, _Rows)  # noqa: E731
+    return pytree.map(lambda r: r[0] if single else tuple(r), jac, is_leaf=is_rows)
+
+
+def _split_outputs(rows: Any, out: Any) -> Any:
+    """Cut the leading axis, which runs over all outputs, into the structure of the outputs."""
+    leaves, structure = pytree.flatten(out)
+    shapes = [aval_of(leaf).shape for leaf in leaves]
+    stops = np.cumsum([0, *(int(np.prod(s)) for s in shapes)])
+
+    def part(a: int, b: int, shape: tuple[int, ...]) -> _Rows:
+        return _Rows(pytree.map(lambda r: reshape(r[a:b], (*shape, *aval_of(r).shape[1:])), rows))
+
+    return pytree.unflatten(
+        structure, [part(int(a), int(b), s) for a, b, s in zip(stops[:-1], stops[1:], shapes, strict=True)]
+    )
+
+
+@api_boundary
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()) -> Callable[..., Any]:
+    """The transpose of a function that is linear in all of its arguments.
+
+    `primals` give shapes and dtypes only (arrays or `ShapeDtypeStruct`s). The result maps cotangents, in the structure
+    of the function's result, to a tuple of cotangents of the arguments.
+
+    >>> import didax as dx
+    >>> f_t = dx.linear_transpose(lambda x: 3.0 * x, 1.0)
+    >>> float(f_t(2.0)[0])
+    6.0
+    """
+    check_callable("linear_transpose", fun)
+    _, tree = pytree.flatten((primals, {}))
+    avals = leaf_avals("linear_transpose", fun, primals, {})
+    if not all(dtypes.is_inexact(a.dtype) for a in avals):
+        raise TypeError(
+            message(
+                "linear_transpose takes floating-point or complex arguments.",
+                f"arguments: {', '.join(map(str, avals))}",
+                fix="Close over integer arguments.",
+            )
+        )
+    flat = FlatFunction(fun, tree, "linear_transpose")
+    jaxpr, consts = trace_to_jaxpr(flat, avals, function=fun, what="linear_transpose")
+    out_tree = flat.out_tree
+    linear = [False] * len(consts) + [True] * len(avals)
+
+    @api_boundary
+    def transposed(cotangents: Any) -> Any:
+        cts, ct_tree = pytree.flatten(cotangents)
+        if ct_tree != out_tree:
+            raise TypeError(
+                message(
+                    "The transposed function takes cotangents in the structure of the function's result.",
+                    *pytree.mismatch(out_tree, ct_tree, "the result", "the cotangent").splitlines(),
+                    fix="Pass one cotangent for each result, in the same structure.",
+                )
+            )
+        cts = [_check_tangent("linear_transpose", i, a, ct) for i, (a, ct) in enumerate(zip(jaxpr.out_avals, cts, strict=True))]
+        x_bars = backward_jaxpr(jaxpr, linear, consts, cts)
+        return pytree.unflatten(tree, [_materialise(x) for x in x_bars])[0]
+
+    return transposed
+

@@ -1,0 +1,112 @@
+"""From functions over pytrees to functions over flat lists, and names for arguments in error messages."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from didax.core import pytree
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import message
+from didax.core.source import describe_function
+
+
+class FlatFunction:
+    """`f` over pytrees as a function from leaves to leaves; remembers the structure of its last result."""
+
+    __slots__ = ("f", "has_aux", "in_tree", "out_tree", "what")
+
+    def __init__(self, f: Callable[..., Any], in_tree: Any, what: str):
+        self.f = f
+        self.in_tree = in_tree
+        self.what = what
+        self.out_tree: Any = None
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        args, kwargs = pytree.unflatten(self.in_tree, leaves)
+        out, self.out_tree = pytree.flatten(self.f(*args, **kwargs))
+        for x in out:
+            if not hasattr(x, "aval"):
+                check_result(self, out, x)
+        return out
+
+
+def check_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> None:
+    """TypeError, with the result's path, when a result is not an array or scalar."""
+    try:
+        aval_of(x)
+    except TypeError:
+        position = next(i for i, y in enumerate(out) if y is x)
+        paths = pytree.flatten_with_path(pytree.unflatten(flat.out_tree, list(out)))[0]
+        path = pytree.keystr(paths[position][0])
+        raise TypeError(
+            message(
+                f"The function given to {flat.what} must return arrays, scalars, or pytrees of them.",
+                f"function: {describe_function(flat.f)}",
+                f"result{path}: {x!r:.100} of type {type(x).__name__}",
+                fix="Return an array there, or return the value by other means (outside the transformation).",
+            )
+        ) from None
+
+
+def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
+    """Types of all leaves; TypeError naming the argument for a leaf that is no array or scalar."""
+    leaves = pytree.leaves((args, kwargs))
+    try:
+        return [aval_of(x) for x in leaves]
+    except TypeError:
+        names = argument_names(f, args, kwargs)
+        name, leaf = next((n, x) for n, x in zip(names, leaves, strict=True) if not _is_array(x))
+        raise TypeError(
+            message(
+                f"The arguments of a function given to {what} must be arrays, scalars, or pytrees of them.",
+                f"function: {describe_function(f)}",
+                f"argument {name}: {leaf!r:.100} of type {type(leaf).__name__}",
+                fix="Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit).",
+            )
+        ) from None
+
+
+def _is_array(x: Any) -> bool:
+    try:
+        aval_of(x)
+    except TypeError:
+        return False
+    return True
+
+
+def argument_names(f: Any, args: Sequence[Any], kwargs: Any) -> list[str]:
+    """A name for each leaf of the arguments: `x`, `params['w']`, `args[1][0]`."""
+    parameters = positional_names(f, len(args))
+    names: list[str] = []
+    for name, arg in [*zip(parameters, args, strict=True), *sorted(kwargs.items())]:
+        names += [name + pytree.keystr(path) for path, _ in pytree.flatten_with_path(arg)[0]]
+    return names
+
+
+def positional_names(f: Any, count: int) -> list[str]:
+    """Names of the first `count` positional arguments of `f`."""
+    names: list[str] = []
+    rest = "args"
+    try:
+        for p in inspect.signature(f).parameters.values():
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                names.append(p.name)
+            elif p.kind is p.VAR_POSITIONAL:
+                rest = p.name
+    except (TypeError, ValueError):
+        pass
+    return [names[i] if i < len(names) else f"{rest}[{i - len(names)}]" for i in range(count)]
+
+
+def check_callable(what: str, f: Any) -> None:
+    """TypeError unless `f` can be called."""
+    if not callable(f):
+        raise TypeError(
+            message(
+                f"{what} takes a function.",
+                f"got: {f!r:.100} of type {type(f).__name__}",
+                fix=f"Pass the function itself, {what}(f), and call the result.",
+            )
+        )

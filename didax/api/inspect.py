@@ -1,0 +1,47 @@
+"""Looking at programs without running them: `make_jaxpr` and `eval_shape`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from didax.api.jit import jit
+from didax.core.errors import api_boundary
+
+
+def make_jaxpr(
+    fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
+) -> Callable[..., Any]:
+    """The jaxpr that `fun` is staged to for given arguments.
+
+    With `return_shape` the result is a pair of the jaxpr and the shapes of the results in their structure.
+
+    >>> import didax as dx
+    >>> print(dx.make_jaxpr(lambda x: x * 2.0)(1.0))
+    { lambda ; a:f32[]*. let
+        b:f32[]* = mul a 2.0:f32[]*
+      in (b,) }
+    """
+    staged = jit(fun, static_argnums=static_argnums)
+
+    @functools.wraps(fun)
+    def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
+        traced = staged.trace(*args, **kwargs)
+        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+
+    return api_boundary(to_jaxpr)
+
+
+@api_boundary
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of the results of `fun`, without computing anything.
+
+    Arguments are arrays or `ShapeDtypeStruct`s.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.eval_shape(lambda x: x + 1, dx.ShapeDtypeStruct((2,), "float32"))
+    ShapeDtypeStruct(shape=(2,), dtype=float32)
+    """
+    return make_jaxpr(fun, return_shape=True)(*args, **kwargs)[1]
+

@@ -1,0 +1,350 @@
+"""`jit`: stage a function once per signature, compile it, run the compiled program from then on.
+
+A call flattens its arguments and looks up (structure, types, static values, options) among the programs it has; the hot
+path is that lookup and the run. Under another transformation the call stays a call: a `jit_p` equation with the staged
+jaxpr. Read next: `didax/compiled.py` (running), `primitives/call.py` (transforming), `stages.py` (trace, lower, compile).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+from weakref import WeakKeyDictionary
+
+from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names
+from didax.api.stages import Lowered, Traced
+from didax.array import as_concrete
+from didax.compiled import Program
+from didax.core import config, pytree
+from didax.core.avals import ShapedArray
+from didax.core.errors import message, strip_internal_frames
+from didax.core.jaxpr import Jaxpr
+from didax.core.source import describe_function
+from didax.core.tracing import Tracer, current_trace_var, eager_trace
+from didax.primitives.call import jit_p
+from didax.transforms.batching import axis_env
+from didax.transforms.staging import trace_to_jaxpr
+
+P = ParamSpec("P")
+R = TypeVar("R")
+logger = logging.getLogger("didax")
+
+
+class Staged:
+    """A function staged for one signature: its jaxpr, captured values, result structure, and compiled program."""
+
+    __slots__ = ("consts", "jaxpr", "out_tree", "program", "single")
+
+    def __init__(self, jaxpr: Jaxpr, consts: list[Any], out_tree: Any, donated: Sequence[bool], options: Any):
+        self.jaxpr = jaxpr
+        self.consts = [x if isinstance(x, Tracer) else as_concrete(x) for x in consts]
+        self.out_tree = out_tree
+        self.single = out_tree == pytree.structure(0)
+        self.program = None if self.captures_tracers else Program(jaxpr, self.consts, donated, options)
+
+    @property
+    def captures_tracers(self) -> bool:
+        """True when the function closed over values of an enclosing transformation: valid for this call only."""
+        return any(isinstance(x, Tracer) for x in self.consts)
+
+    def result(self, outs: Sequence[Any]) -> Any:
+        """Results in the function's own structure."""
+        return outs[0] if self.single else pytree.unflatten(self.out_tree, outs)
+
+
+class JitFunction(Generic[P, R]):
+    """A function that runs compiled; made by `jit`."""
+
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        static_argnums: Sequence[int],
+        static_argnames: Sequence[str],
+        donate_argnums: Sequence[int],
+        donate_argnames: Sequence[str],
+        compiler_options: dict[str, Any] | None,
+    ):
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._static_argnums = tuple(static_argnums)
+        self._static_argnames = frozenset(static_argnames)
+        self._has_static = bool(static_argnums or static_argnames)
+        self._donate_argnums = frozenset(donate_argnums)
+        self._donate_argnames = frozenset(donate_argnames)
+        self._options = compiler_options
+        self._staged = _staged_functions(fun, (self._static_argnums, self._static_argnames,
+                                               self._donate_argnums, self._donate_argnames,
+                                               repr(sorted((compiler_options or {}).items()))))  # fmt: skip
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            static: tuple[Any, ...] = ()
+            dynamic: tuple[Any, ...] = args
+            named: dict[str, Any] = kwargs
+            if self._has_static:
+                dynamic, named, static = self._split_static(args, kwargs)
+            leaves, tree = pytree.flatten((dynamic, named))
+            try:
+                avals = tuple([x.aval for x in leaves])
+            except AttributeError:
+                avals = tuple(leaf_avals("jit", self._fun, dynamic, named))
+            state = config.state()
+            eager = current_trace_var.get() is eager_trace
+            staged = self._staged.get((tree, state, avals, static, ())) if eager else None
+            if staged is None or state.disable_jit:
+                return self._call_slowly(eager, args, kwargs, dynamic, named, static, leaves, tree, avals)
+            return staged.result(staged.program.run(leaves))
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
+
+    def _call_slowly(
+        self, eager: bool, args: Any, kwargs: Any, dynamic: Any, named: Any, static: Any, leaves: Any, tree: Any, avals: Any
+    ) -> Any:
+        if config.state().disable_jit:
+            return self._fun(*args, **kwargs)
+        staged = self.stage(dynamic, named, static, tree, avals)
+        if eager and staged.program is not None and not any(isinstance(x, Tracer) for x in leaves):
+            return staged.result(staged.program.run(leaves))
+        return staged.result(jit_p.bind(*staged.consts, *leaves, jaxpr=staged.jaxpr))
+
+    def stage(self, args: Sequence[Any], kwargs: dict[str, Any], static: Any, tree: Any, avals: Any) -> Staged:
+        """The staged function for a signature, from the cache or by tracing."""
+        key = (tree, config.state(), avals, static, tuple(axis_env.get().items()))
+        staged = self._staged.get(key)
+        if staged is None:
+            if config.state().explain_cache_misses:
+                logger.warning(self._explain_miss(key, args, kwargs))
+            flat = FlatFunction(self._with_static(static), tree, "jit")
+            jaxpr, consts = trace_to_jaxpr(
+                flat, avals, function=self._fun, arg_names=argument_names(self._fun, args, kwargs)
+            )
+            staged = Staged(jaxpr, consts, flat.out_tree, self._donated(args, kwargs), self._options)
+            if not staged.captures_tracers:
+                self._staged[key] = staged
+        return staged
+
+    def _explain_miss(self, key: tuple[Any, ...], args: Any, kwargs: Any) -> str:
+        head = f"{describe_function(self._fun)} is traced"
+        if not self._staged:
+            return f"{head}: this is its first call."
+        tree, state, avals, static, axes = min(self._staged, key=lambda old: _distance(old, key))
+        names = argument_names(self._fun, args, kwargs)
+        if tree != key[0]:
+            return f"{head}: the structure of its arguments changed.\n  before: {tree}\n  now: {key[0]}"
+        reasons = [
+            f"{name} was {old}{_weak(old)}, now is {new}{_weak(new)}"
+            for name, old, new in zip(names, avals, key[2], strict=True)
+            if old is not new
+        ]
+        if static != key[3]:
+            reasons.append(f"static arguments were {static}, now are {key[3]}")
+        if state is not key[1]:
+            reasons.append("options changed")
+        if axes != key[4]:
+            reasons.append(f"mapped axes were {dict(axes)}, now are {dict(key[4])}")
+        return "\n  ".join([f"{head} again:", *reasons])
+
+    def _split_static(self, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any], tuple[Any, ...]]:
+        """Positional and keyword arguments that are data, and a key for those that are static."""
+        positions = {i % len(args) if -len(args) <= i < 0 else i for i in self._static_argnums} if args else set()
+        names = positional_names(self._fun, len(args))
+        positions |= {i for i, name in enumerate(names) if name in self._static_argnames}
+        static = [(i, args[i]) for i in sorted(positions) if i < len(args)]
+        static += [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_argnames or self._is_static_position(name)]
+        for where, value in static:
+            self._check_hashable(names[where] if isinstance(where, int) else where, value)
+        dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
+        taken = {where for where, _ in static}
+        key = tuple((where, type(value), value) for where, value in static)
+        return dynamic, {k: v for k, v in kwargs.items() if k not in taken}, key
+
+    def _is_static_position(self, name: str) -> bool:
+        if not self._static_argnums:
+            return False
+        names = positional_names(self._fun, max(self._static_argnums) + 1)
+        return any(0 <= i < len(names) and names[i] == name for i in self._static_argnums)
+
+    def _check_hashable(self, name: str, value: Any) -> None:
+        try:
+            hash(value)
+        except TypeError:
+            fix = "Pass a hashable value (a tuple instead of a list), or do not mark the argument static."
+            if hasattr(value, "dtype"):
+                fix = "Arrays are data: do not mark the argument static."
+            raise TypeError(
+                message(
+                    "Static arguments of jit must be hashable: they are part of the compilation cache's key.",
+                    f"argument {name}: {value!r:.100} of type {type(value).__name__}",
+                    fix=fix,
+                )
+            ) from None
+
+    def _with_static(self, static: tuple[Any, ...]) -> Callable[..., Any]:
+        """The function with its static arguments put back in their places."""
+        if not static:
+            return self._fun
+        fixed = sorted((where, value) for where, _, value in static if isinstance(where, int))
+        named = {where: value for where, _, value in static if not isinstance(where, int)}
+
+        def with_static(*args: Any, **kwargs: Any) -> Any:
+            full = list(args)
+            for position, value in fixed:
+                full.insert(position, value)
+            return self._fun(*full, **kwargs, **named)
+
+        return with_static
+
+    def _donated(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[bool]:
+        """Which leaves are donated."""
+        if not (self._donate_argnums or self._donate_argnames):
+            return []
+        names = positional_names(self._fun, len(args))
+        count = len(args)
+        numbers = {i + count if i < 0 else i for i in self._donate_argnums}
+        donated: list[bool] = []
+        for i, arg in enumerate(args):
+            gift = i in numbers or names[i] in self._donate_argnames
+            donated += [gift] * len(pytree.leaves(arg))
+        for name in sorted(kwargs):
+            donated += [name in self._donate_argnames] * len(pytree.leaves(kwargs[name]))
+        return donated
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {describe_function(self._fun)}>"
+
+    def _staged_for(self, args: Any, kwargs: Any) -> tuple[Staged, Any, tuple[ShapedArray, ...]]:
+        dynamic, named, static = self._split_static(args, kwargs) if self._has_static else (args, kwargs, ())
+        _, tree = pytree.flatten((dynamic, named))
+        avals = tuple(leaf_avals("jit", self._fun, dynamic, named))
+        return self.stage(dynamic, named, static, tree, avals), tree, avals
+
+    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
+        """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
+        staged, tree, _ = self._staged_for(args, kwargs)
+        return Traced(self.__name__, staged.jaxpr, staged.consts, tree, staged.out_tree, staged.program)
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
+        """Stage and lower for these arguments: `.as_text()`, `.compile()`."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Shapes and dtypes of the results, without computing them."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forget every program of this function."""
+        self._staged.clear()
+
+
+def _distance(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+    if old[0] != new[0]:
+        return 1_000_000
+    changed = sum(a is not b for a, b in zip(old[2], new[2], strict=True))
+    return changed + sum(a != b for a, b in zip(old[3], new[3], strict=False)) + (old[1] is not new[1])
+
+
+def _weak(aval: ShapedArray) -> str:
+    return " (weak type)" if aval.weak_type else ""
+
+
+# function -> (how it is jitted -> (signature -> Staged)): jitting one function twice shares the work, and dropping the
+# function drops its programs.
+_functions: WeakKeyDictionary[Any, dict[Any, dict[Any, Staged]]] = WeakKeyDictionary()
+
+
+def _staged_functions(fun: Any, how: Any) -> dict[Any, Staged]:
+    try:
+        return _functions.setdefault(fun, {}).setdefault(how, {})
+    except TypeError:  # not hashable or not weakly referable: this wrapper keeps its own
+        return {}
+
+
+def clear_functions() -> None:
+    """Forget the programs of every jitted function."""
+    for ways in _functions.values():
+        for staged in ways.values():
+            staged.clear()
+
+
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    compiler_options: dict[str, Any] | None = None,
+    inline: bool = False,
+    keep_unused: bool = False,
+) -> JitFunction[P, R]: ...
+@overload
+def jit(
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    compiler_options: dict[str, Any] | None = None,
+    inline: bool = False,
+    keep_unused: bool = False,
+) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
+def jit(
+    fun: Any = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    compiler_options: dict[str, Any] | None = None,
+    inline: bool = False,
+    keep_unused: bool = False,
+) -> Any:
+    """Compile `fun` with XLA: traced once per signature of its arguments, then run as a compiled program.
+
+    Args:
+      fun: function over arrays and pytrees of them; its side effects happen while tracing only.
+      static_argnums, static_argnames: arguments that are not data but part of the program: hashable, and a new value
+        means a new trace.
+      donate_argnums, donate_argnames: arguments whose memory may be reused for results; they are gone afterwards.
+      compiler_options: XLA debug options by name.
+      inline, keep_unused: accepted for compatibility; calls are never inlined and inputs never dropped.
+
+    Without `fun` (`jit(static_argnums=1)`) it returns a decorator.
+
+    >>> import didax as dx
+    >>> f = dx.jit(lambda x: x * 2 + 1)
+    >>> float(f(3.0))
+    7.0
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            compiler_options=compiler_options,
+            inline=inline,
+            keep_unused=keep_unused,
+        )
+    check_callable("jit", fun)
+    return JitFunction(
+        fun, _ints(static_argnums), _strings(static_argnames), _ints(donate_argnums), _strings(donate_argnames), compiler_options
+    )
+
+
+def _ints(x: int | Sequence[int] | None) -> tuple[int, ...]:
+    return () if x is None else (x,) if isinstance(x, int) else tuple(x)
+
+
+def _strings(x: str | Iterable[str] | None) -> tuple[str, ...]:
+    return () if x is None else (x,) if isinstance(x, str) else tuple(x)
+

@@ -1,0 +1,144 @@
+"""The stages of compilation, one object each: `Traced` (a jaxpr), `Lowered` (StableHLO), `Compiled` (an executable).
+
+    jit(f).trace(x).lower().compile()(x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didax.compiled import Program
+from didax.core import pytree
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import dtype as as_dtype
+from didax.core.errors import message
+from didax.core.jaxpr import ClosedJaxpr, Jaxpr
+
+
+class ShapeDtypeStruct:
+    """A shape and a dtype, in the place of an array.
+
+    >>> ShapeDtypeStruct((2, 3), "float32")
+    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False):
+        self.aval = ShapedArray(tuple(int(n) for n in shape), as_dtype(dtype), weak_type)
+
+    shape = property(lambda self: self.aval.shape, doc="Length of each axis.")
+    dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")
+    ndim = property(lambda self: self.aval.ndim, doc="Number of axes.")
+    size = property(lambda self: self.aval.size, doc="Number of elements.")
+    weak_type = property(lambda self: self.aval.weak_type, doc="True when nobody stated the dtype.")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and other.aval is self.aval
+
+    def __hash__(self) -> int:
+        return hash(self.aval)
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+
+
+def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
+    """The struct for an abstract value."""
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+class Traced:
+    """A function staged for one signature."""
+
+    def __init__(
+        self, name: str, jaxpr: Jaxpr, consts: Sequence[Any], in_tree: Any, out_tree: Any, program: Program | None
+    ):
+        self.fun_name = name
+        self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self._program = program
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the results, in their structure."""
+        return pytree.unflatten(self.out_tree, [struct_of(aval) for aval in self.jaxpr.out_avals])
+
+    def lower(self) -> Lowered:
+        """Write the StableHLO module."""
+        if self._program is None:
+            raise ValueError(
+                message(
+                    "A function that captures values of an enclosing transformation cannot be compiled by itself.",
+                    f"function: {self.fun_name}",
+                    fix="Pass those values as arguments, or lower the enclosing function.",
+                )
+            )
+        return Lowered(self, self._program)
+
+
+class Lowered:
+    """A StableHLO module, ready to compile."""
+
+    def __init__(self, traced: Traced, program: Program):
+        self._traced = traced
+        self._program = program
+        self.in_tree = traced.in_tree
+        self.out_tree = traced.out_tree
+        self.out_info = traced.out_info
+
+    def as_text(self) -> str:
+        """The StableHLO text."""
+        return self._program.text()
+
+    def compile(self) -> Compiled:
+        """Compile with XLA."""
+        return Compiled(self._traced, self._program)
+
+
+class Compiled:
+    """A compiled program for one signature; call it with arguments of exactly that signature."""
+
+    def __init__(self, traced: Traced, program: Program):
+        self._traced = traced
+        self._program = program
+        self._executable = program.executable()
+        self.in_tree = traced.in_tree
+        self.out_tree = traced.out_tree
+        self.out_info = traced.out_info
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, tree = pytree.flatten((args, kwargs))
+        avals = tuple(aval_of(x) for x in leaves)
+        wanted = self._traced.jaxpr.in_avals
+        if tree != self.in_tree or any(
+            a.shape != b.shape or a.dtype != b.dtype for a, b in zip(avals, wanted, strict=True)
+        ):
+            raise TypeError(
+                message(
+                    f"The compiled function {self._traced.fun_name} takes arguments of exactly the types it was compiled for.",
+                    f"compiled for: {', '.join(map(str, wanted))} in {self.in_tree}",
+                    f"got: {', '.join(map(str, avals))} in {tree}",
+                    fix="Cast or reshape the arguments, or call the jitted function, which compiles anew.",
+                )
+            )
+        return pytree.unflatten(self.out_tree, self._program.run(leaves))
+
+    def as_text(self) -> str:
+        """The optimised HLO of the executable."""
+        return self._executable.loaded.hlo_modules()[0].to_string()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of the work: 'flops', 'bytes accessed', ..."""
+        found = self._executable.loaded.cost_analysis()
+        return found[0] if isinstance(found, list) else found
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, outputs, temporaries and code."""
+        return self._executable.loaded.get_compiled_memory_stats()

@@ -1,0 +1,192 @@
+"""`vmap`: a function of one example as a function of a batch.
+
+    vmap(f)(xs)[i] = f(xs[i])
+
+`in_axes` and `out_axes` are pytree prefixes that say which axis of each argument and result is the batch; keyword
+arguments are mapped over axis 0, or by name when `in_axes` is a dictionary. Read next: `transforms/batching.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names
+from didax.core import pytree
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.source import describe_function
+from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
+
+P = ParamSpec("P")
+
+
+def vmap(
+    fun: Callable[P, Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: str | None = None,
+    axis_size: int | None = None,
+) -> Callable[P, Any]:
+    """Vectorise `fun` over a batch axis of its arguments.
+
+    Args:
+      in_axes: for each positional argument the axis to map, None to pass it whole; an integer for all, or a pytree
+        prefix of the arguments. Keyword arguments are mapped over axis 0. A dictionary maps arguments by their names.
+      out_axes: where the batch axis appears in the results; None for results that do not depend on the batch.
+      axis_name: a name for collectives (`lax.psum(x, axis_name)`) inside `fun`.
+      axis_size: length of the batch, needed when no argument is mapped.
+
+    Raises ValueError when mapped axes have different lengths or do not exist, TypeError for malformed axes.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.vmap(lambda x, y: x * y, in_axes=(0, None))(dnp.arange(3.0), 2.0)
+    Array([0., 2., 4.], dtype=float32)
+    """
+    check_callable("vmap", fun)
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    _check_axes_tree("in_axes", in_axes)
+    _check_axes_tree("out_axes", out_axes)
+
+    @functools.wraps(fun)
+    def mapped(*args: P.args, **kwargs: P.kwargs) -> Any:
+        leaves, tree = pytree.flatten((args, kwargs))
+        avals = leaf_avals("vmap", fun, args, kwargs)
+        dims = _flat_in_axes(fun, in_axes, args, kwargs)
+        dims = [_normalise(fun, args, kwargs, i, a, d) for i, (a, d) in enumerate(zip(avals, dims, strict=True))]
+        axis = AxisData(axis_name, _batch_size(fun, args, kwargs, avals, dims, axis_size))
+        flat = FlatFunction(fun, tree, "vmap")
+        outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)
+        out = pytree.unflatten(flat.out_tree, list(range(len(outs))))
+        wanted = pytree.broadcast_prefix(out_axes, out, "vmap out_axes", is_leaf=_is_none, of="result")
+        moved = [_place(fun, i, y, dim, want, axis.size) for i, (y, dim, want) in enumerate(zip(outs, out_dims, wanted, strict=True))]
+        return pytree.unflatten(flat.out_tree, moved)
+
+    return api_boundary(mapped)
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _check_axes_tree(name: str, axes: Any) -> None:
+    for leaf in pytree.leaves(axes, is_leaf=_is_none):
+        if leaf is not None and (isinstance(leaf, bool) or not hasattr(leaf, "__index__")):
+            raise TypeError(
+                message(
+                    f"{name} of vmap consists of integers and None, alone or in a prefix of the pytree.",
+                    f"{name}: {axes!r:.200}, which holds {leaf!r:.50} of type {type(leaf).__name__}",
+                    fix="Write an integer, None, or a tuple, list or dict of these.",
+                )
+            )
+
+
+def _flat_in_axes(fun: Any, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
+    """One axis (or None) for each leaf of the arguments."""
+    if isinstance(in_axes, dict):
+        return _axes_by_name(fun, in_axes, args, kwargs)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise ValueError(
+            message(
+                "A tuple of in_axes of vmap has one entry for each positional argument.",
+                f"in_axes: {in_axes!r:.200} ({len(in_axes)} entries), positional arguments: {len(args)}",
+                f"function: {describe_function(fun)}",
+                fix="Give each positional argument an entry; keyword arguments are mapped over axis 0.",
+            )
+        )
+    positional = pytree.broadcast_prefix(in_axes, args, "vmap in_axes", is_leaf=_is_none)
+    return [*positional, *(0 for _ in pytree.leaves(kwargs))]
+
+
+def _axes_by_name(fun: Any, in_axes: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
+    names = positional_names(fun, len(args))
+    unknown = sorted(set(map(str, in_axes)) - set(names) - set(kwargs))
+    if unknown:
+        raise ValueError(
+            message(
+                "A dictionary of in_axes of vmap names arguments of the call.",
+                f"not arguments: {', '.join(unknown)}; arguments: {', '.join([*names, *kwargs])}",
+                fix="Use the parameter names of the function; arguments left out are mapped over axis 0.",
+            )
+        )
+    dims: list[int | None] = []
+    for name, arg in [*zip(names, args, strict=True), *sorted(kwargs.items())]:
+        dims += pytree.broadcast_prefix(in_axes.get(name, 0), arg, f"vmap in_axes[{name!r}]", is_leaf=_is_none, of=name)
+    return dims
+
+
+def _normalise(fun: Any, args: Any, kwargs: Any, i: int, aval: ShapedArray, dim: Any) -> int | None:
+    """The axis counted from the front; ValueError when the argument has no such axis."""
+    if dim is None:
+        return None
+    dim = operator.index(dim)
+    if not -aval.ndim <= dim < aval.ndim:
+        name = argument_names(fun, args, kwargs)[i]
+        raise ValueError(
+            message(
+                "in_axes of vmap must name an axis that the argument has.",
+                f"argument {name}: {aval}, axis {dim}",
+                f"function: {describe_function(fun)}",
+                fix=f"Use an axis from {-aval.ndim} to {aval.ndim - 1}, or None to pass the argument whole."
+                if aval.ndim
+                else "A scalar has no axis to map: use None to pass it whole.",
+            )
+        )
+    return dim % aval.ndim
+
+
+def _batch_size(
+    fun: Any, args: Any, kwargs: Any, avals: list[ShapedArray], dims: list[int | None], axis_size: int | None
+) -> int:
+    sizes = {i: a.shape[d] for i, (a, d) in enumerate(zip(avals, dims, strict=True)) if d is not None}
+    if axis_size is not None and not sizes:
+        return axis_size
+    found = set(sizes.values()) | ({axis_size} if axis_size is not None else set())
+    if len(found) == 1:
+        return found.pop()
+    if not found:
+        raise ValueError(
+            message(
+                "vmap needs at least one mapped argument, or axis_size.",
+                f"function: {describe_function(fun)}, arguments: {len(args)} positional, {len(kwargs)} by keyword",
+                fix="Map an argument with in_axes, or pass axis_size=n.",
+            )
+        )
+    names = argument_names(fun, args, kwargs)
+    facts = [f"argument {names[i]}: {avals[i]}, axis {dims[i]} has length {n}" for i, n in sizes.items()]
+    raise ValueError(
+        message(
+            "All axes that vmap maps must have one length.",
+            *([f"axis_size: {axis_size}"] if axis_size is not None else []),
+            *facts,
+            fix="Map axes of equal length, or pass an argument whole with None in in_axes.",
+        )
+    )
+
+
+def _place(fun: Any, i: int, y: Any, dim: int | None, want: Any, size: int) -> Any:
+    """A result with its batch axis where out_axes wants it."""
+    if want is None:
+        if dim is None:
+            return y
+        raise ValueError(
+            message(
+                "out_axes of vmap is None for a result that depends on the batch.",
+                f"result leaf {i}; function: {describe_function(fun)}",
+                fix="Give it an axis in out_axes, or reduce it over the batch (lax.pmean with axis_name).",
+            )
+        )
+    ndim = aval_of(y).ndim + (dim is None)
+    want = operator.index(want)
+    if not -ndim <= want < ndim:
+        raise ValueError(
+            message(
+                "out_axes of vmap must name an axis that the batched result has.",
+                f"result leaf {i}: {ndim} axes with the batch, axis {want}",
+                fix=f"Use an axis from {-ndim} to {ndim - 1}.",
+            )
+        )
+    return move_batch_axis(y, dim, want % ndim, size)

@@ -1,0 +1,124 @@
+"""Running jaxprs as compiled programs on concrete arrays; the eager end of `jit`.
+
+A `Program` is a jaxpr with the values of its leading (captured) inputs, compiled on first use for each device it runs
+on. `run_jaxpr` keeps one program per jaxpr, for as long as the jaxpr lives; `jit_p` evaluates with it.
+Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper users call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from didax.array import ConcreteArray, as_concrete
+from didax.core.errors import message
+from didax.core.jaxpr import Jaxpr
+from didax.primitives.call import jit_p
+from didax.xla import compile as xla_compile
+from didax.xla.lowering import lower_module
+
+
+class Program:
+    """A jaxpr ready to run on concrete arrays."""
+
+    __slots__ = ("_constants", "_executables", "donated", "jaxpr", "options")
+
+    def __init__(
+        self, jaxpr: Jaxpr, constants: Sequence[Any] = (), donated: Sequence[bool] = (), options: Any = None
+    ):
+        self.jaxpr = jaxpr
+        self.donated = tuple(donated)  # per input after the constants
+        self.options = options
+        self._constants = [as_concrete(x) for x in constants]
+        self._executables: dict[Any, xla_compile.Executable] = {}
+
+    def text(self) -> str:
+        """The StableHLO module."""
+        donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
+        return lower_module(self.jaxpr, donated, name=_module_name(self.jaxpr.name))
+
+    def executable(self, device: Any = None) -> xla_compile.Executable:
+        """The compiled program for a device, compiled on first use."""
+        found = self._executables.get(device)
+        if found is None:
+            found = xla_compile.compile_text(self.text(), self.jaxpr.out_avals, device, options=self.options)
+            self._executables[device] = found
+        return found
+
+    def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
+        """Results for concrete arguments, whose types are the jaxpr's."""
+        arrays = [x if type(x) is ConcreteArray else as_concrete(x) for x in args]
+        device = common_device(arrays)
+        executable = self._executables.get(device) or self.executable(device)
+        buffers = [x.device_buffer(device) for x in self._constants]
+        buffers += [x._buffer or x.device_buffer(device) for x in arrays] if device is None else [
+            x.device_buffer(device) for x in arrays
+        ]
+        try:
+            outs = executable.run(buffers)
+        except Exception as error:
+            raise _explain(error, arrays) from None
+        if self.donated:
+            _forget(arrays, self.donated)
+        return [ConcreteArray(aval, None, b) for aval, b in zip(executable.out_avals, outs, strict=True)]
+
+
+def _module_name(name: str) -> str:
+    return "jit_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name or "program")
+
+
+def _explain(error: Exception, arrays: Sequence[ConcreteArray]) -> Exception:
+    """PJRT's complaint about a donated or deleted buffer in our words; any other error as it is."""
+    for i, x in enumerate(arrays):
+        if x._buffer is not None and x._buffer.is_deleted():
+            return RuntimeError(
+                message(
+                    "A donated or deleted array was passed to a compiled function.",
+                    f"array {i}: {x.aval}",
+                    fix="Use the result of the call it was donated to, or do not donate it.",
+                )
+            )
+    return error
+
+
+def _forget(arrays: Sequence[ConcreteArray], donated: Sequence[bool]) -> None:
+    for x, gift in zip(arrays, donated, strict=True):
+        if gift and x._buffer is not None and x._buffer.is_deleted():
+            x.forget_donated()
+
+
+def common_device(arrays: Sequence[ConcreteArray]) -> Any:
+    """The device that committed arrays are on; None (the default device) when no argument was placed by the user."""
+    device = None
+    for x in arrays:
+        if x.committed:
+            if device is not None and x.device is not device:
+                raise ValueError(
+                    message(
+                        "The arguments of a compiled function must be on one device.",
+                        f"devices: {device}, {x.device}",
+                        fix="Move them with didax.device_put.",
+                    )
+                )
+            device = x.device
+    return device
+
+
+_programs: WeakKeyDictionary[Jaxpr, Program] = WeakKeyDictionary()
+
+
+def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[ConcreteArray]:
+    """Run a jaxpr, compiled, on concrete arguments."""
+    program = _programs.get(jaxpr)
+    if program is None:
+        program = _programs[jaxpr] = Program(jaxpr)
+    return program.run(args)
+
+
+def clear_programs() -> None:
+    """Forget every compiled jaxpr."""
+    _programs.clear()
+
+
+jit_p.evaluate = run_jaxpr

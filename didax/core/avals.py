@@ -1,0 +1,124 @@
+"""Abstract values: what is known of an array before its numbers are.
+
+`ShapedArray` is a shape, a dtype and a weak-type flag. Equal ones are the same object ("interned"), so comparing types,
+hashing them in cache keys and looking up rules by them costs as much as comparing pointers.
+`aval_of(x)` types any value a primitive accepts: arrays and tracers (which carry an `aval`), NumPy arrays and scalars,
+Python scalars. Read next: `dtypes.py` (promotion), `tracing.py` (values in flight).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from didax.core import config, dtypes
+from didax.core.errors import message
+
+
+class ShapedArray:
+    """The type of an array: `shape`, `dtype`, `weak_type`. Compared by identity.
+
+    >>> ShapedArray((2, 3), np.dtype("float32"))
+    float32[2,3]
+    """
+
+    __slots__ = ("__weakref__", "_hlo", "dtype", "ndim", "shape", "size", "weak_type")
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    weak_type: bool
+    ndim: int
+    size: int
+
+    def __new__(cls, shape: tuple[int, ...], dtype: np.dtype[Any], weak_type: bool = False) -> ShapedArray:
+        key = (shape, dtype, weak_type)
+        found = _interned.get(key)
+        if found is not None:
+            return found
+        self = object.__new__(cls)
+        self.shape, self.dtype, self.weak_type = tuple(int(n) for n in shape), dtype, weak_type
+        self.ndim, self.size = len(shape), math.prod(shape)
+        self._hlo = None  # the type's StableHLO text, filled in by the writer
+        return _interned.setdefault(key, self)
+
+    def __reduce__(self) -> Any:
+        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+
+    def __repr__(self) -> str:
+        return f"{dtypes.dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+    def update(self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None) -> ShapedArray:
+        """The same type with some parts replaced."""
+        return ShapedArray(
+            self.shape if shape is None else shape,
+            self.dtype if dtype is None else dtype,
+            self.weak_type if weak_type is None else weak_type,
+        )
+
+    def strip_weak_type(self) -> ShapedArray:
+        """The same type, strong."""
+        return self.update(weak_type=False) if self.weak_type else self
+
+    def tangent(self) -> ShapedArray:
+        """The type of tangents and cotangents: itself for inexact dtypes, float0 of the same shape otherwise."""
+        dtype = dtypes.tangent_dtype(self.dtype)
+        return self if dtype is self.dtype or dtype == self.dtype else ShapedArray(self.shape, dtype)
+
+
+# Never emptied: identity is equality, so a type once handed out must stay the one.
+_interned: dict[tuple[Any, ...], ShapedArray] = {}
+_numpy_scalars: dict[type, ShapedArray] = {}
+
+
+def _python_scalar_avals(x64: bool) -> dict[type, ShapedArray]:
+    with config.override(enable_x64=x64):
+        weak = {kind: ShapedArray((), dtypes.default_dtype(kind), True) for kind in (int, float, complex)}
+    return {bool: ShapedArray((), np.dtype(bool)), **weak}
+
+
+_python_scalars = (_python_scalar_avals(False), _python_scalar_avals(True))
+
+
+def aval_of(x: Any) -> ShapedArray:
+    """The abstract value of anything a primitive accepts.
+
+    >>> aval_of(2.0)
+    float32[]
+    """
+    try:
+        return x.aval
+    except AttributeError:
+        return _aval_of_other(x)
+
+
+def _aval_of_other(x: Any) -> ShapedArray:
+    kind = type(x)
+    found = _python_scalars[config.state().enable_x64].get(kind) or _numpy_scalars.get(kind)
+    if found is not None:
+        return found
+    if isinstance(x, np.ndarray):
+        return ShapedArray(x.shape, _checked(x.dtype))
+    if isinstance(x, np.generic):
+        return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(x.dtype)))
+    raise TypeError(
+        message(
+            "Only arrays and scalars can enter an array program.",
+            f"got: {x!r:.200} of type {kind.__module__}.{kind.__qualname__}",
+            fix="Convert it with didax.numpy.asarray, or mark the argument static (static_argnums) if it is not data.",
+        )
+    )
+
+
+def _checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """NumPy dtypes that XLA has no counterpart for (strings, objects, dates) are refused here, once."""
+    return dtypes.dtype(dtype)
+
+
+def is_array_like(x: Any) -> bool:
+    """True when `aval_of(x)` has an answer."""
+    try:
+        aval_of(x)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,151 @@
+"""Options: read with `state()`, set with `config.update(...)`, an environment variable or a context manager.
+
+A `State` is an immutable snapshot of every option, and equal snapshots are the same object: caches use the snapshot's
+identity as part of their keys, and reading options costs one context-variable lookup. Environment variables are named
+`DIDAX_<OPTION>`; names may carry JAX's `jax_` prefix. Context managers (`enable_x64`, ...) overlay the global options for
+the current thread or task only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Generator
+from contextvars import ContextVar
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """A snapshot of all options; equal snapshots are identical."""
+
+    enable_x64: bool = False
+    numpy_dtype_promotion: str = "standard"
+    disable_jit: bool = False
+    check: bool = False
+    traceback_filtering: str = "on"
+    explain_cache_misses: bool = False
+    platforms: str = ""
+    compilation_cache_dir: str = ""
+    enable_compilation_cache: bool = True
+    compilation_cache_max_size: int = 1 << 30
+    default_matmul_precision: str = "default"
+
+
+CHOICES = {
+    "numpy_dtype_promotion": ("standard", "strict"),
+    "traceback_filtering": ("on", "off"),
+    "default_matmul_precision": ("default", "high", "highest"),
+}
+_FIELDS = {field.name: field for field in dataclasses.fields(State)}
+_NAMES = tuple(_FIELDS)
+_interned: dict[tuple[Any, ...], State] = {}
+
+
+def _intern(values: dict[str, Any]) -> State:
+    key = tuple(values[name] for name in _NAMES)
+    return _interned.setdefault(key, State(*key))
+
+
+def _values(state: State) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in _NAMES}
+
+
+def _normalise(name: str, value: Any) -> Any:
+    """Check `value` against the option's type; text (environment variables) is parsed."""
+    default = _FIELDS[name].default
+    if isinstance(default, bool) and isinstance(value, str) and value.lower() in _BOOLS:
+        value = _BOOLS[value.lower()]
+    if isinstance(default, int) and not isinstance(default, bool) and isinstance(value, str):
+        value = int(value)
+    if isinstance(default, str) and value is None:
+        value = ""
+    if type(value) is not type(default):
+        raise TypeError(f"option {name!r} takes a {type(default).__name__}.\n  got: {value!r}\nPass a {type(default).__name__}.")
+    if name in CHOICES and value not in CHOICES[name]:
+        raise ValueError(f"option {name!r} takes one of {CHOICES[name]}.\n  got: {value!r}\nPass one of these.")
+    return value
+
+
+_BOOLS = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False, "": False}
+
+
+def _name(option: str) -> str:
+    name = option.removeprefix("jax_")
+    if name not in _FIELDS:
+        raise AttributeError(f"unknown option {option!r}.\n  options: {', '.join(_NAMES)}\nUse one of these names.")
+    return name
+
+
+def _from_environment() -> State:
+    found = {name: os.environ[f"DIDAX_{name.upper()}"] for name in _NAMES if f"DIDAX_{name.upper()}" in os.environ}
+    return _intern(_values(State()) | {name: _normalise(name, text) for name, text in found.items()})
+
+
+class _Overlay:
+    """Options set by context managers, on top of the global ones."""
+
+    __slots__ = ("_base", "_state", "values")
+
+    def __init__(self, values: dict[str, Any]):
+        self.values = values
+        self._base: State | None = None
+        self._state: State | None = None
+
+    def state(self) -> State:
+        if self._state is None or self._base is not _global:
+            self._base = _global
+            self._state = _intern(_values(_global) | self.values)
+        return self._state
+
+
+_global: State = _from_environment()
+_overlay: ContextVar[_Overlay | None] = ContextVar("didax_config", default=None)
+
+
+def state() -> State:
+    """The options in force here and now."""
+    overlay = _overlay.get()
+    return _global if overlay is None else overlay.state()
+
+
+def update(option: str, value: Any) -> None:
+    """Set an option for the whole process.
+
+    >>> update("jax_enable_x64", False)
+    """
+    global _global
+    name = _name(option)
+    _global = _intern(_values(_global) | {name: _normalise(name, value)})
+
+
+@contextlib.contextmanager
+def override(**options: Any) -> Generator[None]:
+    """Set options inside a `with` block, for this thread or task.
+
+    >>> with override(enable_x64=True):
+    ...     state().enable_x64
+    True
+    """
+    outer = _overlay.get()
+    values = {_name(option): _normalise(_name(option), value) for option, value in options.items()}
+    token = _overlay.set(_Overlay((outer.values if outer else {}) | values))
+    try:
+        yield
+    finally:
+        _overlay.reset(token)
+
+
+class Config:
+    """The public `didax.config`: `config.update(name, value)`, and options as attributes."""
+
+    def update(self, option: str, value: Any) -> None:
+        """Set an option for the whole process."""
+        update(option, value)
+
+    def __getattr__(self, option: str) -> Any:
+        return getattr(state(), _name(option))
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name} = {value!r}" for name, value in _values(state()).items())

@@ -1,0 +1,352 @@
+"""Dtypes: their names, their kinds, and the lattice that decides what `int8 + float32` is.
+
+Promotion is one rule: the result dtype is the join (least upper bound) of the operands on the lattice
+`PROMOTION` below. Besides a node per dtype it has the weak nodes `i*`, `f*` and `c*`: Python's int, float and
+complex, and arrays made from them. They lie below the dtypes of their own kind, so `x + 1` keeps the dtype of
+`x`. A pair `(dtype, weak)` names a node; a weak result has the default width of its kind:
+
+    join(int8, i*) = int8        join(int8, f*) = f*, which is float32 (float64 under enable_x64)
+
+The dtypes are NumPy's and those of ml_dtypes (bfloat16, float8, float4, int2, int4), plus `float0`, the dtype
+of tangents of integers and booleans. What the user writes is honoured: `enable_x64` only sets default widths.
+Read next: `avals.py`, where a dtype and its weakness become part of an abstract value.
+"""
+
+import functools
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import ml_dtypes
+import numpy as np
+
+from didax.core import config
+from didax.core.errors import TypePromotionError, message
+
+DType: TypeAlias = np.dtype[Any]
+DTypeLike: TypeAlias = str | type[Any] | DType
+Kind: TypeAlias = Literal["b", "i", "u", "f", "c", "0"]
+"""Bool, signed integer, unsigned integer, float, complex, float0."""
+
+_NARROW_INTS = ["int2", "int4", "uint2", "uint4"]
+_NARROW_FLOATS = ["float4_e2m1fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+                  "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"]  # fmt: skip
+
+PROMOTION: Final[dict[str, list[str]]] = {
+    "b1": ["i*"],
+    "u1": ["u2", "i2"], "u2": ["u4", "i4"], "u4": ["u8", "i8"], "u8": ["f*"],
+    "i*": ["u1", "i1", *_NARROW_INTS],
+    "i1": ["i2"], "i2": ["i4"], "i4": ["i8"], "i8": ["f*"],
+    "f*": ["c*", "f2", "bf", *_NARROW_FLOATS],
+    "bf": ["f4"], "f2": ["f4"], "f4": ["f8", "c8"], "f8": ["c16"],
+    "c*": ["c8"], "c8": ["c16"], "c16": [],
+    # The narrow dtypes hold so few values that leaving them is always the user's explicit choice.
+    **{node: [] for node in _NARROW_INTS + _NARROW_FLOATS},
+    "float0": [],
+}  # fmt: skip
+"""The dtypes directly above each node: `u2` is uint16 (sizes in bytes), `bf` bfloat16, `i*` weak integers."""
+
+# With enable_x64 off narrower operands make no 64-bit result: only uint32 with a signed integer would.
+_LATTICES = (PROMOTION | {"u4": ["u8", "i4"]}, PROMOTION)  # enable_x64 off, on
+
+float0: Final[DType] = np.dtype([("float0", np.void, 0)])
+"""The dtype of tangents of booleans and integers: it has one value and no bytes."""
+
+
+def _node_dtype(node: str) -> DType:
+    name = {"bf": "bfloat16"}.get(node, node)
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+_WEAK: dict[str, Kind] = {"i*": "i", "f*": "f", "c*": "c"}
+_NODE_DTYPES: dict[str, DType] = {n: _node_dtype(n) for n in PROMOTION if n not in _WEAK and n != "float0"}
+ALL_DTYPES: Final[tuple[DType, ...]] = tuple(_NODE_DTYPES.values())
+"""Every dtype an array of numbers can have (so without `float0`)."""
+
+_NODE_DTYPES["float0"] = float0
+_NODES: dict[DType, str] = {d: node for node, d in _NODE_DTYPES.items()}
+_WEAK_NODES: dict[Kind, str] = {"b": "b1", "i": "i*", "u": "i*", "f": "f*", "c": "c*", "0": "float0"}
+
+# --- Names and kinds ----------------------------------------------------------------------------------------
+
+_STEMS: dict[str, tuple[Kind, str]] = {  # how a name starts -> its kind, how the short name starts
+    "bool": ("b", "bool"), "int": ("i", "i"), "uint": ("u", "u"),
+    "float": ("f", "f"), "bfloat": ("f", "bf"), "complex": ("c", "c"),
+}  # fmt: skip
+
+
+def _kind_and_short_name(d: DType) -> tuple[Kind, str]:
+    stem = next(stem for stem in _STEMS if d.name.startswith(stem))
+    kind, short = _STEMS[stem]
+    return kind, short + d.name.removeprefix(stem)
+
+
+_KINDS: dict[DType, Kind] = {float0: "0"}
+_SHORT_NAMES: dict[DType, str] = {float0: "float0"}
+for _d in ALL_DTYPES:
+    _KINDS[_d], _SHORT_NAMES[_d] = _kind_and_short_name(_d)
+_FROM_SHORT_NAMES = {name: d for d, name in _SHORT_NAMES.items()}
+
+
+def dtype_name(dtype: DType) -> str:
+    """Return `dtype.name`, and 'float0' for float0, which NumPy knows as 'void0'."""
+    return "float0" if dtype == float0 else dtype.name
+
+
+def short_name(dtype: DType) -> str:
+    """Return the name that jaxprs print, its digits counting bits: `f32`, `bf16`, `i4`, `bool`, `f8_e4m3fn`.
+
+    >>> short_name(np.dtype(np.uint8))
+    'u8'
+    """
+    return _SHORT_NAMES[dtype]
+
+
+def from_short_name(name: str) -> DType:
+    """Return the dtype with this short name, the inverse of `short_name`; a ValueError if there is none.
+
+    >>> from_short_name('c64')
+    dtype('complex64')
+    """
+    try:
+        return _FROM_SHORT_NAMES[name]
+    except KeyError:
+        fix = f"Use one of {', '.join(_FROM_SHORT_NAMES)}."
+        raise ValueError(message("No dtype has this short name.", f"name: {name!r}", fix=fix)) from None
+
+
+def kind_of(dtype: DType) -> Kind:
+    """Return 'b', 'i', 'u', 'f', 'c' for bool, signed, unsigned, float, complex, and '0' for float0.
+
+    Unlike `numpy.dtype.kind` it knows the dtypes of ml_dtypes.
+
+    >>> kind_of(np.dtype(ml_dtypes.bfloat16))
+    'f'
+    """
+    return _KINDS[dtype]
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether `dtype` is a real floating-point dtype."""
+    return _KINDS[dtype] == "f"
+
+
+def is_complex(dtype: DType) -> bool:
+    """Whether `dtype` is complex."""
+    return _KINDS[dtype] == "c"
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Whether `dtype` is floating-point or complex: what can be differentiated."""
+    return _KINDS[dtype] in "fc"
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether `dtype` is a signed or unsigned integer; booleans are not."""
+    return _KINDS[dtype] in "iu"
+
+
+def is_signed(dtype: DType) -> bool:
+    """Whether `dtype` is a signed integer."""
+    return _KINDS[dtype] == "i"
+
+
+# ml_dtypes derives its scalar types from np.generic alone; this is where they belong among NumPy's.
+_KIND_CLASSES: dict[Kind, type[np.generic]] = {
+    "b": np.bool_, "i": np.signedinteger, "u": np.unsignedinteger,
+    "f": np.floating, "c": np.complexfloating, "0": np.void,
+}  # fmt: skip
+_BASES: dict[type[np.generic], type[np.generic]] = {d.type: _KIND_CLASSES[_KINDS[d]] for d in ALL_DTYPES}
+
+
+def _scalar_class(x: DTypeLike) -> type[np.generic]:
+    if isinstance(x, type) and issubclass(x, np.generic):
+        return cast("type[np.generic]", x)
+    return cast(DType, np.dtype(x)).type
+
+
+def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
+    """Like `numpy.issubdtype`, and bfloat16, float8 and float4 are `np.floating`, int4 is `np.signedinteger`.
+
+    >>> issubdtype('bfloat16', np.floating)
+    True
+    """
+    lower, upper = _scalar_class(a), _scalar_class(b)
+    return issubclass(lower, upper) or issubclass(_BASES.get(lower, lower), upper)
+
+
+# --- Default widths, and what the user may write for a dtype ------------------------------------------------
+
+_SCALAR_KINDS: dict[type[Any], Kind] = {bool: "b", int: "i", float: "f", complex: "c"}
+_DEFAULTS: dict[Kind, tuple[DType, DType]] = {  # with enable_x64 off, on
+    "b": (np.dtype(np.bool_), np.dtype(np.bool_)),
+    "i": (np.dtype(np.int32), np.dtype(np.int64)),
+    "u": (np.dtype(np.uint32), np.dtype(np.uint64)),
+    "f": (np.dtype(np.float32), np.dtype(np.float64)),
+    "c": (np.dtype(np.complex64), np.dtype(np.complex128)),
+}
+# The usual ways to write a dtype, and the ways to write a Python type, which stands for a default width.
+_DTYPES: dict[Any, DType] = {float0: float0, "float0": float0}
+_PYTHON_SPELLINGS: dict[Any, Kind] = {}
+for _d in ALL_DTYPES:
+    _DTYPES.update({_d: _d, _d.type: _d, _d.name: _d})
+for _type, _kind in _SCALAR_KINDS.items():
+    _PYTHON_SPELLINGS.update({_type: _kind, _type.__name__: _kind})
+
+
+def default_dtype(kind: Kind | type[Any]) -> DType:
+    """Return the dtype of values with no stated dtype, for a kind or for Python's type of that kind.
+
+    That is int32, uint32, float32 or complex64, and under `enable_x64` the dtype twice as wide.
+    """
+    return _DEFAULTS[_SCALAR_KINDS[kind] if isinstance(kind, type) else kind][config.state().enable_x64]
+
+
+def scalar_kind(python_type: type[Any]) -> Kind | None:
+    """Return the kind of exactly `bool`, `int`, `float` or `complex`, None for any other type.
+
+    Subclasses do not count: `np.float64` derives from `float` but states its dtype.
+    """
+    return _SCALAR_KINDS.get(python_type)
+
+
+def dtype(x: DTypeLike) -> DType:
+    """Return the dtype that `x` names: a string, a dtype, a scalar type, `bool`, `int`, `float` or `complex`.
+
+    Python's types (and their names) have the default width; any other dtype is taken as written, in native
+    byte order. What is no dtype of numbers raises TypeError.
+
+    >>> dtype('float64'), dtype(ml_dtypes.bfloat16)
+    (dtype('float64'), dtype(bfloat16))
+    """
+    try:
+        kind = _PYTHON_SPELLINGS.get(x)
+        return _DTYPES[x] if kind is None else default_dtype(kind)
+    except (KeyError, TypeError):  # another spelling, such as 'f4' or '>i2'; or nonsense, perhaps unhashable
+        found = _DTYPES.get(_numpy_dtype(x))
+    if found is None:
+        rule = "A dtype must name booleans, integers, floats or complex numbers."
+        fix = "Use a name such as 'float32', a scalar type such as np.int8, or bool, int, float, complex."
+        raise TypeError(message(rule, f"dtype: {x!r}", fix=fix))
+    return found
+
+
+def _numpy_dtype(x: object) -> DType | None:
+    """What NumPy takes `x` for. Only spellings of a dtype reach NumPy, which reads None as float64."""
+    if not isinstance(x, str | np.dtype | type):
+        return None
+    try:
+        return cast(DType, np.dtype(x)).newbyteorder("=")
+    except (TypeError, ValueError):
+        return None
+
+
+# --- Promotion ----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _upper_bounds(node: str, x64: bool) -> frozenset[str]:
+    return frozenset({node}).union(*(_upper_bounds(above, x64) for above in _LATTICES[x64][node]))
+
+
+def _least_upper_bound(a: str, b: str, x64: bool) -> str | None:
+    common = _upper_bounds(a, x64) & _upper_bounds(b, x64)
+    return next((node for node in common if common <= _upper_bounds(node, x64)), None)
+
+
+def _node(dtype: DType, weak: bool) -> str:
+    return _WEAK_NODES[_KINDS[dtype]] if weak else _NODES[dtype]
+
+
+_JOINS: tuple[dict[tuple[DType, bool, DType, bool], tuple[DType, bool]], ...] = ({}, {})  # enable_x64 off, on
+
+
+def join(dtype1: DType, weak1: bool, dtype2: DType, weak2: bool) -> tuple[DType, bool]:
+    """Return the `(dtype, weak)` that two operands promote to; TypePromotionError if there is none.
+
+    A weak result has the default width of its kind, whatever the widths that went in.
+
+    >>> join(np.dtype('int8'), False, np.dtype('float32'), True)
+    (dtype('float32'), True)
+    """
+    joins, key = _JOINS[config.state().enable_x64], (dtype1, weak1, dtype2, weak2)
+    try:
+        return joins[key]
+    except KeyError:
+        joins[key] = result = _compute_join(*key)
+        return result
+
+
+def _compute_join(dtype1: DType, weak1: bool, dtype2: DType, weak2: bool) -> tuple[DType, bool]:
+    node = _least_upper_bound(_node(dtype1, weak1), _node(dtype2, weak2), config.state().enable_x64)
+    if node is None:
+        inputs = _describe((dtype1, weak1), (dtype2, weak2))
+        fix = "Cast one of them to the dtype you want, as in x.astype('float32')."
+        raise TypePromotionError(
+            message("These dtypes promote to no common dtype.", inputs, fix=fix)
+        ) from None
+    if node in _WEAK:
+        return default_dtype(_WEAK[node]), True
+    return _NODE_DTYPES[node], False
+
+
+def result_type(first: tuple[DType, bool], *rest: tuple[DType, bool]) -> tuple[DType, bool]:
+    """Return the join of `(dtype, weak)` pairs, in any number and order.
+
+    Raises TypePromotionError if they have no common dtype or if, under `numpy_dtype_promotion='strict'`, a
+    strong operand would change its dtype; weak operands may still adopt the dtype of a strong one.
+    """
+    result = join(*first, *(rest[-1] if rest else first))
+    for pair in rest[:-1]:
+        result = join(*result, *pair)
+    if config.state().numpy_dtype_promotion == "strict":
+        _check_strict((first, *rest), result[0])
+    return result
+
+
+def _check_strict(pairs: tuple[tuple[DType, bool], ...], result: DType) -> None:
+    if all(d == result or _node(d, weak) in _WEAK for d, weak in pairs):
+        return
+    rule = "With numpy_dtype_promotion='strict' no operand changes its dtype implicitly."
+    name = dtype_name(result)
+    fix = f"Cast explicitly, as in x.astype('{name}'), or set numpy_dtype_promotion='standard'."
+    raise TypePromotionError(message(rule, _describe(*pairs), f"common dtype: {name}", fix=fix))
+
+
+def _describe(*pairs: tuple[DType, bool]) -> str:
+    return "inputs: " + ", ".join(("weak " if weak else "") + dtype_name(d) for d, weak in pairs)
+
+
+def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
+    """Return the dtype that two dtypes promote to; `int`, `float` and `complex` are weak.
+
+    >>> promote_types('bfloat16', np.float16), promote_types(np.int8, int)
+    (dtype('float32'), dtype('int8'))
+    """
+    return result_type((dtype(a), a in _SCALAR_KINDS), (dtype(b), b in _SCALAR_KINDS))[0]
+
+
+# --- Related dtypes -----------------------------------------------------------------------------------------
+
+
+def tangent_dtype(dtype: DType) -> DType:
+    """Return the dtype of the tangents of values of `dtype`: itself if inexact, else `float0`."""
+    return dtype if is_inexact(dtype) else float0
+
+
+def real_dtype(dtype: DType) -> DType:
+    """Return the dtype of the real part: float32 for complex64, float64 for complex128, else `dtype`."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if is_complex(dtype) else dtype
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """Return the dtype of `x + 1j`: complex128 for float64, complex64 for other floats, else the default."""
+    return join(dtype, False, default_dtype("c"), True)[0]
+
+
+def finfo(x: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":
+    """Return the limits of a floating-point or complex dtype, those of ml_dtypes included."""
+    return cast("ml_dtypes.finfo | np.finfo[Any]", ml_dtypes.finfo(dtype(x)))
+
+
+def iinfo(x: DTypeLike) -> ml_dtypes.iinfo:
+    """Return the limits of an integer dtype, those of ml_dtypes included."""
+    return ml_dtypes.iinfo(dtype(x))

@@ -1,0 +1,102 @@
+"""Every exception Didax raises by name, and the shape of their texts.
+
+An error has three parts: the rule that was broken, the user's own values, and the way out:
+
+    TypeError: grad needs a scalar output.
+      output: float32[3]
+    Sum the output, or use jacrev for the full Jacobian.
+
+`message` puts the parts together. `strip_internal_frames` cuts Didax's own frames out of a traceback, so that the last
+frame a user sees is a line of theirs; `api_boundary` does that for a whole function.
+Read next: `source.py` (which frame is the user's), `tracing.py` (who raises the tracer errors).
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from didax.core import config, source
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ConcretizationTypeError(TypeError):
+    """A value was needed while only its shape and dtype are known."""
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """A traced array was used where Python needs True or False."""
+
+
+class TracerIntegerConversionError(ConcretizationTypeError):
+    """A traced array was used where Python needs an integer: an index, a shape, a length."""
+
+
+class TracerArrayConversionError(ConcretizationTypeError):
+    """A traced array was handed to NumPy, which needs its numbers."""
+
+
+class NonConcreteBooleanIndexError(ConcretizationTypeError, IndexError):
+    """A traced boolean mask was used as an index, so the result's shape is not known."""
+
+
+class UnexpectedTracerError(RuntimeError):
+    """A tracer outlived the transformation that made it."""
+
+
+class MissingRuleError(NotImplementedError):
+    """A primitive has no rule for the transformation that met it."""
+
+
+class JaxprTypeError(TypeError):
+    """A jaxpr breaks the rules of scope, single assignment or typing."""
+
+
+class TypePromotionError(TypeError):
+    """Two dtypes have no implicit promotion under the rules in force."""
+
+
+def message(rule: str, *facts: str, fix: str = "") -> str:
+    """The three parts of an error text: the rule, the facts (one indented line each), the fix.
+
+    >>> print(message("x must be a scalar.", "x: float32[3]", fix="Sum it first."))
+    x must be a scalar.
+      x: float32[3]
+    Sum it first.
+    """
+    lines = [rule, *(f"  {line}" for fact in facts for line in fact.splitlines())]
+    return "\n".join([*lines, fix] if fix else lines)
+
+
+def strip_internal_frames(error: BaseException) -> BaseException:
+    """Return `error` with the frames of Didax's own files cut from its traceback (unless the config asks for all)."""
+    if config.state().traceback_filtering == "off":
+        return error
+    kept: list[types.TracebackType] = []
+    tb = error.__traceback__
+    while tb is not None:
+        if not source.is_internal(tb.tb_frame.f_code):
+            kept.append(tb)
+        tb = tb.tb_next
+    chain: types.TracebackType | None = None
+    for tb in reversed(kept):
+        chain = types.TracebackType(chain, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+    return error.with_traceback(chain)
+
+
+def api_boundary(f: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a public function so that errors out of it show the user's frames only."""
+
+    @functools.wraps(f)
+    def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
+
+    return bounded

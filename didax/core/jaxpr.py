@@ -1,0 +1,133 @@
+"""Jaxprs: programs as data.
+
+    jaxpr ::= { lambda invar* . let eqn* in ( atom* ) }
+    eqn   ::= outvar* = primitive[params] atom*
+    atom  ::= var | literal
+
+A `Jaxpr` is immutable, typed and closed: captured arrays are leading inputs, and `ClosedJaxpr` pairs a jaxpr with their
+values. Equality is identity. `eval_jaxpr` is the smallest interpreter: it binds each equation under the current trace,
+so every transformation of functions is a transformation of jaxprs too.
+`jaxpr_print.py` gives the three classes their `__repr__`.
+Read next: `jaxpr_check.py`, `jaxpr_print.py`, `jaxpr_parse.py`; `didax/transforms/staging.py` (where jaxprs come from).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.primitive import Primitive
+from didax.core.source import SourceLine
+
+
+class Var:
+    """A variable: bound once, by a jaxpr's inputs or by one equation."""
+
+    __slots__ = ("__weakref__", "aval")
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+
+class Literal:
+    """A value written into the program: a scalar in finished jaxprs, any known value on a tape of linear steps."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, val: Any, aval: ShapedArray | None = None):
+        self.val = val
+        self.aval = aval_of(val) if aval is None else aval
+
+
+Atom = Var | Literal
+
+
+class Eqn:
+    """`outvars = primitive[params] invars`, with the user's line that made it."""
+
+    __slots__ = ("invars", "outvars", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        invars: Sequence[Atom],
+        params: dict[str, Any],
+        outvars: Sequence[Var],
+        source: SourceLine | None = None,
+    ):
+        self.primitive = primitive
+        self.invars = invars
+        self.params = params
+        self.outvars = outvars
+        self.source = source
+
+    def replace(self, **changes: Any) -> Eqn:
+        """The same equation with some fields replaced."""
+        fields = {name: changes.get(name, getattr(self, name)) for name in ("primitive", "invars", "params", "outvars")}
+        return Eqn(**fields, source=self.source)
+
+
+class Jaxpr:
+    """A typed, closed program: inputs, equations in order, outputs."""
+
+    __slots__ = ("__weakref__", "_axis_names", "eqns", "invars", "name", "outvars")
+
+    def __init__(self, invars: Sequence[Var], eqns: Sequence[Eqn], outvars: Sequence[Atom], name: str = ""):
+        self.invars = tuple(invars)
+        self.eqns = tuple(eqns)
+        self.outvars = tuple(outvars)
+        self.name = name
+        self._axis_names: frozenset[str] | None = None
+
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        """Types of the inputs."""
+        return tuple(v.aval for v in self.invars)
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        """Types of the outputs."""
+        return tuple(v.aval for v in self.outvars)
+
+    @property
+    def axis_names(self) -> frozenset[str]:
+        """Names of the mapped axes that equations in here refer to."""
+        if self._axis_names is None:
+            self._axis_names = frozenset[str]().union(*(e.primitive.named_axes(e.params) for e in self.eqns))
+        return self._axis_names
+
+
+class ClosedJaxpr(NamedTuple):
+    """A jaxpr with the values of its leading inputs, the arrays its function captured."""
+
+    jaxpr: Jaxpr
+    consts: tuple[Any, ...]
+
+    @property
+    def eqns(self) -> tuple[Eqn, ...]:
+        """The equations."""
+        return self.jaxpr.eqns
+
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        """Types of the inputs that are left."""
+        return self.jaxpr.in_avals[len(self.consts) :]
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        """Types of the outputs."""
+        return self.jaxpr.out_avals
+
+
+def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Run a jaxpr on `args`, each equation bound under the current trace."""
+    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
+        out = eqn.primitive.bind(*inputs, **eqn.params)
+        if eqn.primitive.multiple_results:
+            env.update(zip(eqn.outvars, out, strict=True))
+        else:
+            env[eqn.outvars[0]] = out
+    return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]

@@ -1,0 +1,114 @@
+"""`Primitive`: an operation, declared once with all of its rules.
+
+A primitive is one object. Its class holds, as methods, what every interpreter needs to know of it; nothing is registered
+anywhere else. Arrays are positional arguments, static parameters are hashable keywords:
+
+    class Cumsum(Primitive):
+        def type(self, x, *, axis): ...                  # abstract values in, abstract value(s) out; raises on misuse
+        def eager(self, x, *, axis): ...                 # NumPy values in, NumPy value(s) out
+        def lower(self, ctx, x, *, axis): ...            # StableHLO operands in, results out
+        def jvp(self, primals, tangents, *, axis): ...   # -> (outs, out tangents)
+        def transpose(self, ct, x, *, axis): ...         # cotangent of the result -> one per argument
+        def batch(self, axis_data, args, dims, *, axis): ...  # -> (outs, their batch dimensions)
+
+    cumsum_p = Cumsum("cumsum")
+
+An absent rule stays None, and the interpreter that needs it raises `MissingRuleError`. Rules that can be derived are: the
+linearize rule from jvp, the eager rule from the lowering. Families of elementwise primitives, which need 2-4 lines each,
+are in `didax/primitives/families.py`. Read next: `tracing.py` (who calls the rules).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from didax.core.avals import ShapedArray
+from didax.core.errors import MissingRuleError, message
+from didax.core.tracing import current_trace_var
+
+Rule = Callable[..., Any] | None
+_get_current = current_trace_var.get
+_type_cache: dict[Any, tuple[ShapedArray, ...]] = {}
+_TYPE_CACHE_MAX = 100_000
+
+
+class Primitive:
+    """An operation with its rules; `bind` applies it under the current trace.
+
+    Rules (None where absent): `type`, `eager`, `evaluate`, `lower`, `jvp`, `linearize`, `transpose`, `batch`,
+    `partial_eval`, `dce`. With `multiple_results` every rule returns lists instead of single values.
+    """
+
+    multiple_results: ClassVar[bool] = False
+    linear: ClassVar[bool] = False  # linear in all of its arguments together: the jvp applies it to the tangents
+
+    type: Rule = None
+    eager: Rule = None
+    evaluate: Rule = None  # like eager, on Arrays: for primitives that run programs of their own (jit, cond)
+    lower: Rule = None
+    jvp: Rule = None
+    linearize: Rule = None  # like jvp, but splits off the linear part: for primitives that hold jaxprs
+    transpose: Rule = None
+    batch: Rule = None
+    partial_eval: Rule = None
+    dce: Rule = None
+    holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
+
+    def __init__(self, name: str):
+        self.name = name
+        by_name[name] = self
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the primitive to arrays under the current trace."""
+        return _get_current().process(self, args, params)
+
+    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
+        """Names of the mapped axes this application refers to; collectives and holders of jaxprs override it."""
+        return _NO_AXES
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_NO_AXES: frozenset[str] = frozenset()
+# Every primitive by name: the jaxpr parser and the generated rule table read it.
+by_name: dict[str, Primitive] = {}
+
+
+def infer(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> tuple[ShapedArray, ...]:
+    """Types of the results, by the primitive's type rule; remembered, since types are interned and params hashable."""
+    key = (primitive, avals, *params.items()) if params else (primitive, avals)
+    found = _type_cache.get(key)
+    if found is None:
+        out = require(primitive, "type")(*avals, **params)
+        found = tuple(out) if primitive.multiple_results else (out,)
+        if len(_type_cache) > _TYPE_CACHE_MAX:
+            _type_cache.clear()
+        _type_cache[key] = found
+    return found
+
+
+_WORDS = {
+    "type": "staged",
+    "eager": "evaluated",
+    "lower": "compiled",
+    "jvp": "differentiated",
+    "transpose": "transposed (reverse-mode differentiated)",
+    "batch": "batched by vmap",
+}
+
+
+def require(primitive: Primitive, rule: str) -> Callable[..., Any]:
+    """The primitive's rule of that name; MissingRuleError when it has none."""
+    found = getattr(primitive, rule)
+    if found is None:
+        why = primitive.holes.get(rule)
+        raise MissingRuleError(
+            message(
+                f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
+                *([f"reason: {why}"] if why else []),
+                fix=f"Give {type(primitive).__name__} a `{rule}` method, or keep the operation out of that transformation.",
+            )
+        )
+    return found

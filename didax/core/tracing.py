@@ -1,0 +1,201 @@
+"""Traces and tracers: how a plain Python function is run by an interpreter other than Python.
+
+There is one current trace, held in a context variable; `primitive.bind` hands every operation to it. A trace knows its
+`parent`, the interpreter that was current when it began, and passes on what does not concern it. A tracer is an `Array`
+in flight: it knows its type and its trace. There are no levels and no stack to search: nesting is the chain of parents,
+and threads and async tasks are independent because context variables are.
+
+    grad(f)(x)   current trace: LinearizeTrace -> parent EagerTrace
+    jit(grad(f)) current trace: LinearizeTrace -> parent StagingTrace -> parent EagerTrace
+
+`EagerTrace` is the end of every chain; `didax/eager.py` gives it its `process`.
+Read next: `primitive.py` (the rules traces ask for), `didax/transforms/` (one trace a file).
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from didax.core.errors import (
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+    message,
+)
+from didax.core.source import SourceLine, describe_function
+from didax.core.value import Array
+
+if TYPE_CHECKING:
+    from didax.core.primitive import Primitive
+
+
+class Trace:
+    """An interpreter of primitives. `process` receives every operation bound while the trace is current."""
+
+    __slots__ = ("ended", "function", "parent")
+    what: str = "trace"
+
+    def __init__(self, parent: Trace, function: Any = None):
+        self.parent = parent
+        self.function = function
+        self.ended = False
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Apply `primitive`; a single result, or a list when `primitive.multiple_results`."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """`vmap of f (file:line)`."""
+        return f"{self.what} of {describe_function(self.function)}" if self.function is not None else self.what
+
+
+class EagerTrace(Trace):
+    """The end of every chain: operations are evaluated on the spot."""
+
+    __slots__ = ()
+    what = "eager evaluation"
+
+    def __init__(self) -> None:
+        self.parent = self
+        self.function = None
+        self.ended = False
+
+
+eager_trace = EagerTrace()
+current_trace_var: ContextVar[Trace] = ContextVar("didax_trace", default=eager_trace)
+
+
+def current_trace() -> Trace:
+    """The interpreter that receives operations now."""
+    return current_trace_var.get()
+
+
+class set_current_trace:
+    """Context manager: operations go to `trace` inside the block.
+
+    Interpreters that run a rule per operation set and reset the variable themselves; this is for whole functions.
+    """
+
+    __slots__ = ("_token", "_trace")
+
+    def __init__(self, trace: Trace):
+        self._trace = trace
+
+    def __enter__(self) -> Trace:
+        self._token = current_trace_var.set(self._trace)
+        return self._trace
+
+    def __exit__(self, *exc: object) -> None:
+        current_trace_var.reset(self._token)
+
+
+class Tracer(Array):
+    """An array in flight through a trace."""
+
+    __slots__ = ("__weakref__", "trace")
+    trace: Trace
+
+    def known(self) -> Any | None:
+        """The concrete value behind this tracer, or None where only the type is known."""
+        return None
+
+    def origin(self) -> SourceLine | str | None:
+        """Where the tracer comes from: a line of the user's program or an argument's name; None where not recorded."""
+        return None
+
+    def _facts(self) -> list[str]:
+        facts = [f"value: {self.aval}, traced by {self.trace.describe()}"]
+        origin = self.origin()
+        return [*facts, f"it comes from: {origin}"] if origin is not None else facts
+
+    def __bool__(self) -> bool:
+        if (value := self.known()) is not None:
+            return bool(value)
+        raise TracerBoolConversionError(
+            message(
+                "Python cannot branch on a traced array: its truth value is not known while tracing.",
+                *self._facts(),
+                fix="Use didax.lax.cond or didax.numpy.where, or make the argument static (static_argnames of jit).",
+            )
+        )
+
+    def _scalar(self, kind: type, fix: str) -> Any:
+        if (value := self.known()) is not None:
+            return kind(value)
+        raise TracerIntegerConversionError(
+            message(
+                f"A traced array has no {kind.__name__} value: its numbers are not known while tracing.",
+                *self._facts(),
+                fix=fix,
+            )
+        )
+
+    def __int__(self) -> int:
+        return self._scalar(int, "Keep it an array, or make the argument static (static_argnames of jit).")
+
+    def __float__(self) -> float:
+        return self._scalar(float, "Keep it an array (didax.numpy instead of math), or compute it outside.")
+
+    def __complex__(self) -> complex:
+        return self._scalar(complex, "Keep it an array (didax.numpy instead of cmath), or compute it outside.")
+
+    def __index__(self) -> int:
+        if (value := self.known()) is not None:
+            return value.__index__()
+        raise TracerIntegerConversionError(
+            message(
+                "A traced array cannot be a Python index, a length or part of a shape.",
+                *self._facts(),
+                fix="Index an array (not a list) with it, compute shapes from x.shape, or make the argument static "
+                "(static_argnames of jit).",
+            )
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if (value := self.known()) is not None:
+            return value.__array__(dtype) if hasattr(value, "__array__") else _as_numpy(value, dtype)
+        raise TracerArrayConversionError(
+            message(
+                "NumPy needs numbers, and a traced array has none yet.",
+                *self._facts(),
+                fix="Use the function of the same name in didax.numpy, or compute this part outside the transformation.",
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval}>({self.trace.what})"
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            message(
+                "Arrays are not hashable, traced or not.",
+                *self._facts(),
+                fix="Hash a static value instead, or use id(x) for identity.",
+            )
+        )
+
+
+def _as_numpy(value: Any, dtype: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(value, dtype)
+
+
+def known_value(x: Any) -> Any | None:
+    """The concrete value of `x`, through any number of transformations that keep it; None where there is none."""
+    return x.known() if isinstance(x, Tracer) else x
+
+
+def leaked(tracer: Tracer) -> UnexpectedTracerError:
+    """The error for a tracer met outside of the transformation that made it."""
+    origin = tracer.origin()
+    return UnexpectedTracerError(
+        message(
+            "A traced array was used after the transformation that made it had ended.",
+            f"value: {tracer.aval}, made during {tracer.trace.describe()}",
+            *([f"it comes from: {origin}"] if origin is not None else []),
+            fix="Return the value from the transformed function instead of storing it in a global, an attribute or a list.",
+        )
+    )

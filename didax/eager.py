@@ -1,0 +1,183 @@
+"""Eager evaluation: what happens to an operation when nothing transforms it.
+
+On the CPU, small arrays are evaluated with NumPy on the spot, about a microsecond over NumPy's own cost. Operations
+without a NumPy rule, large arrays, and arrays on an accelerator run as a compiled program of one primitive. Which it is
+follows from primitive, types and parameters alone, so it is decided once and remembered as a plan.
+Read next: `array.py`; `xla/compile.py` for the compiled half.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from didax.array import ConcreteArray, as_concrete
+from didax.core import config
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.primitive import Primitive, infer
+from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked
+
+NUMPY_MAX_ELEMENTS = 1 << 16  # above this XLA's threads and fusion win over NumPy
+_PLANS_MAX = 20_000
+_plans: dict[Any, Callable[[tuple[Any, ...]], Any]] = {}
+Plan = Callable[[tuple[Any, ...]], Any]
+
+
+def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Evaluate one operation."""
+    if primitive.evaluate is not None:
+        return _evaluate(primitive, args, params)
+    avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
+    key = (primitive, avals, *params.items()) if params else (primitive, avals)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _remember(key, _make_plan(primitive, avals, params))
+    return plan(args)
+
+
+EagerTrace.process = process
+
+
+def _aval_of_argument(x: Any) -> ShapedArray:
+    if isinstance(x, Tracer):
+        raise leaked(x)
+    return aval_of(x)
+
+
+def _evaluate(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    for x in args:
+        if isinstance(x, Tracer):
+            raise leaked(x)
+    token = current_trace_var.set(eager_trace)
+    try:
+        assert primitive.evaluate is not None
+        return primitive.evaluate(*args, **params)
+    finally:
+        current_trace_var.reset(token)
+
+
+def _remember(key: Any, plan: Plan) -> Plan:
+    if len(_plans) > _PLANS_MAX:
+        _plans.clear()
+    _plans[key] = plan
+    return plan
+
+
+def clear_plans() -> None:
+    """Forget every plan."""
+    _plans.clear()
+
+
+def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
+    out_avals = infer(primitive, avals, params)
+    small = sum(a.size for a in avals) + sum(a.size for a in out_avals) <= NUMPY_MAX_ELEMENTS
+    if primitive.eager is not None and small and _on_cpu():
+        return _numpy_plan(primitive, avals, out_avals, params)
+    return _compiled_plan(primitive, avals, out_avals, params)
+
+
+def _on_cpu() -> bool:
+    """True when arrays live on the CPU; does not start XLA when the options already tell."""
+    from didax.xla import client
+
+    return config.state().platforms == "cpu" or client.backend().platform == "cpu"
+
+
+class _QuietContext(threading.local):
+    """A context per thread in which NumPy does not warn: floating-point corners are values here, not warnings."""
+
+    def __init__(self) -> None:
+        context = contextvars.Context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+
+_quiet = _QuietContext()
+
+
+def _run_quietly(rule: Callable[..., Any], values: list[Any], params: dict[str, Any]) -> Any:
+    try:
+        return _quiet.run(rule, *values, **params)
+    except RuntimeError as error:
+        if "context" not in str(error) or "already entered" not in str(error):
+            raise
+        with np.errstate(all="ignore"):  # reentered, by a finaliser or signal handler
+            return rule(*values, **params)
+
+
+_PYTHON_SCALARS = frozenset({bool, int, float, complex})
+
+
+def _host_values(args: tuple[Any, ...], avals: tuple[ShapedArray, ...]) -> list[Any]:
+    """NumPy values of the right dtype: left to itself NumPy takes Python scalars for 64 bit."""
+    return [
+        x.host_value() if type(x) is ConcreteArray else aval.dtype.type(x) if type(x) in _PYTHON_SCALARS else x
+        for x, aval in zip(args, avals, strict=True)
+    ]
+
+
+def _numpy_plan(
+    primitive: Primitive, avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> Plan:
+    rule = primitive.eager
+    assert rule is not None
+    if primitive.multiple_results:
+
+        def run_many(args: tuple[Any, ...]) -> list[ConcreteArray]:
+            outs = _run_quietly(rule, _host_values(args, avals), params)
+            return [ConcreteArray(aval, y) for aval, y in zip(out_avals, outs, strict=True)]
+
+        return run_many
+    out_aval = out_avals[0]
+    types = [aval.dtype.type for aval in avals]
+    if config.state().check:
+        return _checked_plan(primitive, rule, avals, out_aval, params)
+
+    def run(args: tuple[Any, ...]) -> ConcreteArray:
+        values = [
+            (x._value if x._value is not None else x.host_value())
+            if type(x) is ConcreteArray
+            else numpy_type(x) if type(x) in _PYTHON_SCALARS else x
+            for x, numpy_type in zip(args, types, strict=True)
+        ]
+        return ConcreteArray(out_aval, _run_quietly(rule, values, params))
+
+    return run
+
+
+def _checked_plan(
+    primitive: Primitive, rule: Any, avals: tuple[ShapedArray, ...], out_aval: ShapedArray, params: dict[str, Any]
+) -> Plan:
+    """As the plain plan, and verifies that the NumPy rule keeps to the type rule."""
+
+    def run(args: tuple[Any, ...]) -> ConcreteArray:
+        out = _run_quietly(rule, _host_values(args, avals), params)
+        found = (np.shape(out), getattr(out, "dtype", None))
+        assert found == (out_aval.shape, out_aval.dtype), f"eager {primitive}: {found}, not {out_aval}"
+        return ConcreteArray(out_aval, out)
+
+    return run
+
+
+def _compiled_plan(
+    primitive: Primitive, avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> Plan:
+    from didax.xla.compile import compile_text
+    from didax.xla.lowering import lower_module
+
+    invars = [Var(aval) for aval in avals]
+    outvars = [Var(aval) for aval in out_avals]
+    jaxpr = Jaxpr(invars, [Eqn(primitive, invars, params, outvars)], outvars, primitive.name)
+    executable = compile_text(lower_module(jaxpr), out_avals, cheap=True)
+
+    def run(args: tuple[Any, ...]) -> Any:
+        buffers = executable.run([as_concrete(x).device_buffer() for x in args])
+        outs = [ConcreteArray(aval, None, b) for aval, b in zip(out_avals, buffers, strict=True)]
+        return outs if primitive.multiple_results else outs[0]
+
+    return run

@@ -1,0 +1,19 @@
+"""The primitives, a family per file, each declared once with all of its rules.
+
+Loading this package installs the operations every interpreter needs (`core/basis.py`).
+Read in this order: `shape.py`, `families.py`, `elementwise.py`, then any other.
+"""
+
+from didax.core.basis import basis
+from didax.primitives import shape
+from didax.primitives.elementwise import add
+
+
+class _Basis:
+    zeros = staticmethod(shape.zeros)
+    add = staticmethod(add)
+    move_axis = staticmethod(shape.move_axis)
+    broadcast_axis = staticmethod(shape.broadcast_axis)
+
+
+basis.install(_Basis())

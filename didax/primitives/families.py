@@ -1,0 +1,219 @@
+"""Families of elementwise primitives: two to four lines each, every rule derived from a few facts.
+
+    sin = unary("sin", hlo="sine", eager=np.sin, jvp=lambda t, y, x: t * cos(x))
+    mul = binary("mul", hlo="multiply", eager=np.multiply, jvp=(..., ...), transpose=(..., ...))
+
+An elementwise primitive takes operands of one dtype and one shape; a scalar (rank-0) operand stretches to the shape of
+the others. It is callable: Python scalars among the operands take the dtype of the arrays. A jvp entry maps
+`(t, y, *xs)`, the tangent of one operand, the result and the operands, to that operand's share of the result's tangent.
+A transpose entry maps `(ct, *xs)` to that operand's cotangent, where the operand is linear.
+Read next: `elementwise.py`, the tables written with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, basis
+from didax.core.errors import message
+from didax.core.primitive import Primitive
+from didax.primitives.shape import broadcast_in_dim, reduce_sum
+from didax.transforms.batching import AxisData
+from didax.transforms.transpose import is_undef
+from didax.xla.text import tensor_type
+
+Jvp = Callable[..., Any] | None
+PYTHON_SCALARS = frozenset({bool, int, float, complex})
+_KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating point", "c": "complex"}
+NOT_LINEAR = "the operation is not linear"
+NOT_DIFFERENTIABLE = "its result is piecewise constant: tangents vanish"
+
+
+class Elementwise(Primitive):
+    """One output element per element of equally shaped operands (scalars stretch)."""
+
+    def __init__(
+        self,
+        name: str,
+        arity: int,
+        *,
+        hlo: str,
+        eager: Callable[..., Any],
+        accepts: str,
+        jvp: Sequence[Jvp],
+        transpose: Sequence[Jvp] | None = None,
+        out_dtype: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
+        lower: Callable[..., Any] | None = None,
+    ):
+        super().__init__(name)
+        self.arity = arity
+        self.hlo = hlo if "." in hlo else f"stablehlo.{hlo}"
+        self.eager = eager
+        self.accepts = accepts
+        self.jvps = tuple(jvp)
+        self.out_dtype = out_dtype
+        self.transposes = transpose
+        if transpose is None:
+            self.transpose = None
+            self.holes = {"transpose": NOT_LINEAR if any(jvp) else NOT_DIFFERENTIABLE}
+        if lower is not None:
+            self.lower = lower
+
+    def __call__(self, *args: Any) -> Any:
+        """Apply to arrays; Python scalars take the dtype of the arrays."""
+        for x in args:
+            if type(x) in PYTHON_SCALARS:
+                return self.bind(*match_scalars(args))
+        return self.bind(*args)
+
+    def type(self, *avals: ShapedArray) -> ShapedArray:
+        first = avals[0]
+        self._check_dtypes(avals)
+        shape = first.shape
+        for aval in avals[1:]:
+            if aval.shape != shape:
+                if shape == ():
+                    shape = aval.shape
+                elif aval.shape != ():
+                    raise self._error("takes arrays of one shape (or scalars)", avals, "Broadcast them first.")
+        weak = all([a.weak_type for a in avals])
+        dtype = first.dtype if self.out_dtype is None else self.out_dtype(first.dtype)
+        return ShapedArray(shape, dtype, weak and dtype.kind != "b")
+
+    def _check_dtypes(self, avals: Sequence[ShapedArray]) -> None:
+        dtype = avals[0].dtype
+        for aval in avals[1:]:
+            if aval.dtype != dtype:
+                raise self._error("takes operands of one dtype", avals, "Cast one of them (x.astype).")
+        if dtypes.kind_of(dtype) not in self.accepts:
+            kinds = ", ".join(_KINDS[k] for k in self.accepts)
+            raise self._error(f"takes {kinds} operands", avals, "Cast the operands (x.astype).")
+
+    def _error(self, rule: str, avals: Sequence[ShapedArray], fix: str) -> TypeError:
+        return TypeError(message(f"{self.name} {rule}.", f"operands: {', '.join(map(str, avals))}", fix=fix))
+
+    def lower(self, ctx: Any, *operands: Any) -> Any:
+        out = ctx.out_avals[0]
+        operands = [ctx.fill(x, out) for x in operands]
+        if self.out_dtype is None and self.hlo.startswith("stablehlo"):
+            return ctx.emit(f"{self.hlo} {', '.join([x.name for x in operands])} : {operands[0].type}", out)
+        ins = ", ".join([x.type for x in operands])
+        ins = f"({ins})" if self.hlo.startswith("stablehlo") else ins
+        return ctx.emit(f"{self.hlo} {', '.join([x.name for x in operands])} : {ins} -> {tensor_type(out)}", out)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        out = self.bind(*primals)
+        total: Any = None
+        for rule, t in zip(self.jvps, tangents, strict=True):
+            if rule is None or type(t) is Zero:
+                continue
+            share = stretch(rule(t, out, *primals), out)
+            total = share if total is None else basis.add(total, share)
+        return out, Zero(aval_of(out).tangent()) if total is None else total
+
+    def transpose(self, ct: Any, *args: Any) -> list[Any]:
+        assert self.transposes is not None
+        return [
+            unstretch(rule(ct, *args), x.aval) if is_undef(x) and rule is not None else None
+            for rule, x in zip(self.transposes, args, strict=True)
+        ]
+
+    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
+        values, dim = align_batches(axis, args, dims)
+        return self.bind(*values), dim
+
+
+def unary(name: str, *, hlo: str = "", eager: Any, accepts: str = "fc", jvp: Jvp = None, **more: Any) -> Elementwise:
+    """An elementwise primitive of one operand; `hlo` is the StableHLO name (chlo names with their dialect)."""
+    transpose = more.pop("transpose", None)
+    return Elementwise(
+        name,
+        1,
+        hlo=hlo or name,
+        eager=eager,
+        accepts=accepts,
+        jvp=(jvp,),
+        transpose=None if transpose is None else (transpose,),
+        **more,
+    )
+
+
+def binary(
+    name: str,
+    *,
+    hlo: str = "",
+    eager: Any,
+    accepts: str = "iufc",
+    jvp: tuple[Jvp, Jvp] = (None, None),
+    transpose: tuple[Jvp, Jvp] | None = None,
+    **more: Any,
+) -> Elementwise:
+    """An elementwise primitive of two operands."""
+    return Elementwise(name, 2, hlo=hlo or name, eager=eager, accepts=accepts, jvp=jvp, transpose=transpose, **more)
+
+
+def match_scalars(args: Sequence[Any]) -> list[Any]:
+    """Give Python scalars the dtype of the arrays beside them; left as they are where that is their own default."""
+    arrays = [x for x in args if type(x) not in PYTHON_SCALARS]
+    if not arrays:
+        return list(args)
+    dtype = aval_of(arrays[0]).dtype
+    return [scalar_like(x, dtype) if type(x) in PYTHON_SCALARS else x for x in args]
+
+
+def scalar_like(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python scalar as a scalar of `dtype`: itself when that is its default dtype (it stays weakly typed then)."""
+    if aval_of(x).dtype == dtype:
+        return x
+    if not dtypes.is_complex(dtype) and isinstance(x, complex):
+        raise TypeError(message("A complex scalar does not fit a real array.", f"scalar: {x!r}, dtype: {dtype}", fix="Cast the array."))
+    with np.errstate(all="ignore"):
+        return dtype.type(x)
+
+
+def stretch(x: Any, like: Any) -> Any:
+    """A scalar broadcast to the shape of `like`; arrays pass through."""
+    shape = aval_of(like).shape
+    if aval_of(x).shape == shape:
+        return x
+    return broadcast_in_dim(x, shape, ())
+
+
+def unstretch(ct: Any, aval: ShapedArray) -> Any:
+    """The transpose of `stretch`: the sum over everything for an operand that was a scalar."""
+    if aval_of(ct).shape == aval.shape:
+        return ct
+    return reduce_sum(ct, tuple(range(aval_of(ct).ndim)))
+
+
+def align_batches(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], int]:
+    """Bring batched elementwise operands to one shape with the batch axis at one place.
+
+    Scalars that are not batched stay scalars; batched scalars beside arrays gain axes.
+    """
+    avals = [aval_of(x) for x in args]
+    shapes = {a.shape for a, d in zip(avals, dims, strict=True) if d is not None}
+    first = next(d for d in dims if d is not None)
+    if len(shapes) == 1 and all(d == first or (d is None and a.shape == ()) for a, d in zip(avals, dims, strict=True)):
+        return list(args), first
+    ranks = [a.ndim - (d is not None) for a, d in zip(avals, dims, strict=True)]
+    inner = next(_without(a.shape, d) for a, d, r in zip(avals, dims, ranks, strict=True) if r == max(ranks))
+    full = (axis.size, *inner)
+
+    def align(x: Any, aval: ShapedArray, dim: int | None, rank: int) -> Any:
+        if dim is None:
+            return x if rank == 0 else broadcast_in_dim(x, full, tuple(range(1, len(full))))
+        if rank == 0 and inner:
+            return broadcast_in_dim(x, full, (0,))
+        return x if dim == 0 else basis.move_axis(x, dim, 0)
+
+    return [align(*item) for item in zip(args, avals, dims, ranks, strict=True)], 0
+
+
+def _without(shape: tuple[int, ...], dim: int | None) -> tuple[int, ...]:
+    return shape if dim is None else shape[:dim] + shape[dim + 1 :]

@@ -1,0 +1,257 @@
+"""Changing shapes: broadcasting, reshaping, permuting axes, and the sum over axes, broadcasting's transpose.
+
+All are linear, so their jvp is the operation itself on the tangent (`LinearUnary`) and each names its transpose.
+Read next: `families.py` (elementwise primitives), which stretches scalars with these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, basis
+from didax.core.errors import message
+from didax.core.primitive import Primitive, infer
+from didax.transforms.batching import AxisData
+from didax.xla.text import tensor_type
+
+
+class LinearUnary(Primitive):
+    """A primitive that is linear in its only operand."""
+
+    linear = True
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        y = self.bind(x, **params)
+        if type(t) is Zero:
+            return y, Zero(aval_of(y).tangent())
+        return y, self.bind(t, **params)
+
+
+class BroadcastInDim(LinearUnary):
+    """Axis i of the operand becomes axis broadcast_dimensions[i] of the result; the other axes repeat it."""
+
+    def type(self, x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> ShapedArray:
+        fits = len(broadcast_dimensions) == x.ndim and all(
+            0 <= d < len(shape) and n in (1, shape[d]) for n, d in zip(x.shape, broadcast_dimensions, strict=False)
+        )
+        if not fits or any(a >= b for a, b in zip(broadcast_dimensions, broadcast_dimensions[1:], strict=False)):
+            raise TypeError(
+                message(
+                    "broadcast_in_dim maps each axis of the operand to an axis of the shape, in order, of the same length or 1.",
+                    f"operand: {x}, shape: {shape}, broadcast_dimensions: {broadcast_dimensions}",
+                    fix="Name one axis of the shape for each axis of the operand.",
+                )
+            )
+        return x.update(shape=shape)
+
+    def eager(self, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
+        if not np.ndim(x) and not shape:
+            return x
+        return np.broadcast_to(_spread(np.asarray(x), shape, broadcast_dimensions), shape)
+
+    def lower(self, ctx: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
+        if x.constant is not None:
+            return ctx.constant(x.constant, ctx.out_avals[0])
+        return ctx.broadcast(x, ctx.out_avals[0], broadcast_dimensions)
+
+    def transpose(self, ct: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> list[Any]:
+        repeated = [i for i in range(len(shape)) if i not in broadcast_dimensions]
+        repeated += [d for n, d in zip(x.aval.shape, broadcast_dimensions, strict=True) if n != shape[d]]
+        return [reshape(reduce_sum(ct, tuple(sorted(repeated))), x.aval.shape)]
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+    ) -> tuple[Any, int]:
+        x = basis.move_axis(args[0], dims[0], 0)
+        return broadcast_in_dim(x, (axis.size, *shape), (0, *(d + 1 for d in broadcast_dimensions))), 0
+
+
+def _spread(x: np.ndarray[Any, Any], shape: tuple[int, ...], dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    lengths = [1] * len(shape)
+    for n, d in zip(x.shape, dims, strict=True):
+        lengths[d] = n
+    return x.reshape(lengths)
+
+
+class Reshape(LinearUnary):
+    """The same elements in row-major order, in another shape."""
+
+    def type(self, x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
+        if math.prod(new_sizes) != x.size or any(n < 0 for n in new_sizes):
+            raise TypeError(
+                message(
+                    "reshape keeps the number of elements.",
+                    f"operand: {x} ({x.size} elements), new shape: {new_sizes} ({math.prod(new_sizes)} elements)",
+                    fix="Choose a shape with as many elements.",
+                )
+            )
+        return x.update(shape=new_sizes)
+
+    def eager(self, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
+        return np.reshape(x, new_sizes)
+
+    def lower(self, ctx: Any, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
+        return ctx.op("reshape", [x], ctx.out_avals[0])
+
+    def transpose(self, ct: Any, x: Any, *, new_sizes: tuple[int, ...]) -> list[Any]:
+        return [reshape(ct, x.aval.shape)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, new_sizes: tuple[int, ...]) -> tuple[Any, int]:
+        return reshape(basis.move_axis(args[0], dims[0], 0), (axis.size, *new_sizes)), 0
+
+
+class Transpose(LinearUnary):
+    """Axis i of the result is axis permutation[i] of the operand."""
+
+    def type(self, x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
+        if sorted(permutation) != list(range(x.ndim)):
+            raise TypeError(
+                message(
+                    "transpose takes a permutation of all axes.",
+                    f"operand: {x}, permutation: {permutation}",
+                    fix=f"Name each of the axes 0 to {x.ndim - 1} once.",
+                )
+            )
+        return x.update(shape=tuple(x.shape[i] for i in permutation))
+
+    def eager(self, x: Any, *, permutation: tuple[int, ...]) -> Any:
+        return np.transpose(x, permutation)
+
+    def lower(self, ctx: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
+        out = ctx.out_avals[0]
+        return ctx.emit(f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}", out)
+
+    def transpose(self, ct: Any, x: Any, *, permutation: tuple[int, ...]) -> list[Any]:
+        return [transpose(ct, tuple(int(i) for i in np.argsort(permutation)))]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, permutation: tuple[int, ...]) -> tuple[Any, int]:
+        (x,), (dim,) = args, dims
+        others = [i for i in range(aval_of(x).ndim) if i != dim]
+        return transpose(x, (dim, *(others[i] for i in permutation))), 0
+
+
+class ReduceSum(LinearUnary):
+    """Sum over axes, in the operand's dtype (integers wrap)."""
+
+    def type(self, x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
+        return reduced_aval("reduce_sum", x, axes, "iufc")
+
+    def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        x = np.asarray(x)
+        if x.dtype.itemsize <= 2 and x.dtype.kind in "fV":  # sum narrow floats in float32, as XLA does
+            return np.sum(x.astype(np.float32), axis=axes).astype(x.dtype)
+        return np.sum(x, axis=axes, dtype=x.dtype)
+
+    def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return lower_reduction(ctx, x, axes, "add", 0)
+
+    def transpose(self, ct: Any, x: Any, *, axes: tuple[int, ...]) -> list[Any]:
+        kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
+        return [broadcast_in_dim(ct, x.aval.shape, kept)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
+        inner, out_dim = batched_axes(axes, dims[0])
+        return self.bind(args[0], axes=inner), out_dim
+
+
+def reduced_aval(name: str, x: ShapedArray, axes: tuple[int, ...], accepts: str) -> ShapedArray:
+    """Type of a reduction over `axes`; TypeError for a dtype or axes it cannot take."""
+    if dtypes.kind_of(x.dtype) not in accepts:
+        raise TypeError(message(f"{name} cannot reduce this dtype.", f"operand: {x}", fix="Cast it first (x.astype)."))
+    if len(set(axes)) != len(axes) or any(not 0 <= i < x.ndim for i in axes):
+        raise TypeError(
+            message(
+                f"{name} takes distinct axes of its operand.",
+                f"operand: {x}, axes: {axes}",
+                fix=f"Name axes from 0 to {x.ndim - 1}, each at most once." if x.ndim else "A scalar has no axes: use axes=().",
+            )
+        )
+    return x.update(shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def batched_axes(axes: Sequence[int], dim: int) -> tuple[tuple[int, ...], int]:
+    """Axes of the batched operand for axes of one element, and where the batch axis lands when they are removed."""
+    inner = tuple(i + (i >= dim) for i in axes)
+    return inner, dim - sum(i < dim for i in inner)
+
+
+def lower_reduction(ctx: Any, x: Any, axes: tuple[int, ...], op: str, init: Any) -> Any:
+    """`stablehlo.reduce` with a one-operation body."""
+    out = ctx.out_avals[0].update(dtype=x.aval.dtype)
+    start = ctx.scalar(init, x.aval.dtype)
+    return ctx.emit(
+        f"stablehlo.reduce({x} init: {start}) applies stablehlo.{op} across dimensions = {list(axes)} : "
+        f"({x.type}, {start.type}) -> {tensor_type(out)}",
+        out,
+    )
+
+
+broadcast_in_dim_p = BroadcastInDim("broadcast_in_dim")
+reshape_p = Reshape("reshape")
+transpose_p = Transpose("transpose")
+reduce_sum_p = ReduceSum("reduce_sum")
+
+
+def broadcast_in_dim(x: Any, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
+    """Axis i of `x` becomes axis broadcast_dimensions[i] of an array of that shape."""
+    if aval_of(x).shape == shape:
+        return x
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=broadcast_dimensions)
+
+
+def reshape(x: Any, new_sizes: tuple[int, ...]) -> Any:
+    """The elements of `x` in another shape."""
+    return x if aval_of(x).shape == new_sizes else reshape_p.bind(x, new_sizes=new_sizes)
+
+
+def transpose(x: Any, permutation: tuple[int, ...]) -> Any:
+    """Permute the axes."""
+    if permutation == tuple(range(len(permutation))) and len(permutation) == aval_of(x).ndim:
+        return x
+    return transpose_p.bind(x, permutation=permutation)
+
+
+def reduce_sum(x: Any, axes: tuple[int, ...]) -> Any:
+    """Sum over axes."""
+    return x if not axes else reduce_sum_p.bind(x, axes=axes)
+
+
+def move_axis(x: Any, source: int, destination: int) -> Any:
+    """Move one axis, keeping the order of the others."""
+    if source == destination:
+        return x
+    order = [i for i in range(aval_of(x).ndim) if i != source]
+    order.insert(destination, source)
+    return transpose(x, tuple(order))
+
+
+def broadcast_axis(x: Any, size: int, axis: int) -> Any:
+    """Insert an axis of that size at `axis`, repeating `x` along it."""
+    shape = aval_of(x).shape
+    kept = tuple(i for i in range(len(shape) + 1) if i != axis)
+    return broadcast_in_dim(x, (*shape[:axis], size, *shape[axis:]), kept)
+
+
+def zeros(aval: ShapedArray) -> Any:
+    """An array of zeros of a type."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    return full(aval.shape, 0, aval.dtype)
+
+
+def full(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Any:
+    """An array filled with a scalar."""
+    scalar = dtype.type(value)
+    return scalar if shape == () else broadcast_in_dim(scalar, shape, ())
+
+
+def out_type(primitive: Primitive, *avals: ShapedArray, **params: Any) -> ShapedArray:
+    """The type of a primitive's single result."""
+    return infer(primitive, avals, params)[0]

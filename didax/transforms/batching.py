@@ -1,0 +1,172 @@
+"""Vectorisation: one run of a function over values that carry an extra axis.
+
+    vmap(f)(xs)[i] = f(xs[i])
+
+A `BatchTracer` holds the whole batch and the position of the batch axis in it; its type is that of one element. Each
+operation asks its primitive for the batch rule, which runs under the parent trace. Values without a batch axis stay
+plain. A named axis (`axis_name`) can be reduced or gathered over by collectives; `axis_env` knows the sizes in scope.
+Read next: `primitives/collectives.py`, `primitives/families.py` (the rule of elementwise primitives).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import basis
+from didax.core.errors import message
+from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.core.primitive import Primitive, require
+from didax.core.source import SourceLine
+from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, set_current_trace
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+
+
+class AxisData(NamedTuple):
+    """The mapped axis: its size, and its name if it has one."""
+
+    name: str | None
+    size: int
+
+
+class BatchTracer(Tracer):
+    """A batch of values: `value` with its batch axis at `dim`."""
+
+    __slots__ = ("dim", "value")
+
+    def __init__(self, trace: Trace, value: Any, dim: int):
+        self.trace = trace
+        self.value = value
+        self.dim = dim
+        self.aval = element_aval(aval_of(value), dim)
+
+    def origin(self) -> SourceLine | str | None:
+        return self.value.origin() if isinstance(self.value, Tracer) else None
+
+
+class BatchTrace(Trace):
+    """Moves batch axes along."""
+
+    __slots__ = ("axis",)
+    what = "vmap"
+
+    def __init__(self, parent: Trace, axis: AxisData, function: Any = None):
+        super().__init__(parent, function)
+        self.axis = axis
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        mine = [type(x) is BatchTracer and x.trace is self for x in args]
+        if True not in mine and self.axis.name not in primitive.named_axes(params):
+            return self.parent.process(primitive, args, params)
+        values = [x.value if own else x for x, own in zip(args, mine, strict=True)]
+        dims = [x.dim if own else None for x, own in zip(args, mine, strict=True)]
+        token = current_trace_var.set(self.parent)
+        try:
+            out, out_dim = (primitive.batch or require(primitive, "batch"))(self.axis, values, dims, **params)
+        finally:
+            current_trace_var.reset(token)
+        if primitive.multiple_results:
+            return [self.join(y, dim) for y, dim in zip(out, out_dim, strict=True)]
+        return self.join(out, out_dim)
+
+    def join(self, value: Any, dim: int | None) -> Any:
+        """A tracer, or just the value where it has no batch axis."""
+        return value if dim is None else BatchTracer(self, value, dim)
+
+    def split(self, x: Any) -> tuple[Any, int | None]:
+        """Value and batch axis of a result."""
+        return (x.value, x.dim) if type(x) is BatchTracer and x.trace is self else (x, None)
+
+
+def element_aval(aval: ShapedArray, dim: int | None) -> ShapedArray:
+    """The type of one element of a batch."""
+    return aval if dim is None else aval.update(shape=aval.shape[:dim] + aval.shape[dim + 1 :])
+
+
+def batched_aval(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
+    """The type of a batch of such elements."""
+    return aval if dim is None else aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]))
+
+
+def move_batch_axis(x: Any, dim: int | None, destination: int, size: int) -> Any:
+    """`x` with its batch axis moved to `destination`, or made there by repeating where it has none."""
+    if dim is None:
+        return basis.broadcast_axis(x, size, destination)
+    return x if dim == destination else basis.move_axis(x, dim, destination)
+
+
+axis_env: ContextVar[Mapping[str, int]] = ContextVar("didax_axis_env", default={})
+
+
+def axis_size(name: str) -> int:
+    """Size of the mapped axis of that name; NameError when no enclosing transformation maps one."""
+    sizes = axis_env.get()
+    if name not in sizes:
+        raise NameError(
+            message(
+                f"No mapped axis is named {name!r} here.",
+                f"axes in scope: {', '.join(sizes) or 'none'}",
+                fix=f"Map the function with vmap(..., axis_name={name!r}), or use one of the names in scope.",
+            )
+        )
+    return sizes[name]
+
+
+@contextlib.contextmanager
+def extend_axis_env(axis: AxisData) -> Generator[None]:
+    """Bring a named axis into scope."""
+    if axis.name is None:
+        yield
+        return
+    token = axis_env.set({**axis_env.get(), axis.name: axis.size})
+    try:
+        yield
+    finally:
+        axis_env.reset(token)
+
+
+def vmap_flat(
+    fun: Callable[..., Sequence[Any]],
+    axis: AxisData,
+    dims: Sequence[int | None],
+    args: Sequence[Any],
+    function: Any = None,
+) -> tuple[list[Any], list[int | None]]:
+    """Results of `fun` over the batch, and where each result's batch axis is (None: it has none)."""
+    trace = BatchTrace(current_trace(), axis, fun if function is None else function)
+    try:
+        with set_current_trace(trace), extend_axis_env(axis):
+            outs = fun(*[trace.join(x, dim) for x, dim in zip(args, dims, strict=True)])
+        pairs = [trace.split(y) for y in outs]
+    finally:
+        trace.ended = True
+    return [y for y, _ in pairs], [dim for _, dim in pairs]
+
+
+@cached_on_jaxpr
+def batch_jaxpr(
+    jaxpr: Jaxpr, axis: AxisData, dims_in: tuple[int | None, ...], batched_out: tuple[bool, ...] | None = None
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """A jaxpr over batches: inputs have their batch axis where `dims_in` says, batched outputs at 0.
+
+    Also returns which outputs are batched; `batched_out` asks for at least these.
+    """
+    found: list[bool] = []
+
+    def batched(*args: Any) -> list[Any]:
+        outs, dims = vmap_flat(lambda *xs: eval_jaxpr(jaxpr, xs), axis, dims_in, args)
+        wanted = batched_out or (False,) * len(outs)
+        found.extend(dim is not None or want for dim, want in zip(dims, wanted, strict=True))
+        return [
+            move_batch_axis(y, dim, 0, axis.size) if batch else y
+            for y, dim, batch in zip(outs, dims, found, strict=True)
+        ]
+
+    in_avals = [batched_aval(v.aval, dim, axis.size) for v, dim in zip(jaxpr.invars, dims_in, strict=True)]
+    new, captured = trace_to_jaxpr(batched, in_avals, what="vmap")
+    assert not captured, "jaxprs are closed"
+    return new, tuple(found)

@@ -1,0 +1,37 @@
+"""Memory for transformed jaxprs: each is computed once per jaxpr and forgotten with it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from didax.core import config
+from didax.core.jaxpr import Jaxpr
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_all: list[WeakKeyDictionary[Jaxpr, dict[Any, Any]]] = []
+
+
+def cached_on_jaxpr(f: Callable[Concatenate[Jaxpr, P], R]) -> Callable[Concatenate[Jaxpr, P], R]:
+    """Remember `f(jaxpr, *hashable)` as long as the jaxpr lives; options that matter are part of the key."""
+    memory: WeakKeyDictionary[Jaxpr, dict[Any, R]] = WeakKeyDictionary()
+    _all.append(memory)
+
+    @functools.wraps(f)
+    def cached(jaxpr: Jaxpr, *args: P.args, **kwargs: P.kwargs) -> R:
+        key = (config.state(), args, tuple(kwargs.items()))
+        results = memory.setdefault(jaxpr, {})
+        if key not in results:
+            results[key] = f(jaxpr, *args, **kwargs)
+        return results[key]
+
+    return cached
+
+
+def clear_caches() -> None:
+    """Forget every transformed jaxpr."""
+    for memory in _all:
+        memory.clear()

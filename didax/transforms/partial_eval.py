@@ -1,0 +1,169 @@
+"""Partial evaluation: do now what is known, write down what must wait.
+
+    (a_known, a_unknown) -> b    becomes    a_known -> (b_known, residuals)    and    (residuals, a_unknown) -> b_unknown
+
+`PartialEvalTrace` runs operations on known values under its parent, at once, so that Python control flow on known
+values works; operations that touch an unknown value are recorded on a tape. Known values on the tape are literals.
+`partial_eval_jaxpr` does the same to a jaxpr, and gives a `Split`: the one known/unknown split that linearize, vjp and
+checkpoint share. Read next: `linearize.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from didax.core.avals import ShapedArray
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
+from didax.core.primitive import Primitive, infer
+from didax.core.tracing import Trace, Tracer, current_trace, leaked, set_current_trace
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.staging import StagingTrace, StagingTracer
+
+
+class UnknownTracer(Tracer):
+    """A value that will be known later: a variable of the tape."""
+
+    __slots__ = ("var",)
+
+    def __init__(self, trace: Trace, var: Var):
+        self.trace = trace
+        self.var = var
+        self.aval = var.aval
+
+
+class PartialEvalTrace(Trace):
+    """Evaluates what is known, records what is not.
+
+    With `split` primitives that hold jaxprs are taken apart into a known and an unknown call (`partial_eval` rule);
+    without, any application that touches an unknown is recorded whole, as suits linear programs.
+    """
+
+    __slots__ = ("eqns", "split")
+    what = "partial evaluation"
+
+    def __init__(self, parent: Trace, function: Any = None, split: bool = False):
+        super().__init__(parent, function)
+        self.eqns: list[Eqn] = []
+        self.split = split
+
+    def new_unknown(self, aval: ShapedArray) -> UnknownTracer:
+        """A fresh unknown input."""
+        return UnknownTracer(self, Var(aval))
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        for x in args:
+            if type(x) is UnknownTracer and x.trace is self:
+                break
+        else:
+            return self.parent.process(primitive, args, params)
+        if self.split and primitive.partial_eval is not None:
+            return primitive.partial_eval([self.owns(x) for x in args], *args, **params)
+        return self.record(primitive, args, params)
+
+    def owns(self, x: Any) -> bool:
+        """True for unknowns of this trace."""
+        return type(x) is UnknownTracer and x.trace is self
+
+    def atom(self, x: Any) -> Atom:
+        """The tape's variable for an unknown, a literal for a known value."""
+        return x.var if type(x) is UnknownTracer and x.trace is self else Literal(x)
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Write the operation on the tape."""
+        invars = [self.atom(x) for x in args]
+        outvars = [Var(aval) for aval in infer(primitive, tuple([x.aval for x in invars]), params)]
+        self.eqns.append(Eqn(primitive, invars, params, outvars))
+        if primitive.multiple_results:
+            return [UnknownTracer(self, var) for var in outvars]
+        return UnknownTracer(self, outvars[0])
+
+
+class Split(NamedTuple):
+    """A jaxpr in two halves.
+
+    `known` takes the known inputs and returns the known outputs, then residuals; `unknown` takes all residuals, then the
+    unknown inputs, and returns the unknown outputs. `unknown_out` tells which outputs are unknown. `residuals[i]` says
+    where the i-th residual input of `unknown` comes from: `("in", k)` is the k-th input of `known` itself, which needs
+    no copy, `("out", k)` its k-th residual output.
+    """
+
+    known: Jaxpr
+    unknown: Jaxpr
+    unknown_out: tuple[bool, ...]
+    residuals: tuple[tuple[str, int], ...]
+
+    @property
+    def num_residual_outputs(self) -> int:
+        """How many of `known`'s outputs are residuals."""
+        return sum(kind == "out" for kind, _ in self.residuals)
+
+    def residual_values(self, known_args: Sequence[Any], residual_outs: Sequence[Any]) -> list[Any]:
+        """Values for `unknown`'s residual inputs."""
+        sources = {"in": known_args, "out": residual_outs}
+        return [sources[kind][k] for kind, k in self.residuals]
+
+
+def finish_split(
+    staging: StagingTrace, tape: Sequence[Eqn], known_outs: Sequence[Any], unknown_ins: Sequence[Var], outs: Sequence[Atom]
+) -> tuple[Jaxpr, Jaxpr, tuple[tuple[str, int], ...]]:
+    """Close both halves: values of `staging` that the tape (or its outputs) uses become residuals."""
+    residuals: dict[Any, tuple[Var, StagingTracer | Any]] = {}
+
+    def close(x: Atom) -> Atom:
+        if type(x) is Var or not isinstance(x.val, StagingTracer):
+            return x
+        if x.val.trace is not staging:
+            raise leaked(x.val)
+        return residuals.setdefault(x.val.var, (Var(x.aval), x.val))[0]
+
+    eqns = [
+        eqn if all(type(x) is Var for x in eqn.invars) else eqn.replace(invars=[close(x) for x in eqn.invars])
+        for eqn in prune(tape, outs)
+    ]
+    outs = [close(x) for x in outs]
+    positions = {var: k for k, var in enumerate(staging.invars)}
+    computed = [var for var in residuals if var not in positions]
+    computed_at = {var: k for k, var in enumerate(computed)}
+    sources = tuple(("in", positions[v]) if v in positions else ("out", computed_at[v]) for v in residuals)
+    known, captured = staging.finish([*known_outs, *(residuals[v][1] for v in computed)])
+    assert not captured, "jaxprs are closed"
+    unknown = Jaxpr([var for var, _ in residuals.values()] + list(unknown_ins), eqns, outs, known.name)
+    return known, unknown, sources
+
+
+def prune(eqns: Sequence[Eqn], outs: Sequence[Atom]) -> list[Eqn]:
+    """The equations that `outs` depend on."""
+    needed = {x for x in outs if type(x) is Var}
+    kept: list[Eqn] = []
+    for eqn in reversed(eqns):
+        if any(v in needed for v in eqn.outvars):
+            kept.append(eqn)
+            needed.update(x for x in eqn.invars if type(x) is Var)
+    return kept[::-1]
+
+
+@cached_on_jaxpr
+def partial_eval_jaxpr(
+    jaxpr: Jaxpr, unknown_in: tuple[bool, ...], instantiate: tuple[bool, ...] | bool = False
+) -> Split:
+    """Split `jaxpr` by which inputs are unknown; outputs marked by `instantiate` count as unknown in any case."""
+    staging = StagingTrace(current_trace(), what="partial evaluation")
+    staging.function = None
+    knowns = {i: staging.new_arg(v.aval) for i, v in enumerate(jaxpr.invars) if not unknown_in[i]}
+    trace = PartialEvalTrace(staging, split=True)
+    unknowns = {i: trace.new_unknown(v.aval) for i, v in enumerate(jaxpr.invars) if unknown_in[i]}
+    with set_current_trace(trace):
+        outs = eval_jaxpr(jaxpr, [unknowns[i] if unk else knowns[i] for i, unk in enumerate(unknown_in)])
+    forced = (instantiate,) * len(outs) if isinstance(instantiate, bool) else instantiate
+    unknown_out = tuple(trace.owns(y) or force for y, force in zip(outs, forced, strict=True))
+    known, unknown, sources = finish_split(
+        staging,
+        trace.eqns,
+        [y for y, unk in zip(outs, unknown_out, strict=True) if not unk],
+        [t.var for t in unknowns.values()],
+        [trace.atom(y) for y, unk in zip(outs, unknown_out, strict=True) if unk],
+    )
+    trace.ended = True
+    return Split(known, unknown, unknown_out, sources)
+

@@ -1,0 +1,68 @@
+"""Simplification before lowering: drop equations nobody needs, compute equal ones once.
+
+`dce_jaxpr` removes dead equations and, through the `dce` rule of primitives that hold jaxprs, dead parts inside them.
+`merge_equal` gives equations with the same primitive, parameters and inputs one result. Both keep values bit for bit.
+Read next: `didax/xla/lowering.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from didax.transforms.cache import cached_on_jaxpr
+
+
+@cached_on_jaxpr
+def dce_jaxpr(
+    jaxpr: Jaxpr, used_out: tuple[bool, ...], keep_inputs: bool = False
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The jaxpr with only the marked outputs and what they need, and which inputs those are.
+
+    With `keep_inputs` the inputs stay as they are.
+    """
+    outs = [x for x, used in zip(jaxpr.outvars, used_out, strict=True) if used]
+    needed = {x for x in outs if type(x) is Var}
+    kept: list[Eqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        used = [v in needed for v in eqn.outvars]
+        if not any(used):
+            continue
+        if eqn.primitive.dce is not None and not all(used):
+            eqn = eqn.primitive.dce(eqn, used)
+        kept.append(eqn)
+        needed.update(x for x in eqn.invars if type(x) is Var)
+    used_in = tuple(keep_inputs or v in needed for v in jaxpr.invars)
+    invars = [v for v, used in zip(jaxpr.invars, used_in, strict=True) if used]
+    return Jaxpr(invars, kept[::-1], outs, jaxpr.name), used_in
+
+
+def merge_equal(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with equal equations merged into the first of them."""
+    renamed: dict[Var, Var] = {}
+    seen: dict[Any, Eqn] = {}
+    eqns: list[Eqn] = []
+    for eqn in jaxpr.eqns:
+        invars = [renamed.get(x, x) if type(x) is Var else x for x in eqn.invars]
+        key = (eqn.primitive, tuple(_identity(x) for x in invars), tuple(eqn.params.items()))
+        first = seen.setdefault(key, eqn)
+        if first is not eqn:
+            renamed.update(zip(eqn.outvars, first.outvars, strict=True))
+            continue
+        eqns.append(eqn.replace(invars=invars) if renamed else eqn)
+    outs = [renamed.get(x, x) if type(x) is Var else x for x in jaxpr.outvars]
+    return Jaxpr(jaxpr.invars, eqns, outs, jaxpr.name)
+
+
+def _identity(x: Atom) -> Any:
+    """A key that equal atoms share; literals compare by type and exact bits (so 0.0 and -0.0 differ)."""
+    return (x.aval, np.asarray(x.val, x.aval.dtype).tobytes()) if type(x) is Literal else x
+
+
+@cached_on_jaxpr
+def simplify_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
+    """`jaxpr` without dead and repeated equations; same inputs, same outputs."""
+    live, _ = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars), keep_inputs=True)
+    return merge_equal(live)

@@ -1,0 +1,123 @@
+"""Transposition: run a linear program backwards.
+
+    f(x) = A x    becomes    f^T(y_bar) = A^T y_bar
+
+`backward` walks linear equations from the last to the first, asks each primitive for its transpose rule and sums the
+cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule sees
+`Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s.
+Read next: `linearize.py` (where linear programs come from), `api.py` (vjp and grad).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core.avals import ShapedArray
+from didax.core.basis import Zero, basis, instantiate
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from didax.core.primitive import require
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+
+
+class Undef:
+    """Stands for a linear argument in a transpose rule: only its type is known."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Undef({self.aval})"
+
+
+def is_undef(x: Any) -> bool:
+    """True for a linear argument."""
+    return type(x) is Undef
+
+
+def backward(
+    invars: Sequence[Var], eqns: Sequence[Eqn], outs: Sequence[Atom | Zero], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Cotangents of `invars` (or `Zero`s) for cotangents of `outs`, under the current trace."""
+    sums: dict[Var, Any] = {}
+    add = basis.add
+
+    def send(atom: Any, ct: Any) -> None:
+        if type(atom) is Var and ct is not None and type(ct) is not Zero:
+            sums[atom] = add(sums[atom], ct) if atom in sums else ct
+
+    for out, ct in zip(outs, cotangents, strict=True):
+        send(out, ct)
+    for eqn in reversed(eqns):
+        primitive = eqn.primitive
+        args = [Undef(x.aval) if type(x) is Var else x.val for x in eqn.invars]  # type: ignore[union-attr]
+        if primitive.multiple_results:
+            if not any(v in sums for v in eqn.outvars):
+                continue
+            ct: Any = [sums.pop(v) if v in sums else Zero(v.aval) for v in eqn.outvars]
+        else:
+            if eqn.outvars[0] not in sums:
+                continue
+            ct = sums.pop(eqn.outvars[0])
+        rule = primitive.transpose or require(primitive, "transpose")
+        for x, x_bar in zip(eqn.invars, rule(ct, *args, **eqn.params), strict=True):
+            send(x, x_bar)
+    return [sums[v] if v in sums else Zero(v.aval) for v in invars]
+
+
+def substitute_known(jaxpr: Jaxpr, linear: Sequence[bool], known: Sequence[Any]) -> tuple[list[Eqn], list[Atom]]:
+    """The linear equations of a jaxpr, with everything that depends on no linear input evaluated into literals."""
+    values = iter(known)
+    env: dict[Var, Any] = {v: next(values) for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin}
+
+    def read(x: Atom) -> Atom:
+        return Literal(env[x], x.aval) if type(x) is Var and x in env else x
+
+    remaining: list[Eqn] = []
+    for eqn in jaxpr.eqns:
+        invars = [read(x) for x in eqn.invars]
+        if any(type(x) is Var for x in invars):
+            remaining.append(eqn.replace(invars=invars))
+            continue
+        out = eqn.primitive.bind(*[x.val for x in invars], **eqn.params)  # type: ignore[union-attr]
+        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+    return remaining, [read(x) for x in jaxpr.outvars]
+
+
+def backward_jaxpr(
+    jaxpr: Jaxpr, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Cotangents of the linear inputs of a jaxpr (or `Zero`s), under the current trace."""
+    eqns, outs = substitute_known(jaxpr, linear, known)
+    return backward([v for v, lin in zip(jaxpr.invars, linear, strict=True) if lin], eqns, outs, cotangents)
+
+
+@cached_on_jaxpr
+def transpose_jaxpr(
+    jaxpr: Jaxpr,
+    linear: tuple[bool, ...],
+    nonzero_ct: tuple[bool, ...],
+    instantiate_all: bool = False,
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The transpose as a jaxpr: known inputs, then nonzero output cotangents, to nonzero cotangents of linear inputs.
+
+    Also returns which of these are nonzero; with `instantiate_all` every one is returned, zeros as arrays.
+    """
+    num_known = linear.count(False)
+    found: list[bool] = []
+
+    def transposed(*args: Any) -> list[Any]:
+        given = iter(args[num_known:])
+        cts = [next(given) if nz else Zero(v.aval) for v, nz in zip(jaxpr.outvars, nonzero_ct, strict=True)]
+        x_bars = backward_jaxpr(jaxpr, linear, args[:num_known], cts)
+        found.extend(type(x_bar) is not Zero or instantiate_all for x_bar in x_bars)
+        return [instantiate(x_bar) for x_bar, nz in zip(x_bars, found, strict=True) if nz]
+
+    known_avals = [v.aval for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin]
+    ct_avals = [v.aval for v, nz in zip(jaxpr.outvars, nonzero_ct, strict=True) if nz]
+    new, captured = trace_to_jaxpr(transposed, [*known_avals, *ct_avals], what="transpose")
+    assert not captured, "jaxprs are closed"
+    return new, tuple(found)

@@ -1,0 +1,158 @@
+"""The functions of `didax.tree` and `didax.core.pytree` under the names of `jax.tree_util`.
+
+Everything here is another name for the same function, or registers a class by its methods. Write
+`didax.tree` in new code; read `didax/core/pytree.py` for what a node is. The classes `PyTreeDef`,
+`SequenceKey`, `DictKey`, `GetAttrKey`, `FlattenedIndexKey` and the `default_registry` are jaxlib's: the
+first use of one loads jaxlib.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from didax import tree
+from didax.core import pytree
+from didax.core.pytree import (
+    KeyEntry,
+    KeyPath,
+    Partial,
+    all_leaves,
+    flatten_one_level,
+    flatten_one_level_with_keys,
+    keystr,
+    register_dataclass,
+    register_static,
+    treedef_tuple,
+)
+
+if TYPE_CHECKING:
+    from didax.core.pytree import DictKey, FlattenedIndexKey, GetAttrKey, PyTreeDef, SequenceKey
+
+    default_registry: Any
+
+__all__ = [
+    "DictKey",
+    "FlattenedIndexKey",
+    "GetAttrKey",
+    "KeyEntry",
+    "KeyPath",
+    "Partial",
+    "PyTreeDef",
+    "SequenceKey",
+    "all_leaves",
+    "default_registry",
+    "flatten_one_level",
+    "flatten_one_level_with_keys",
+    "is_tree_node",
+    "keystr",
+    "register_dataclass",
+    "register_pytree_node",
+    "register_pytree_node_class",
+    "register_pytree_with_keys",
+    "register_pytree_with_keys_class",
+    "register_static",
+    "tree_all",
+    "tree_broadcast",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_leaves",
+    "tree_leaves_with_path",
+    "tree_map",
+    "tree_map_with_path",
+    "tree_reduce",
+    "tree_reduce_associative",
+    "tree_structure",
+    "tree_transpose",
+    "tree_unflatten",
+    "treedef_children",
+    "treedef_is_leaf",
+    "treedef_tuple",
+]
+
+C = TypeVar("C", bound=type)
+
+tree_all = tree.all
+tree_broadcast = tree.broadcast
+tree_flatten = tree.flatten
+tree_flatten_with_path = tree.flatten_with_path
+tree_leaves = tree.leaves
+tree_leaves_with_path = tree.leaves_with_path
+tree_map = tree.map
+tree_map_with_path = tree.map_with_path
+tree_reduce = tree.reduce
+tree_reduce_associative = tree.reduce_associative
+tree_structure = tree.structure
+tree_transpose = tree.transpose
+tree_unflatten = tree.unflatten
+is_tree_node = pytree.is_node
+register_pytree_node = pytree.register_node
+
+_LAZY = {"DictKey", "FlattenedIndexKey", "GetAttrKey", "PyTreeDef", "SequenceKey", "default_registry"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(pytree, name)
+
+
+def register_pytree_with_keys(
+    nodetype: type,
+    flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[KeyEntry, Any]], Any]],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_func: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
+) -> None:
+    """A class as a node with keys: `flatten_with_keys(node)` gives pairs (key, child), metadata."""
+
+    def without_keys(node: Any) -> tuple[list[Any], Any]:
+        pairs, metadata = flatten_with_keys(node)
+        return [child for _, child in pairs], metadata
+
+    pytree.register_node(nodetype, flatten_func or without_keys, unflatten_func, flatten_with_keys)
+
+
+def register_pytree_node_class(cls: C) -> C:
+    """Makes a class a node: `tree_flatten(self)`, classmethod `tree_unflatten(cls, metadata, children)`.
+
+    >>> @register_pytree_node_class
+    ... class Pair:
+    ...     def __init__(self, x, y):
+    ...         self.x, self.y = x, y
+    ...     def tree_flatten(self):
+    ...         return (self.x, self.y), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, metadata, children):
+    ...         return cls(*children)
+    >>> tree_leaves(Pair(1, [2]))
+    [1, 2]
+    """
+    node: Any = cls
+    pytree.register_node(cls, node.tree_flatten, node.tree_unflatten)
+    return cls
+
+
+def register_pytree_with_keys_class(cls: C) -> C:
+    """Like `register_pytree_node_class`, by `tree_flatten_with_keys(self)`; `tree_flatten` is optional."""
+    node: Any = cls
+    flatten = getattr(cls, "tree_flatten", None)
+    register_pytree_with_keys(cls, node.tree_flatten_with_keys, node.tree_unflatten, flatten)
+    return cls
+
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures of the children; none for a leaf.
+
+    >>> treedef_children(tree_structure((1, [2])))
+    [PyTreeDef(*), PyTreeDef([*])]
+    """
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether the structure has nothing inside: a leaf, but also None or an empty container.
+
+    >>> treedef_is_leaf(tree_structure(1)), treedef_is_leaf(tree_structure([1]))
+    (True, False)
+    """
+    return treedef.num_nodes == 1

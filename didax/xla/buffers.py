@@ -1,0 +1,76 @@
+"""Arrays between host and device: NumPy values to PJRT buffers and back, without copying where XLA allows it.
+
+`to_device` may alias the NumPy array it is given, so only arrays that nobody will write to belong here.
+`to_host` returns a read-only view of a CPU buffer; from an accelerator it copies. Both keep what they view alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
+from didax.xla.client import backend, xe
+
+_NATIVE = frozenset("?bhilqBHILQefdFD")  # dtypes the buffer protocol knows
+
+
+def to_device(value: Any, aval: ShapedArray, device: Any = None) -> Any:
+    """A device buffer with the contents of a NumPy array or scalar."""
+    started = backend()
+    device = started.default_device if device is None else device
+    if aval.dtype == dtypes.float0:
+        aval = aval.update(dtype=np.dtype(bool))
+        value = np.zeros(aval.shape, bool)
+    array = np.asarray(value)
+    return xe.batched_device_put(
+        aval, started.shardings[device], [array], [device], True, enable_x64=True
+    )
+
+
+def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    """The contents of a device buffer as a NumPy array, which must not be written to."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    if backend().platform == "cpu":
+        if aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1:
+            return np.asarray(buffer)
+        return _view(buffer, aval)
+    return _copy_from_accelerator(buffer)
+
+
+def _view(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    """A view by address, for dtypes (bfloat16, float8, int4) that the buffer protocol does not know."""
+    if aval.size == 0:
+        return np.zeros(aval.shape, aval.dtype)
+    buffer.block_until_ready()
+    holder = _AddressView(buffer, aval)
+    return np.asarray(holder).view(aval.dtype).reshape(aval.shape)
+
+
+class _AddressView:
+    """Memory of a buffer, by NumPy's array interface; keeps the buffer alive."""
+
+    def __init__(self, buffer: Any, aval: ShapedArray):
+        self.buffer = buffer
+        self.__array_interface__ = {
+            "shape": (aval.size,),
+            "typestr": f"|V{aval.dtype.itemsize}" if aval.dtype.itemsize > 1 else "|u1",
+            "data": (buffer.unsafe_buffer_pointer(), True),
+            "version": 3,
+        }
+
+
+def _copy_from_accelerator(buffer: Any) -> np.ndarray[Any, Any]:
+    read = getattr(buffer, "_to_np_array_did_copy", None) or buffer._single_device_array_to_np_array_did_copy
+    return read()[0]
+
+
+def copy_to_device(buffer: Any, device: Any) -> Any:
+    """A buffer with the same contents on another device."""
+    started = backend()
+    return xe.batched_copy_array_to_devices_with_sharding(
+        [buffer], [started.device_lists[device]], [started.shardings[device]], [xe.ArrayCopySemantics.REUSE_INPUT]
+    )[0]

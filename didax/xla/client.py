@@ -1,0 +1,175 @@
+"""The XLA client: started on first need, on the CPU or, where the plugin is installed, on an NVIDIA GPU.
+
+`backend()` gives the client with its devices. The option `platforms` (`DIDAX_PLATFORMS=cpu`) chooses; left empty, the GPU
+is taken when its plugin is installed and finds a device. Read next: `compile.py`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import threading
+from typing import Any
+
+# The C++ side logs at INFO to stderr unless told otherwise before it is loaded.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+from jaxlib import _hlo as hlo  # noqa: E402
+from jaxlib import _jax as xe  # noqa: E402
+
+from didax.core import config  # noqa: E402
+from didax.core.errors import message  # noqa: E402
+
+
+class Backend:
+    """A client with its local devices and, per device, the sharding and device list XLA wants with every call."""
+
+    def __init__(self, client: Any, platform: str):
+        self.client = client
+        self.platform = platform
+        self.devices: list[Any] = client.local_devices()
+        self.shardings = {device: SingleDeviceSharding(device) for device in self.devices}
+        self.device_lists = {device: xe.DeviceList((device,)) for device in self.devices}
+
+    @property
+    def default_device(self) -> Any:
+        """The device new arrays go to."""
+        return self.devices[0]
+
+
+class SingleDeviceSharding(xe.SingleDeviceSharding):
+    """An array on one device."""
+
+    memory_kind = None
+
+    def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
+        return hlo.HloSharding.replicate()
+
+    @property
+    def device_set(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return {self._device}
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Every device holds the whole array."""
+        return True
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Every device belongs to this process."""
+        return True
+
+    def shard_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the part each device holds."""
+        return shape
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding({self._device})"
+
+
+_lock = threading.Lock()
+_started: Backend | None = None
+
+
+def backend() -> Backend:
+    """The process's backend; the first call starts it."""
+    global _started
+    if _started is None:
+        with _lock:
+            if _started is None:
+                _started = _start(config.state().platforms)
+    return _started
+
+
+def _start(platforms: str) -> Backend:
+    wanted = [p.strip() for p in platforms.split(",") if p.strip()] or ["cuda?", "cpu"]
+    for platform in wanted:
+        if platform == "cpu":
+            return Backend(xe.get_tfrt_cpu_client(asynchronous=True), "cpu")
+        if platform in ("cuda?", "cuda", "gpu"):
+            if _cuda_plugin() is not None:
+                try:
+                    return Backend(_cuda_client(), "cuda")
+                except Exception:
+                    if platform != "cuda?":
+                        raise
+            elif platform != "cuda?":
+                raise RuntimeError(
+                    message(
+                        "The NVIDIA GPU platform was asked for, but its plugin is not installed.",
+                        f"platforms: {platforms!r}",
+                        fix="pip install 'didax[gpu]', or set DIDAX_PLATFORMS=cpu.",
+                    )
+                )
+        else:
+            raise RuntimeError(
+                message(
+                    "Unknown platform.",
+                    f"platforms: {platforms!r}",
+                    fix="Use 'cpu', 'cuda', or both separated by a comma, first choice first.",
+                )
+            )
+    raise RuntimeError(message("No platform is available.", f"platforms: {platforms!r}", fix="Add 'cpu'."))
+
+
+_PLUGINS = ("xla_cuda13", "xla_cuda12")
+
+
+@functools.cache
+def _cuda_plugin() -> tuple[str, str] | None:
+    """Name and folder of the installed CUDA plugin (its __init__, which imports jax, is not run)."""
+    if importlib.util.find_spec("jax_plugins") is None:
+        return None
+    for name in _PLUGINS:
+        spec = importlib.util.find_spec(f"jax_plugins.{name}")
+        if spec is not None and spec.submodule_search_locations:
+            return name, next(iter(spec.submodule_search_locations))
+    return None
+
+
+_CUDA_LIBRARIES = (
+    *("cudart", "nvrtc", "cublas", "cublasLt", "cupti", "cusparse", "cusolver", "cufft"),
+    *("nccl", "nvshmem_host", "cudnn"),
+)
+
+
+def _preload_cuda_libraries() -> None:
+    """Load NVIDIA's libraries from their wheels, so that the plugin finds them."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        for folder, _, files in os.walk(root):
+            for file in sorted(files):
+                if any(file.startswith(f"lib{name}.so") for name in _CUDA_LIBRARIES):
+                    try:
+                        ctypes.cdll.LoadLibrary(os.path.join(folder, file))
+                    except OSError:
+                        continue  # the system's own copy may serve
+
+
+def _cuda_client() -> Any:
+    from jaxlib import xla_client
+
+    found = _cuda_plugin()
+    assert found is not None
+    name, folder = found
+    _preload_cuda_libraries()
+    c_api = xe.load_pjrt_plugin("cuda", os.path.join(folder, "xla_cuda_plugin.so"), None)
+    if not xe.pjrt_plugin_initialized("cuda"):
+        xe.initialize_pjrt_plugin("cuda")
+    _register_cuda_kernels(c_api, name.replace("xla_", "jax_") + "_plugin")
+    return xe.get_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options(), None, None, False, True)
+
+
+def _register_cuda_kernels(c_api: Any, package: str) -> None:
+    """Register the plugin's FFI kernels (solvers, callbacks) with XLA."""
+    extension = importlib.import_module(f"{package}.cuda_plugin_extension")
+    for name, value in extension.ffi_types().items():
+        extension.register_custom_type(c_api, name, value)
+    kernels = dict(extension.ffi_handlers())
+    for module in ("_solver", "_linalg", "_prng", "_hybrid", "_sparse", "_rnn"):
+        kernels |= importlib.import_module(f"{package}.{module}").registrations()
+    for name, value in kernels.items():
+        extension.register_custom_call_target(c_api, name, value, "CUDA", 1, 0)

@@ -1,0 +1,250 @@
+"""Writing StableHLO: types, constants, and the context a lowering rule writes into.
+
+A rule receives operands (`Value`s: an SSA name and its type) and emits lines of text:
+
+    def lower(self, ctx, x): return ctx.emit(f"stablehlo.sine {x} : {x.type}", x.aval)
+
+`FunctionContext` collects the lines of one function or region. There are no MLIR objects: text costs about a microsecond
+an operation, and XLA parses it itself. Read next: `lowering.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
+
+if TYPE_CHECKING:
+    from didax.xla.lowering import Module
+
+_ELEMENT_TYPES = {
+    "bool": "i1",
+    "float0": "i1",
+    **{f"int{n}": f"i{n}" for n in (2, 4, 8, 16, 32, 64)},
+    **{f"uint{n}": f"ui{n}" for n in (2, 4, 8, 16, 32, 64)},
+    **{f"float{n}": f"f{n}" for n in (16, 32, 64)},
+    "bfloat16": "bf16",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
+}
+
+
+def element_type(dtype: np.dtype[Any]) -> str:
+    """StableHLO name of a dtype."""
+    if dtype == dtypes.float0:
+        return "i1"
+    name = dtype.name
+    found = _ELEMENT_TYPES.get(name)
+    if found is None:  # float8_e4m3fn -> f8E4M3FN, float4_e2m1fn -> f4E2M1FN
+        found = _ELEMENT_TYPES[name] = name.replace("float", "f").replace("_", "").replace("e", "E").replace("m", "M")
+        if found.endswith(("fn", "fnu", "fnuz", "b11fnuz")):
+            head, tail = found[:6], found[6:]
+            found = _ELEMENT_TYPES[name] = head + tail.upper()
+    return found
+
+
+def tensor_type(aval: ShapedArray) -> str:
+    """StableHLO type of an array: `tensor<2x3xf32>`."""
+    text = aval._hlo
+    if text is None:
+        text = aval._hlo = f"tensor<{''.join(f'{n}x' for n in aval.shape)}{element_type(aval.dtype)}>"
+    return text
+
+
+class Value:
+    """An SSA value: formats as its name, knows its type."""
+
+    __slots__ = ("aval", "constant", "name")
+
+    def __init__(self, name: str, aval: ShapedArray, constant: Any = None):
+        self.name = name
+        self.aval = aval
+        self.constant = constant  # the scalar behind a literal: rules may write it at any shape
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return self.name
+
+    @property
+    def type(self) -> str:
+        """The StableHLO type."""
+        return tensor_type(self.aval)
+
+
+def dense(value: Any, dtype: np.dtype[Any]) -> str:
+    """The text between `dense<` and `>` for an array of any dtype: exact, as hexadecimal where decimals are not.
+
+    >>> dense(np.float32(1.5), np.dtype("float32")), dense(np.bool_(True), np.dtype(bool))
+    ('0x3FC00000', 'true')
+    """
+    array = np.asarray(value)
+    if dtype == dtypes.float0:
+        return "false"
+    array = array.astype(dtype)
+    if array.ndim == 0 or array.size == 1:
+        return _dense_scalar(array.reshape(()), dtype)
+    if array.size == 0:
+        return ""
+    if dtype == np.bool_:
+        return _nested(array, lambda x: "true" if x else "false")
+    if dtype.kind in "iu" and array.size <= 4096:
+        return _nested(array, str)
+    return f'"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"'
+
+
+def _nested(array: np.ndarray[Any, Any], text: Callable[[Any], str]) -> str:
+    if array.ndim == 0:
+        return text(array.item())
+    return "[" + ", ".join(_nested(row, text) for row in array) + "]"
+
+
+def _dense_scalar(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
+    if dtype == np.bool_:
+        return "true" if array else "false"
+    if dtypes.is_integer(dtype):
+        return str(int(array))
+    if dtypes.is_complex(dtype):
+        part = dtypes.real_dtype(dtype)
+        return f"({_dense_scalar(array.real, part)}, {_dense_scalar(array.imag, part)})"
+    return f"0x{array.tobytes()[::-1].hex().upper()}"
+
+
+class FunctionContext:
+    """Collects the lines of one function body, or of a region inside it, and names its values.
+
+    Regions share the counter of their function, so names stay unique where regions see outer values.
+    """
+
+    __slots__ = ("constants", "counter", "lines", "module", "out_avals", "params")
+
+    def __init__(self, module: Module, counter: Any = None):
+        self.module = module
+        self.lines: list[str] = []
+        self.counter = itertools.count() if counter is None else counter
+        self.constants: dict[Any, Value] = {}
+        self.out_avals: tuple[ShapedArray, ...] = ()
+
+    def emit(self, text: str, aval: ShapedArray) -> Value:
+        """Write an operation with one result."""
+        name = f"%{next(self.counter)}"
+        self.lines.append(f"{name} = {text}")
+        return Value(name, aval)
+
+    def emit_many(self, text: str, avals: Sequence[ShapedArray]) -> list[Value]:
+        """Write an operation with any number of results."""
+        if not avals:
+            self.lines.append(text)
+            return []
+        name = f"%{next(self.counter)}"
+        if len(avals) == 1:
+            self.lines.append(f"{name} = {text}")
+            return [Value(name, avals[0])]
+        self.lines.append(f"{name}:{len(avals)} = {text}")
+        return [Value(f"{name}#{i}", aval) for i, aval in enumerate(avals)]
+
+    def op(self, name: str, operands: Sequence[Value], aval: ShapedArray | None = None) -> Value:
+        """Write `stablehlo.<name>` in its function-typed form, `name %a, %b : (T, T) -> U`.
+
+        Without `aval` the result has the type of the first operand.
+        """
+        out = operands[0].aval if aval is None else aval
+        return self.emit(f"stablehlo.{name} {names(operands)} : {function_type(operands, [out])}", out)
+
+    def constant(self, value: Any, aval: ShapedArray) -> Value:
+        """A constant of that type; a scalar `value` fills it. Equal constants are written once per function."""
+        text = dense(value, aval.dtype)
+        found = self.constants.get((text, aval))
+        if found is None:
+            found = self.emit(f"stablehlo.constant dense<{text}> : {tensor_type(aval)}", aval)
+            found.constant = value if np.ndim(value) == 0 else None
+            self.constants[text, aval] = found
+        return found
+
+    def scalar(self, value: Any, dtype: np.dtype[Any]) -> Value:
+        """A scalar constant."""
+        return self.constant(value, ShapedArray((), dtype))
+
+    def fill(self, x: Value, aval: ShapedArray) -> Value:
+        """A scalar stretched to a shape."""
+        if x.aval.shape == aval.shape:
+            return x
+        aval = aval.update(dtype=x.aval.dtype)
+        if x.constant is not None:
+            return self.constant(x.constant, aval)
+        return self.broadcast(x, aval, ())
+
+    def broadcast(self, x: Value, aval: ShapedArray, dims: Iterable[int]) -> Value:
+        """`broadcast_in_dim`: axis i of `x` becomes axis dims[i] of the result."""
+        return self.emit(
+            f"stablehlo.broadcast_in_dim {x}, dims = {list(dims)} : ({x.type}) -> {tensor_type(aval)}", aval
+        )
+
+    def convert(self, x: Value, dtype: np.dtype[Any]) -> Value:
+        """Change the dtype."""
+        return x if x.aval.dtype == dtype else self.op("convert", [x], x.aval.update(dtype=dtype))
+
+    def compare(self, direction: str, x: Value, y: Value, kind: str | None = None) -> Value:
+        """`compare`: direction EQ, NE, LT, LE, GT or GE; the kind follows from the dtype."""
+        return self.emit(
+            f"stablehlo.compare {direction}, {x}, {y}, {kind or compare_kind(x.aval.dtype)} : "
+            f"({x.type}, {y.type}) -> {tensor_type(x.aval.update(dtype=np.dtype(bool)))}",
+            x.aval.update(dtype=np.dtype(bool), weak_type=False),
+        )
+
+    def select(self, condition: Value, on_true: Value, on_false: Value) -> Value:
+        """Elementwise choice."""
+        return self.emit(
+            f"stablehlo.select {condition}, {on_true}, {on_false} : {condition.type}, {on_true.type}", on_true.aval
+        )
+
+    def region(self) -> FunctionContext:
+        """A context for a region: it sees this function's values, but its own constants stay inside."""
+        return FunctionContext(self.module, self.counter)
+
+    def block(self, arg_avals: Sequence[ShapedArray]) -> tuple[list[Value], str]:
+        """Arguments for a region's block and its header line `^bb0(%1: T, ...):`."""
+        args = [Value(f"%{next(self.counter)}", aval) for aval in arg_avals]
+        header = f"^bb0({', '.join(f'{x}: {x.type}' for x in args)}):" if args else ""
+        return args, header
+
+
+def compare_kind(dtype: np.dtype[Any]) -> str:
+    """How StableHLO compares values of a dtype."""
+    if dtypes.is_inexact(dtype):
+        return "FLOAT"
+    return "SIGNED" if dtypes.is_integer(dtype) and dtypes.is_signed(dtype) else "UNSIGNED"
+
+
+def names(values: Iterable[Value]) -> str:
+    """`%1, %2`."""
+    return ", ".join([x.name for x in values])
+
+
+def types(values: Iterable[Value]) -> str:
+    """`T1, T2`."""
+    return ", ".join([tensor_type(x.aval) for x in values])
+
+
+def function_type(operands: Iterable[Value], outs: Sequence[ShapedArray]) -> str:
+    """`(T1, T2) -> U`, or `-> (U1, U2)` for several results."""
+    results = ", ".join([tensor_type(aval) for aval in outs])
+    return f"({types(operands)}) -> {results if len(outs) == 1 else f'({results})'}"
+
+
+def int_array(values: Iterable[int]) -> str:
+    """`array<i64: 1, 2>`."""
+    text = ", ".join(map(str, values))
+    return f"array<i64: {text}>" if text else "array<i64>"
+
+
+def int_matrix(rows: Sequence[Sequence[int]], columns: int) -> str:
+    """`dense<[[1, 2]]> : tensor<1x2xi64>`."""
+    shape = f"tensor<{len(rows)}x{columns}xi64>"
+    return f"dense<{[list(row) for row in rows]}> : {shape}" if rows else f"dense<> : {shape}"

@@ -1,0 +1,36 @@
+"""What every test runs under: Didax's checks on, few threads, the CPU, the same random programs each time."""
+
+import os
+
+# These are read when the libraries start, so they are set before any test module imports them.
+os.environ["DIDAX_CHECK"] = "1"  # check_jaxpr after every transformation
+os.environ["JAX_PLATFORMS"] = "cpu"  # the oracle, on a machine that has a GPU too
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("NPROC", "2")  # XLA's thread pool; a callback that blocks needs a second thread
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import settings
+
+# No deadline: the first example of a program compiles it. Derandomized: a commit is either green or red.
+# `pytest --hypothesis-profile=search` looks for programs not tried before.
+settings.register_profile("didax", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile("didax")
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """Run the test with 64-bit defaults, in Didax and in the oracle."""
+    import jax
+
+    import didax
+
+    with ExitStack() as stack:
+        stack.enter_context(didax.enable_x64(True))
+        stack.enter_context(jax.enable_x64(True))
+        yield

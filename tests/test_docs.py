@@ -1,0 +1,90 @@
+"""The pages are true: their Python runs, their links resolve, and the map names files that exist."""
+
+import doctest
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+MAP = ROOT / "didax/MAP.md"
+
+
+def each(pages: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", pages, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def python_blocks(text: str) -> Iterator[tuple[int, str]]:
+    """The ```python blocks of a page, each with its line number."""
+    for block in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield text[: block.start()].count("\n") + 1, block[1]
+
+
+def run(block: str, namespace: dict, page: Path, line: int) -> None:
+    """Run a block, as a session compared with its printed results if it holds prompts, else as a program."""
+    if ">>> " not in block:
+        exec(compile("\n" * line + block, page, "exec"), namespace)
+        return
+    test = doctest.DocTestParser().get_doctest(block, namespace, page.name, str(page), line)
+    test.globs = namespace  # the parser copied it; the blocks of a page share one
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=report.append, clear_globs=False)
+    assert not runner.failures, "".join(report)
+
+
+@each([page for page in PAGES if any(python_blocks(page.read_text()))])
+def test_the_python_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict = {"__name__": "__main__"}
+    for line, block in python_blocks(page.read_text()):
+        run(block, namespace, page, line)
+
+
+def test_a_wrong_result_on_a_page_is_found():
+    page = "text\n\n```python\nx = 1\n```\n\n```python\n>>> x + 1\n3\n```\n"
+    namespace: dict = {}
+    (setup, first), (line, second) = python_blocks(page)
+    run(first, namespace, Path("page.md"), setup)
+    with pytest.raises(AssertionError, match=r'"page.md", line 8, in page.md(?s:.*)Expected:\s+3\s+Got:\s+2'):
+        run(second, namespace, Path("page.md"), line)
+
+
+def heading_anchors(page: Path) -> set[str]:
+    """The anchors a renderer gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):  # another site; a test that needs the network proves nothing about us
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in heading_anchors(target)):
+            yield link
+
+
+@each([*PAGES, MAP])
+def test_relative_links_resolve(page):
+    assert not list(broken_links(page))
+
+
+def test_a_link_to_nowhere_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One `two`\n[a](#one-two) [b](page.md) [c](https://x.y) [d](gone.md) [e](page.md#three)"
+    )
+    assert list(broken_links(page)) == ["gone.md", "page.md#three"]
+
+
+def test_every_path_on_the_map_exists():
+    """A path: a word in backticks or a link's target that ends like a file or a folder."""
+    words = re.findall(r"`([^`\s]+)`|\]\(([^)\s#]+)", MAP.read_text())
+    paths = {word for pair in words for word in pair if re.fullmatch(r"[\w./-]+(\.py|\.md|/)", word)}
+    assert paths, "the map names no file"
+    assert not {path for path in paths if not ((ROOT / path).exists() or (MAP.parent / path).exists())}

@@ -1,0 +1,181 @@
+"""The house stands: imports run downward only, in no cycle, and each outside library has its place.
+
+The test reads the source, so imports inside functions count as well, and so does `import_module("...")`
+with a literal name. Imports under `if TYPE_CHECKING:` never run: they keep to the floors too, but no cycle
+goes through them.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((ROOT / "didax").rglob("*.py"))
+}
+
+# The first entry that a module's name begins with gives its floor; all others stand on the top one.
+FLOORS = {
+    "didax.core": 1,
+    "didax.version": 1,
+    "didax.transforms": 2,
+    "didax.xla": 2,
+    "didax.primitives": 3,
+    "didax.array": 4,
+    "didax.eager": 4,
+    "didax.api": 4,
+}
+TOP = 5
+
+Import = tuple[str, int, bool]  # the module imported, the line, whether the import runs
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def floor(module: str) -> int:
+    return next((floor for package, floor in FLOORS.items() if within(module, package)), TOP)
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def walk(node: ast.AST, running: bool = True) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node under `node`, and whether it runs (it does not under `if TYPE_CHECKING:`)."""
+    yield node, running
+    for child in ast.iter_child_nodes(node):
+        skipped = is_type_checking(node) and child in node.body
+        yield from walk(child, running and not skipped)
+
+
+def absolute(name: str, level: int, package: str) -> str:
+    """The full name that `level` leading dots and `name` stand for inside `package`."""
+    if not level:
+        return name
+    parents = package.split(".")[: len(package.split(".")) - (level - 1)]
+    return ".".join([*parents, name] if name else parents)
+
+
+def is_importer(function: ast.expr) -> bool:
+    return ast.unparse(function) in ("import_module", "importlib.import_module", "__import__")
+
+
+def names_in(node: ast.AST, package: str, modules: set[str]) -> list[str]:
+    """The modules that an import statement, or a call of import_module with a literal, loads."""
+    match node:
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom():
+            base = absolute(node.module or "", node.level, package)
+            return [
+                f"{base}.{alias.name}" if f"{base}.{alias.name}" in modules else base for alias in node.names
+            ]
+        case ast.Call(func=called, args=[ast.Constant(str(name)), *_]) if is_importer(called):
+            return [absolute(name.lstrip("."), len(name) - len(name.lstrip(".")), package)]
+    return []
+
+
+def imports_of(source: str, module: str, *, is_package: bool, modules: set[str]) -> list[Import]:
+    """What a file imports, in the order of its lines."""
+    package = module if is_package else module.rpartition(".")[0]
+    return [
+        (name, node.lineno, running)
+        for node, running in walk(ast.parse(source))
+        for name in dict.fromkeys(names_in(node, package, modules))
+    ]
+
+
+IMPORTS = {
+    module: imports_of(path.read_text(), module, is_package=path.name == "__init__.py", modules=set(FILES))
+    for module, path in FILES.items()
+}
+
+
+def places(wrong: Callable[[str, str], bool]) -> str:
+    """The imports of which `wrong(module, imported)` holds, as lines for the assertion's message."""
+    return "\n".join(
+        f"{FILES[module].relative_to(ROOT)}:{line} imports {name}"
+        for module, found in IMPORTS.items()
+        for name, line, _ in found
+        if wrong(module, name)
+    )
+
+
+def test_imports_run_downward_only():
+    upward = places(lambda module, name: within(name, "didax") and floor(name) > floor(module))
+    assert not upward, f"imports go to the same floor or a lower one:\n{upward}"
+
+
+def test_the_import_graph_has_no_cycle():
+    graph = {
+        module: {name for name, _, running in found if running and name in FILES and name != module}
+        for module, found in IMPORTS.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail("modules import each other in a circle: " + " <- ".join(error.args[1]))
+
+
+def test_every_import_of_didax_names_a_module_that_exists():
+    missing = places(lambda module, name: within(name, "didax") and name not in FILES)
+    assert not missing, missing
+
+
+def test_only_xla_and_the_pytrees_import_jaxlib():
+    homes = ("didax.xla", "didax.core.pytree")
+    strays = places(
+        lambda module, name: within(name, "jaxlib") and not any(within(module, home) for home in homes)
+    )
+    assert not strays, f"jaxlib is imported in {' and '.join(homes)} only:\n{strays}"
+
+
+def test_nothing_imports_jax():
+    strays = places(lambda module, name: within(name, "jax"))
+    assert not strays, f"jax is a test oracle, never a dependency:\n{strays}"
+
+
+def test_import_didax_loads_neither_xla_nor_scipy_nor_jax():
+    """They cost hundreds of milliseconds; each is loaded when first needed."""
+    program = "import sys, didax; print(*sys.modules, sep='\\n')"
+    output = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True)
+    loaded = set(output.split())
+    assert "didax" in loaded
+    assert not loaded & {"jaxlib._jax", "scipy", "jax"}
+
+
+SOURCE = """
+import didax.core.dtypes
+from didax import api, grad
+from . import dtypes, zeros
+from .dtypes import lattice
+from ..xla import client
+def f():
+    from jaxlib import _jax
+    return import_module("didax.nn"), importlib.import_module(".tree", __package__)
+if TYPE_CHECKING:
+    from didax.array import Array
+else:
+    import jax.numpy
+"""
+
+
+def test_the_reader_of_imports_sees_every_form():
+    modules = {"didax", "didax.api", "didax.core", "didax.core.dtypes", "didax.xla", "didax.xla.client"}
+    found = imports_of(SOURCE, "didax.core.aval", is_package=False, modules=modules)
+    assert [name for name, _, running in found if running] == [
+        *("didax.core.dtypes", "didax.api", "didax", "didax.core.dtypes", "didax.core", "didax.core.dtypes"),
+        *("didax.xla.client", "jaxlib", "didax.nn", "didax.core.tree", "jax.numpy"),
+    ]
+    assert [(name, line) for name, line, running in found if not running] == [("didax.array", 11)]
+    assert ("didax.core.tree", 9, True) in found
+    in_init = imports_of("from .dtypes import lattice", "didax.core", is_package=True, modules=modules)
+    assert in_init == [("didax.core.dtypes", 1, True)]
