@@ -11,7 +11,8 @@ from didax.version import __version__, check_jaxlib, installed_jaxlib
 
 check_jaxlib(installed_jaxlib())
 
-from didax.api.autodiff import (  # noqa: E402
+# ruff: noqa: E402
+from didax.api.autodiff import (
     grad,
     hessian,
     jacfwd,
@@ -22,9 +23,47 @@ from didax.api.autodiff import (  # noqa: E402
     value_and_grad,
     vjp,
 )
-from didax.api.inspect import eval_shape, make_jaxpr  # noqa: E402
-from didax.api.jit import jit  # noqa: E402
-from didax.api.stages import ShapeDtypeStruct  # noqa: E402
-from didax.api.vmap import vmap  # noqa: E402
-from didax.core.value import Array  # noqa: E402
-from didax import eager as _eager  # noqa: E402
+from didax.api.devices import block_until_ready, default_backend, device_get, device_put, devices
+from didax.api.inspect import eval_shape, make_jaxpr
+from didax.api.jit import jit
+from didax.api.options import clear_caches, disable_jit, enable_x64, numpy_dtype_promotion
+from didax.api.stages import ShapeDtypeStruct
+from didax.api.vmap import vmap
+from didax.core.config import Config
+from didax.core.dtypes import float0
+from didax.core.value import Array
+from didax import tree, tree_util
+
+config = Config()
+
+__all__ = [
+    "Array",
+    "ShapeDtypeStruct",
+    "__version__",
+    "block_until_ready",
+    "clear_caches",
+    "config",
+    "default_backend",
+    "device_get",
+    "device_put",
+    "devices",
+    "disable_jit",
+    "enable_x64",
+    "eval_shape",
+    "float0",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jit",
+    "jvp",
+    "linear_transpose",
+    "linearize",
+    "make_jaxpr",
+    "numpy_dtype_promotion",
+    "tree",
+    "tree_util",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

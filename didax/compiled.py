@@ -8,15 +8,18 @@ Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper use
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from didax.array import ConcreteArray, as_concrete
+from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.primitives.call import jit_p
-from didax.xla import compile as xla_compile
 from didax.xla.lowering import lower_module
+
+if TYPE_CHECKING:
+    from didax.xla.compile import Executable
 
 
 class Program:
@@ -31,18 +34,20 @@ class Program:
         self.donated = tuple(donated)  # per input after the constants
         self.options = options
         self._constants = [as_concrete(x) for x in constants]
-        self._executables: dict[Any, xla_compile.Executable] = {}
+        self._executables: dict[Any, Executable] = {}
 
     def text(self) -> str:
         """The StableHLO module."""
         donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
         return lower_module(self.jaxpr, donated, name=_module_name(self.jaxpr.name))
 
-    def executable(self, device: Any = None) -> xla_compile.Executable:
+    def executable(self, device: Any = None) -> Executable:
         """The compiled program for a device, compiled on first use."""
         found = self._executables.get(device)
         if found is None:
-            found = xla_compile.compile_text(self.text(), self.jaxpr.out_avals, device, options=self.options)
+            from didax.xla.compile import compile_text  # loads jaxlib: on first need
+
+            found = compile_text(self.text(), self.jaxpr.out_avals, device, options=self.options)
             self._executables[device] = found
         return found
 
@@ -51,17 +56,29 @@ class Program:
         arrays = [x if type(x) is ConcreteArray else as_concrete(x) for x in args]
         device = common_device(arrays)
         executable = self._executables.get(device) or self.executable(device)
-        buffers = [x.device_buffer(device) for x in self._constants]
-        buffers += [x._buffer or x.device_buffer(device) for x in arrays] if device is None else [
-            x.device_buffer(device) for x in arrays
-        ]
         try:
-            outs = executable.run(buffers)
+            if device is None:
+                outs = executable.run(
+                    self._constant_buffers(None)
+                    + [x.device_buffer() if (buffer := x._buffer) is None else buffer for x in arrays]
+                )
+            else:
+                outs = executable.run(self._constant_buffers(device) + [x.device_buffer(device) for x in arrays])
         except Exception as error:
             raise _explain(error, arrays) from None
-        if self.donated:
+        if True in self.donated:
             _forget(arrays, self.donated)
         return [ConcreteArray(aval, None, b) for aval, b in zip(executable.out_avals, outs, strict=True)]
+
+    def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...]] | None:
+        """The executable's own entry for programs with nothing to add: no captured values, donation or placement."""
+        if self._constants or True in self.donated or None not in self._executables:
+            return None
+        executable = self._executables[None]
+        return executable.execute, executable.handlers, executable.out_avals
+
+    def _constant_buffers(self, device: Any) -> list[Any]:
+        return [x.device_buffer(device) for x in self._constants] if self._constants else []
 
 
 def _module_name(name: str) -> str:

@@ -25,8 +25,8 @@ from didax.core.basis import Zero, instantiate
 from didax.core.errors import api_boundary, message
 from didax.core.source import describe_function
 from didax.primitives.shape import full, reshape
-from didax.transforms.jvp import jvp_flat
-from didax.transforms.linearize import LinearProgram, linearize_flat
+from didax.transforms.jvp import JVPTracer, jvp_flat
+from didax.transforms.linearize import LinearizeTracer, LinearProgram, linearize_flat
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import backward, backward_jaxpr
 
@@ -106,7 +106,12 @@ class _SplitAux:
 
     def aux(self) -> Any:
         """The auxiliary data, with tracers of the finished transformation replaced by their primals."""
-        return pytree.unflatten(self._aux_tree, [getattr(x, "primal", x) for x in self._aux_leaves])
+        return pytree.unflatten(self._aux_tree, [_primal_of_ended(x) for x in self._aux_leaves])
+
+
+def _primal_of_ended(x: Any) -> Any:
+    """The primal of a tracer whose transformation has ended; tracers of enclosing transformations stay."""
+    return x.primal if isinstance(x, JVPTracer | LinearizeTracer) and x.trace.ended else x
 
 
 def _check_tangent(what: str, i: int, aval: ShapedArray, t: Any) -> Any:

@@ -11,12 +11,13 @@ import functools
 import logging
 import types
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, Generic, ParamSpec, TypeVar, overload
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names
 from didax.api.stages import Lowered, Traced
-from didax.array import as_concrete
+from didax.array import ConcreteArray, as_concrete
 from didax.compiled import Program
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray
@@ -75,46 +76,73 @@ class JitFunction(Generic[P, R]):
         self._donate_argnums = frozenset(donate_argnums)
         self._donate_argnames = frozenset(donate_argnames)
         self._options = compiler_options
-        self._staged = _staged_functions(fun, (self._static_argnums, self._static_argnames,
+        self._programs = _programs_of(fun, (self._static_argnums, self._static_argnames,
                                                self._donate_argnums, self._donate_argnames,
                                                repr(sorted((compiler_options or {}).items()))))  # fmt: skip
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            static: tuple[Any, ...] = ()
-            dynamic: tuple[Any, ...] = args
-            named: dict[str, Any] = kwargs
-            if self._has_static:
-                dynamic, named, static = self._split_static(args, kwargs)
-            leaves, tree = pytree.flatten((dynamic, named))
+        if current_trace_var.get() is eager_trace and not self._has_static:
+            # The hot path: arrays on the device, a signature seen before. Anything else fails here without side
+            # effects and goes the long way.
             try:
-                avals = tuple([x.aval for x in leaves])
-            except AttributeError:
-                avals = tuple(leaf_avals("jit", self._fun, dynamic, named))
-            state = config.state()
-            eager = current_trace_var.get() is eager_trace
-            staged = self._staged.get((tree, state, avals, static, ())) if eager else None
-            if staged is None or state.disable_jit:
-                return self._call_slowly(eager, args, kwargs, dynamic, named, static, leaves, tree, avals)
-            return staged.result(staged.program.run(leaves))
+                if len(args) == 1 and type(x := args[0]) is ConcreteArray and not kwargs:
+                    execute, handlers, avals, staged, state = self._programs.ready[x.aval]
+                    buffers = [x._buffer]
+                else:
+                    leaves, tree = pytree.flatten((args, kwargs))
+                    execute, handlers, avals, staged, state = self._programs.ready[tree, tuple([x.aval for x in leaves])]
+                    buffers = [x._buffer for x in leaves]
+                if state is config.state():
+                    outs = execute(buffers).consume_with_handlers(handlers, False)
+                    if staged is None:
+                        return ConcreteArray(avals, None, outs[0])  # type: ignore[return-value]
+                    return pytree.unflatten(staged.out_tree, map(ConcreteArray, avals, repeat(None), outs))
+            except Exception:
+                pass
+        try:
+            return self._call(args, kwargs)
         except Exception as error:
             strip_internal_frames(error)
             raise
 
-    def _call_slowly(
-        self, eager: bool, args: Any, kwargs: Any, dynamic: Any, named: Any, static: Any, leaves: Any, tree: Any, avals: Any
-    ) -> Any:
-        if config.state().disable_jit:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        static: tuple[Any, ...] = ()
+        dynamic: tuple[Any, ...] = args
+        named: dict[str, Any] = kwargs
+        if self._has_static:
+            dynamic, named, static = self._split_static(args, kwargs)
+        leaves, tree = pytree.flatten((dynamic, named))
+        try:
+            avals = tuple([x.aval for x in leaves])
+        except AttributeError:
+            avals = tuple(leaf_avals("jit", self._fun, dynamic, named))
+        state = config.state()
+        if state.disable_jit:
             return self._fun(*args, **kwargs)
-        staged = self.stage(dynamic, named, static, tree, avals)
-        if eager and staged.program is not None and not any(isinstance(x, Tracer) for x in leaves):
-            return staged.result(staged.program.run(leaves))
-        return staged.result(jit_p.bind(*staged.consts, *leaves, jaxpr=staged.jaxpr))
+        eager = current_trace_var.get() is eager_trace
+        staged = self._programs.staged.get((tree, state, avals, static, ())) if eager else None
+        if staged is None:
+            staged = self.stage(dynamic, named, static, tree, avals)
+        if not eager or staged.program is None:
+            return staged.result(jit_p.bind(*staged.consts, *leaves, jaxpr=staged.jaxpr))
+        outs = staged.program.run(leaves)
+        if not self._has_static:
+            plain = len(args) == 1 and not kwargs and type(args[0]) is ConcreteArray
+            self._make_ready(staged, state, avals[0] if plain else (tree, avals))
+        return staged.result(outs)
+
+    def _make_ready(self, staged: Staged, state: config.State, key: Any) -> None:
+        """Let calls of this signature take the hot path from now on, where nothing but the run is left to do."""
+        entry = staged.program.direct() if staged.program is not None else None
+        if entry is not None:
+            execute, handlers, out_avals = entry
+            single = staged.single
+            self._programs.ready[key] = (execute, handlers, out_avals[0] if single else out_avals, None if single else staged, state)
 
     def stage(self, args: Sequence[Any], kwargs: dict[str, Any], static: Any, tree: Any, avals: Any) -> Staged:
         """The staged function for a signature, from the cache or by tracing."""
         key = (tree, config.state(), avals, static, tuple(axis_env.get().items()))
-        staged = self._staged.get(key)
+        staged = self._programs.staged.get(key)
         if staged is None:
             if config.state().explain_cache_misses:
                 logger.warning(self._explain_miss(key, args, kwargs))
@@ -124,14 +152,14 @@ class JitFunction(Generic[P, R]):
             )
             staged = Staged(jaxpr, consts, flat.out_tree, self._donated(args, kwargs), self._options)
             if not staged.captures_tracers:
-                self._staged[key] = staged
+                self._programs.staged[key] = staged
         return staged
 
     def _explain_miss(self, key: tuple[Any, ...], args: Any, kwargs: Any) -> str:
         head = f"{describe_function(self._fun)} is traced"
-        if not self._staged:
+        if not self._programs.staged:
             return f"{head}: this is its first call."
-        tree, state, avals, static, axes = min(self._staged, key=lambda old: _distance(old, key))
+        tree, state, avals, static, axes = min(self._programs.staged, key=lambda old: _distance(old, key))
         names = argument_names(self._fun, args, kwargs)
         if tree != key[0]:
             return f"{head}: the structure of its arguments changed.\n  before: {tree}\n  now: {key[0]}"
@@ -227,7 +255,7 @@ class JitFunction(Generic[P, R]):
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
-        staged, tree, _ = self._staged_for(args, kwargs)
+        staged, tree, _ = self._programs.staged_for(args, kwargs)
         return Traced(self.__name__, staged.jaxpr, staged.consts, tree, staged.out_tree, staged.program)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
@@ -240,7 +268,7 @@ class JitFunction(Generic[P, R]):
 
     def clear_cache(self) -> None:
         """Forget every program of this function."""
-        self._staged.clear()
+        self._programs.clear()
 
 
 def _distance(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
@@ -254,23 +282,42 @@ def _weak(aval: ShapedArray) -> str:
     return " (weak type)" if aval.weak_type else ""
 
 
-# function -> (how it is jitted -> (signature -> Staged)): jitting one function twice shares the work, and dropping the
-# function drops its programs.
-_functions: WeakKeyDictionary[Any, dict[Any, dict[Any, Staged]]] = WeakKeyDictionary()
+class Programs:
+    """What is known of one function jitted in one way: programs by signature, and the ready ones of the hot path."""
+
+    __slots__ = ("__weakref__", "ready", "staged")
+
+    def __init__(self) -> None:
+        self.staged: dict[Any, Staged] = {}
+        self.ready: dict[Any, tuple[Any, Any, Any, Staged | None, config.State]] = {}
+        _all_programs.add(self)
+
+    def clear(self) -> None:
+        """Forget every program."""
+        self.staged.clear()
+        self.ready.clear()
 
 
-def _staged_functions(fun: Any, how: Any) -> dict[Any, Staged]:
+_all_programs: WeakSet[Programs] = WeakSet()
+# Jitting one function twice in the same way shares the work, and dropping the function drops its programs.
+_functions: WeakKeyDictionary[Any, dict[Any, Programs]] = WeakKeyDictionary()
+
+
+def _programs_of(fun: Any, how: Any) -> Programs:
     try:
-        return _functions.setdefault(fun, {}).setdefault(how, {})
+        ways = _functions.setdefault(fun, {})
     except TypeError:  # not hashable or not weakly referable: this wrapper keeps its own
-        return {}
+        return Programs()
+    found = ways.get(how)
+    if found is None:
+        found = ways[how] = Programs()
+    return found
 
 
 def clear_functions() -> None:
     """Forget the programs of every jitted function."""
-    for ways in _functions.values():
-        for staged in ways.values():
-            staged.clear()
+    for programs in list(_all_programs):
+        programs.clear()
 
 
 @overload

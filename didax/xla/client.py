@@ -13,14 +13,11 @@ import os
 import threading
 from typing import Any
 
-# The C++ side logs at INFO to stderr unless told otherwise before it is loaded.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+from jaxlib import _hlo as hlo
+from jaxlib import _jax as xe
 
-from jaxlib import _hlo as hlo  # noqa: E402
-from jaxlib import _jax as xe  # noqa: E402
-
-from didax.core import config  # noqa: E402
-from didax.core.errors import message  # noqa: E402
+from didax.core import config
+from didax.core.errors import message
 
 
 class Backend:

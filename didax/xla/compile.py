@@ -31,19 +31,19 @@ _memory: OrderedDict[Any, Any] = OrderedDict()
 class Executable:
     """A compiled program on one device: `run(buffers) -> buffers`."""
 
-    __slots__ = ("_execute", "_handlers", "device", "loaded", "out_avals")
+    __slots__ = ("device", "execute", "handlers", "loaded", "out_avals")
 
     def __init__(self, loaded: Any, out_avals: Sequence[ShapedArray], device: Any):
         self.loaded = loaded
         self.out_avals = tuple(out_avals)
         self.device = device
         sharding = backend().shardings[device]
-        self._handlers = [_result_handler(aval, sharding) for aval in out_avals]
-        self._execute = loaded.execute_sharded
+        self.handlers = [_result_handler(aval, sharding) for aval in out_avals]
+        self.execute = loaded.execute_sharded
 
     def run(self, buffers: list[Any]) -> list[Any]:
         """Start the program; results are device buffers, filled asynchronously."""
-        return self._execute(buffers).consume_with_handlers(self._handlers, False)
+        return self.execute(buffers).consume_with_handlers(self.handlers, False)
 
 
 def _result_handler(aval: ShapedArray, sharding: Any) -> Any:

@@ -1,0 +1,80 @@
+"""Where arrays live: listing devices, moving arrays, waiting for them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from didax.array import ConcreteArray, as_concrete
+from didax.core import pytree
+from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
+
+T = TypeVar("T")
+
+
+def devices(platform: str | None = None) -> list[Any]:
+    """The devices of the process's backend (`platform`: 'cpu' or 'cuda', only to insist on one).
+
+    >>> import didax as dx
+    >>> len(dx.devices()) >= 1
+    True
+    """
+    from didax.xla.client import backend
+
+    started = backend()
+    aliases = {"gpu": "cuda"}
+    if platform is not None and aliases.get(platform, platform) != started.platform:
+        raise RuntimeError(
+            message(
+                f"The backend in use is not {platform!r}.",
+                f"backend: {started.platform!r}",
+                fix=f"Set DIDAX_PLATFORMS={platform} before the first array is made.",
+            )
+        )
+    return list(started.devices)
+
+
+def default_backend() -> str:
+    """The platform new arrays go to: 'cpu' or 'gpu'."""
+    from didax.xla.client import backend
+
+    return "gpu" if backend().platform == "cuda" else backend().platform
+
+
+@api_boundary
+def device_put(x: T, device: Any = None) -> T:
+    """A pytree of arrays on a device (the default one when none is given).
+
+    Under a transformation it returns its argument: placement is the compiled program's.
+
+    >>> import didax as dx
+    >>> float(dx.device_put(2.0))
+    2.0
+    """
+    return pytree.map(lambda leaf: leaf if isinstance(leaf, Tracer) else _put(leaf, device), x)
+
+
+def _put(x: Any, device: Any) -> ConcreteArray:
+    from didax.xla.client import SingleDeviceSharding, backend
+
+    if isinstance(device, SingleDeviceSharding):
+        (device,) = device.device_set
+    if device is not None and device not in backend().shardings:
+        raise ValueError(
+            message("device_put takes one of the backend's devices.", f"device: {device!r}, devices: {backend().devices}", fix="Choose one of didax.devices().")
+        )
+    array = as_concrete(x)
+    return ConcreteArray(array.aval, None, array.device_buffer(device), committed=device is not None)
+
+
+def device_get(x: Any) -> Any:
+    """A pytree of NumPy arrays with the contents of a pytree of arrays."""
+    return pytree.map(lambda leaf: leaf.__array__() if isinstance(leaf, ConcreteArray) else leaf, x)
+
+
+def block_until_ready(x: T) -> T:
+    """Wait until every array in a pytree has its numbers; returns the pytree."""
+    for leaf in pytree.leaves(x):
+        if isinstance(leaf, ConcreteArray):
+            leaf.block_until_ready()
+    return x
