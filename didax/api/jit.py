@@ -255,7 +255,7 @@ class JitFunction(Generic[P, R]):
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
-        staged, tree, _ = self._programs.staged_for(args, kwargs)
+        staged, tree, _ = self._staged_for(args, kwargs)
         return Traced(self.__name__, staged.jaxpr, staged.consts, tree, staged.out_tree, staged.program)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:

@@ -67,7 +67,7 @@ def compile_text(
     key = (text, device, tuple(flags))
     loaded = _memory.get(key)
     if loaded is None:
-        loaded = _compile(started, text, device, flags)
+        loaded = _compile(started, text, device, flags, None if cheap else _store())
         _memory[key] = loaded
         if len(_memory) > _MEMORY_MAX:
             _memory.popitem(last=False)
@@ -78,14 +78,15 @@ def compile_text(
 _CHEAP = (("xla_backend_optimization_level", 0), ("xla_cpu_use_fusion_emitters", False))
 
 
-def _compile(started: Backend, text: str, device: Any, flags: Sequence[tuple[str, Any]]) -> Any:
+def _compile(
+    started: Backend, text: str, device: Any, flags: Sequence[tuple[str, Any]], store: DiskStore | None
+) -> Any:
+    """Compile, or load from `store`. Programs that are cheap to compile are given no store: not worth a file each."""
     options = xe.CompileOptions()
     if flags:
         options.env_option_overrides = list(flags)
     devices = started.device_lists[device]
-    store = _store()
-    # Two programs a millisecond apart are not worth a file each: only what is slow to compile goes to disk.
-    if store is None or len(flags) == len(_CHEAP) and tuple(flags) == _CHEAP:
+    if store is None:
         return started.client.compile_and_load(text, devices, options)
     name = _fingerprint(text, device, flags)
     saved = store.read(name)

@@ -1,0 +1,119 @@
+"""The compilation cache: in memory, on disk, between processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import didax as dx
+from didax.core import config
+from didax.primitives.elementwise import mul, sin
+from didax.xla import compile as xla_compile
+from didax.xla.compile import DiskStore
+
+
+def test_a_stored_program_is_read_back_whole(tmp_path: Path):
+    store = DiskStore(tmp_path, 1 << 20)
+    store.write("a", b"program")
+    assert store.read("a") == b"program"
+    assert store.read("b") is None
+
+
+def test_a_corrupt_entry_is_a_miss(tmp_path: Path):
+    store = DiskStore(tmp_path, 1 << 20)
+    store.write("a", b"program")
+    path = tmp_path / "a"
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert store.read("a") is None
+    path.write_bytes(b"")
+    assert store.read("a") is None
+
+
+def test_the_directory_stays_under_its_bound_and_keeps_what_was_used_last(tmp_path: Path):
+    store = DiskStore(tmp_path, 3 * 132)
+    for i, name in enumerate("abc"):
+        store.write(name, bytes(100))
+        os.utime(tmp_path / name, (i, i))
+    assert store.read("a") is not None  # used: now the newest
+    store.write("d", bytes(100))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "c", "d"]
+
+
+def test_concurrent_writers_leave_whole_entries(tmp_path: Path):
+    store = DiskStore(tmp_path, 1 << 20)
+    threads = [threading.Thread(target=store.write, args=("a", bytes([i]) * 10_000)) for i in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    found = store.read("a")
+    assert found is not None and len(set(found)) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_an_unwritable_directory_is_done_without():
+    with config.override(compilation_cache_dir="/proc/nowhere"):
+        dx.clear_caches()
+        assert float(dx.jit(lambda x: sin(x))(0.5)) == pytest.approx(np.sin(0.5))
+
+
+def test_a_corrupt_file_in_the_cache_is_compiled_anew(tmp_path: Path):
+    with config.override(compilation_cache_dir=str(tmp_path)):
+        f = lambda x: mul(sin(x), 3.0)  # noqa: E731
+        expected = float(dx.jit(f)(0.5))
+        (entry,) = tmp_path.iterdir()
+        entry.write_bytes(b"x" * 100)
+        dx.clear_caches()
+        assert float(dx.jit(f)(0.5)) == expected
+
+
+PROGRAM = """
+import didax as dx, numpy as np
+from didax.primitives.elementwise import sin, mul
+from didax.xla import client
+compiled = []
+started = client.backend()
+class Counting:
+    def __getattr__(self, name):
+        if name == "compile_and_load":
+            compiled.append(name)
+        return getattr(started_client, name)
+started_client = started.client
+started.client = Counting()
+print(dx.jit(lambda x: mul(sin(x), 2.0))(np.arange(3, dtype="float32")), len(compiled))
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path):
+    environment = {**os.environ, "DIDAX_COMPILATION_CACHE_DIR": str(tmp_path), "DIDAX_ENABLE_COMPILATION_CACHE": "1"}
+    runs = [
+        subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    values = [run.stdout.rsplit(maxsplit=1) for run in runs]
+    assert values[0][0] == values[1][0]
+    assert [count for _, count in values] == ["1", "0"]
+    assert runs[0].stderr == ""
+
+
+def test_equal_programs_share_one_executable():
+    x = np.arange(3, dtype="float32")
+    f = lambda x: mul(sin(x), 5.0)  # noqa: E731
+    g = lambda x: mul(sin(x), 5.0)  # noqa: E731
+    dx.clear_caches()
+    one, two = dx.jit(f).lower(x).compile(), dx.jit(g).lower(x).compile()
+    assert one._executable.loaded is two._executable.loaded
+
+
+def test_the_memory_cache_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(xla_compile, "_MEMORY_MAX", 2)
+    dx.clear_caches()
+    for n in range(1, 5):
+        dx.jit(lambda x: sin(x))(np.zeros(n, "float32"))
+    assert len(xla_compile._memory) <= 2
