@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from didax.core import pytree
+from didax.array import as_concrete
+from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.source import describe_function
@@ -26,16 +27,14 @@ class FlatFunction:
     def __call__(self, *leaves: Any) -> list[Any]:
         args, kwargs = pytree.unflatten(self.in_tree, leaves)
         out, self.out_tree = pytree.flatten(self.f(*args, **kwargs))
-        for x in out:
-            if not hasattr(x, "aval"):
-                check_result(self, out, x)
-        return out
+        return [x if hasattr(x, "aval") else as_result(self, out, x) for x in out]
 
 
-def check_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> None:
-    """TypeError, with the result's path, when a result is not an array or scalar."""
+def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
+    """A NumPy or Python result as an array; TypeError, with its path, when it is neither array nor scalar."""
     try:
-        aval_of(x)
+        aval = aval_of(x)
+        return x if aval.dtype == dtypes.float0 else as_concrete(x)
     except TypeError:
         position = next(i for i, y in enumerate(out) if y is x)
         paths = pytree.flatten_with_path(pytree.unflatten(flat.out_tree, list(out)))[0]

@@ -6,8 +6,10 @@ is taken when its plugin is installed and finds a device. Read next: `compile.py
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import importlib.metadata
 import importlib.util
 import os
 import threading
@@ -18,6 +20,7 @@ from jaxlib import _jax as xe
 
 from didax.core import config
 from didax.core.errors import message
+from didax.version import installed_jaxlib
 
 
 class Backend:
@@ -152,12 +155,28 @@ def _cuda_client() -> Any:
     found = _cuda_plugin()
     assert found is not None
     name, folder = found
+    _check_plugin_version(name)
     _preload_cuda_libraries()
     c_api = xe.load_pjrt_plugin("cuda", os.path.join(folder, "xla_cuda_plugin.so"), None)
     if not xe.pjrt_plugin_initialized("cuda"):
         xe.initialize_pjrt_plugin("cuda")
     _register_cuda_kernels(c_api, name.replace("xla_", "jax_") + "_plugin")
     return xe.get_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options(), None, None, False, True)
+
+
+def _check_plugin_version(name: str) -> None:
+    """The plugin and jaxlib are built together: other pairs crash or misread each other's structures."""
+    package = name.replace("xla_", "jax-").replace("_", "-") + "-plugin"
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        plugin = importlib.metadata.version(package)
+        if plugin != installed_jaxlib():
+            raise RuntimeError(
+                message(
+                    "The GPU plugin must have the version of jaxlib.",
+                    f"jaxlib: {installed_jaxlib()}, {package}: {plugin}",
+                    fix=f"pip install '{package}[with-cuda]=={installed_jaxlib()}'",
+                )
+            )
 
 
 def _register_cuda_kernels(c_api: Any, package: str) -> None:

@@ -1,0 +1,78 @@
+"""Options: snapshots, overlays, environment variables, names and their errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import didax as dx
+from didax.core import config
+
+
+def test_equal_snapshots_are_one_object():
+    before = config.state()
+    with config.override(enable_x64=not before.enable_x64):
+        inside = config.state()
+        assert inside is not before
+    assert config.state() is before
+    with config.override(enable_x64=not before.enable_x64):
+        assert config.state() is inside
+
+
+def test_jax_names_are_accepted_and_attributes_read():
+    dx.config.update("jax_explain_cache_misses", True)
+    try:
+        assert dx.config.explain_cache_misses and dx.config.jax_explain_cache_misses
+    finally:
+        dx.config.update("explain_cache_misses", False)
+
+
+def test_an_overlay_sees_later_global_updates_of_other_options():
+    with config.override(enable_x64=True):
+        config.update("explain_cache_misses", True)
+        try:
+            assert config.state().explain_cache_misses and config.state().enable_x64
+        finally:
+            config.update("explain_cache_misses", False)
+
+
+def test_overlays_belong_to_their_thread():
+    seen: list[bool] = []
+    with dx.enable_x64(True):
+        thread = threading.Thread(target=lambda: seen.append(config.state().enable_x64))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kind", "text"),
+    [
+        ("enable_x65", True, AttributeError, "unknown option 'enable_x65'"),
+        ("enable_x64", "perhaps", TypeError, "option 'enable_x64' takes a bool"),
+        ("numpy_dtype_promotion", "loose", ValueError, "takes one of ('standard', 'strict')"),
+    ],
+)
+def test_bad_options_are_refused(option: str, value: object, kind: type[Exception], text: str):
+    with pytest.raises(kind) as error:
+        dx.config.update(option, value)
+    assert text in str(error.value)
+
+
+def test_environment_variables_set_options():
+    program = "import didax as dx; print(dx.config.enable_x64, dx.config.compilation_cache_max_size)"
+    environment = {**os.environ, "DIDAX_ENABLE_X64": "1", "DIDAX_COMPILATION_CACHE_MAX_SIZE": "1000"}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", "1000"]
+
+
+def test_x64_decides_the_width_of_python_scalars_and_is_part_of_the_cache_key():
+    f = dx.jit(lambda x: x)
+    assert f(1.0).dtype == "float32"
+    with dx.enable_x64():
+        assert f(1.0).dtype == "float64"
+    assert f(1.0).dtype == "float32"

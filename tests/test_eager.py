@@ -1,0 +1,71 @@
+"""Eager evaluation: NumPy for small arrays, compiled programs for large, no warnings, safe among threads."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import didax as dx
+from didax import eager
+from didax.array import as_concrete
+from didax.primitives.elementwise import add, exp, mul, sin
+
+
+def test_small_arrays_are_evaluated_with_numpy_and_large_ones_compiled(monkeypatch: pytest.MonkeyPatch):
+    compiled: list[object] = []
+    original = eager._compiled_plan
+    monkeypatch.setattr(eager, "_compiled_plan", lambda *a: compiled.append(a[0]) or original(*a))
+    eager.clear_plans()
+    small, large = np.ones(3, "float32"), np.ones(eager.NUMPY_MAX_ELEMENTS, "float32")
+    np.testing.assert_allclose(np.asarray(sin(small)), np.sin(small), rtol=1e-6)
+    assert compiled == []
+    np.testing.assert_allclose(np.asarray(sin(large)), np.sin(large), rtol=1e-6)
+    assert compiled == [sin]
+
+
+def test_floating_point_corners_do_not_warn():
+    x = np.array([1e30, np.inf, np.nan], "float32")
+    np.testing.assert_array_equal(np.asarray(mul(x, x)), [np.inf, np.inf, np.nan])
+    np.testing.assert_array_equal(np.asarray(exp(x)), [np.inf, np.inf, np.nan])
+
+
+def test_the_users_numpy_settings_are_left_alone():
+    before = np.geterr()
+    exp(np.float32(1000))
+    assert np.geterr() == before
+
+
+def test_many_threads_evaluate_at_once():
+    results: list[float] = []
+
+    def work() -> None:
+        x = as_concrete(np.float32(0))
+        for _ in range(300):
+            x = add(x, np.float32(1))
+        results.append(float(x))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == [300.0] * 8
+
+
+def test_evaluation_may_be_entered_again_from_inside():
+    assert eager._run_quietly(lambda v: eager._run_quietly(np.sin, [v], {}), [np.float32(0)], {}) == 0
+
+
+def test_a_python_scalar_counts_as_its_default_dtype():
+    assert sin(0.5).dtype == "float32" and sin(0.5).weak_type
+    with dx.enable_x64():
+        assert sin(0.5).dtype == "float64"
+
+
+def test_a_tracer_that_outlived_its_trace_is_reported():
+    kept: list[dx.Array] = []
+    dx.jit(lambda x: kept.append(x) or x)(1.0)
+    with pytest.raises(RuntimeError, match="after the transformation that made it had ended"):
+        sin(kept[0])
