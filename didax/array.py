@@ -209,7 +209,7 @@ def _rebuild(value: np.ndarray[Any, Any], weak_type: bool) -> ConcreteArray:
 
 
 def _device_of(buffer: Any) -> Any:
-    return next(iter(buffer.sharding.device_set))
+    return next(iter(buffer._sharding.device_set))
 
 
 def as_concrete(x: Any) -> ConcreteArray:
@@ -222,3 +222,12 @@ def as_concrete(x: Any) -> ConcreteArray:
     if isinstance(x, np.ndarray):
         return ConcreteArray(aval, np.array(x, aval.dtype))
     return ConcreteArray(aval, x if isinstance(x, np.generic) and x.dtype == aval.dtype else aval.dtype.type(x))
+
+
+def argument_buffer(x: Any, device: Any = None) -> Any:
+    """A buffer with the contents of one argument of a program: an array's own, or a new one for a NumPy value."""
+    if type(x) is ConcreteArray:
+        return x.device_buffer(device)
+    if isinstance(x, Tracer):
+        raise leaked(x)
+    return _device_floor().to_device(x, aval_of(x), device, copy=True)

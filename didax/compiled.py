@@ -8,10 +8,11 @@ Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper use
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from didax.array import ConcreteArray, as_concrete
+from didax.array import ConcreteArray, argument_buffer, as_concrete
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
@@ -39,7 +40,7 @@ class Program:
     def text(self) -> str:
         """The StableHLO module."""
         donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
-        return lower_module(self.jaxpr, donated, name=_module_name(self.jaxpr.name))
+        return lower_module(self.jaxpr, donated, name=_module_name(self.jaxpr.name), outline=True)
 
     def executable(self, device: Any = None) -> Executable:
         """The compiled program for a device, compiled on first use."""
@@ -53,22 +54,16 @@ class Program:
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Results for concrete arguments, whose types are the jaxpr's."""
-        arrays = [x if type(x) is ConcreteArray else as_concrete(x) for x in args]
-        device = common_device(arrays)
+        device = common_device(args)
         executable = self._executables.get(device) or self.executable(device)
         try:
-            if device is None:
-                outs = executable.run(
-                    self._constant_buffers(None)
-                    + [x.device_buffer() if (buffer := x._buffer) is None else buffer for x in arrays]
-                )
-            else:
-                outs = executable.run(self._constant_buffers(device) + [x.device_buffer(device) for x in arrays])
+            buffers = [x.device_buffer(device) for x in self._constants]
+            outs = executable.run(buffers + argument_buffers(args, device))
         except Exception as error:
-            raise _explain(error, arrays) from None
+            raise _explain(error, args) from None
         if True in self.donated:
-            _forget(arrays, self.donated)
-        return [ConcreteArray(aval, None, b) for aval, b in zip(executable.out_avals, outs, strict=True)]
+            _forget(args, self.donated)
+        return list(map(ConcreteArray, executable.out_avals, repeat(None), outs))
 
     def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...]] | None:
         """The executable's own entry for programs with nothing to add: no captured values, donation or placement."""
@@ -77,18 +72,24 @@ class Program:
         executable = self._executables[None]
         return executable.execute, executable.handlers, executable.out_avals
 
-    def _constant_buffers(self, device: Any) -> list[Any]:
-        return [x.device_buffer(device) for x in self._constants] if self._constants else []
+
+def argument_buffers(args: Sequence[Any], device: Any = None) -> list[Any]:
+    """Device buffers for the arguments of a program."""
+    if device is not None:
+        return [argument_buffer(x, device) for x in args]
+    return [
+        buffer if type(x) is ConcreteArray and (buffer := x._buffer) is not None else argument_buffer(x) for x in args
+    ]
 
 
 def _module_name(name: str) -> str:
     return "jit_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name or "program")
 
 
-def _explain(error: Exception, arrays: Sequence[ConcreteArray]) -> Exception:
+def _explain(error: Exception, args: Sequence[Any]) -> Exception:
     """PJRT's complaint about a donated or deleted buffer in our words; any other error as it is."""
-    for i, x in enumerate(arrays):
-        if x._buffer is not None and x._buffer.is_deleted():
+    for i, x in enumerate(args):
+        if type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
             return RuntimeError(
                 message(
                     "A donated or deleted array was passed to a compiled function.",
@@ -99,27 +100,24 @@ def _explain(error: Exception, arrays: Sequence[ConcreteArray]) -> Exception:
     return error
 
 
-def _forget(arrays: Sequence[ConcreteArray], donated: Sequence[bool]) -> None:
-    for x, gift in zip(arrays, donated, strict=True):
-        if gift and x._buffer is not None and x._buffer.is_deleted():
+def _forget(args: Sequence[Any], donated: Sequence[bool]) -> None:
+    for x, gift in zip(args, donated, strict=True):
+        if gift and type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
             x.forget_donated()
 
 
-def common_device(arrays: Sequence[ConcreteArray]) -> Any:
-    """The device that committed arrays are on; None (the default device) when no argument was placed by the user."""
-    device = None
-    for x in arrays:
-        if x.committed:
-            if device is not None and x.device is not device:
-                raise ValueError(
-                    message(
-                        "The arguments of a compiled function must be on one device.",
-                        f"devices: {device}, {x.device}",
-                        fix="Move them with didax.device_put.",
-                    )
-                )
-            device = x.device
-    return device
+def common_device(args: Sequence[Any]) -> Any:
+    """The device that committed arrays are on; None (the default device) when the user placed no argument."""
+    devices = {x.device for x in args if type(x) is ConcreteArray and x.committed}
+    if len(devices) > 1:
+        raise ValueError(
+            message(
+                "The arguments of a compiled function must be on one device.",
+                f"devices: {', '.join(map(str, devices))}",
+                fix="Move them with didax.device_put.",
+            )
+        )
+    return devices.pop() if devices else None
 
 
 _programs: WeakKeyDictionary[Jaxpr, Program] = WeakKeyDictionary()

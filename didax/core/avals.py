@@ -86,10 +86,8 @@ def aval_of(x: Any) -> ShapedArray:
     >>> aval_of(2.0)
     float32[]
     """
-    try:
-        return x.aval
-    except AttributeError:
-        return _aval_of_other(x)
+    aval = getattr(x, "aval", None)  # with a default: no exception is made for NumPy values
+    return _aval_of_other(x) if aval is None else aval
 
 
 def _aval_of_other(x: Any) -> ShapedArray:

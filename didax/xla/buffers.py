@@ -16,17 +16,23 @@ from didax.xla.client import backend, xe
 
 _NATIVE = frozenset("?bhilqBHILQefdFD")  # dtypes the buffer protocol knows
 
+_SMALL = 1 << 15  # bytes
+_COPY_NOW = xe.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_ALIAS = xe.HostBufferSemantics.ZERO_COPY
 
-def to_device(value: Any, aval: ShapedArray, device: Any = None) -> Any:
-    """A device buffer with the contents of a NumPy array or scalar."""
+
+def to_device(value: Any, aval: ShapedArray, device: Any = None, copy: bool = False) -> Any:
+    """A device buffer with the contents of a NumPy array or a scalar; with `copy` the array may be written to after."""
     started = backend()
     device = started.default_device if device is None else device
     if aval.dtype == dtypes.float0:
         aval = aval.update(dtype=np.dtype(bool))
         value = np.zeros(aval.shape, bool)
-    array = np.asarray(value)
+    array = np.asarray(value, aval.dtype)
+    # A small array is copied at once: its buffer is ready when the program starts, which then runs without waiting.
+    how = _COPY_NOW if copy or array.nbytes <= _SMALL else _ALIAS
     return xe.batched_device_put(
-        aval, started.shardings[device], [array], [device], True, enable_x64=True
+        aval, started.shardings[device], [array], [device], True, host_buffer_semantics=how, enable_x64=True
     )
 
 

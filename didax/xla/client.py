@@ -39,13 +39,16 @@ class Backend:
         return self.devices[0]
 
 
+_REPLICATED = hlo.HloSharding.replicate()
+
+
 class SingleDeviceSharding(xe.SingleDeviceSharding):
     """An array on one device."""
 
     memory_kind = None
 
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
-        return hlo.HloSharding.replicate()
+        return _REPLICATED  # asked for with every transfer
 
     @property
     def device_set(self) -> set[Any]:

@@ -10,6 +10,7 @@ an operation, and XLA parses it itself. Read next: `lowering.py`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,22 @@ class Value:
         return tensor_type(self.aval)
 
 
+class LiteralValue(Value):
+    """A literal of the jaxpr; its constant is written when first named: most rules fill a shape with it instead."""
+
+    __slots__ = ("_context", "_value")
+
+    def __init__(self, context: FunctionContext, value: Any, aval: ShapedArray):
+        self._context = context
+        self._value = value
+        self.aval = aval
+        self.constant = None if np.ndim(value) else value
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._context.constant(self._value, self.aval).name
+
+
 def dense(value: Any, dtype: np.dtype[Any]) -> str:
     """The text between `dense<` and `>` for an array of any dtype: exact, as hexadecimal where decimals are not.
 
@@ -88,8 +105,8 @@ def dense(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype == dtypes.float0:
         return "false"
     array = array.astype(dtype)
-    if array.ndim == 0 or array.size == 1:
-        return _dense_scalar(array.reshape(()), dtype)
+    if array.size == 1:
+        return _scalar_text(array.tobytes(), dtype)
     if array.size == 0:
         return ""
     if dtype == np.bool_:
@@ -103,6 +120,12 @@ def _nested(array: np.ndarray[Any, Any], text: Callable[[Any], str]) -> str:
     if array.ndim == 0:
         return text(array.item())
     return "[" + ", ".join(_nested(row, text) for row in array) + "]"
+
+
+@functools.lru_cache(maxsize=4096)
+def _scalar_text(content: bytes, dtype: np.dtype[Any]) -> str:
+    """The text of the scalar with these bytes."""
+    return _dense_scalar(np.frombuffer(content, dtype).reshape(()), dtype)
 
 
 def _dense_scalar(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
