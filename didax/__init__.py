@@ -32,7 +32,7 @@ from didax.api.vmap import vmap
 from didax.core.config import Config
 from didax.core.dtypes import float0
 from didax.core.value import Array
-from didax import tree, tree_util
+from didax import lax, numpy, tree, tree_util
 
 config = Config()
 
@@ -57,9 +57,11 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "lax",
     "linear_transpose",
     "linearize",
     "make_jaxpr",
+    "numpy",
     "numpy_dtype_promotion",
     "tree",
     "tree_util",

@@ -221,6 +221,10 @@ def as_concrete(x: Any) -> ConcreteArray:
     aval = aval_of(x)
     if isinstance(x, np.ndarray):
         return ConcreteArray(aval, np.array(x, aval.dtype))
+    if not isinstance(x, np.generic | int | float | complex):
+        raise TypeError(
+            message("Only arrays with numbers can be computed with.", f"got: {x!r:.100}", fix="Pass an array of this type.")
+        )
     return ConcreteArray(aval, x if isinstance(x, np.generic) and x.dtype == aval.dtype else aval.dtype.type(x))
 
 

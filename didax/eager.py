@@ -76,8 +76,8 @@ def clear_plans() -> None:
 def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
     out_avals = infer(primitive, avals, params)
     small = sum(a.size for a in avals) + sum(a.size for a in out_avals) <= NUMPY_MAX_ELEMENTS
-    if primitive.eager is not None and small and _on_cpu():
-        return _numpy_plan(primitive, avals, out_avals, params)
+    if primitive.eager_for(avals) is not None and small and _on_cpu():
+        return _numpy_plan(primitive, out_avals, params)
     return _compiled_plan(primitive, avals, out_avals, params)
 
 
@@ -113,50 +113,41 @@ def _run_quietly(rule: Callable[..., Any], values: list[Any], params: dict[str, 
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
 
 
-def _host_values(args: tuple[Any, ...], avals: tuple[ShapedArray, ...]) -> list[Any]:
+def _host_values(args: tuple[Any, ...]) -> list[Any]:
     """NumPy values of the right dtype: left to itself NumPy takes Python scalars for 64 bit."""
     return [
-        x.host_value() if type(x) is ConcreteArray else aval.dtype.type(x) if type(x) in _PYTHON_SCALARS else x
-        for x, aval in zip(args, avals, strict=True)
+        (x._value if x._value is not None else x.host_value())
+        if type(x) is ConcreteArray
+        else aval_of(x).dtype.type(x) if type(x) in _PYTHON_SCALARS else x
+        for x in args
     ]
 
 
-def _numpy_plan(
-    primitive: Primitive, avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...], params: dict[str, Any]
-) -> Plan:
+def _numpy_plan(primitive: Primitive, out_avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
     rule = primitive.eager
     assert rule is not None
     if primitive.multiple_results:
 
         def run_many(args: tuple[Any, ...]) -> list[ConcreteArray]:
-            outs = _run_quietly(rule, _host_values(args, avals), params)
+            outs = _run_quietly(rule, _host_values(args), params)
             return [ConcreteArray(aval, y) for aval, y in zip(out_avals, outs, strict=True)]
 
         return run_many
     out_aval = out_avals[0]
-    types = [aval.dtype.type for aval in avals]
     if config.state().check:
-        return _checked_plan(primitive, rule, avals, out_aval, params)
+        return _checked_plan(primitive, rule, out_aval, params)
 
     def run(args: tuple[Any, ...]) -> ConcreteArray:
-        values = [
-            (x._value if x._value is not None else x.host_value())
-            if type(x) is ConcreteArray
-            else numpy_type(x) if type(x) in _PYTHON_SCALARS else x
-            for x, numpy_type in zip(args, types, strict=True)
-        ]
-        return ConcreteArray(out_aval, _run_quietly(rule, values, params))
+        return ConcreteArray(out_aval, _run_quietly(rule, _host_values(args), params))
 
     return run
 
 
-def _checked_plan(
-    primitive: Primitive, rule: Any, avals: tuple[ShapedArray, ...], out_aval: ShapedArray, params: dict[str, Any]
-) -> Plan:
+def _checked_plan(primitive: Primitive, rule: Any, out_aval: ShapedArray, params: dict[str, Any]) -> Plan:
     """As the plain plan, and verifies that the NumPy rule keeps to the type rule."""
 
     def run(args: tuple[Any, ...]) -> ConcreteArray:
-        out = _run_quietly(rule, _host_values(args, avals), params)
+        out = _run_quietly(rule, _host_values(args), params)
         found = (np.shape(out), getattr(out, "dtype", None))
         assert found == (out_aval.shape, out_aval.dtype), f"eager {primitive}: {found}, not {out_aval}"
         return ConcreteArray(out_aval, out)

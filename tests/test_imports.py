@@ -29,6 +29,7 @@ FLOORS = {
     "didax.primitives": 3,
     "didax.array": 4,
     "didax.eager": 4,
+    "didax.compiled": 4,
     "didax.api": 4,
 }
 TOP = 5

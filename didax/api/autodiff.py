@@ -16,14 +16,16 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from didax.api.flat import FlatFunction, check_callable, leaf_avals, positional_names
+from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names, result_name
 from didax.api.vmap import vmap
-from didax.array import ConcreteArray
+from didax.array import ConcreteArray, as_concrete
 from didax.core import dtypes, pytree
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.basis import Zero, instantiate
 from didax.core.errors import api_boundary, message
 from didax.core.source import describe_function
+from didax.core.value import Array
+from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import full, reshape
 from didax.transforms.jvp import JVPTracer, jvp_flat
 from didax.transforms.linearize import LinearizeTracer, LinearProgram, linearize_flat
@@ -70,11 +72,11 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
                 fix="Give every argument a tangent of its own structure (zeros where it does not move).",
             )
         )
-    dots = [_check_tangent("jvp", i, aval, t) for i, (aval, t) in enumerate(zip(avals, dots, strict=True))]
+    dots = _check_tangents("jvp", avals, dots, lambda i: argument_names(fun, primals, {})[i])
     flat = FlatFunction(fun, tree, "jvp")
     aux = _SplitAux(flat, "jvp") if has_aux else flat
     outs, out_dots = jvp_flat(aux, leaves, dots, function=fun)
-    result = pytree.unflatten(aux.out_tree, outs), pytree.unflatten(aux.out_tree, [_materialise(t) for t in out_dots])
+    result = _as_arrays(aux.out_tree, outs), pytree.unflatten(aux.out_tree, [_materialise(t) for t in out_dots])
     return (*result, aux.aux()) if isinstance(aux, _SplitAux) else result
 
 
@@ -96,7 +98,7 @@ class _SplitAux:
                 message(
                     f"With has_aux=True the function given to {self.what} returns a pair (result, auxiliary data).",
                     f"function: {describe_function(self.flat.f)}",
-                    f"returned: {pair!r:.100} of type {type(pair).__name__}",
+                    f"returned: {_type_text(pair)}",
                     fix="Return (result, aux), or drop has_aux=True.",
                 )
             )
@@ -114,35 +116,45 @@ def _primal_of_ended(x: Any) -> Any:
     return x.primal if isinstance(x, JVPTracer | LinearizeTracer) and x.trace.ended else x
 
 
-def _check_tangent(what: str, i: int, aval: ShapedArray, t: Any) -> Any:
-    """The tangent as given, or a symbolic zero for float0; TypeError when its type does not fit the primal's."""
+def _check_tangents(
+    what: str, avals: Sequence[ShapedArray], tangents: Sequence[Any], name: Callable[[int], str], of: str = "primal"
+) -> list[Any]:
+    """The tangents (cotangents, `of` results) in the dtypes they belong to, symbolic zeros for float0.
+
+    TypeError for one that does not fit; `name(i)` is what the user knows the i-th leaf by.
+    """
+    return [_check_tangent(what, aval, t, name, i, of) for i, (aval, t) in enumerate(zip(avals, tangents, strict=True))]
+
+
+def _check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[int], str], i: int, of: str) -> Any:
     wanted = aval.tangent()
     if wanted.dtype == dtypes.float0:
         found = getattr(t, "dtype", None)
-        if found == dtypes.float0:
+        if found == dtypes.float0 and t.shape == wanted.shape:
             return Zero(wanted)
-    else:
+    elif is_array_like(t):
         found_aval = aval_of(t)
-        if found_aval.shape == wanted.shape and (found_aval.dtype == wanted.dtype or found_aval.weak_type):
-            return t if found_aval.dtype == wanted.dtype else _cast(t, wanted)
+        if found_aval.shape == wanted.shape and (found_aval.dtype == wanted.dtype or _weakly_fits(found_aval, wanted)):
+            return convert_element_type(t, wanted.dtype, found_aval.weak_type)
+    kind = "cotangent" if of == "result" else "tangent"
+    zero = wanted.dtype == dtypes.float0
     raise TypeError(
         message(
-            f"In {what} a tangent has the shape and dtype of its primal (float0 for integers and booleans).",
-            f"leaf {i}: primal {aval}, tangent {_type_text(t)}, expected {wanted}",
-            fix="Cast the tangent, or the primal first; np.zeros(shape, didax.float0) is a tangent of an integer array.",
+            f"In {what} a {kind} has the shape and dtype of its {of} (float0 where that is an integer or boolean).",
+            f"{name(i)}: {of} {aval}, {kind} {_type_text(t)}, expected {wanted}",
+            fix=f"Pass np.zeros({wanted.shape}, didax.float0)." if zero else f"Cast or reshape the {kind}, or the {of}.",
         )
     )
 
 
-def _cast(t: Any, aval: ShapedArray) -> Any:
-    return np.asarray(t, aval.dtype) if not isinstance(t, np.generic) else aval.dtype.type(t)
+def _weakly_fits(found: ShapedArray, wanted: ShapedArray) -> bool:
+    """True for a Python number, or what came of one, of a kind that `wanted` includes."""
+    kinds = "biufc"
+    return found.weak_type and kinds.index(dtypes.kind_of(found.dtype)) <= kinds.index(dtypes.kind_of(wanted.dtype))
 
 
 def _type_text(x: Any) -> str:
-    try:
-        return str(aval_of(x))
-    except TypeError:
-        return f"of type {type(x).__name__}"
+    return str(aval_of(x)) if is_array_like(x) else f"{x!r:.100} of type {type(x).__name__}"
 
 
 def _materialise(t: Any) -> Any:
@@ -151,9 +163,12 @@ def _materialise(t: Any) -> Any:
 
 
 def _as_array(x: Any) -> Any:
-    if isinstance(x, np.generic) and x.dtype != dtypes.float0:
-        return ConcreteArray(aval_of(x), x)
-    return x
+    """An `Array` for a scalar or a NumPy array that came through as it was; float0 stays NumPy's."""
+    return x if isinstance(x, Array) or getattr(x, "dtype", None) == dtypes.float0 else as_concrete(x)
+
+
+def _as_arrays(tree: Any, leaves: Sequence[Any]) -> Any:
+    return pytree.unflatten(tree, [_as_array(x) for x in leaves])
 
 
 @api_boundary
@@ -187,11 +202,11 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
                     fix="Pass tangents in the structure of the primals.",
                 )
             )
-        checked = [_check_tangent("linearize", i, a, t) for i, (a, t) in enumerate(zip(avals, dots, strict=True))]
+        checked = _check_tangents("linearize", avals, dots, lambda i: argument_names(fun, primals, {})[i])
         out_dots = program.apply([instantiate(t) for t, inx in zip(checked, inexact, strict=True) if inx])
         return pytree.unflatten(out_tree, [_materialise(t) for t in out_dots])
 
-    result = pytree.unflatten(out_tree, outs), f_lin
+    result = _as_arrays(out_tree, outs), f_lin
     return (*result, aux.aux()) if isinstance(aux, _SplitAux) else result
 
 
@@ -219,7 +234,7 @@ class VJPFunction:
                     fix="Pass one cotangent for each result, in the same structure.",
                 )
             )
-        cts = [_check_tangent("vjp", i, a, ct) for i, (a, ct) in enumerate(zip(self._out_avals, cts, strict=True))]
+        cts = _check_tangents("vjp", self._out_avals, cts, lambda i: result_name(self._out_tree, i), of="result")
         args, _ = pytree.unflatten(self._tree, self.flat(cts))
         return args
 
@@ -249,7 +264,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     leaves, tree = pytree.flatten((primals, {}))
     avals = leaf_avals("vjp", fun, primals, {})
     out, out_tree, f_vjp, aux = _vjp(fun, "vjp", leaves, tree, avals, has_aux)
-    result = pytree.unflatten(out_tree, out), f_vjp
+    result = _as_arrays(out_tree, out), f_vjp
     return (*result, aux) if has_aux else result
 
 
@@ -262,6 +277,7 @@ def _vjp(fun: Any, what: str, leaves: Any, tree: Any, avals: Any, has_aux: bool)
     return outs, split.out_tree, f_vjp, split.aux() if isinstance(split, _SplitAux) else None
 
 
+@api_boundary
 def grad(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
@@ -294,6 +310,7 @@ def grad(
     return api_boundary(gradient)
 
 
+@api_boundary
 def value_and_grad(
     fun: Callable[P, R],
     argnums: int | Sequence[int] = 0,
@@ -323,13 +340,13 @@ def _gradient(
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         chosen = _chosen_arguments(what, fun, numbers, args)
         leaves, tree = pytree.flatten((tuple(args[i] for i in chosen), {}))
-        avals = leaf_avals(what, fun, tuple(args[i] for i in chosen), {})
+        avals = _chosen_avals(what, fun, args, chosen)
         _check_differentiable(what, fun, args, chosen, avals, holomorphic, allow_int)
         partial = _with_arguments(fun, args, kwargs, chosen)
         outs, out_tree, f_vjp, aux = _vjp(partial, what, leaves, tree, avals, has_aux)
         _check_scalar(what, fun, pytree.unflatten(out_tree, outs), holomorphic)
         aval = aval_of(outs[0])
-        g, _ = pytree.unflatten(tree, f_vjp.flat([full((), 1, aval.dtype)]))
+        g, _ = pytree.unflatten(tree, f_vjp.flat([1.0 if aval is aval_of(1.0) else full((), 1, aval.dtype)]))
         value = _as_array(outs[0])
         return (value, aux) if has_aux else value, g[0] if isinstance(argnums, int) else g
 
@@ -348,6 +365,16 @@ def _chosen_arguments(what: str, fun: Any, numbers: tuple[int, ...], args: tuple
             )
         )
     return chosen
+
+
+def _chosen_avals(what: str, fun: Any, args: tuple[Any, ...], chosen: Sequence[int]) -> list[ShapedArray]:
+    """Types of the leaves of the chosen arguments, in the order of `chosen`."""
+    try:
+        return [aval_of(x) for x in pytree.leaves([args[i] for i in chosen])]
+    except TypeError:
+        for i in chosen:
+            leaf_avals(what, fun, [x if i == j else None for j, x in enumerate(args)], {})  # raises, naming the argument
+        raise
 
 
 def _with_arguments(fun: Any, args: tuple[Any, ...], kwargs: Any, chosen: Sequence[int]) -> Callable[..., Any]:
@@ -406,6 +433,7 @@ def _check_scalar(what: str, fun: Any, out: Any, holomorphic: bool) -> None:
     raise TypeError(message(f"The function given to {what} must return {rule}.", f"function: {describe_function(fun)}", facts, fix=fix))
 
 
+@api_boundary
 def jacfwd(
     fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -425,7 +453,7 @@ def jacfwd(
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _chosen_arguments("jacfwd", fun, numbers, args)
         x = tuple(args[i] for i in chosen)
-        _check_differentiable("jacfwd", fun, args, chosen, leaf_avals("jacfwd", fun, x, {}), holomorphic, False)
+        _check_differentiable("jacfwd", fun, args, chosen, _chosen_avals("jacfwd", fun, args, chosen), holomorphic, False)
         push = functools.partial(jvp, _with_arguments(fun, args, kwargs, chosen), x, has_aux=has_aux)
         out, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(_standard_basis(x))
         jac = pytree.map(lambda y, cols: _split_inputs(cols, x, aval_of(y).ndim), out, columns)
@@ -435,6 +463,7 @@ def jacfwd(
     return api_boundary(jacobian)
 
 
+@api_boundary
 def jacrev(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
@@ -458,7 +487,7 @@ def jacrev(
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _chosen_arguments("jacrev", fun, numbers, args)
         x = tuple(args[i] for i in chosen)
-        _check_differentiable("jacrev", fun, args, chosen, leaf_avals("jacrev", fun, x, {}), holomorphic, allow_int)
+        _check_differentiable("jacrev", fun, args, chosen, _chosen_avals("jacrev", fun, args, chosen), holomorphic, allow_int)
         out, pull, *aux = vjp(_with_arguments(fun, args, kwargs, chosen), *x, has_aux=has_aux)
         rows = vmap(pull)(_standard_basis(out))
         jac = _split_outputs(rows, out)
@@ -469,6 +498,7 @@ def jacrev(
     return api_boundary(jacobian)
 
 
+@api_boundary
 def hessian(
     fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -573,7 +603,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
                     fix="Pass one cotangent for each result, in the same structure.",
                 )
             )
-        cts = [_check_tangent("linear_transpose", i, a, ct) for i, (a, ct) in enumerate(zip(jaxpr.out_avals, cts, strict=True))]
+        cts = _check_tangents("linear_transpose", jaxpr.out_avals, cts, lambda i: result_name(out_tree, i), of="result")
         x_bars = backward_jaxpr(jaxpr, linear, consts, cts)
         return pytree.unflatten(tree, [_materialise(x) for x in x_bars])[0]
 

@@ -36,17 +36,21 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
         aval = aval_of(x)
         return x if aval.dtype == dtypes.float0 else as_concrete(x)
     except TypeError:
-        position = next(i for i, y in enumerate(out) if y is x)
-        paths = pytree.flatten_with_path(pytree.unflatten(flat.out_tree, list(out)))[0]
-        path = pytree.keystr(paths[position][0])
+        name = result_name(flat.out_tree, next(i for i, y in enumerate(out) if y is x))
         raise TypeError(
             message(
                 f"The function given to {flat.what} must return arrays, scalars, or pytrees of them.",
                 f"function: {describe_function(flat.f)}",
-                f"result{path}: {x!r:.100} of type {type(x).__name__}",
+                f"{name}: {x!r:.100} of type {type(x).__name__}",
                 fix="Return an array there, or return the value by other means (outside the transformation).",
             )
         ) from None
+
+
+def result_name(out_tree: Any, i: int) -> str:
+    """A name for the i-th leaf of a result: `result`, `result['loss'][0]`."""
+    paths = pytree.flatten_with_path(pytree.unflatten(out_tree, range(out_tree.num_leaves)))[0]
+    return "result" + pytree.keystr(paths[i][0])
 
 
 def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:

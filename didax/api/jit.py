@@ -8,6 +8,7 @@ jaxpr. Read next: `didax/compiled.py` (running), `primitives/call.py` (transform
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -18,10 +19,10 @@ from weakref import WeakKeyDictionary, WeakSet
 from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names
 from didax.api.stages import Lowered, Traced
 from didax.array import ConcreteArray, as_concrete
-from didax.compiled import Program
+from didax.compiled import Program, argument_buffers
 from didax.core import config, pytree
-from didax.core.avals import ShapedArray
-from didax.core.errors import message, strip_internal_frames
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import api_boundary, message, strip_internal_frames
 from didax.core.jaxpr import Jaxpr
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, current_trace_var, eager_trace
@@ -82,17 +83,18 @@ class JitFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current_trace_var.get() is eager_trace and not self._has_static:
-            # The hot path: arrays on the device, a signature seen before. Anything else fails here without side
-            # effects and goes the long way.
+            # The hot path: a signature seen before. Anything else, and any error, goes the long way, which explains.
             try:
                 if len(args) == 1 and type(x := args[0]) is ConcreteArray and not kwargs:
-                    execute, handlers, avals, staged, state = self._programs.ready[x.aval]
-                    buffers = [x._buffer]
+                    entry = self._programs.ready.get(x.aval)
+                    buffers = [x.device_buffer() if (buffer := x._buffer) is None else buffer]
                 else:
                     leaves, tree = pytree.flatten((args, kwargs))
-                    execute, handlers, avals, staged, state = self._programs.ready[tree, tuple([x.aval for x in leaves])]
-                    buffers = [x._buffer for x in leaves]
-                if state is config.state():
+                    key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
+                    entry = self._programs.ready.get(key)
+                    buffers = argument_buffers(leaves) if entry is not None else []
+                if entry is not None and entry[4] is config.state():
+                    execute, handlers, avals, staged, _ = entry
                     outs = execute(buffers).consume_with_handlers(handlers, False)
                     if staged is None:
                         return ConcreteArray(avals, None, outs[0])  # type: ignore[return-value]
@@ -113,9 +115,10 @@ class JitFunction(Generic[P, R]):
             dynamic, named, static = self._split_static(args, kwargs)
         leaves, tree = pytree.flatten((dynamic, named))
         try:
-            avals = tuple([x.aval for x in leaves])
-        except AttributeError:
-            avals = tuple(leaf_avals("jit", self._fun, dynamic, named))
+            avals = tuple([aval_of(x) for x in leaves])
+        except TypeError:
+            leaf_avals("jit", self._fun, _with_gaps(dynamic, static), named)  # raises, naming the argument
+            raise
         state = config.state()
         if state.disable_jit:
             return self._fun(*args, **kwargs)
@@ -144,6 +147,7 @@ class JitFunction(Generic[P, R]):
         key = (tree, config.state(), avals, static, tuple(axis_env.get().items()))
         staged = self._programs.staged.get(key)
         if staged is None:
+            args = _with_gaps(args, static)
             if config.state().explain_cache_misses:
                 logger.warning(self._explain_miss(key, args, kwargs))
             flat = FlatFunction(self._with_static(static), tree, "jit")
@@ -250,13 +254,14 @@ class JitFunction(Generic[P, R]):
     def _staged_for(self, args: Any, kwargs: Any) -> tuple[Staged, Any, tuple[ShapedArray, ...]]:
         dynamic, named, static = self._split_static(args, kwargs) if self._has_static else (args, kwargs, ())
         _, tree = pytree.flatten((dynamic, named))
-        avals = tuple(leaf_avals("jit", self._fun, dynamic, named))
+        avals = tuple(leaf_avals("jit", self._fun, _with_gaps(dynamic, static), named))
         return self.stage(dynamic, named, static, tree, avals), tree, avals
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
         staged, tree, _ = self._staged_for(args, kwargs)
-        return Traced(self.__name__, staged.jaxpr, staged.consts, tree, staged.out_tree, staged.program)
+        name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have no name
+        return Traced(name, staged.jaxpr, staged.consts, tree, staged.out_tree, staged.program)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""
@@ -269,6 +274,16 @@ class JitFunction(Generic[P, R]):
     def clear_cache(self) -> None:
         """Forget every program of this function."""
         self._programs.clear()
+
+
+def _with_gaps(args: Sequence[Any], static: Sequence[tuple[Any, Any, Any]]) -> Sequence[Any]:
+    """Positional arguments with None, which has no leaves, in the places of static ones: each at its own position."""
+    if not static:
+        return args
+    full = list(args)
+    for position in sorted(where for where, _, _ in static if isinstance(where, int)):
+        full.insert(position, None)
+    return full
 
 
 def _distance(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
@@ -343,6 +358,7 @@ def jit(
     inline: bool = False,
     keep_unused: bool = False,
 ) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
+@api_boundary
 def jit(
     fun: Any = None,
     *,
@@ -383,9 +399,36 @@ def jit(
             keep_unused=keep_unused,
         )
     check_callable("jit", fun)
-    return JitFunction(
-        fun, _ints(static_argnums), _strings(static_argnames), _ints(donate_argnums), _strings(donate_argnames), compiler_options
-    )
+    static = _ints(static_argnums), _strings(static_argnames)
+    donated = _ints(donate_argnums), _strings(donate_argnames)
+    for option, (numbers, names) in (("static", static), ("donate", donated)):
+        if numbers or names:
+            _check_arguments_exist(fun, option, numbers, names)
+    return JitFunction(fun, *static, *donated, compiler_options)
+
+
+def _check_arguments_exist(fun: Any, option: str, numbers: Sequence[int], names: Sequence[str]) -> None:
+    """ValueError for a number or a name that no argument of the function has."""
+    try:
+        parameters = inspect.signature(fun).parameters
+    except (TypeError, ValueError):  # written in C: nothing is known
+        return
+    kinds = [p.kind for p in parameters.values()]
+    count = sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+    wrong: list[Any] = []
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        wrong += [i for i in numbers if not -count <= i < count]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        wrong += [name for name in names if name not in parameters]
+    if wrong:
+        raise ValueError(
+            message(
+                f"{option}_argnums and {option}_argnames of jit must name arguments of the function.",
+                f"not arguments: {', '.join(map(repr, wrong))}",
+                f"function: {describe_function(fun)}, arguments: {', '.join(parameters) or 'none'}",
+                fix="Number positional arguments from 0, or use their names.",
+            )
+        )
 
 
 def _ints(x: int | Sequence[int] | None) -> tuple[int, ...]:

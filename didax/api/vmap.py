@@ -13,16 +13,17 @@ import operator
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names
+from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names, result_name
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.source import describe_function
-from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
+from didax.transforms.batching import AxisData, element_aval, move_batch_axis, vmap_flat
 
 P = ParamSpec("P")
 
 
+@api_boundary
 def vmap(
     fun: Callable[P, Any],
     in_axes: Any = 0,
@@ -62,7 +63,7 @@ def vmap(
         outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)
         out = pytree.unflatten(flat.out_tree, list(range(len(outs))))
         wanted = pytree.broadcast_prefix(out_axes, out, "vmap out_axes", is_leaf=_is_none, of="result")
-        moved = [_place(fun, i, y, dim, want, axis.size) for i, (y, dim, want) in enumerate(zip(outs, out_dims, wanted, strict=True))]
+        moved = [_place(fun, flat.out_tree, i, y, dim, want, axis.size) for i, (y, dim, want) in enumerate(zip(outs, out_dims, wanted, strict=True))]
         return pytree.unflatten(flat.out_tree, moved)
 
     return api_boundary(mapped)
@@ -167,7 +168,7 @@ def _batch_size(
     )
 
 
-def _place(fun: Any, i: int, y: Any, dim: int | None, want: Any, size: int) -> Any:
+def _place(fun: Any, out_tree: Any, i: int, y: Any, dim: int | None, want: Any, size: int) -> Any:
     """A result with its batch axis where out_axes wants it."""
     if want is None:
         if dim is None:
@@ -175,7 +176,8 @@ def _place(fun: Any, i: int, y: Any, dim: int | None, want: Any, size: int) -> A
         raise ValueError(
             message(
                 "out_axes of vmap is None for a result that depends on the batch.",
-                f"result leaf {i}; function: {describe_function(fun)}",
+                f"{result_name(out_tree, i)}: {element_aval(aval_of(y), dim)} for each element",
+                f"function: {describe_function(fun)}",
                 fix="Give it an axis in out_axes, or reduce it over the batch (lax.pmean with axis_name).",
             )
         )
@@ -185,7 +187,8 @@ def _place(fun: Any, i: int, y: Any, dim: int | None, want: Any, size: int) -> A
         raise ValueError(
             message(
                 "out_axes of vmap must name an axis that the batched result has.",
-                f"result leaf {i}: {ndim} axes with the batch, axis {want}",
+                f"{result_name(out_tree, i)}: {element_aval(aval_of(y), dim)} for each element, axis {want}",
+                f"function: {describe_function(fun)}",
                 fix=f"Use an axis from {-ndim} to {ndim - 1}.",
             )
         )

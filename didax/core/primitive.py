@@ -41,6 +41,7 @@ class Primitive:
     """
 
     multiple_results: ClassVar[bool] = False
+    contraction: ClassVar[bool] = False  # its operands are not fused into it: a large program may be cut before it
     linear: ClassVar[bool] = False  # linear in all of its arguments together: the jvp applies it to the tangents
 
     type: Rule = None
@@ -62,6 +63,10 @@ class Primitive:
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the primitive to arrays under the current trace."""
         return _get_current().process(self, args, params)
+
+    def eager_for(self, avals: tuple[ShapedArray, ...]) -> Rule:
+        """The eager rule, or None for operands on which it would differ from the compiled primitive."""
+        return self.eager
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         """Names of the mapped axes this application refers to; collectives and holders of jaxprs override it."""

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from didax.core.errors import (
+    ConcretizationTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -124,7 +125,8 @@ class Tracer(Array):
     def _scalar(self, kind: type, fix: str) -> Any:
         if (value := self.known()) is not None:
             return kind(value)
-        raise TracerIntegerConversionError(
+        error = TracerIntegerConversionError if kind is int else ConcretizationTypeError
+        raise error(
             message(
                 f"A traced array has no {kind.__name__} value: its numbers are not known while tracing.",
                 *self._facts(),

@@ -19,9 +19,8 @@ class Array:
 
     __slots__ = ("aval",)
     aval: ShapedArray
-    # NumPy must leave `ndarray + Array` to us: promotion follows our lattice.
+    # NumPy leaves `ndarray + Array` to us: promotion follows our lattice. np.sin(x) works on the numbers of x.
     __array_priority__ = 1000
-    __array_ufunc__ = None
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -3,10 +3,13 @@
     sin = unary("sin", hlo="sine", eager=np.sin, jvp=lambda t, y, x: t * cos(x))
     mul = binary("mul", hlo="multiply", eager=np.multiply, jvp=(..., ...), transpose=(..., ...))
 
-An elementwise primitive takes operands of one dtype and one shape; a scalar (rank-0) operand stretches to the shape of
-the others. It is callable: Python scalars among the operands take the dtype of the arrays. A jvp entry maps
-`(t, y, *xs)`, the tangent of one operand, the result and the operands, to that operand's share of the result's tangent.
-A transpose entry maps `(ct, *xs)` to that operand's cotangent, where the operand is linear.
+An elementwise primitive takes operands of one dtype and one shape; a scalar (rank-0) operand stretches to
+the shape of the others. It is callable: Python scalars among the operands take the dtype of the arrays. A
+jvp entry maps `(t, y, *xs)`, the tangent of one operand, the result and the operands, to that operand's
+share of the result's tangent. A transpose entry maps `(ct, *xs)` to that operand's cotangent, where the
+operand is linear. A `lower` entry maps `(ctx, *xs)` to the result where one StableHLO operation does not
+do; scalars are stretched before it is called. Parameters, if any, reach every entry as keywords.
+`numpy_kinds` names the kinds of dtypes the eager rule is exact for.
 Read next: `elementwise.py`, the tables written with this.
 """
 
@@ -17,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis
 from didax.core.errors import message
@@ -28,7 +31,9 @@ from didax.transforms.transpose import is_undef
 from didax.xla.text import tensor_type
 
 Jvp = Callable[..., Any] | None
-PYTHON_SCALARS = frozenset({bool, int, float, complex})
+_WIDTHS: dict[type[Any], int] = {bool: 0, int: 1, float: 2, complex: 3}
+_PYTHON_TYPES: dict[str, type[Any]] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+PYTHON_SCALARS = frozenset(_WIDTHS)
 _KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating point", "c": "complex"}
 NOT_LINEAR = "the operation is not linear"
 NOT_DIFFERENTIABLE = "its result is piecewise constant: tangents vanish"
@@ -43,12 +48,13 @@ class Elementwise(Primitive):
         arity: int,
         *,
         hlo: str,
-        eager: Callable[..., Any],
+        eager: Callable[..., Any] | None,
         accepts: str,
         jvp: Sequence[Jvp],
         transpose: Sequence[Jvp] | None = None,
         out_dtype: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
         lower: Callable[..., Any] | None = None,
+        numpy_kinds: str | None = None,
     ):
         super().__init__(name)
         self.arity = arity
@@ -59,19 +65,24 @@ class Elementwise(Primitive):
         self.out_dtype = out_dtype
         self.transposes = transpose
         if transpose is None:
-            self.transpose = None
-            self.holes = {"transpose": NOT_LINEAR if any(jvp) else NOT_DIFFERENTIABLE}
-        if lower is not None:
-            self.lower = lower
+            self.transpose = None  # type: ignore[assignment]
+            self.holes = {  # type: ignore[misc]
+                "transpose": NOT_LINEAR if any(jvp) else NOT_DIFFERENTIABLE
+            }
+        self.emit = lower or self._emit_operation
+        self.numpy_kinds = accepts if numpy_kinds is None else numpy_kinds
 
-    def __call__(self, *args: Any) -> Any:
+    def eager_for(self, avals: tuple[ShapedArray, ...]) -> Callable[..., Any] | None:
+        return self.eager if dtypes.kind_of(avals[0].dtype) in self.numpy_kinds else None
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
         """Apply to arrays; Python scalars take the dtype of the arrays."""
         for x in args:
             if type(x) in PYTHON_SCALARS:
-                return self.bind(*match_scalars(args))
-        return self.bind(*args)
+                return self.bind(*match_scalars(args), **params)
+        return self.bind(*args, **params)
 
-    def type(self, *avals: ShapedArray) -> ShapedArray:
+    def type(self, *avals: ShapedArray, **params: Any) -> ShapedArray:
         first = avals[0]
         self._check_dtypes(avals)
         shape = first.shape
@@ -80,7 +91,9 @@ class Elementwise(Primitive):
                 if shape == ():
                     shape = aval.shape
                 elif aval.shape != ():
-                    raise self._error("takes arrays of one shape (or scalars)", avals, "Broadcast them first.")
+                    raise self._error(
+                        "takes arrays of one shape (or scalars)", avals, "Broadcast them first."
+                    )
         weak = all([a.weak_type for a in avals])
         dtype = first.dtype if self.out_dtype is None else self.out_dtype(first.dtype)
         return ShapedArray(shape, dtype, weak and dtype.kind != "b")
@@ -97,39 +110,47 @@ class Elementwise(Primitive):
     def _error(self, rule: str, avals: Sequence[ShapedArray], fix: str) -> TypeError:
         return TypeError(message(f"{self.name} {rule}.", f"operands: {', '.join(map(str, avals))}", fix=fix))
 
-    def lower(self, ctx: Any, *operands: Any) -> Any:
+    def lower(self, ctx: Any, *operands: Any, **params: Any) -> Any:
+        return self.emit(ctx, *[ctx.fill(x, ctx.out_avals[0]) for x in operands], **params)
+
+    def _emit_operation(self, ctx: Any, *operands: Any) -> Any:
         out = ctx.out_avals[0]
-        operands = [ctx.fill(x, out) for x in operands]
         if self.out_dtype is None and self.hlo.startswith("stablehlo"):
             return ctx.emit(f"{self.hlo} {', '.join([x.name for x in operands])} : {operands[0].type}", out)
         ins = ", ".join([x.type for x in operands])
         ins = f"({ins})" if self.hlo.startswith("stablehlo") else ins
-        return ctx.emit(f"{self.hlo} {', '.join([x.name for x in operands])} : {ins} -> {tensor_type(out)}", out)
+        return ctx.emit(
+            f"{self.hlo} {', '.join([x.name for x in operands])} : {ins} -> {tensor_type(out)}", out
+        )
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        out = self.bind(*primals)
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
         total: Any = None
         for rule, t in zip(self.jvps, tangents, strict=True):
             if rule is None or type(t) is Zero:
                 continue
-            share = stretch(rule(t, out, *primals), out)
+            share = stretch(rule(t, out, *primals, **params), out)
             total = share if total is None else basis.add(total, share)
         return out, Zero(aval_of(out).tangent()) if total is None else total
 
-    def transpose(self, ct: Any, *args: Any) -> list[Any]:
+    def transpose(self, ct: Any, *args: Any, **params: Any) -> list[Any]:
         assert self.transposes is not None
         return [
-            unstretch(rule(ct, *args), x.aval) if is_undef(x) and rule is not None else None
+            unstretch(rule(ct, *args, **params), x.aval) if is_undef(x) and rule is not None else None
             for rule, x in zip(self.transposes, args, strict=True)
         ]
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    ) -> tuple[Any, int]:
         values, dim = align_batches(axis, args, dims)
-        return self.bind(*values), dim
+        return self.bind(*values, **params), dim
 
 
-def unary(name: str, *, hlo: str = "", eager: Any, accepts: str = "fc", jvp: Jvp = None, **more: Any) -> Elementwise:
-    """An elementwise primitive of one operand; `hlo` is the StableHLO name (chlo names with their dialect)."""
+def unary(
+    name: str, *, hlo: str = "", eager: Any = None, accepts: str = "fc", jvp: Jvp = None, **more: Any
+) -> Elementwise:
+    """An elementwise primitive of one operand; `hlo` is its StableHLO name (chlo names with the dialect)."""
     transpose = more.pop("transpose", None)
     return Elementwise(
         name,
@@ -147,33 +168,57 @@ def binary(
     name: str,
     *,
     hlo: str = "",
-    eager: Any,
+    eager: Any = None,
     accepts: str = "iufc",
     jvp: tuple[Jvp, Jvp] = (None, None),
     transpose: tuple[Jvp, Jvp] | None = None,
     **more: Any,
 ) -> Elementwise:
     """An elementwise primitive of two operands."""
-    return Elementwise(name, 2, hlo=hlo or name, eager=eager, accepts=accepts, jvp=jvp, transpose=transpose, **more)
+    return Elementwise(
+        name, 2, hlo=hlo or name, eager=eager, accepts=accepts, jvp=jvp, transpose=transpose, **more
+    )
 
 
 def match_scalars(args: Sequence[Any]) -> list[Any]:
-    """Give Python scalars the dtype of the arrays beside them; left as they are where that is their own default."""
-    arrays = [x for x in args if type(x) not in PYTHON_SCALARS]
-    if not arrays:
-        return list(args)
-    dtype = aval_of(arrays[0]).dtype
-    return [scalar_like(x, dtype) if type(x) in PYTHON_SCALARS else x for x in args]
+    """Give Python scalars the dtype of the arrays beside them; they stay Python's where that is the default.
+
+    Among themselves they take the widest of their types, as Python's arithmetic does.
+    """
+    for x in args:
+        if type(x) not in PYTHON_SCALARS:
+            dtype = aval_of(x).dtype
+            return [scalar_like(y, dtype) if type(y) in PYTHON_SCALARS else y for y in args]
+    widest = max(map(type, args), key=_WIDTHS.__getitem__, default=bool)
+    return [widest(x) for x in args]
 
 
 def scalar_like(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A Python scalar as a scalar of `dtype`: itself when that is its default dtype (it stays weakly typed then)."""
-    if aval_of(x).dtype == dtype:
-        return x
-    if not dtypes.is_complex(dtype) and isinstance(x, complex):
-        raise TypeError(message("A complex scalar does not fit a real array.", f"scalar: {x!r}, dtype: {dtype}", fix="Cast the array."))
-    with np.errstate(all="ignore"):
-        return dtype.type(x)
+    """A Python scalar as a scalar of `dtype`: a Python one still (weak) where that is a default dtype."""
+    key = type(x), dtype, config.state().enable_x64
+    make = _scalar_makers.get(key)
+    if make is None:
+        make = _scalar_makers[key] = _scalar_maker(x, dtype)
+    return make(x)
+
+
+# By type of the scalar, dtype of the array and enable_x64. The dtypes are few.
+_scalar_makers: dict[tuple[type[Any], np.dtype[Any], bool], Callable[[Any], Any]] = {}
+
+
+def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
+    kind = dtypes.kind_of(dtype)
+    if _WIDTHS[type(x)] > _WIDTHS[_PYTHON_TYPES[kind]]:
+        raise TypeError(
+            message(
+                f"A Python {type(x).__name__} does not fit an array of {dtypes.dtype_name(dtype)}.",
+                f"scalar: {x!r}",
+                fix="Cast the array first (x.astype), or use didax.numpy, which promotes.",
+            )
+        )
+    if kind != "u" and dtypes.default_dtype(kind) == dtype:
+        return _PYTHON_TYPES[kind]
+    return np.errstate(all="ignore")(dtype.type)
 
 
 def stretch(x: Any, like: Any) -> Any:
@@ -199,7 +244,9 @@ def align_batches(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None
     avals = [aval_of(x) for x in args]
     shapes = {a.shape for a, d in zip(avals, dims, strict=True) if d is not None}
     first = next(d for d in dims if d is not None)
-    if len(shapes) == 1 and all(d == first or (d is None and a.shape == ()) for a, d in zip(avals, dims, strict=True)):
+    if len(shapes) == 1 and all(
+        d == first or (d is None and a.shape == ()) for a, d in zip(avals, dims, strict=True)
+    ):
         return list(args), first
     ranks = [a.ndim - (d is not None) for a, d in zip(avals, dims, strict=True)]
     inner = next(_without(a.shape, d) for a, d, r in zip(avals, dims, ranks, strict=True) if r == max(ranks))

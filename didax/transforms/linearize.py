@@ -60,12 +60,9 @@ class LinearizeTrace(Trace):
                 active = True
             else:
                 primals.append(x)
-                tangents.append(None)
+                tangents.append(Zero(aval_of(x).tangent()))
         if not active:
             return self.parent.process(primitive, args, params)
-        for i, t in enumerate(tangents):
-            if t is None:
-                tangents[i] = Zero(aval_of(primals[i]).tangent())
         rule = primitive.linearize or primitive.jvp or require(primitive, "jvp")
         token = current_trace_var.set(self.tangents)
         try:

@@ -11,7 +11,7 @@ checkpoint share. Read next: `linearize.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
@@ -57,9 +57,13 @@ class PartialEvalTrace(Trace):
                 break
         else:
             return self.parent.process(primitive, args, params)
-        if self.split and primitive.partial_eval is not None:
+        if not self.split or primitive.partial_eval is None:
+            return self.record(primitive, args, params)
+        self.split = False  # the rule's own unknown call is recorded whole
+        try:
             return primitive.partial_eval([self.owns(x) for x in args], *args, **params)
-        return self.record(primitive, args, params)
+        finally:
+            self.split = True
 
     def owns(self, x: Any) -> bool:
         """True for unknowns of this trace."""
@@ -72,14 +76,16 @@ class PartialEvalTrace(Trace):
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write the operation on the tape."""
         invars = [self.atom(x) for x in args]
-        outvars = [Var(aval) for aval in infer(primitive, tuple([x.aval for x in invars]), params)]
-        self.eqns.append(Eqn(primitive, invars, params, outvars))
-        if primitive.multiple_results:
-            return [UnknownTracer(self, var) for var in outvars]
-        return UnknownTracer(self, outvars[0])
+        out_avals = infer(primitive, tuple([x.aval for x in invars]), params)
+        outs = [UnknownTracer(self, Var(aval)) for aval in out_avals]
+        self.eqns.append(Eqn(primitive, invars, params, [x.var for x in outs]))
+        return outs if primitive.multiple_results else outs[0]
 
 
-class Split(NamedTuple):
+Half = TypeVar("Half")  # a jaxpr; of a primitive with several, a tuple of them
+
+
+class Split(NamedTuple, Generic[Half]):
     """A jaxpr in two halves.
 
     `known` takes the known inputs and returns the known outputs, then residuals; `unknown` takes all residuals, then the
@@ -88,8 +94,8 @@ class Split(NamedTuple):
     no copy, `("out", k)` its k-th residual output.
     """
 
-    known: Jaxpr
-    unknown: Jaxpr
+    known: Half
+    unknown: Half
     unknown_out: tuple[bool, ...]
     residuals: tuple[tuple[str, int], ...]
 
@@ -146,7 +152,7 @@ def prune(eqns: Sequence[Eqn], outs: Sequence[Atom]) -> list[Eqn]:
 @cached_on_jaxpr
 def partial_eval_jaxpr(
     jaxpr: Jaxpr, unknown_in: tuple[bool, ...], instantiate: tuple[bool, ...] | bool = False
-) -> Split:
+) -> Split[Jaxpr]:
     """Split `jaxpr` by which inputs are unknown; outputs marked by `instantiate` count as unknown in any case."""
     staging = StagingTrace(current_trace(), what="partial evaluation")
     staging.function = None

@@ -53,15 +53,15 @@ def backward(
         send(out, ct)
     for eqn in reversed(eqns):
         primitive = eqn.primitive
-        args = [Undef(x.aval) if type(x) is Var else x.val for x in eqn.invars]  # type: ignore[union-attr]
         if primitive.multiple_results:
             if not any(v in sums for v in eqn.outvars):
                 continue
             ct: Any = [sums.pop(v) if v in sums else Zero(v.aval) for v in eqn.outvars]
         else:
-            if eqn.outvars[0] not in sums:
+            ct = sums.pop(eqn.outvars[0], None)
+            if ct is None:
                 continue
-            ct = sums.pop(eqn.outvars[0])
+        args = [Undef(x.aval) if type(x) is Var else x.val for x in eqn.invars]  # type: ignore[union-attr]
         rule = primitive.transpose or require(primitive, "transpose")
         for x, x_bar in zip(eqn.invars, rule(ct, *args, **eqn.params), strict=True):
             send(x, x_bar)

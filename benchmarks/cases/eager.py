@@ -1,0 +1,69 @@
+"""One operation at a time on small arrays, and the cost of calling a compiled function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from benchmarks.cases import Library, both
+from benchmarks.harness import Case, Sampler, repeated
+
+SMALL = numpy.arange(1, 9, dtype=numpy.float32)
+
+
+def _on_array(call: Callable[[Any], Any]) -> Callable[[Library], Sampler]:
+    """Times `call(x)` for an array of eight elements."""
+
+    def build(lib: Library) -> Sampler:
+        x = lib.np.asarray(SMALL)
+        return repeated(lambda: call(x))
+
+    return build
+
+
+def _numpy_at_set() -> Sampler:
+    def at_set() -> numpy.ndarray[Any, Any]:
+        y = SMALL.copy()
+        y[3] = 1.0
+        return y
+
+    return repeated(at_set)
+
+
+def _gradient(lib: Library) -> Sampler:
+    g = lib.api.grad(lambda x: lib.np.sin(x) * 2.0 - x)
+    x = lib.np.asarray(numpy.float32(1.0))
+    return repeated(lambda: g(x))
+
+
+def _jit_one(lib: Library) -> Sampler:
+    f = lib.api.jit(lambda x: x + x)
+    x = lib.np.asarray(SMALL)
+    return repeated(lambda: f(x))
+
+
+def _jit_tree(lib: Library) -> Sampler:
+    """100 arrays in a list of dictionaries go in, one comes out."""
+    f = lib.api.jit(lambda layers: layers[0]["w"] + layers[-1]["b"])
+    layers = [{"w": lib.np.asarray(SMALL + i), "b": lib.np.asarray(SMALL - i)} for i in range(50)]
+    return repeated(lambda: f(layers))
+
+
+def _case(name: str, title: str, call: Callable[[Any], Any], budget: float, in_numpy: Any = None) -> Case:
+    """An operation on one array; in NumPy it is the same, or `in_numpy`."""
+    build = _on_array(call)
+    return Case(
+        name, title, {**both(build), "numpy": in_numpy or (lambda: repeated(lambda: call(SMALL)))}, budget
+    )
+
+
+CASES = [
+    _case("eager.add", "eager x + x", lambda x: x + x, 0.4),
+    _case("eager.index", "eager x[3]", lambda x: x[3], 0.15),
+    _case("eager.at_set", "eager x.at[3].set(1.)", lambda x: x.at[3].set(1.0), 0.15, _numpy_at_set),
+    Case("eager.grad", "eager gradient of sin(x) * 2 - x", both(_gradient), 0.1),
+    Case("jit.call", "calling a jitted function, 1 argument", both(_jit_one), 1.0),
+    Case("jit.tree", "calling a jitted function, 100 leaves", both(_jit_tree), 1.0),
+]

@@ -1,0 +1,45 @@
+"""Operations close to XLA: no promotion, no broadcasting beyond scalars, every parameter explicit.
+
+Names and arguments are those of jax.lax. `didax.numpy` is the friendlier layer above; control flow (`cond`, `switch`) and
+collectives (`psum`, ...) live only here. One module per family, each the public face of a file in `didax/primitives/`.
+"""
+
+# ruff: noqa: F403
+from didax.lax import control_flow as _control_flow
+from didax.lax import convert as _convert
+from didax.lax import convolution as _convolution
+from didax.lax import cumulative as _cumulative
+from didax.lax import dot as _dot
+from didax.lax import elementwise as _elementwise
+from didax.lax import parallel as _parallel
+from didax.lax import reductions as _reductions
+from didax.lax import select as _select
+from didax.lax import shape as _shape
+from didax.lax import slicing as _slicing
+from didax.lax import sort as _sort
+from didax.lax.control_flow import *
+from didax.lax.convert import *
+from didax.lax.convolution import *
+from didax.lax.cumulative import *
+from didax.lax.dot import *
+from didax.lax.elementwise import *
+from didax.lax.parallel import *
+from didax.lax.reductions import *
+from didax.lax.select import *
+from didax.lax.shape import *
+from didax.lax.slicing import *
+from didax.lax.sort import *
+
+__all__: list[str] = []
+__all__ += _control_flow.__all__
+__all__ += _convert.__all__
+__all__ += _convolution.__all__
+__all__ += _cumulative.__all__
+__all__ += _dot.__all__
+__all__ += _elementwise.__all__
+__all__ += _parallel.__all__
+__all__ += _reductions.__all__
+__all__ += _select.__all__
+__all__ += _shape.__all__
+__all__ += _slicing.__all__
+__all__ += _sort.__all__

@@ -1,0 +1,326 @@
+"""Choosing a computation by a value: `cond` and `switch`.
+
+    cond(pred, f, g, x)          = f(x) if pred else g(x)
+    switch(index, (f0, f1), x)   = (f0, f1)[index](x)
+
+Unlike Python's `if` they work on traced values. All branches are traced, whichever is taken, so they must
+return the same structure, shapes and dtypes; only the one taken runs. They may close over
+arrays, traced or not.
+Read next: `didax/primitives/control_flow/cond.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from didax.api.flat import FlatFunction, argument_names, leaf_avals
+from didax.array import as_concrete
+from didax.core import config, dtypes, pytree
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from didax.core.source import describe_function
+from didax.core.tracing import Tracer, known_value
+from didax.primitives.control_flow.cond import cond_p
+from didax.primitives.convert import convert_element_type
+from didax.primitives.elementwise import clamp, ne
+from didax.primitives.select import select_n
+from didax.transforms.batching import axis_env
+from didax.transforms.staging import trace_to_jaxpr
+
+__all__ = ["cond", "switch"]
+
+_NOT_GIVEN: Any = object()
+
+
+@api_boundary
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _NOT_GIVEN,
+) -> Any:
+    """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`; only the function chosen runs.
+
+    Args:
+      pred: a bool or number (zero is False) without axes, traced or not. Under `vmap` it may be batched: then
+        both functions run on the batch, and each element gets its result.
+      true_fun, false_fun: functions with results of one structure and of equal shapes and dtypes
+        (Python scalars take the dtype of the other function's result).
+      operands: arguments for either function, pytrees of arrays.
+      operand: a single operand, by keyword.
+
+    Raises TypeError when `pred` is not a scalar, or the results of the functions differ in structure or type.
+
+    >>> from didax import lax
+    >>> float(lax.cond(True, lambda x: x + 1, lambda x: x * 2, 5.0))
+    6.0
+    """
+    operands = _all_operands("cond", operands, operand)
+    names, functions = ("false_fun", "true_fun"), (false_fun, true_fun)
+    _check_branches("cond", names, functions)
+    number = _scalar("cond", "pred", pred, "biuf", "a bool or a real number")
+    value = known_value(pred)
+    if value is None:
+        holds = pred if number.dtype == np.bool_ else ne(pred, 0)
+        index = select_n(holds, np.int32(0), np.int32(1))
+    else:
+        index = np.int32(bool(value))
+    return _choose("cond", names, index, functions, operands)
+
+
+@api_boundary
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN
+) -> Any:
+    """`branches[index](*operands)`; only the function chosen runs. Out of range counts the nearest branch.
+
+    Args:
+      index: an integer without axes, traced or not; under `vmap` it may be batched, as in `cond`.
+      branches: functions with results as in `cond`.
+      operands: arguments for every function, pytrees of arrays.
+      operand: a single operand, by keyword.
+
+    Raises TypeError when `index` is not an integer scalar or the results of the functions differ in structure
+    or type; ValueError when there is no branch.
+
+    >>> from didax import lax
+    >>> branches = [lambda x: x, lambda x: -x, lambda x: x * x]
+    >>> [float(lax.switch(i, branches, 3.0)) for i in range(4)]
+    [3.0, -3.0, 9.0, 9.0]
+    """
+    operands = _all_operands("switch", operands, operand)
+    branches = _checked_sequence(branches)
+    names = tuple(f"branches[{i}]" for i in range(len(branches)))
+    _check_branches("switch", names, branches)
+    aval = _scalar("switch", "index", index, "iu", "an integer")
+    value = known_value(index)
+    last = len(branches) - 1
+    if value is not None:
+        index = np.int32(min(max(int(value), 0), last))
+    elif last:
+        last = min(last, dtypes.iinfo(aval.dtype).max)  # every value of a narrow index may be in range
+        index = convert_element_type(
+            clamp(aval.dtype.type(0), index, aval.dtype.type(last)), np.dtype(np.int32)
+        )
+    else:
+        index = np.int32(0)
+    return _choose("switch", names, index, branches, operands)
+
+
+def _choose(
+    what: str,
+    names: Sequence[str],
+    index: Any,
+    functions: Sequence[Callable[..., Any]],
+    operands: tuple[Any, ...],
+) -> Any:
+    """Run `functions[index]`, or stage the choice when the index is traced."""
+    if config.state().disable_jit and not isinstance(index, Tracer):
+        return functions[int(index)](*operands)
+    leaves, tree = pytree.flatten((operands, {}))
+    avals = tuple(leaf_avals(what, functions[0], operands, {}))
+    traced = [_trace(what, f, operands, tree, avals) for f in functions]
+    _check_results(what, names, functions, traced)
+    captured, positions = _captured_values(traced)
+    branches = _joined(tuple(t.jaxpr for t in traced), positions, tuple(aval_of(x) for x in captured))
+    outs = cond_p.bind(index, *captured, *leaves, branches=branches)
+    return pytree.unflatten(traced[0].out_tree, [y if hasattr(y, "aval") else as_concrete(y) for y in outs])
+
+
+# --- Tracing --------------------------------------------------------------------------------------
+
+
+class _TracedFunction(NamedTuple):
+    """A branch as a jaxpr whose leading inputs are the values it captured."""
+
+    jaxpr: Jaxpr
+    captured: list[Any]
+    out_tree: Any
+
+
+# function -> (signature -> trace), for functions that capture no tracers; forgotten with the function
+_traced: WeakKeyDictionary[Any, dict[Any, _TracedFunction]] = WeakKeyDictionary()
+
+
+def _trace(
+    what: str, f: Any, operands: tuple[Any, ...], tree: Any, avals: tuple[ShapedArray, ...]
+) -> _TracedFunction:
+    key = (tree, avals, config.state(), tuple(axis_env.get().items()))
+    try:
+        known = _traced.setdefault(f, {})
+    except TypeError:  # not hashable or not weakly referable: traced every time
+        known = {}
+    found = known.get(key)
+    if found is None:
+        flat = FlatFunction(f, tree, what)
+        jaxpr, captured = trace_to_jaxpr(
+            flat, avals, function=f, what=what, arg_names=argument_names(f, operands, {})
+        )
+        captured = [x if isinstance(x, Tracer) else as_concrete(x) for x in captured]
+        found = _TracedFunction(jaxpr, captured, flat.out_tree)
+        if not any(isinstance(x, Tracer) for x in captured):
+            known[key] = found
+    return found
+
+
+def _captured_values(traced: Sequence[_TracedFunction]) -> tuple[list[Any], tuple[tuple[int, ...], ...]]:
+    """The values captured by any branch, each once, and for each branch where its own are among them."""
+    values: dict[int, Any] = {}
+    for t in traced:
+        values.update((id(x), x) for x in t.captured)
+    place = {key: i for i, key in enumerate(values)}
+    return list(values.values()), tuple(tuple(place[id(x)] for x in t.captured) for t in traced)
+
+
+@functools.lru_cache(maxsize=512)
+def _joined(
+    jaxprs: tuple[Jaxpr, ...], positions: tuple[tuple[int, ...], ...], captured: tuple[ShapedArray, ...]
+) -> tuple[Jaxpr, ...]:
+    """Branches with equal inputs, all captured values first, and equal results."""
+    out_avals = [_join_types(column) for column in zip(*(j.out_avals for j in jaxprs), strict=True)]
+    return tuple(
+        _with_captured(_converted(jaxpr, out_avals), own, captured)
+        for jaxpr, own in zip(jaxprs, positions, strict=True)
+    )
+
+
+def _join_types(avals: Sequence[ShapedArray]) -> ShapedArray | None:
+    """The one type the results of all branches take: weakly typed ones give way. None where there is none."""
+    strong = {aval for aval in avals if not aval.weak_type}
+    if len(strong or set(avals)) != 1:
+        return None
+    joined = next(iter(strong or avals))
+    for aval in avals:
+        dtype, _ = dtypes.join(aval.dtype, aval.weak_type, joined.dtype, joined.weak_type)
+        if aval.shape != joined.shape or dtype != joined.dtype:
+            return None
+    return joined
+
+
+def _converted(jaxpr: Jaxpr, out_avals: Sequence[Any]) -> Jaxpr:
+    """The jaxpr with results of these types."""
+    if all(a is b for a, b in zip(jaxpr.out_avals, out_avals, strict=True)):
+        return jaxpr
+
+    def converted(*args: Any) -> list[Any]:
+        outs = zip(eval_jaxpr(jaxpr, args), out_avals, strict=True)
+        return [convert_element_type(y, aval.dtype, aval.weak_type) for y, aval in outs]
+
+    return trace_to_jaxpr(converted, jaxpr.in_avals, what="cond")[0]
+
+
+def _with_captured(jaxpr: Jaxpr, own: tuple[int, ...], captured: tuple[ShapedArray, ...]) -> Jaxpr:
+    if len(own) == len(captured) and list(own) == sorted(own):
+        return jaxpr
+    mine = dict(zip(own, jaxpr.invars, strict=False))
+    leading = [mine.get(i) or Var(aval) for i, aval in enumerate(captured)]
+    return Jaxpr([*leading, *jaxpr.invars[len(own) :]], jaxpr.eqns, jaxpr.outvars, jaxpr.name)
+
+
+# --- Checks ---------------------------------------------------------------------------------------
+
+
+def _all_operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    if operand is _NOT_GIVEN:
+        return operands
+    if operands:
+        raise TypeError(
+            message(
+                f"{what} takes operands by position or one by keyword, not both.",
+                f"{len(operands)} by position, and operand={operand!r:.100}",
+                fix="Pass all of them by position.",
+            )
+        )
+    return (operand,)
+
+
+def _scalar(what: str, name: str, x: Any, kinds: str, wanted: str) -> ShapedArray:
+    """Type of `x`; TypeError unless it is a scalar of one of the kinds."""
+    try:
+        aval = aval_of(x)
+    except TypeError:
+        found = f"{x!r:.100} of type {type(x).__name__}"
+    else:
+        if aval.shape == () and dtypes.kind_of(aval.dtype) in kinds:
+            return aval
+        found = str(aval)
+    raise TypeError(
+        message(
+            f"{what} chooses by {wanted} without axes.",
+            f"{name}: {found}",
+            fix="To choose element by element use didax.numpy.where, or map the function with vmap.",
+        )
+    )
+
+
+def _checked_sequence(branches: Any) -> tuple[Any, ...]:
+    if not isinstance(branches, Sequence):
+        raise TypeError(
+            message(
+                "switch takes its branches as a sequence of functions.",
+                f"branches: {branches!r:.100} of type {type(branches).__name__}",
+                fix="Write switch(index, [f, g], *operands).",
+            )
+        )
+    if not branches:
+        raise ValueError(
+            message(
+                "switch needs at least one branch.",
+                f"branches: {branches!r}",
+                fix="Pass the functions to choose from.",
+            )
+        )
+    return tuple(branches)
+
+
+def _check_branches(what: str, names: Sequence[str], functions: Sequence[Any]) -> None:
+    for name, f in zip(names, functions, strict=True):
+        if not callable(f):
+            raise TypeError(
+                message(
+                    f"The branches of {what} are functions.",
+                    f"{name}: {f!r:.100} of type {type(f).__name__}",
+                    fix="For a branch that is a value write `lambda *_: value`.",
+                )
+            )
+
+
+def _check_results(
+    what: str, names: Sequence[str], functions: Sequence[Any], traced: Sequence[_TracedFunction]
+) -> None:
+    """TypeError unless all branches return the same structure of arrays, of types that can be joined.
+
+    Later branches are named first, so that `cond` speaks of true_fun before false_fun.
+    """
+    types = [t.jaxpr.out_avals for t in traced]
+    if all(t.out_tree == traced[0].out_tree for t in traced) and all(x == types[0] for x in types):
+        return
+    for j, i in itertools.combinations(reversed(range(len(traced))), 2):
+        if traced[i].out_tree != traced[j].out_tree:
+            facts = pytree.mismatch(traced[j].out_tree, traced[i].out_tree, names[j], names[i]).splitlines()
+            rule, fix = "structures", "Return the same containers from every branch."
+        elif facts := _differing_leaves(traced[0].out_tree, types[j], types[i], names[j], names[i]):
+            rule, fix = "shapes and dtypes", "Cast (x.astype) or broadcast the results of one branch."
+        else:
+            continue
+        where = [f"{names[k]}: {describe_function(functions[k])}" for k in (j, i)]
+        raise TypeError(message(f"The branches of {what} must return equal {rule}.", *facts, *where, fix=fix))
+
+
+def _differing_leaves(
+    tree: Any, one: Sequence[ShapedArray], two: Sequence[ShapedArray], name1: str, name2: str
+) -> list[str]:
+    paths = [path for path, _ in pytree.flatten_with_path(pytree.unflatten(tree, list(range(len(one)))))[0]]
+    return [
+        f"out{pytree.keystr(path)} is {a} in {name1}, {b} in {name2}"
+        for path, a, b in zip(paths, one, two, strict=True)
+        if _join_types((a, b)) is None
+    ]

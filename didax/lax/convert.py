@@ -1,0 +1,162 @@
+"""Changing the dtype, arrays filled with one number or counting up, and identities that transformations see.
+
+Read next: `primitives/convert.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core import dtypes, pytree
+from didax.core.avals import aval_of
+from didax.core.dtypes import DTypeLike
+from didax.core.errors import message
+from didax.primitives import convert as ops
+from didax.primitives.shape import broadcast_in_dim
+
+__all__ = [
+    "bitcast_convert_type",
+    "broadcasted_iota",
+    "convert_element_type",
+    "full",
+    "full_like",
+    "iota",
+    "optimization_barrier",
+    "reduce_precision",
+    "stop_gradient",
+]
+
+
+def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> Any:
+    """The values in another dtype; without `new_dtype` only the weak type goes.
+
+    Complex to real keeps the real part, to bool asks whether the number is not zero. Floats become integers
+    by truncation, saturate where they are out of range, and NaN becomes 0.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.convert_element_type(np.float32([-1.5, 300, np.nan]), "uint8")
+    Array([  0, 255,   0], dtype=uint8)
+    """
+    dtype = aval_of(operand).dtype if new_dtype is None else dtypes.dtype(new_dtype)
+    return ops.convert_element_type(operand, dtype)
+
+
+def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
+    """The same bits read as another dtype. A narrower one adds a last axis of parts, a wider one takes it.
+
+    Bits have no derivative: tangents vanish.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.bitcast_convert_type(np.float32(1), "uint32")
+    Array(1065353216, dtype=uint32)
+    >>> lax.bitcast_convert_type(np.float32([1, 2]), "uint16").shape
+    (2, 2)
+    """
+    dtype = dtypes.dtype(new_dtype)
+    if aval_of(operand).dtype == dtype:
+        return operand
+    return ops.bitcast_convert_type_p.bind(operand, new_dtype=dtype)
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Floats rounded to a format with that many bits of exponent and mantissa, in their own dtype.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.reduce_precision(np.float32(3.14159), exponent_bits=8, mantissa_bits=7)
+    Array(3.140625, dtype=float32)
+    """
+    return ops.reduce_precision_p.bind(
+        operand, exponent_bits=operator.index(exponent_bits), mantissa_bits=operator.index(mantissa_bits)
+    )
+
+
+def stop_gradient(x: Any) -> Any:
+    """The same pytree of arrays, constant to every differentiation, of any order.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
+    Array(3., dtype=float32)
+    """
+    return pytree.map(_stop_gradient, x)
+
+
+def _stop_gradient(x: Any) -> Any:
+    return ops.stop_gradient_p.bind(x) if dtypes.is_inexact(aval_of(x).dtype) else x
+
+
+def optimization_barrier(operand: Any) -> Any:
+    """The same pytree of arrays, all computed before any is used further: XLA moves nothing across.
+
+    >>> from didax import lax
+    >>> x, y = lax.optimization_barrier((1.0, 2.0))
+    """
+    flat, treedef = pytree.flatten(operand)
+    return pytree.unflatten(treedef, ops.optimization_barrier_p.bind(*flat))
+
+
+def iota(dtype: DTypeLike, size: int) -> Any:
+    """0, 1, ..., size - 1.
+
+    >>> from didax import lax
+    >>> lax.iota("int32", 3)
+    Array([0, 1, 2], dtype=int32)
+    """
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Any:
+    """0, 1, 2, ... along one axis of a shape, the same along the others.
+
+    >>> from didax import lax
+    >>> lax.broadcasted_iota("int32", (2, 3), 1)
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    """
+    return ops.iota(dtypes.dtype(dtype), _shape(shape), operator.index(dimension))
+
+
+def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) -> Any:
+    """An array filled with one number, which may be traced; in its own dtype unless another is named.
+
+    >>> from didax import lax
+    >>> lax.full((2,), 7, "float32")
+    Array([7., 7.], dtype=float32)
+    """
+    aval = aval_of(fill_value)
+    if aval.ndim:
+        raise TypeError(
+            message(
+                "full repeats a scalar.",
+                f"fill_value: {aval}, shape: {tuple(shape)}",
+                fix="Use didax.numpy.broadcast_to or didax.numpy.full to repeat an array.",
+            )
+        )
+    wanted = aval.dtype if dtype is None else dtypes.dtype(dtype)
+    scalar = ops.convert_element_type(fill_value, wanted, aval.weak_type and dtype is None)
+    return broadcast_in_dim(scalar, _shape(shape), ())
+
+
+def full_like(
+    x: Any, fill_value: Any, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None
+) -> Any:
+    """An array like `x` (its shape and dtype, unless others are named) filled with one number.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.full_like(np.int32([1, 2]), 7)
+    Array([7, 7], dtype=int32)
+    """
+    aval = aval_of(x)
+    weak = dtype is None and aval.weak_type
+    out = full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    return ops.convert_element_type(out, aval_of(out).dtype, weak)
+
+
+def _shape(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(operator.index(n) for n in shape)

@@ -1,0 +1,292 @@
+"""Convolutions: `conv_general_dilated` and the common cases of it.
+
+Operands have one dtype. Read next: `primitives/convolution.py`, which says what is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core.avals import aval_of
+from didax.core.errors import message
+from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision
+from didax.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p, dilated
+from didax.primitives.slicing import rev
+from didax.primitives.shape import transpose
+
+__all__ = [
+    "ConvDimensionNumbers",
+    "ConvGeneralDilatedDimensionNumbers",
+    "conv",
+    "conv_dimension_numbers",
+    "conv_general_dilated",
+    "conv_general_permutations",
+    "conv_transpose",
+    "conv_with_general_padding",
+]
+
+ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
+PaddingLike = str | Sequence[tuple[int, int]]
+
+
+def conv_general_dilated(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: PaddingLike,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Convolution with strides, padding, dilations and groups, over any number of spatial axes.
+
+    `padding` is 'SAME', 'SAME_LOWER', 'VALID' or a pair (low, high) for each spatial axis; `dimension_numbers` says which
+    axis is which, as `('NHWC', 'HWIO', 'NHWC')` or as ConvDimensionNumbers, by default 'NCHW', 'OIHW', 'NCHW'.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> images, window = np.ones((8, 28, 28, 3), "float32"), np.ones((5, 5, 3, 16), "float32")
+    >>> lax.conv_general_dilated(images, window, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")).shape
+    (8, 14, 14, 16)
+    """
+    x, w = aval_of(lhs), aval_of(rhs)
+    numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    ones = (1,) * (x.ndim - 2)
+    strides = _ints(window_strides)
+    spread = ones if lhs_dilation is None else _ints(lhs_dilation)
+    reach = ones if rhs_dilation is None else _ints(rhs_dilation)
+    if isinstance(padding, str):
+        if spread != ones:
+            raise ValueError(
+                message(
+                    "With lhs_dilation the padding must be given in numbers: 'SAME' could mean several.",
+                    f"padding: {padding!r}, lhs_dilation: {spread}",
+                    fix="Pass a pair (low, high) for each spatial axis, or use conv_transpose.",
+                )
+            )
+        lengths = [x.shape[i] for i in numbers.lhs_spec[2:]]
+        windows = [dilated(w.shape[i], d) for i, d in zip(numbers.rhs_spec[2:], reach, strict=False)]
+        padding = padtype_to_pads(lengths, windows, strides, padding)
+    return conv_general_dilated_p.bind(
+        lhs,
+        rhs,
+        window_strides=strides,
+        padding=tuple([(int(low), int(high)) for low, high in padding]),
+        lhs_dilation=spread,
+        rhs_dilation=reach,
+        dimension_numbers=numbers,
+        feature_group_count=int(feature_group_count),
+        batch_group_count=int(batch_group_count),
+        precision=canonicalize_precision(precision),
+        preferred_element_type=canonicalize_element_type(preferred_element_type),
+    )
+
+
+def conv(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Convolution of `lhs` (batch, feature, spatial...) with `rhs` (feature out, feature in, spatial...).
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.conv(np.ones((1, 1, 4), "float32"), np.ones((1, 1, 3), "float32"), (1,), "VALID")
+    Array([[[3., 3.]]], dtype=float32)
+    """
+    return conv_general_dilated(
+        lhs, rhs, window_strides, padding, precision=precision, preferred_element_type=preferred_element_type
+    )
+
+
+def conv_with_general_padding(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: PaddingLike,
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """As `conv`, with dilations and explicit padding.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> x = np.ones((1, 1, 4), "float32")
+    >>> lax.conv_with_general_padding(x, x, (1,), [(1, 0)], None, None)
+    Array([[[3., 4.]]], dtype=float32)
+    """
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_transpose(
+    lhs: Any,
+    rhs: Any,
+    strides: Sequence[int],
+    padding: PaddingLike,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
+    transpose_kernel: bool = False,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    use_consistent_padding: bool = False,
+) -> Any:
+    """Convolution that enlarges: the cotangent of a strided convolution, as a layer ("deconvolution").
+
+    By default features come last and `rhs` is (spatial..., feature in, feature out). With `transpose_kernel` the window is
+    that of the forward convolution: it is reversed and its features exchanged. Explicit `padding` pads the spread `lhs`;
+    with `use_consistent_padding` it is the padding of the forward convolution.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.conv_transpose(np.ones((1, 5, 2), "float32"), np.ones((3, 2, 4), "float32"), (2,), "SAME").shape
+    (1, 10, 4)
+    """
+    x, w = aval_of(lhs), aval_of(rhs)
+    spatial = x.ndim - 2
+    if dimension_numbers is None:
+        first = (0, x.ndim - 1, *range(1, x.ndim - 1))
+        dimension_numbers = ConvDimensionNumbers(first, (x.ndim - 1, x.ndim - 2, *range(spatial)), first)
+    numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    windows = [w.shape[i] for i in numbers.rhs_spec[2:]]
+    reach = [dilated(k, d) for k, d in zip(windows, rhs_dilation or (1,) * spatial, strict=False)]
+    if isinstance(padding, str):
+        pads = [_conv_transpose_padding(k, s, padding) for k, s in zip(reach, strides, strict=False)]
+    elif use_consistent_padding:
+        pads = [(k - 1 - low, k - 1 - high) for k, (low, high) in zip(reach, padding, strict=False)]
+    else:
+        pads = list(padding)
+    if transpose_kernel:
+        rhs = rev(rhs, numbers.rhs_spec[2:])
+        order = list(range(w.ndim))
+        out_features, in_features = numbers.rhs_spec[:2]
+        order[out_features], order[in_features] = in_features, out_features
+        rhs = transpose(rhs, tuple(order))
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        (1,) * spatial,
+        pads,
+        strides,
+        rhs_dilation,
+        numbers,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int, int]:
+    """Padding of the spread input that makes the result `stride` times as long (SAME), or reach beyond it (VALID)."""
+    name = _padding_name(padding, ("SAME", "VALID"))
+    if name == "SAME":
+        total = reach + stride - 2
+        low = reach - 1 if stride > reach - 1 else -(-total // 2)
+    else:
+        total = reach + stride - 2 + max(reach - stride, 0)
+        low = reach - 1
+    return low, total - low
+
+
+def padtype_to_pads(
+    lengths: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
+) -> list[tuple[int, int]]:
+    """Low and high padding for each axis: 'SAME' gives ceil(length / stride) results, 'SAME_LOWER' with the odd one low.
+
+    >>> padtype_to_pads([7], [4], [2], "SAME"), padtype_to_pads([7], [4], [2], "SAME_LOWER")
+    ([(1, 2)], [(2, 1)])
+    """
+    name = _padding_name(padding, ("SAME", "SAME_LOWER", "VALID"))
+    if name == "VALID":
+        return [(0, 0)] * len(lengths)
+    if any(s < 1 for s in strides):
+        raise ValueError(
+            message("Strides are at least 1.", f"window_strides: {tuple(strides)}", fix="Use lhs_dilation to spread an image.")
+        )
+    totals = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(lengths, windows, strides, strict=False)]
+    return [(t // 2, t - t // 2) if name == "SAME" else (t - t // 2, t // 2) for t in totals]
+
+
+def _padding_name(padding: str, choices: tuple[str, ...]) -> str:
+    if padding.upper() not in choices:
+        raise ValueError(
+            message(
+                "A padding named by a string must be one of the known kinds.",
+                f"padding: {padding!r}",
+                fix=f"Use one of {', '.join(map(repr, choices))}, or a pair (low, high) for each spatial axis.",
+            )
+        )
+    return padding.upper()
+
+
+def conv_dimension_numbers(
+    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: ConvGeneralDilatedDimensionNumbers
+) -> ConvDimensionNumbers:
+    """The ConvDimensionNumbers that None (batch and features first) or three strings of axis letters stand for.
+
+    >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC"))
+    ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
+    """
+    ndim = len(lhs_shape)
+    if ndim != len(rhs_shape) or ndim < 2:
+        raise TypeError(
+            message(
+                "A convolution takes two arrays with as many axes, at least two.",
+                f"lhs shape: {tuple(lhs_shape)}, rhs shape: {tuple(rhs_shape)}",
+                fix="Add an axis of length 1 for the batch or the features.",
+            )
+        )
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    if dimension_numbers is None:
+        return ConvDimensionNumbers(*[tuple(range(ndim))] * 3)
+    if len(dimension_numbers) != 3 or any(len(spec) != ndim for spec in dimension_numbers):
+        raise TypeError(
+            message(
+                "dimension_numbers has three specs, for lhs, rhs and out, with a letter for each axis.",
+                f"dimension_numbers: {dimension_numbers!r}, axes: {ndim}",
+                fix="Write them as ('NHWC', 'HWIO', 'NHWC').",
+            )
+        )
+    return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))
+
+
+def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[tuple[int, ...]]:
+    """Axes of lhs, rhs and out as (N, C, spatial...), (O, I, spatial...), (N, C, spatial...), spatial in rhs's order.
+
+    >>> conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    [(0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)]
+    """
+    lhs, rhs, out = dimension_numbers
+    spatial = [c for c in rhs if c not in "OI"]
+    wanted = (("NC", lhs), ("OI", rhs), ("NC", out))
+    if any(sorted(spec) != sorted([*first, *spatial]) for first, spec in wanted) or len(set(rhs)) != len(rhs):
+        raise ValueError(
+            message(
+                "The specs of lhs and out name N, C and each spatial axis once, that of rhs O, I and the same spatial axes.",
+                f"dimension_numbers: {dimension_numbers!r}",
+                fix="Write them as ('NHWC', 'HWIO', 'NHWC').",
+            )
+        )
+    return [tuple([spec.index(c) for c in [*first, *spatial]]) for first, spec in wanted]
+
+
+def _ints(values: Sequence[int]) -> tuple[int, ...]:
+    return tuple([int(n) for n in values])

@@ -1,0 +1,70 @@
+"""Cumulative reductions: each element combined with all before it along an axis.
+
+The result has the operand's shape and dtype; with `reverse` the elements after it are combined instead.
+Read next: `primitives/cumulative.py`; `associative_scan` for an operation of your own.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from didax.core.value import Array
+from didax.primitives.cumulative import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
+
+__all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
+
+
+def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+    """Cumulative sum; narrow floats are accumulated in float32.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.cumsum(np.int32([1, 2, 3]), reverse=True)
+    Array([6, 5, 3], dtype=int32)
+    """
+    return cumsum_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
+
+
+def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+    """Cumulative product; its derivatives are finite also after a zero.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.cumprod(np.int32([1, 2, 3, 4]))
+    Array([ 1,  2,  6, 24], dtype=int32)
+    """
+    return cumprod_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
+
+
+def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+    """Cumulative maximum, NaN from the first one on.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.cummax(np.int32([1, 3, 2, 4]))
+    Array([1, 3, 3, 4], dtype=int32)
+    """
+    return cummax_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
+
+
+def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+    """Cumulative minimum, NaN from the first one on.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.cummin(np.int32([3, 4, 1, 2]))
+    Array([3, 3, 1, 1], dtype=int32)
+    """
+    return cummin_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
+
+
+def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+    """Logarithm of the cumulative sum of exponentials, without overflow.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.cumlogsumexp(np.float32([0, 0]))
+    Array([0.       , 0.6931472], dtype=float32)
+    """
+    return cumlogsumexp_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))

@@ -1,0 +1,144 @@
+"""Products of arrays: `dot_general` and the common cases of it.
+
+Operands have one dtype here; `didax.numpy` (matmul, einsum, tensordot) promotes. Read next: `primitives/dot.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import config, dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import message
+from didax.primitives.dot import Precision, dot_general_p
+from didax.primitives.families import match_scalars
+
+__all__ = ["DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general"]
+
+DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
+
+_PRECISIONS = {
+    "default": Precision.DEFAULT,
+    "fastest": Precision.DEFAULT,
+    "bfloat16": Precision.DEFAULT,
+    "high": Precision.HIGH,
+    "tensorfloat32": Precision.HIGH,
+    "bfloat16_3x": Precision.HIGH,
+    "highest": Precision.HIGHEST,
+    "float32": Precision.HIGHEST,
+}
+
+
+def dot_general(
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: DotDimensionNumbers,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Product of two arrays of one dtype, summed over some axes and walked together along others.
+
+    `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`. The result has the batch axes,
+    then the other axes of `lhs`, then those of `rhs`. `preferred_element_type` is the dtype of the sums and the result.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> a, b = np.ones((5, 2, 3), "float32"), np.ones((5, 3, 4), "float32")
+    >>> lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,)))).shape
+    (5, 2, 4)
+    """
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    lhs, rhs = match_scalars((lhs, rhs))
+    return dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=((_axes(lhs_contract), _axes(rhs_contract)), (_axes(lhs_batch), _axes(rhs_batch))),
+        precision=canonicalize_precision(precision),
+        preferred_element_type=canonicalize_element_type(preferred_element_type),
+    )
+
+
+def dot(
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Vector-vector, matrix-vector or matrix-matrix product; any other with `dimension_numbers` as in `dot_general`.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.dot(np.arange(3.0, dtype="float32"), np.arange(3.0, dtype="float32"))
+    Array(5., dtype=float32)
+    """
+    if dimension_numbers is None:
+        x, y = aval_of(lhs), aval_of(rhs)
+        if not (1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]):
+            raise ValueError(
+                message(
+                    "dot takes vectors and matrices, and sums over the last axis of lhs and the first of rhs.",
+                    f"lhs: {x}, rhs: {y}",
+                    fix="Make these axes equally long, or say with dimension_numbers which axes to sum over.",
+                )
+            )
+        dimension_numbers = (((x.ndim - 1,), (0,)), ((), ()))
+    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
+    """Matrix products of two stacks: the last two axes are matrices, the axes before them agree.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.batch_matmul(np.ones((5, 2, 3), "float32"), np.ones((5, 3, 4), "float32")).shape
+    (5, 2, 4)
+    """
+    x, y = aval_of(lhs), aval_of(rhs)
+    if x.ndim < 2 or x.ndim != y.ndim:
+        raise ValueError(
+            message(
+                "batch_matmul takes two stacks of matrices with as many axes, at least two.",
+                f"lhs: {x}, rhs: {y}",
+                fix="Broadcast one of them, or use didax.numpy.matmul, which does.",
+            )
+        )
+    batch = tuple(range(x.ndim - 2))
+    return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)), precision)
+
+
+def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precision] | None:
+    """A precision for each operand; None where neither the caller nor the option default_matmul_precision says."""
+    if precision is None:
+        default = config.state().default_matmul_precision
+        return None if default == "default" else (_precision(default), _precision(default))
+    if isinstance(precision, tuple | list) and len(precision) == 2:
+        return _precision(precision[0]), _precision(precision[1])
+    return _precision(precision), _precision(precision)
+
+
+def _precision(given: Any) -> Precision:
+    found = given if isinstance(given, Precision) else _PRECISIONS.get(given) if isinstance(given, str) else None
+    if found is None:
+        raise ValueError(
+            message(
+                "precision is a Precision, its name, or a pair of these for the two operands.",
+                f"precision: {given!r}",
+                fix=f"Use one of {', '.join(map(repr, _PRECISIONS))}.",
+            )
+        )
+    return found
+
+
+def canonicalize_element_type(dtype: Any) -> np.dtype[Any] | None:
+    """The dtype that `preferred_element_type` names, None for None."""
+    return None if dtype is None else dtypes.dtype(dtype)
+
+
+def _axes(axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple([int(i) for i in axes])

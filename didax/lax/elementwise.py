@@ -1,0 +1,800 @@
+"""Elementwise operations: arithmetic, comparison, logic, elementary and special functions.
+
+Operands have one dtype and one shape; scalars stretch, and Python scalars take the dtype of the arrays
+beside them. Nothing is promoted: `didax.numpy` does that. The functions have the names and arguments of
+`jax.lax`.
+Read next: `primitives/elementwise.py`, the table of their derivatives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.primitives import elementwise as ops
+from didax.primitives.convert import convert_element_type
+from didax.primitives.elementwise import RoundingMethod
+from didax.primitives.families import match_scalars, scalar_like
+
+__all__ = [
+    "RoundingMethod",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "cbrt",
+    "ceil",
+    "clz",
+    "complex",
+    "conj",
+    "cos",
+    "cosh",
+    "digamma",
+    "div",
+    "eq",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "ge",
+    "gt",
+    "imag",
+    "integer_pow",
+    "is_finite",
+    "le",
+    "lgamma",
+    "log",
+    "log1p",
+    "logistic",
+    "lt",
+    "max",
+    "min",
+    "mul",
+    "ne",
+    "neg",
+    "nextafter",
+    "polygamma",
+    "population_count",
+    "pow",
+    "real",
+    "reciprocal",
+    "rem",
+    "round",
+    "rsqrt",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "sub",
+    "tan",
+    "tanh",
+    "zeta",
+]
+
+# --- arithmetic --------------------------------------------------------------------------------------------
+
+
+def neg(x: Any) -> Any:
+    """Minus x.
+
+    >>> from didax import lax
+    >>> lax.neg(2.0)
+    Array(-2., dtype=float32, weak_type=True)
+    """
+    return ops.neg(x)
+
+
+def add(x: Any, y: Any) -> Any:
+    """Sum.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.add(np.float32([1, 2]), 0.5)
+    Array([1.5, 2.5], dtype=float32)
+    """
+    return ops.add(x, y)
+
+
+def sub(x: Any, y: Any) -> Any:
+    """Difference x - y.
+
+    >>> from didax import lax
+    >>> lax.sub(3, 1)
+    Array(2, dtype=int32, weak_type=True)
+    """
+    return ops.sub(x, y)
+
+
+def mul(x: Any, y: Any) -> Any:
+    """Product.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.mul(np.float32([1, 2]), 3)
+    Array([3., 6.], dtype=float32)
+    """
+    return ops.mul(x, y)
+
+
+def div(x: Any, y: Any) -> Any:
+    """Quotient x / y. Integers are divided towards zero; by zero, they give all bits set.
+
+    >>> from didax import lax
+    >>> lax.div(-7, 2)
+    Array(-3, dtype=int32, weak_type=True)
+    """
+    return ops.div(x, y)
+
+
+def rem(x: Any, y: Any) -> Any:
+    """Remainder of the division towards zero: it has the sign of x. The remainder of an integer by zero is x.
+
+    >>> from didax import lax
+    >>> lax.rem(-7, 2)
+    Array(-1, dtype=int32, weak_type=True)
+    """
+    return ops.rem(x, y)
+
+
+def square(x: Any) -> Any:
+    """x * x.
+
+    >>> from didax import lax
+    >>> lax.square(3.0)
+    Array(9., dtype=float32, weak_type=True)
+    """
+    return ops.square(x)
+
+
+def reciprocal(x: Any) -> Any:
+    """1 / x.
+
+    >>> from didax import lax
+    >>> lax.reciprocal(4.0)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
+    return ops.div(scalar_like(1.0, aval_of(x).dtype), x)
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    """x to the power of a static integer, by repeated squaring. Integers have no negative powers (TypeError).
+
+    >>> from didax import lax
+    >>> lax.integer_pow(2.0, -3)
+    Array(0.125, dtype=float32, weak_type=True)
+    """
+    return ops.integer_pow.bind(x, y=int(y))
+
+
+def pow(x: Any, y: Any) -> Any:
+    """x to the power of y. An integer y may stand beside an inexact x; powers of integers wrap.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.pow(np.float32([2, 3]), np.int32(2))
+    Array([4., 9.], dtype=float32)
+    """
+    x, y = match_scalars((x, y))
+    dtype = aval_of(x).dtype
+    if dtypes.is_inexact(dtype) and dtypes.is_integer(aval_of(y).dtype):
+        y = convert_element_type(y, dtype, aval_of(y).weak_type)
+    return ops.pow_(x, y)
+
+
+def abs(x: Any) -> Any:
+    """Absolute value; real for complex x. The smallest signed integer is its own absolute value.
+
+    >>> from didax import lax
+    >>> lax.abs(3 - 4j)
+    Array(5., dtype=float32, weak_type=True)
+    """
+    return ops.abs_(x)
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; z / |z| for complex numbers. Zeros keep their sign, NaN stays.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.sign(np.int32([-3, 0, 5]))
+    Array([-1,  0,  1], dtype=int32)
+    """
+    return ops.sign(x)
+
+
+def max(x: Any, y: Any) -> Any:
+    """The larger of two, NaN where either is. At a tie each gets half of the derivative.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.max(np.float32([1, 5]), 3)
+    Array([3., 5.], dtype=float32)
+    """
+    return ops.max_(x, y)
+
+
+def min(x: Any, y: Any) -> Any:
+    """The smaller of two, NaN where either is. At a tie each gets half of the derivative.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.min(np.float32([1, 5]), 3)
+    Array([1., 3.], dtype=float32)
+    """
+    return ops.min_(x, y)
+
+
+def nextafter(x1: Any, x2: Any) -> Any:
+    """The next representable number from x1 towards x2.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.nextafter(np.float32(1), np.float32(2))
+    Array(1.0000001, dtype=float32)
+    """
+    return ops.nextafter(x1, x2)
+
+
+# --- rounding and parts ------------------------------------------------------------------------------------
+
+
+def floor(x: Any) -> Any:
+    """The largest integer not above x, as a float.
+
+    >>> from didax import lax
+    >>> lax.floor(-1.5)
+    Array(-2., dtype=float32, weak_type=True)
+    """
+    return ops.floor(x)
+
+
+def ceil(x: Any) -> Any:
+    """The smallest integer not below x, as a float.
+
+    >>> from didax import lax
+    >>> lax.ceil(-1.5)
+    Array(-1., dtype=float32, weak_type=True)
+    """
+    return ops.ceil(x)
+
+
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """The nearest integer, as a float; halves go away from zero, or to the even neighbour.
+
+    >>> from didax import lax
+    >>> lax.round(2.5)
+    Array(3., dtype=float32, weak_type=True)
+    >>> lax.round(2.5, lax.RoundingMethod.TO_NEAREST_EVEN)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return ops.round_(x, rounding_method=RoundingMethod(rounding_method))
+
+
+def is_finite(x: Any) -> Any:
+    """True where x is neither infinite nor NaN.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.is_finite(np.float32([1, np.inf]))
+    Array([ True, False], dtype=bool)
+    """
+    return ops.is_finite(x)
+
+
+def real(x: Any) -> Any:
+    """The real part of complex x.
+
+    >>> from didax import lax
+    >>> lax.real(3 - 4j)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return ops.real(x)
+
+
+def imag(x: Any) -> Any:
+    """The imaginary part of complex x.
+
+    >>> from didax import lax
+    >>> lax.imag(3 - 4j)
+    Array(-4., dtype=float32, weak_type=True)
+    """
+    return ops.imag(x)
+
+
+def complex(x: Any, y: Any) -> Any:
+    """x + iy from float32 or float64 parts.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.complex(np.float32(3), -4)
+    Array(3.-4.j, dtype=complex64)
+    """
+    return ops.complex_(x, y)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate; float32 and float64 arrays become complex.
+
+    >>> from didax import lax
+    >>> lax.conj(3 - 4j)
+    Array(3.+4.j, dtype=complex64, weak_type=True)
+    """
+    return ops.conj(x) if dtypes.is_complex(aval_of(x).dtype) else ops.complex_(x, 0)
+
+
+# --- exponentials, logarithms, roots -----------------------------------------------------------------------
+
+
+def exp(x: Any) -> Any:
+    """e to the power of x.
+
+    >>> from didax import lax
+    >>> lax.exp(1.0)
+    Array(2.718282, dtype=float32, weak_type=True)
+    """
+    return ops.exp(x)
+
+
+def exp2(x: Any) -> Any:
+    """2 to the power of x.
+
+    >>> from didax import lax
+    >>> lax.exp2(3.0)
+    Array(8., dtype=float32, weak_type=True)
+    """
+    return ops.exp2(x)
+
+
+def expm1(x: Any) -> Any:
+    """exp(x) - 1, accurate near 0.
+
+    >>> from didax import lax
+    >>> lax.expm1(1e-8)
+    Array(1.e-08, dtype=float32, weak_type=True)
+    """
+    return ops.expm1(x)
+
+
+def log(x: Any) -> Any:
+    """Natural logarithm.
+
+    >>> from didax import lax
+    >>> lax.log(2.0)
+    Array(0.6931472, dtype=float32, weak_type=True)
+    """
+    return ops.log(x)
+
+
+def log1p(x: Any) -> Any:
+    """log(1 + x), accurate near 0.
+
+    >>> from didax import lax
+    >>> lax.log1p(1e-8)
+    Array(1.e-08, dtype=float32, weak_type=True)
+    """
+    return ops.log1p(x)
+
+
+def logistic(x: Any) -> Any:
+    """1 / (1 + exp(-x)), the sigmoid.
+
+    >>> from didax import lax
+    >>> lax.logistic(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return ops.logistic(x)
+
+
+def sqrt(x: Any) -> Any:
+    """Square root.
+
+    >>> from didax import lax
+    >>> lax.sqrt(9.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return ops.sqrt(x)
+
+
+def rsqrt(x: Any) -> Any:
+    """1 / sqrt(x).
+
+    >>> from didax import lax
+    >>> lax.rsqrt(4.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return ops.rsqrt(x)
+
+
+def cbrt(x: Any) -> Any:
+    """Cube root, real for negative x.
+
+    >>> from didax import lax
+    >>> lax.cbrt(-8.0)
+    Array(-2., dtype=float32, weak_type=True)
+    """
+    return ops.cbrt(x)
+
+
+# --- trigonometric and hyperbolic functions ----------------------------------------------------------------
+
+
+def sin(x: Any) -> Any:
+    """Sine.
+
+    >>> from didax import lax
+    >>> lax.sin(0.5)
+    Array(0.47942555, dtype=float32, weak_type=True)
+    """
+    return ops.sin(x)
+
+
+def cos(x: Any) -> Any:
+    """Cosine.
+
+    >>> from didax import lax
+    >>> lax.cos(0.5)
+    Array(0.87758255, dtype=float32, weak_type=True)
+    """
+    return ops.cos(x)
+
+
+def tan(x: Any) -> Any:
+    """Tangent.
+
+    >>> from didax import lax
+    >>> lax.tan(0.5)
+    Array(0.5463025, dtype=float32, weak_type=True)
+    """
+    return ops.tan(x)
+
+
+def asin(x: Any) -> Any:
+    """Inverse sine.
+
+    >>> from didax import lax
+    >>> lax.asin(0.5)
+    Array(0.5235988, dtype=float32, weak_type=True)
+    """
+    return ops.asin(x)
+
+
+def acos(x: Any) -> Any:
+    """Inverse cosine.
+
+    >>> from didax import lax
+    >>> lax.acos(0.5)
+    Array(1.0471976, dtype=float32, weak_type=True)
+    """
+    return ops.acos(x)
+
+
+def atan(x: Any) -> Any:
+    """Inverse tangent.
+
+    >>> from didax import lax
+    >>> lax.atan(0.5)
+    Array(0.4636476, dtype=float32, weak_type=True)
+    """
+    return ops.atan(x)
+
+
+def atan2(x: Any, y: Any) -> Any:
+    """Angle of the point (y, x), in (-pi, pi].
+
+    >>> from didax import lax
+    >>> lax.atan2(1.0, -1.0)
+    Array(2.3561945, dtype=float32, weak_type=True)
+    """
+    return ops.atan2(x, y)
+
+
+def sinh(x: Any) -> Any:
+    """Hyperbolic sine.
+
+    >>> from didax import lax
+    >>> lax.sinh(0.5)
+    Array(0.5210953, dtype=float32, weak_type=True)
+    """
+    return ops.sinh(x)
+
+
+def cosh(x: Any) -> Any:
+    """Hyperbolic cosine.
+
+    >>> from didax import lax
+    >>> lax.cosh(0.5)
+    Array(1.127626, dtype=float32, weak_type=True)
+    """
+    return ops.cosh(x)
+
+
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent.
+
+    >>> from didax import lax
+    >>> lax.tanh(0.5)
+    Array(0.4621172, dtype=float32, weak_type=True)
+    """
+    return ops.tanh(x)
+
+
+def asinh(x: Any) -> Any:
+    """Inverse hyperbolic sine.
+
+    >>> from didax import lax
+    >>> lax.asinh(0.5)
+    Array(0.48121184, dtype=float32, weak_type=True)
+    """
+    return ops.asinh(x)
+
+
+def acosh(x: Any) -> Any:
+    """Inverse hyperbolic cosine.
+
+    >>> from didax import lax
+    >>> lax.acosh(2.0)
+    Array(1.316958, dtype=float32, weak_type=True)
+    """
+    return ops.acosh(x)
+
+
+def atanh(x: Any) -> Any:
+    """Inverse hyperbolic tangent.
+
+    >>> from didax import lax
+    >>> lax.atanh(0.5)
+    Array(0.54930615, dtype=float32, weak_type=True)
+    """
+    return ops.atanh(x)
+
+
+# --- special functions -------------------------------------------------------------------------------------
+
+
+def erf(x: Any) -> Any:
+    """Error function.
+
+    >>> from didax import lax
+    >>> lax.erf(0.5)
+    Array(0.5204999, dtype=float32, weak_type=True)
+    """
+    return ops.erf(x)
+
+
+def erfc(x: Any) -> Any:
+    """1 - erf(x), accurate for large x.
+
+    >>> from didax import lax
+    >>> lax.erfc(5.0)
+    Array(1.5374597e-12, dtype=float32, weak_type=True)
+    """
+    return ops.erfc(x)
+
+
+def erf_inv(x: Any) -> Any:
+    """Inverse of the error function.
+
+    >>> from didax import lax
+    >>> lax.erf_inv(0.5)
+    Array(0.47693628, dtype=float32, weak_type=True)
+    """
+    return ops.erf_inv(x)
+
+
+def lgamma(x: Any) -> Any:
+    """Logarithm of |gamma(x)|.
+
+    >>> from didax import lax
+    >>> lax.lgamma(5.0)
+    Array(3.1780548, dtype=float32, weak_type=True)
+    """
+    return ops.lgamma(x)
+
+
+def digamma(x: Any) -> Any:
+    """Derivative of lgamma.
+
+    >>> from didax import lax
+    >>> lax.digamma(1.0)
+    Array(-0.5772154, dtype=float32, weak_type=True)
+    """
+    return ops.digamma(x)
+
+
+def polygamma(m: Any, x: Any) -> Any:
+    """Derivative of digamma, m times. It has no derivative by m.
+
+    >>> from didax import lax
+    >>> lax.polygamma(1.0, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
+    """
+    return ops.polygamma(m, x)
+
+
+def zeta(x: Any, q: Any) -> Any:
+    """Hurwitz zeta function, the sum of (k + q) ** -x over k = 0, 1, ... It has no derivative by x.
+
+    >>> from didax import lax
+    >>> lax.zeta(2.0, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
+    """
+    return ops.zeta(x, q)
+
+
+# --- comparison --------------------------------------------------------------------------------------------
+
+
+def eq(x: Any, y: Any) -> Any:
+    """True where x == y.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.eq(np.int32([1, 2]), 2)
+    Array([False,  True], dtype=bool)
+    """
+    return ops.eq(x, y)
+
+
+def ne(x: Any, y: Any) -> Any:
+    """True where x != y.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.ne(np.int32([1, 2]), 2)
+    Array([ True, False], dtype=bool)
+    """
+    return ops.ne(x, y)
+
+
+def lt(x: Any, y: Any) -> Any:
+    """True where x < y.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.lt(np.int32([1, 2]), 2)
+    Array([ True, False], dtype=bool)
+    """
+    return ops.lt(x, y)
+
+
+def le(x: Any, y: Any) -> Any:
+    """True where x <= y.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.le(np.int32([1, 2]), 2)
+    Array([ True,  True], dtype=bool)
+    """
+    return ops.le(x, y)
+
+
+def gt(x: Any, y: Any) -> Any:
+    """True where x > y.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.gt(np.int32([1, 2]), 2)
+    Array([False, False], dtype=bool)
+    """
+    return ops.gt(x, y)
+
+
+def ge(x: Any, y: Any) -> Any:
+    """True where x >= y.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.ge(np.int32([1, 2]), 2)
+    Array([False,  True], dtype=bool)
+    """
+    return ops.ge(x, y)
+
+
+# --- logic and bits ----------------------------------------------------------------------------------------
+
+
+def bitwise_and(x: Any, y: Any) -> Any:
+    """And, of booleans or of the bits of integers.
+
+    >>> from didax import lax
+    >>> lax.bitwise_and(6, 3)
+    Array(2, dtype=int32, weak_type=True)
+    """
+    return ops.and_(x, y)
+
+
+def bitwise_or(x: Any, y: Any) -> Any:
+    """Or, of booleans or of the bits of integers.
+
+    >>> from didax import lax
+    >>> lax.bitwise_or(6, 3)
+    Array(7, dtype=int32, weak_type=True)
+    """
+    return ops.or_(x, y)
+
+
+def bitwise_xor(x: Any, y: Any) -> Any:
+    """Exclusive or, of booleans or of the bits of integers.
+
+    >>> from didax import lax
+    >>> lax.bitwise_xor(6, 3)
+    Array(5, dtype=int32, weak_type=True)
+    """
+    return ops.xor(x, y)
+
+
+def bitwise_not(x: Any) -> Any:
+    """Not, of booleans or of the bits of integers.
+
+    >>> from didax import lax
+    >>> lax.bitwise_not(6)
+    Array(-7, dtype=int32, weak_type=True)
+    """
+    return ops.not_(x)
+
+
+def shift_left(x: Any, y: Any) -> Any:
+    """The bits of x moved up by y; 0 where y is negative or at least the width.
+
+    >>> from didax import lax
+    >>> lax.shift_left(3, 2)
+    Array(12, dtype=int32, weak_type=True)
+    """
+    return ops.shift_left(x, y)
+
+
+def shift_right_arithmetic(x: Any, y: Any) -> Any:
+    """The bits of x moved down by y, copies of the highest bit moving in.
+
+    >>> from didax import lax
+    >>> lax.shift_right_arithmetic(-8, 2)
+    Array(-2, dtype=int32, weak_type=True)
+    """
+    return ops.shift_right_arithmetic(x, y)
+
+
+def shift_right_logical(x: Any, y: Any) -> Any:
+    """The bits of x moved down by y, zeros moving in.
+
+    >>> from didax import lax
+    >>> lax.shift_right_logical(-8, 28)
+    Array(15, dtype=int32, weak_type=True)
+    """
+    return ops.shift_right_logical(x, y)
+
+
+def population_count(x: Any) -> Any:
+    """The number of bits set in an integer.
+
+    >>> from didax import lax
+    >>> lax.population_count(7)
+    Array(3, dtype=int32, weak_type=True)
+    """
+    return ops.population_count(x)
+
+
+def clz(x: Any) -> Any:
+    """The number of zero bits above the highest bit set.
+
+    >>> from didax import lax
+    >>> lax.clz(7)
+    Array(29, dtype=int32, weak_type=True)
+    """
+    return ops.clz(x)

@@ -1,0 +1,337 @@
+"""Collectives: combining values across a mapped axis, which `vmap(..., axis_name="i")` gives a name.
+
+    vmap(lambda x: x / psum(x, "i"), axis_name="i")(xs)     = xs / sum(xs)
+
+Most take pytrees and treat every array in them. `axis_name` is a name, or for some a tuple of names: the axes
+are then combined into one, the first varying slowest. A name that no enclosing `vmap` maps is a NameError.
+Read next: `didax/primitives/collectives.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes, pytree
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import api_boundary, message
+from didax.primitives import collectives as p
+from didax.primitives.convert import convert_element_type
+from didax.primitives.elementwise import add, div, mul
+from didax.primitives.families import PYTHON_SCALARS, scalar_like
+from didax.primitives.shape import move_axis, reshape
+from didax.transforms import batching
+
+__all__ = [
+    "all_gather",
+    "all_to_all",
+    "axis_index",
+    "axis_size",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "pshuffle",
+    "psum",
+    "psum_scatter",
+    "pswapaxes",
+]
+
+AxisName = str | tuple[str, ...] | list[str]
+
+
+# --- Asking about the axis ------------------------------------------------------------------------
+
+
+@api_boundary
+def axis_size(axis_name: AxisName) -> int:
+    """How many elements the mapped axis (or the combination of several) has: a Python integer.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: x * lax.axis_size("i"), axis_name="i")(dx.numpy.ones(3))
+    Array([3., 3., 3.], dtype=float32)
+    """
+    return math.prod(batching.axis_size(name) for name in _names(axis_name))
+
+
+@api_boundary
+def axis_index(axis_name: AxisName) -> Any:
+    """The position along the mapped axis (or the combination of several), an int32 scalar.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: lax.axis_index("i"), axis_name="i")(dx.numpy.ones(3))
+    Array([0, 1, 2], dtype=int32)
+    """
+    index: Any = None
+    for name in _names(axis_name):
+        size = batching.axis_size(name)
+        inner = p.axis_index_p.bind(axis_name=name, axis_size=size)
+        index = inner if index is None else add(mul(index, np.int32(size)), inner)
+    return index
+
+
+# --- Reductions -----------------------------------------------------------------------------------
+
+
+@api_boundary
+def psum(x: Any, axis_name: AxisName) -> Any:
+    """The sum over the mapped axis, or over several; booleans count as integers.
+
+    What does not depend on the axis is multiplied by its size: `psum(1, axis_name)` is a Python integer.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
+    Array([0.25, 0.75], dtype=float32)
+    """
+    size = axis_size(axis_name)
+
+    def psum_leaf(leaf: Any) -> Any:
+        if type(leaf) in PYTHON_SCALARS:
+            return leaf * size
+        if aval_of(leaf).dtype == np.bool_:
+            leaf = convert_element_type(leaf, dtypes.default_dtype(int))
+        return _over_axes(p.psum_p, leaf, axis_name)
+
+    return pytree.map(psum_leaf, x)
+
+
+@api_boundary
+def pmean(x: Any, axis_name: AxisName) -> Any:
+    """The mean over the mapped axis, or over several; floating point for integers.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
+    Array([-1.,  1.], dtype=float32)
+    """
+    size = axis_size(axis_name)
+
+    def mean(total: Any) -> Any:
+        if type(total) in PYTHON_SCALARS:
+            return total / size
+        dtype = aval_of(total).dtype
+        dtype = dtype if dtypes.is_inexact(dtype) else dtypes.default_dtype(float)
+        return div(convert_element_type(total, dtype), scalar_like(size, dtype))
+
+    return pytree.map(mean, psum(x, axis_name))
+
+
+@api_boundary
+def pmax(x: Any, axis_name: AxisName) -> Any:
+    """The largest element over the mapped axis, or over several.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
+    Array([3., 3.], dtype=float32)
+    """
+    axis_size(axis_name)
+    return pytree.map(lambda leaf: _over_axes(p.pmax_p, leaf, axis_name), x)
+
+
+@api_boundary
+def pmin(x: Any, axis_name: AxisName) -> Any:
+    """The smallest element over the mapped axis, or over several.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
+    Array([1., 1.], dtype=float32)
+    """
+    axis_size(axis_name)
+    return pytree.map(lambda leaf: _over_axes(p.pmin_p, leaf, axis_name), x)
+
+
+# --- Moving data along the axis -------------------------------------------------------------------
+
+
+@api_boundary
+def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = False) -> Any:
+    """The arrays of all elements, stacked along a new axis `axis`; with `tiled` joined along an existing one.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
+    Array([[1., 3.],
+           [1., 3.]], dtype=float32)
+    """
+
+    def gather(leaf: Any) -> Any:
+        shape = aval_of(leaf).shape
+        where = _axis("all_gather", "axis", axis, aval_of(leaf), 0 if tiled else 1)
+        pieces = leaf if tiled else reshape(leaf, (*shape[:where], 1, *shape[where:]))
+        for name in reversed(_names(axis_name)):
+            pieces = _bind(p.all_gather_p, pieces, name, dimension=where)
+        return pieces
+
+    return pytree.map(gather, x)
+
+
+@api_boundary
+def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
+    """The sum over the mapped axis, of which each element gets its own part along `scatter_dimension`.
+
+    That dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(dx.numpy.array([[1.0, 3.0], [10.0, 30.0]]))
+    Array([11., 33.], dtype=float32)
+    """
+
+    def scatter(leaf: Any) -> Any:
+        aval = aval_of(leaf)
+        where = _axis("psum_scatter", "scatter_dimension", scatter_dimension, aval)
+        if not tiled:
+            _check_as_long("psum_scatter", "scatter_dimension", where, aval, axis_name)
+        out = _bind(p.reduce_scatter_p, leaf, axis_name, dimension=where)
+        return out if tiled else reshape(out, (*aval.shape[:where], *aval.shape[where + 1 :]))
+
+    return pytree.map(scatter, x)
+
+
+@api_boundary
+def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False) -> Any:
+    """Cut `split_axis` into a piece for every element, exchange them, and join them along `concat_axis`.
+
+    Without `tiled` the split axis is as long as the mapped axis and is removed; pieces stack along a new one.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> x = dx.numpy.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> dx.vmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x)
+    Array([[1., 3.],
+           [2., 4.]], dtype=float32)
+    """
+
+    def exchange(leaf: Any) -> Any:
+        aval = aval_of(leaf)
+        split = _axis("all_to_all", "split_axis", split_axis, aval)
+        concat = _axis("all_to_all", "concat_axis", concat_axis, aval)
+        if not tiled:
+            _check_as_long("all_to_all", "split_axis", split, aval, axis_name)
+        out = _bind(p.all_to_all_p, leaf, axis_name, dimension=split)
+        if not tiled:
+            return move_axis(out, split, concat)
+        size, shape = axis_size(axis_name), list(aval.shape)
+        shape[split] //= size
+        out = move_axis(reshape(out, (*aval.shape[:split], size, *shape[split:])), split, concat)
+        shape[concat] *= size
+        return reshape(out, tuple(shape))
+
+    return pytree.map(exchange, x)
+
+
+@api_boundary
+def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
+    """For pairs (source, destination) in `perm` the destination gets the source's arrays; others get zeros.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> x = dx.numpy.array([1.0, 2.0, 3.0])
+    >>> dx.vmap(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(x)
+    Array([0., 1., 2.], dtype=float32)
+    """
+    pairs = tuple((operator.index(src), operator.index(dst)) for src, dst in perm)
+    _check_pairs(pairs, axis_name)
+    return pytree.map(lambda leaf: _bind(p.ppermute_p, leaf, axis_name, perm=pairs), x)
+
+
+@api_boundary
+def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
+    """Element i gets the arrays of element `perm[i]`; `perm` is a permutation of the axis.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(dx.numpy.array([1.0, 2.0, 3.0]))
+    Array([3., 1., 2.], dtype=float32)
+    """
+    size = axis_size(axis_name)
+    if sorted(perm) != list(range(size)):
+        raise ValueError(
+            message(
+                "pshuffle takes a permutation of the mapped axis.",
+                f"perm: {perm}, axis {axis_name!r} of {size} elements",
+                fix=f"Name each of 0 to {size - 1} once, or use ppermute.",
+            )
+        )
+    return ppermute(x, axis_name, [(src, dst) for dst, src in enumerate(perm)])
+
+
+@api_boundary
+def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
+    """Exchange the mapped axis with the axis `axis` of the arrays, which is as long.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(dx.numpy.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array([[1., 3.],
+           [2., 4.]], dtype=float32)
+    """
+    return all_to_all(x, axis_name, axis, axis)
+
+
+# --- Names and axes -------------------------------------------------------------------------------
+
+
+def _names(axis_name: Any) -> tuple[Any, ...]:
+    return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
+
+
+def _bind(primitive: Any, x: Any, axis_name: Any, **params: Any) -> Any:
+    return primitive.bind(x, axis_name=axis_name, axis_size=batching.axis_size(axis_name), **params)
+
+
+def _over_axes(primitive: Any, x: Any, axis_name: Any) -> Any:
+    for name in _names(axis_name):
+        x = _bind(primitive, x, name)
+    return x
+
+
+def _axis(what: str, name: str, axis: int, aval: ShapedArray, extra: int = 0) -> int:
+    """The axis counted from the front, of an array with `extra` axes more than `aval`."""
+    ndim = aval.ndim + extra
+    axis = operator.index(axis)
+    if -ndim <= axis < ndim:
+        return axis % ndim
+    raise ValueError(
+        message(
+            f"{name} of {what} must be an axis of the {'result' if extra else 'array'}.",
+            f"array: {aval}, {name}: {axis}",
+            fix=f"Use an axis from {-ndim} to {ndim - 1}." if ndim else "Give the array an axis (reshape).",
+        )
+    )
+
+
+def _check_as_long(what: str, name: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
+    size = batching.axis_size(axis_name)
+    if aval.shape[axis] != size:
+        raise ValueError(
+            message(
+                f"{name} of {what} must be as long as the mapped axis.",
+                f"array: {aval}, {name}: {axis}; axis {axis_name!r} has {size} elements",
+                fix="Use tiled=True to cut a longer axis into pieces.",
+            )
+        )
+
+
+def _check_pairs(pairs: Sequence[tuple[int, int]], axis_name: Any) -> None:
+    size = batching.axis_size(axis_name)
+    sources, destinations = [src for src, _ in pairs], [dst for _, dst in pairs]
+    distinct = len(set(sources)) == len(sources) and len(set(destinations)) == len(destinations)
+    if distinct and all(0 <= i < size for i in (*sources, *destinations)):
+        return
+    raise ValueError(
+        message(
+            "ppermute takes pairs (source, destination), each position at most once on either side.",
+            f"perm: {list(pairs)}, axis {axis_name!r} of {size} elements",
+            fix=f"Use positions from 0 to {size - 1}; to send to several, use all_gather and index.",
+        )
+    )

@@ -1,0 +1,61 @@
+"""Choosing among arrays element by element, and limiting values to an interval.
+
+Read next: `primitives/select.py`; `clamp` is a row of `primitives/elementwise.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didax.core.avals import aval_of
+from didax.core.errors import message
+from didax.primitives import elementwise
+from didax.primitives import select as ops
+from didax.primitives.families import match_scalars
+
+__all__ = ["clamp", "select", "select_n"]
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """`on_true` where the boolean `pred` holds, `on_false` elsewhere; scalars stretch, dtypes must agree.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.select(np.array([True, False]), np.float32([1, 2]), 0.0)
+    Array([1., 0.], dtype=float32)
+    """
+    aval = aval_of(pred)
+    if aval.dtype.kind != "b":
+        raise TypeError(
+            message(
+                "select chooses by booleans.",
+                f"pred: {aval}",
+                fix="Compare it with something (lax.ne(pred, 0)), or choose by integers with select_n.",
+            )
+        )
+    return ops.where(pred, *match_scalars((on_true, on_false)))
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """Element by element, the case that `which` names: 0 or False the first, and so on.
+
+    `which` is boolean (for one or two cases) or int32, where an index out of range takes the nearest case.
+    The cases have one dtype and one shape, that of `which`; scalars stretch.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.select_n(np.int32([2, 0, 1]), 10.0, 20.0, np.float32([30, 31, 32]))
+    Array([30., 10., 20.], dtype=float32)
+    """
+    return ops.select_n(which, *match_scalars(cases))
+
+
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """`x` moved into [min, max]; NaN stays. The derivative by `x` vanishes at the limits and beyond.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.clamp(0.0, np.float32([-1, 0.5, 2]), 1.0)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return elementwise.clamp(min, x, max)

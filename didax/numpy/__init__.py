@@ -1,0 +1,2 @@
+"x"
+from didax.numpy import array_methods

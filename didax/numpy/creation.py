@@ -1,0 +1,657 @@
+"""Making arrays: from Python and NumPy data, filled with one value, counted, spaced, triangular, on a grid.
+
+Values of no stated dtype have the default width (32 bits, or 64 under enable_x64); a dtype the user writes is honoured.
+Shapes and counts are static: a traced array among them raises TracerIntegerConversionError.
+Read next: `promotion.py` (what counts as an array), `manipulation.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
+from didax.core.value import Array
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    as_operand,
+    broadcast,
+    cast,
+    checked_operand,
+    from_numpy,
+    inexact,
+    lifted,
+    result_pair,
+    scalar,
+)
+from didax.numpy.ufuncs import where
+from didax.primitives import elementwise as el
+from didax.primitives.convert import iota
+from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
+from didax.primitives.slicing import concatenate
+
+__all__ = [
+    "arange", "array", "asarray", "copy", "empty", "empty_like", "eye", "from_dlpack", "frombuffer", "fromfunction", "full",
+    "full_like", "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri",
+    "tril", "tril_indices", "triu", "triu_indices", "vander", "zeros", "zeros_like",
+]  # fmt: skip
+
+Shape = int | Sequence[int]
+
+
+# --- from data ---------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def array(object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | None = "K", ndmin: int = 0) -> Array:
+    """An array of a scalar, a NumPy array (copied), nested lists of these, or arrays, traced ones included.
+
+    Without a dtype, elements promote to their common one; Python scalars and NumPy's 64-bit values get the default
+    width. Arrays are immutable, so `copy=False` only spares what it can. ValueError for ragged lists.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.array([[1, 2], [3, 4]], dtype="float32")
+    Array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    if order not in (None, "K", "C", "A"):
+        raise NotImplementedError(message("Arrays are stored in row-major order.", f"order: {order!r}", fix="Leave order out."))
+    stated = None if dtype is None else dtypes.dtype(dtype)
+    x = _from_object(object, stated)
+    if stated is not None and (x.dtype != stated or x.weak_type):
+        x = cast(x, stated)
+    return x if x.ndim >= ndmin else reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
+
+
+@api_boundary
+def asarray(a: Any, dtype: DTypeLike = None, order: str | None = None, *, copy: bool | None = None) -> Array:
+    """`array` without a copy where none is needed; arrays pass through.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.asarray(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    if isinstance(a, Array) and dtype is None:
+        return a
+    return array(a, dtype, order=order)
+
+
+def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
+    if isinstance(x, list | tuple):
+        return _from_sequence(x, dtype)
+    if dtype is not None and isinstance(x, np.ndarray | np.generic):
+        dtypes.dtype(x.dtype)
+        return from_numpy(np.asarray(x), x.dtype)  # the conversion sees all bits
+    operand = as_operand(x)
+    if operand is None:
+        operand = _from_buffer(x)
+    if dtype is not None and type(operand) in (bool, int, float, complex):
+        return lifted(_stated_scalar(operand, dtype))
+    return lifted(operand)
+
+
+def _stated_scalar(x: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(x, int) and dtypes.is_integer(dtype):
+        return scalar(x, dtype, keep_python=False)
+    return dtype.type(x.real if isinstance(x, complex) and not dtypes.is_complex(dtype) else x)
+
+
+def _from_buffer(x: Any) -> Any:
+    """Objects that NumPy understands: other libraries' arrays, ranges, buffers."""
+    if x is not None and (hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range | memoryview)):
+        return from_numpy(np.asarray(x))
+    raise TypeError(
+        message(
+            "array takes numbers, arrays, and nested lists of these.",
+            f"got: {x!r:.100} of type {type(x).__name__}",
+            fix="Pass numbers; replace None by dnp.nan, and keep strings and objects outside of arrays.",
+        )
+    )
+
+
+def _from_sequence(xs: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
+    leaves = list(_leaves(xs))
+    if not any([isinstance(x, Array) or hasattr(x, "__jax_array__") for x in leaves]):
+        return _from_numbers(xs, leaves, dtype)
+    if all([isinstance(x, Array) and not isinstance(x, Tracer) and x.ndim == 0 for x in leaves]) and dtype is None:
+        pair = result_pair(*leaves)
+        return from_numpy(np.array(_map_leaves(lambda x: np.asarray(x), xs)), pair[0])
+    parts = [_from_object(x, dtype) for x in xs]
+    pair = dtypes.result_type(*[(x.dtype, x.weak_type) for x in parts])
+    return _stack(parts, dtype or pair[0])
+
+
+def _leaves(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        for item in x:
+            yield from _leaves(item)
+    else:
+        yield x
+
+
+def _map_leaves(f: Any, x: Any) -> Any:
+    return [_map_leaves(f, item) for item in x] if isinstance(x, list | tuple) else f(x)
+
+
+def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
+    """Lists that hold nothing but numbers and NumPy arrays: NumPy assembles them, our promotion picks the dtype."""
+    if dtype is None:
+        operands = {type(x): checked_operand("array", x, "element") for x in leaves if not isinstance(x, np.ndarray)}
+        arrays = {x.dtype: from_numpy(x.ravel()[:0]) for x in leaves if isinstance(x, np.ndarray)}
+        samples = [*operands.values(), *arrays.values()]
+        dtype = result_pair(*samples)[0] if samples else dtypes.default_dtype("f")
+    try:
+        return from_numpy(np.array(xs, dtype), dtype)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise _ragged(xs) from None
+
+
+def _ragged(xs: Sequence[Any]) -> ValueError:
+    lengths = ", ".join([str(len(x)) if hasattr(x, "__len__") else "a scalar" for x in xs])
+    return ValueError(
+        message("Nested lists must have equal lengths.", f"items of length: {lengths:.200}", fix="Pad them, or keep a list of arrays.")
+    )
+
+
+def _stack(parts: Sequence[Array], dtype: np.dtype[Any]) -> Array:
+    shapes = {x.shape for x in parts}
+    if len(shapes) > 1:
+        shown = ", ".join(sorted(map(str, shapes)))
+        raise ValueError(message("Items of a list must have one shape.", f"shapes: {shown}", fix="Broadcast or pad them."))
+    rows = [reshape(cast(x, dtype), (1, *x.shape)) for x in parts]
+    return concatenate(rows, 0)
+
+
+@api_boundary
+def copy(a: Any, order: str | None = None) -> Array:
+    """An array with the same contents.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.copy(dnp.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
+    return array(a, order=order)
+
+
+@api_boundary
+def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
+    """A vector of the numbers in a bytes-like object.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.frombuffer(b"ab", dtype="uint8")
+    Array([97, 98], dtype=uint8)
+    """
+    stated = dtypes.dtype(dtype)
+    return from_numpy(np.frombuffer(buffer, stated, count, offset), stated)
+
+
+@api_boundary
+def from_dlpack(x: Any) -> Array:
+    """An array of the numbers of another library's array, through DLPack.
+
+    >>> import numpy as np, didax.numpy as dnp
+    >>> dnp.from_dlpack(np.ones(2, "float32"))
+    Array([1., 1.], dtype=float32)
+    """
+    value = np.from_dlpack(x)
+    return from_numpy(value, dtypes.dtype(value.dtype))
+
+
+# --- filled ------------------------------------------------------------------------------------------------------
+
+
+def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """A tuple of lengths; TypeError or ValueError for what is no shape."""
+    if not isinstance(shape, str) and hasattr(shape, "__iter__") and np.ndim(shape if not isinstance(shape, Tracer) else 0) == 1:
+        lengths = tuple([operator.index(n) for n in shape])
+    else:
+        try:
+            lengths = (operator.index(shape),)
+        except TypeError as error:
+            if isinstance(shape, Tracer):
+                raise
+            raise TypeError(
+                message(f"{name} takes a shape of integers.", f"shape: {shape!r:.100}", fix="Pass an int or a tuple of ints.")
+            ) from error
+    if any([n < 0 for n in lengths]):
+        raise ValueError(message(f"{name} takes lengths of at least 0.", f"shape: {lengths}", fix="Check how the shape is computed."))
+    return lengths
+
+
+def _fill(shape: tuple[int, ...], value: Any) -> Array:
+    return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=())
+
+
+def _filled(name: str, shape: Any, value: Any, dtype: DTypeLike) -> Array:
+    stated = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
+    return _fill(canonical_shape(name, shape), stated.type(value))
+
+
+@api_boundary
+def zeros(shape: Shape, dtype: DTypeLike = None) -> Array:
+    """Zeros; float32 unless a dtype is given (float64 under enable_x64).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.zeros((2, 2), int)
+    Array([[0, 0],
+           [0, 0]], dtype=int32)
+    """
+    return _filled("zeros", shape, 0, dtype)
+
+
+@api_boundary
+def ones(shape: Shape, dtype: DTypeLike = None) -> Array:
+    """Ones; float32 unless a dtype is given (float64 under enable_x64).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.ones(3)
+    Array([1., 1., 1.], dtype=float32)
+    """
+    return _filled("ones", shape, 1, dtype)
+
+
+@api_boundary
+def empty(shape: Shape, dtype: DTypeLike = None) -> Array:
+    """As `zeros`: there are no arrays of undefined contents.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.empty(2)
+    Array([0., 0.], dtype=float32)
+    """
+    return _filled("empty", shape, 0, dtype)
+
+
+@api_boundary
+def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
+    """An array of `fill_value`, which broadcasts to the shape; of its dtype unless one is given.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.full((2,), 7)
+    Array([7, 7], dtype=int32, weak_type=True)
+    """
+    lengths = canonical_shape("full", shape)
+    value = checked_operand("full", fill_value, "fill_value") if dtype is None else array(fill_value, dtype)
+    return _fill(lengths, value) if aval_of(value).ndim == 0 else broadcast(value, lengths)
+
+
+def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any) -> Array:
+    given = aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
+    lengths = given.shape if shape is None else canonical_shape(name, shape)
+    if dtype is not None:
+        return full(lengths, value, dtype)
+    like = given.dtype if not isinstance(a, np.ndarray | np.generic) else aval_of(as_operand(a)).dtype
+    filler = cast(as_array(name, value, "fill_value"), like, getattr(given, "weak_type", False))
+    return _fill(lengths, filler) if filler.ndim == 0 else broadcast(filler, lengths)
+
+
+@api_boundary
+def zeros_like(a: Any, dtype: DTypeLike = None, shape: Any = None) -> Array:
+    """Zeros of the shape and dtype of `a`, either of which may be replaced.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.zeros_like(dnp.array([1, 2]))
+    Array([0, 0], dtype=int32)
+    """
+    return _like("zeros_like", a, 0, dtype, shape)
+
+
+@api_boundary
+def ones_like(a: Any, dtype: DTypeLike = None, shape: Any = None) -> Array:
+    """Ones of the shape and dtype of `a`, either of which may be replaced.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.ones_like(dnp.array([1.5, 2.5]))
+    Array([1., 1.], dtype=float32)
+    """
+    return _like("ones_like", a, 1, dtype, shape)
+
+
+@api_boundary
+def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None) -> Array:
+    """As `zeros_like`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.empty_like(dnp.array([1, 2]))
+    Array([0, 0], dtype=int32)
+    """
+    return _like("empty_like", prototype, 0, dtype, shape)
+
+
+@api_boundary
+def full_like(a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None) -> Array:
+    """An array of `fill_value` with the shape and dtype of `a`, either of which may be replaced.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.full_like(dnp.array([1, 2]), 7)
+    Array([7, 7], dtype=int32)
+    """
+    return _like("full_like", a, fill_value, dtype, shape)
+
+
+# --- counted and spaced ------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None) -> Array:
+    """start, start + step, ... below stop; `arange(stop)` starts at 0. The arguments are static numbers.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.arange(3), dnp.arange(1, 2, 0.5)
+    (Array([0, 1, 2], dtype=int32), Array([1. , 1.5], dtype=float32))
+    """
+    if stop is None:
+        start, stop = 0 * start if isinstance(start, float) else 0, start
+    bounds = [_static_number("arange", x) for x in (start, stop, 1 if step is None else step)]
+    if dtype is None:
+        pair = result_pair(*[x for x in (as_operand(start), as_operand(stop), as_operand(step)) if x is not None])
+        dtype = pair[0]
+    stated = dtypes.dtype(dtype)
+    if bounds[2] == 0:
+        raise ValueError(message("arange needs a step that leads from start to stop.", "step: 0", fix="Use a nonzero step."))
+    if dtypes.is_integer(stated) and all([isinstance(x, int) for x in bounds]):
+        return _integer_range(stated, *bounds)
+    return from_numpy(np.arange(*bounds).astype(stated), stated)
+
+
+def _static_number(name: str, x: Any) -> Any:
+    if isinstance(x, Array) and x.ndim == 0 or isinstance(x, np.generic | np.ndarray):
+        return x.item() if not isinstance(x, Tracer) else operator.index(x) if dtypes.is_integer(x.dtype) else float(x)
+    if type(x) in (bool, int, float, complex) or hasattr(x, "__index__"):
+        return x if type(x) in (float, complex) else operator.index(x)
+    raise TypeError(message(f"{name} takes numbers.", f"got: {x!r:.100}", fix="Pass numbers known outside of jit."))
+
+
+def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Array:
+    count = max(0, -((start - stop) // step))
+    ramp = iota(dtype, (count,), 0)
+    if step != 1:
+        ramp = el.mul(ramp, scalar(step, dtype, keep_python=False))
+    return el.add(ramp, scalar(start, dtype, keep_python=False)) if start else ramp
+
+
+@api_boundary
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike = None,
+    axis: int = 0,
+) -> Any:
+    """`num` evenly spaced values from `start` to `stop`, along a new axis; with `retstep` also their distance.
+
+    `start` and `stop` may be arrays, traced ones included; integers with an integer dtype are rounded down.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linspace(0.0, 1.0, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    count = operator.index(num)
+    if count < 0:
+        raise ValueError(message("linspace takes a number of values of at least 0.", f"num: {count}", fix="Use num >= 0."))
+    out_dtype = inexact(*result_pair(*[checked_operand("linspace", x, i) for i, x in enumerate((start, stop))]))[0]
+    compute = inexact(dtypes.dtype(dtype), False)[0] if dtype is not None else out_dtype
+    compute = compute if compute.itemsize >= 4 else np.dtype(np.float32)
+    first, last = cast(as_array("linspace", start), compute), cast(as_array("linspace", stop), compute)
+    shape = np.broadcast_shapes(first.shape, last.shape)
+    first, last = broadcast(first, shape), broadcast(last, shape)
+    intervals = count - 1 if endpoint else count
+    step = el.div(el.sub(last, first), intervals) if intervals > 0 else _fill(shape, compute.type(math.nan))
+    values = _spaced(first, last, count, intervals, endpoint)
+    stated = out_dtype if dtype is None else dtypes.dtype(dtype)
+    if dtypes.is_integer(stated):
+        values = el.floor(values)
+    values = cast(values, stated)
+    if axis not in (0, -values.ndim):
+        values = move_axis(values, 0, axis % values.ndim)
+    return (values, cast(step, stated) if dtypes.is_inexact(stated) else step) if retstep else values
+
+
+def _spaced(first: Array, last: Array, count: int, intervals: int, endpoint: bool) -> Array:
+    """Weighted means of the ends, so that both are met exactly."""
+    shape = (count, *first.shape)
+    weights = iota(dtypes.real_dtype(first.dtype), shape, 0)
+    weights = cast(el.div(weights, max(intervals, 1)), first.dtype)
+    start, stop = [broadcast_in_dim(x, shape, tuple(range(1, len(shape)))) for x in (first, last)]
+    values = el.add(el.mul(start, el.sub(1, weights)), el.mul(stop, weights))
+    if not endpoint or count < 2:
+        return values
+    return where(el.eq(iota(np.dtype(np.int32), shape, 0), count - 1), stop, values)
+
+
+@api_boundary
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike = None,
+    axis: int = 0,
+) -> Array:
+    """`base` to the power of evenly spaced values from `start` to `stop`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.logspace(0, 2, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
+    powers = base ** linspace(start, stop, num, endpoint, axis=axis)
+    return powers if dtype is None else cast(powers, dtypes.dtype(dtype))
+
+
+@api_boundary
+def geomspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike = None, axis: int = 0
+) -> Array:
+    """`num` values from `start` to `stop` (both of one sign), each the same multiple of the one before.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.geomspace(1.0, 8.0, 4).round(3)
+    Array([1., 2., 4., 8.], dtype=float32)
+    """
+    first, last = as_array("geomspace", start), as_array("geomspace", stop)
+    sign = where(el.lt(first, 0), -1, 1) if not dtypes.is_complex(first.dtype) else 1
+    exponents = linspace(_log(first * sign), _log(last * sign), num, endpoint, axis=axis)
+    values = el.exp(exponents) * sign
+    return values if dtype is None else cast(values, dtypes.dtype(dtype))
+
+
+def _log(x: Array) -> Array:
+    return el.log(cast(x, inexact(x.dtype, x.weak_type)[0]))
+
+
+# --- matrices and grids ------------------------------------------------------------------------------------------
+
+
+def triangle(rows: int, columns: int, k: int) -> Array:
+    """Booleans: whether j <= i + k."""
+    i = iota(np.dtype(np.int32), (rows, columns), 0)
+    return el.ge(el.add(i, k), iota(np.dtype(np.int32), (rows, columns), 1))
+
+
+@api_boundary
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
+    """Ones on the k-th diagonal of an N x M matrix, zeros elsewhere.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.eye(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    shape = canonical_shape("eye", (N, N if M is None else M))
+    i, j = [iota(np.dtype(np.int32), shape, axis) for axis in (0, 1)]
+    return cast(el.eq(el.add(i, operator.index(k)), j), dtypes.dtype(float if dtype is None else dtype))
+
+
+@api_boundary
+def identity(n: int, dtype: DTypeLike = None) -> Array:
+    """The n x n identity matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.identity(2, int)
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    return eye(n, dtype=dtype)
+
+
+@api_boundary
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
+    """Ones on and below the k-th diagonal of an N x M matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.tri(2, dtype=int)
+    Array([[1, 0],
+           [1, 1]], dtype=int32)
+    """
+    rows, columns = canonical_shape("tri", (N, N if M is None else M))
+    return cast(triangle(rows, columns, operator.index(k)), dtypes.dtype(float if dtype is None else dtype))
+
+
+def _matrices(name: str, m: Any) -> Array:
+    x = as_array(name, m, "m")
+    if x.ndim < 2:
+        raise ValueError(message(f"{name} takes matrices, or stacks of them.", f"m: {x.aval}", fix="Add axes (m[None, :])."))
+    return x
+
+
+@api_boundary
+def tril(m: ArrayLike, k: int = 0) -> Array:
+    """The lower triangle: zero above the k-th diagonal of the last two axes.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.tril(dnp.ones((2, 2), int))
+    Array([[1, 0],
+           [1, 1]], dtype=int32)
+    """
+    x = _matrices("tril", m)
+    return where(triangle(*x.shape[-2:], operator.index(k)), x, _zero(x))
+
+
+@api_boundary
+def triu(m: ArrayLike, k: int = 0) -> Array:
+    """The upper triangle: zero below the k-th diagonal of the last two axes.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.triu(dnp.ones((2, 2), int))
+    Array([[1, 1],
+           [0, 1]], dtype=int32)
+    """
+    x = _matrices("triu", m)
+    return where(triangle(*x.shape[-2:], operator.index(k) - 1), _zero(x), x)
+
+
+def _zero(x: Array) -> Any:
+    return x.dtype.type(0) if not x.weak_type else cast(0, x.dtype, True)
+
+
+@api_boundary
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Row and column indices of the lower triangle of an n x m matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.tril_indices(2)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    rows, columns = np.tril_indices(n, k, m)
+    return from_numpy(rows), from_numpy(columns)
+
+
+@api_boundary
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Row and column indices of the upper triangle of an n x m matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.triu_indices(2)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    rows, columns = np.triu_indices(n, k, m)
+    return from_numpy(rows), from_numpy(columns)
+
+
+@api_boundary
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate arrays of the grid spanned by vectors; `indexing` "ij" keeps their order, "xy" swaps the first two.
+
+    >>> import didax.numpy as dnp
+    >>> [a.shape for a in dnp.meshgrid(dnp.arange(3), dnp.arange(2))]
+    [(2, 3), (2, 3)]
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(message("meshgrid indexes a grid by 'xy' or 'ij'.", f"indexing: {indexing!r}", fix="Use one of these."))
+    vectors = [as_array("meshgrid", x, i) for i, x in enumerate(xi)]
+    for i, x in enumerate(vectors):
+        if x.ndim > 1:
+            raise ValueError(message("meshgrid takes vectors.", f"argument {i + 1}: {x.aval}", fix="Ravel it first."))
+    axes = list(range(len(vectors)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[0], axes[1] = 1, 0
+    lengths = [math.prod(x.shape) for x in vectors]
+    shape = tuple([lengths[i] for i in axes])
+    if sparse:
+        return [reshape(x, tuple([n if j == axis else 1 for j, n in enumerate(shape)])) for x, axis in zip(vectors, axes, strict=True)]
+    return [broadcast_in_dim(reshape(x, (n,)), shape, (axis,)) for x, n, axis in zip(vectors, lengths, axes, strict=True)]
+
+
+@api_boundary
+def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
+    """For each axis of a grid, the index along it: an array of shape (len(dimensions), *dimensions).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.indices((2, 2))
+    Array([[[0, 0],
+            [1, 1]],
+    <BLANKLINE>
+           [[0, 1],
+            [0, 1]]], dtype=int32)
+    """
+    shape = canonical_shape("indices", dimensions)
+    stated = dtypes.dtype(int if dtype is None else dtype)
+    if sparse:
+        return tuple([reshape(iota(stated, (n,), 0), tuple([n if j == i else 1 for j in range(len(shape))])) for i, n in enumerate(shape)])
+    return _stack([iota(stated, shape, axis) for axis in range(len(shape))], stated) if shape else zeros((0,), stated)
+
+
+@api_boundary
+def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwargs: Any) -> Any:
+    """`function` of the index arrays of a grid of that shape.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
+    Array([[0, 1],
+           [1, 2]], dtype=int32)
+    """
+    lengths = canonical_shape("fromfunction", shape)
+    return function(*[iota(dtypes.dtype(dtype), lengths, axis) for axis in range(len(lengths))], **kwargs)
+
+
+@api_boundary
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
+    """Columns of powers of a vector, descending unless `increasing`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.vander(dnp.array([2.0, 3.0]), 3)
+    Array([[4., 2., 1.],
+           [9., 3., 1.]], dtype=float32)
+    """
+    vector = as_array("vander", x)
+    if vector.ndim != 1:
+        raise ValueError(message("vander takes a vector.", f"x: {vector.aval}", fix="Ravel it first."))
+    count = vector.shape[0] if N is None else operator.index(N)
+    if count == 0:
+        return zeros((vector.shape[0], 0), vector.dtype)
+    order = range(count) if increasing else range(count - 1, -1, -1)
+    columns = [cast(el.integer_pow(vector, y=power), vector.dtype) for power in order]
+    return concatenate([reshape(column, (vector.shape[0], 1)) for column in columns], 1)

@@ -1,0 +1,901 @@
+"""Reductions and running totals: sum, mean, var, max, argmax, cumsum, quantile and their NaN-ignoring forms.
+
+All take `axis` (None for every axis, an integer, or a tuple where several make sense) and `keepdims`; `where` leaves
+elements out. Sums and products of integers widen to the default width, of booleans become integers; narrow floats are
+accumulated in float32 and rounded once. Results are never weakly typed.
+Read next: `didax/primitives/reductions.py` and `cumulative.py` (the primitives).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.numpy import ufuncs
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    broadcast,
+    broadcast_shapes,
+    cast,
+    inexact,
+)
+from didax.numpy.ufunc import truth
+from didax.numpy.ufuncs import isnan, where
+from didax.primitives import cumulative
+from didax.primitives import elementwise as el
+from didax.primitives import reductions as rd
+from didax.primitives.shape import broadcast_in_dim, move_axis, reduce_sum, reshape
+from didax.primitives.slicing import pad
+from didax.primitives.sort import sort_p, take_along
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod",
+    "cumulative_sum", "max", "mean", "median", "min", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax",
+    "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
+    "percentile", "prod", "ptp", "quantile", "std", "sum", "var",
+]  # fmt: skip
+
+Axis = int | Sequence[int] | None
+_FLOAT32 = np.dtype(np.float32)
+_BOOL = np.dtype(np.bool_)
+
+
+# --- axes and dtypes ---------------------------------------------------------------------------------------------
+
+
+def canonical_axis(name: str, axis: Any, ndim: int) -> int:
+    """An axis from 0 to ndim - 1; AxisError for one out of range, TypeError for what is no integer."""
+    try:
+        found = operator.index(axis)
+    except TypeError:
+        if isinstance(axis, Array):
+            raise
+        raise TypeError(
+            message(f"{name} takes axes as integers.", f"axis: {axis!r:.60}", fix="Pass an int, or a tuple of ints where several are meant.")
+        ) from None
+    if not -ndim <= found < ndim:
+        fix = f"Use an axis from {-ndim} to {ndim - 1}." if ndim else "An array without axes has none to name; use axis=None."
+        raise np.exceptions.AxisError(message(f"{name} takes an axis of the array.", f"axis: {found}, array of {ndim} axes", fix=fix))
+    return found % ndim
+
+
+def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Distinct axes from 0 to ndim - 1 for an integer, a tuple, or None, which is all of them."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    axes = tuple([canonical_axis(name, i, ndim) for i in given])
+    if len(set(axes)) != len(axes):
+        raise ValueError(message(f"{name} takes each axis once.", f"axis: {axis}", fix="Name every axis at most once."))
+    return axes
+
+
+def _keep(y: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
+    return reshape(y, tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else y
+
+
+def _accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Where sums and products of integers are kept: at least the default width."""
+    kind = dtypes.kind_of(dtype)
+    if kind == "b":
+        return dtypes.default_dtype("i")
+    if kind in "iu" and dtype.itemsize < dtypes.default_dtype(kind).itemsize:
+        return dtypes.default_dtype(kind)
+    return dtype
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Where floats are accumulated: at least in float32."""
+    return _FLOAT32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
+
+
+def _masked(name: str, x: Array, where_: Any, identity: Any) -> Array:
+    if where_ is None:
+        return x
+    mask = as_array(name, where_, "where")
+    shape = broadcast_shapes(name, [x.shape, mask.shape])
+    return where(mask, broadcast(x, shape), x.dtype.type(identity))
+
+
+def _reduce(
+    bind: Callable[[Any, tuple[int, ...]], Any],
+    combine: Callable[[Any, Any], Any],
+    x: Array,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    initial: Any,
+) -> Array:
+    result = _keep(bind(x, axes), x.shape, axes, keepdims)
+    return result if initial is None else combine(result, cast(as_array("reduction", initial, "initial"), result.dtype))
+
+
+# --- sums and products -------------------------------------------------------------------------------------------
+
+
+def _total(
+    name: str, bind: Any, combine: Any, identity: int, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where_: Any
+) -> Array:
+    x = as_array(name, a, "a")
+    stated = _accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
+    wide = dtypes.default_dtype("i") if stated == _BOOL else _wide(stated)
+    x = _masked(name, cast(x, wide), where_, identity)
+    return cast(_reduce(bind, combine, x, canonical_axes(name, axis, x.ndim), keepdims, initial), stated)
+
+
+def _product_over(x: Any, axes: tuple[int, ...]) -> Any:
+    return rd.reduce_prod_p.bind(x, axes=axes) if axes else x
+
+
+@api_boundary
+def sum(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The sum over axes, starting from `initial`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.sum(dnp.array([[1, 2], [3, 4]]), axis=0)
+    Array([4, 6], dtype=int32)
+    """
+    _no_out("sum", out)
+    return _total("sum", reduce_sum, el.add, 0, a, axis, dtype, keepdims, initial, where)
+
+
+@api_boundary
+def prod(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The product over axes, starting from `initial`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.prod(dnp.array([2, 3, 4]))
+    Array(24, dtype=int32)
+    """
+    _no_out("prod", out)
+    return _total("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
+
+
+def _no_out(name: str, out: Any) -> None:
+    if out is not None:
+        raise NotImplementedError(
+            message(f"{name} cannot write into an array: arrays are immutable.", "out: given", fix="Use the result instead of out=.")
+        )
+
+
+def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
+    """How many elements each result is made of: a number, or an array where `where` leaves some out."""
+    if where_ is None:
+        return int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
+    mask = broadcast(truth(as_array(name, where_, "where")), x.shape)
+    return sum(mask, axis=axes, keepdims=keepdims)
+
+
+@api_boundary
+def mean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The mean over axes, of integers as a float; NaN where there is nothing to average.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.mean(dnp.array([1, 2]))
+    Array(1.5, dtype=float32)
+    """
+    _no_out("mean", out)
+    x = as_array("mean", a, "a")
+    stated = inexact(x.dtype, x.weak_type)[0] if dtype is None else dtypes.dtype(dtype)
+    compute = _wide(inexact(stated, False)[0])
+    axes = canonical_axes("mean", axis, x.ndim)
+    total = sum(cast(x, compute), axes, keepdims=keepdims, where=where)
+    count = _count("mean", x, axes, where, keepdims)
+    return cast(el.div(total, compute.type(count) if isinstance(count, int) else cast(count, compute)), stated)
+
+
+@api_boundary
+def var(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | float | None = None,
+) -> Array:
+    """The variance over axes: the mean of |x - mean(x)|², with `ddof` (or `correction`) taken off the count.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.var(dnp.array([1.0, 3.0]), ddof=1)
+    Array(2., dtype=float32)
+    """
+    _no_out("var", out)
+    x = as_array("var", a, "a")
+    computed = inexact(x.dtype, x.weak_type)[0]
+    stated = dtypes.real_dtype(computed) if dtype is None else dtypes.dtype(dtype)
+    compute = _wide(computed if dtype is None else dtypes.join(computed, False, inexact(stated, False)[0], False)[0])
+    axes = canonical_axes("var", axis, x.ndim)
+    x = cast(x, compute)
+    center = _mean(x, axis=axes, keepdims=True, where=where) if mean is None else cast(as_array("var", mean, "mean"), compute)
+    offset = ufuncs.subtract(x, center)
+    squares = el.real(el.mul(offset, el.conj(offset))) if dtypes.is_complex(compute) else el.square(offset)
+    total = sum(squares, axes, keepdims=keepdims, where=where)
+    count = _count("var", x, axes, where, keepdims)
+    count = ufuncs.maximum(count - (ddof if correction is None else correction), 0)
+    return cast(el.div(total, cast(count, total.dtype)), stated)
+
+
+_mean = mean
+
+
+@api_boundary
+def std(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | float | None = None,
+) -> Array:
+    """The standard deviation over axes, the square root of `var`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.std(dnp.array([1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
+    return ufuncs.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+
+
+@api_boundary
+def average(
+    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    """The weighted mean; with `returned` also the sum of the weights. Weights have the shape of `a` or of its axis.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.average(dnp.array([1.0, 4.0]), weights=dnp.array([2.0, 1.0]))
+    Array(2., dtype=float32)
+    """
+    x = as_array("average", a, "a")
+    axes = canonical_axes("average", axis, x.ndim)
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        return (result, broadcast(result.dtype.type(_count("average", x, axes, None, False)), result.shape)) if returned else result
+    w = as_array("average", weights, "weights")
+    if w.shape != x.shape:
+        w = _along_axis(x, w, axes)
+    dtype = inexact(*dtypes.result_type((x.dtype, x.weak_type), (w.dtype, w.weak_type)))[0]
+    x, w = cast(x, dtype), cast(w, dtype)
+    total = sum(w, axes, keepdims=keepdims)
+    result = el.div(sum(el.mul(x, broadcast(w, x.shape)), axes, keepdims=keepdims), total)
+    return (result, total) if returned else result
+
+
+def _along_axis(x: Array, w: Array, axes: tuple[int, ...]) -> Array:
+    if w.ndim != 1 or len(axes) != 1 or w.shape[0] != x.shape[axes[0]]:
+        raise ValueError(
+            message(
+                "average takes weights of the shape of a, or a vector of weights for its axis.",
+                f"a: {x.aval}, weights: {w.aval}, axes: {axes}",
+                fix="Name one axis of the length of the weights, or broadcast the weights.",
+            )
+        )
+    return broadcast_in_dim(w, x.shape, axes)
+
+
+# --- extrema -----------------------------------------------------------------------------------------------------
+
+
+def _extremum(name: str, primitive: Any, combine: Any, a: Any, axis: Any, keepdims: bool, initial: Any, where_: Any) -> Array:
+    x = as_array(name, a, "a")
+    axes = canonical_axes(name, axis, x.ndim)
+    if initial is None and (where_ is not None or 0 in [x.shape[i] for i in axes]):
+        raise ValueError(
+            message(
+                f"{name} of nothing is not defined.",
+                f"a: {x.aval}, axes: {axes}" + ("" if where_ is None else ", where: given"),
+                fix="Give `initial`, the result where there are no elements.",
+            )
+        )
+    x = _masked(name, cast(x, x.dtype), where_, primitive.identity(x.dtype))
+    return _reduce(lambda x, axes: primitive.bind(x, axes=axes) if axes else x, combine, x, axes, keepdims, initial)
+
+
+@api_boundary
+def max(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The largest element over axes, NaN if there is one; ValueError for empty axes unless `initial` is given.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.max(dnp.array([[1, 5], [3, 2]]), axis=1)
+    Array([5, 3], dtype=int32)
+    """
+    _no_out("max", out)
+    return _extremum("max", rd.reduce_max_p, el.max_, a, axis, keepdims, initial, where)
+
+
+@api_boundary
+def min(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The smallest element over axes, NaN if there is one; ValueError for empty axes unless `initial` is given.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.min(dnp.array([[1, 5], [3, 2]]), axis=1)
+    Array([1, 2], dtype=int32)
+    """
+    _no_out("min", out)
+    return _extremum("min", rd.reduce_min_p, el.min_, a, axis, keepdims, initial, where)
+
+
+amax, amin = max, min
+
+
+@api_boundary
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+    """The distance from the smallest to the largest element.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.ptp(dnp.array([3, 1, 7]))
+    Array(6, dtype=int32)
+    """
+    return ufuncs.subtract(max(a, axis, out, keepdims), min(a, axis, out, keepdims))
+
+
+def _position(name: str, primitive: Any, a: Any, axis: int | None, keepdims: bool | None) -> Array:
+    x = as_array(name, a, "a")
+    shape = x.shape
+    if axis is None:
+        x, dimension, axes = reshape(x, (x.size,)), 0, tuple(range(len(shape)))
+    else:
+        dimension = canonical_axis(name, axis, x.ndim)
+        axes = (dimension,)
+    result = primitive.bind(x, axes=(dimension,), index_dtype=dtypes.default_dtype("i"))
+    return _keep(result, shape, axes, bool(keepdims))
+
+
+@api_boundary
+def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """Position of the largest element along an axis (of the ravelled array by default); NaN counts as largest.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.argmax(dnp.array([1, 5, 5]))
+    Array(1, dtype=int32)
+    """
+    _no_out("argmax", out)
+    return _position("argmax", rd.argmax_p, a, axis, keepdims)
+
+
+@api_boundary
+def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """Position of the smallest element along an axis (of the ravelled array by default); NaN counts as smallest.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.argmin(dnp.array([4, 1, 1]))
+    Array(1, dtype=int32)
+    """
+    _no_out("argmin", out)
+    return _position("argmin", rd.argmin_p, a, axis, keepdims)
+
+
+# --- truth -------------------------------------------------------------------------------------------------------
+
+
+def _truth_over(name: str, primitive: Any, identity: bool, a: Any, axis: Any, keepdims: bool, where_: Any) -> Array:
+    x = _masked(name, truth(as_array(name, a, "a")), where_, identity)
+    axes = canonical_axes(name, axis, x.ndim)
+    return _keep(primitive.bind(x, axes=axes) if axes else x, x.shape, axes, keepdims)
+
+
+@api_boundary
+def all(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+    """Whether every element over axes is nonzero.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.all(dnp.array([[True, False], [True, True]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
+    _no_out("all", out)
+    return _truth_over("all", rd.reduce_and_p, True, a, axis, keepdims, where)
+
+
+@api_boundary
+def any(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+    """Whether some element over axes is nonzero.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.any(dnp.array([0, 2]))
+    Array(True, dtype=bool)
+    """
+    _no_out("any", out)
+    return _truth_over("any", rd.reduce_or_p, False, a, axis, keepdims, where)
+
+
+@api_boundary
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
+    """How many elements over axes are nonzero.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.count_nonzero(dnp.array([0, 2, 3]))
+    Array(2, dtype=int32)
+    """
+    return sum(truth(as_array("count_nonzero", a, "a")), axis, keepdims=keepdims)
+
+
+# --- running totals ----------------------------------------------------------------------------------------------
+
+
+def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) -> Array:
+    x = as_array(name, a, "a")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    stated = (_accumulator(x.dtype) if x.dtype == _BOOL else x.dtype) if dtype is None else dtypes.dtype(dtype)
+    dimension = canonical_axis(name, axis, x.ndim)
+    if stated == _BOOL:
+        return truth(primitive.bind(cast(x, dtypes.default_dtype("i")), axis=dimension, reverse=False))
+    return primitive.bind(cast(x, stated), axis=dimension, reverse=False)
+
+
+@api_boundary
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+    """Running sums along an axis (of the ravelled array by default), in the dtype of `a` unless one is given.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.cumsum(dnp.array([1, 2, 3]))
+    Array([1, 3, 6], dtype=int32)
+    """
+    _no_out("cumsum", out)
+    return _running("cumsum", cumulative.cumsum_p, a, axis, dtype)
+
+
+@api_boundary
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+    """Running products along an axis (of the ravelled array by default), in the dtype of `a` unless one is given.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.cumprod(dnp.array([1, 2, 3]))
+    Array([1, 2, 6], dtype=int32)
+    """
+    _no_out("cumprod", out)
+    return _running("cumprod", cumulative.cumprod_p, a, axis, dtype)
+
+
+def _running_from(name: str, running: Any, start: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Array:
+    values = as_array(name, x)
+    if axis is None and values.ndim != 1:
+        raise ValueError(message(f"{name} needs an axis unless x is a vector.", f"x: {values.aval}", fix="Give axis=."))
+    dimension = canonical_axis(name, 0 if axis is None else axis, values.ndim)
+    stated = _accumulator(values.dtype) if dtype is None else dtype
+    result = running(values, dimension, stated)
+    if not include_initial:
+        return result
+    return pad(result, result.dtype.type(start), tuple([(int(i == dimension), 0, 0) for i in range(result.ndim)]))
+
+
+@api_boundary
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
+) -> Array:
+    """Running sums along an axis; with `include_initial` they start with 0.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.cumulative_sum(dnp.array([1, 2]), include_initial=True)
+    Array([0, 1, 3], dtype=int32)
+    """
+    return _running_from("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+
+
+@api_boundary
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
+) -> Array:
+    """Running products along an axis; with `include_initial` they start with 1.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.cumulative_prod(dnp.array([2, 3]), include_initial=True)
+    Array([1, 2, 6], dtype=int32)
+    """
+    return _running_from("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
+
+
+# --- without NaN -------------------------------------------------------------------------------------------------
+
+
+def without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array | None]:
+    """`a` with NaN replaced, and where NaN was; None where the dtype has no NaN."""
+    x = as_array(name, a, "a")
+    if not dtypes.is_inexact(x.dtype):
+        return x, None
+    missing = isnan(x)
+    return where(missing, x.dtype.type(replacement), x), missing
+
+
+def _present(missing: Array | None, where_: Any) -> Any:
+    if missing is None:
+        return where_
+    present = el.not_(missing)
+    return present if where_ is None else ufuncs.logical_and(present, where_)
+
+
+@api_boundary
+def nansum(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """`sum`, taking NaN for 0.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nansum(dnp.array([1.0, dnp.nan]))
+    Array(1., dtype=float32)
+    """
+    return sum(without_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
+
+
+@api_boundary
+def nanprod(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """`prod`, taking NaN for 1.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanprod(dnp.array([2.0, dnp.nan]))
+    Array(2., dtype=float32)
+    """
+    return prod(without_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
+
+
+@api_boundary
+def nanmean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
+    """`mean` of what is not NaN.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanmean(dnp.array([1.0, dnp.nan, 3.0]))
+    Array(2., dtype=float32)
+    """
+    x, missing = without_nan("nanmean", a, 0)
+    return mean(x, axis, dtype, out, keepdims, where=_present(missing, where))
+
+
+@api_boundary
+def nanvar(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
+    """`var` of what is not NaN; NaN where fewer than `ddof` + 1 numbers are left.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanvar(dnp.array([1.0, dnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
+    x, missing = without_nan("nanvar", a, 0)
+    return var(x, axis, dtype, out, ddof, keepdims, where=_present(missing, where))
+
+
+@api_boundary
+def nanstd(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
+    """`std` of what is not NaN.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanstd(dnp.array([1.0, dnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
+    return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))
+
+
+def _nan_extremum(name: str, reduce: Any, primitive: Any, a: Any, axis: Any, keepdims: bool, initial: Any, where_: Any) -> Array:
+    x = as_array(name, a, "a")
+    filled, missing = without_nan(name, x, primitive.identity(x.dtype))
+    result = reduce(filled, axis, None, keepdims, initial, where_)
+    if missing is None:
+        return result
+    nothing = all(missing, axis, keepdims=keepdims, where=where_)
+    return result if initial is not None else where(nothing, result.dtype.type(np.nan), result)
+
+
+@api_boundary
+def nanmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """`max` of what is not NaN; NaN where nothing is left.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanmax(dnp.array([1.0, dnp.nan]))
+    Array(1., dtype=float32)
+    """
+    _no_out("nanmax", out)
+    return _nan_extremum("nanmax", max, rd.reduce_max_p, a, axis, keepdims, initial, where)
+
+
+@api_boundary
+def nanmin(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """`min` of what is not NaN; NaN where nothing is left.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanmin(dnp.array([1.0, dnp.nan]))
+    Array(1., dtype=float32)
+    """
+    _no_out("nanmin", out)
+    return _nan_extremum("nanmin", min, rd.reduce_min_p, a, axis, keepdims, initial, where)
+
+
+def _nan_position(name: str, find: Any, replacement: float, a: Any, axis: Any, keepdims: Any) -> Array:
+    x, missing = without_nan(name, a, replacement)
+    result = find(x, axis, keepdims=keepdims)
+    if missing is None:
+        return result
+    return where(all(missing, axis, keepdims=bool(keepdims)), -1, result)
+
+
+@api_boundary
+def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """`argmax` of what is not NaN; -1 where nothing is left.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanargmax(dnp.array([dnp.nan, 1.0]))
+    Array(1, dtype=int32)
+    """
+    _no_out("nanargmax", out)
+    return _nan_position("nanargmax", argmax, -np.inf, a, axis, keepdims)
+
+
+@api_boundary
+def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """`argmin` of what is not NaN; -1 where nothing is left.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanargmin(dnp.array([dnp.nan, 1.0]))
+    Array(1, dtype=int32)
+    """
+    _no_out("nanargmin", out)
+    return _nan_position("nanargmin", argmin, np.inf, a, axis, keepdims)
+
+
+@api_boundary
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+    """`cumsum`, taking NaN for 0.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nancumsum(dnp.array([1.0, dnp.nan, 2.0]))
+    Array([1., 1., 3.], dtype=float32)
+    """
+    return cumsum(without_nan("nancumsum", a, 0)[0], axis, dtype, out)
+
+
+@api_boundary
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
+    """`cumprod`, taking NaN for 1.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nancumprod(dnp.array([2.0, dnp.nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
+    return cumprod(without_nan("nancumprod", a, 1)[0], axis, dtype, out)
+
+
+# --- quantiles ---------------------------------------------------------------------------------------------------
+
+_METHODS: dict[str, Callable[[Any, Any, Any], Any]] = {  # (low neighbour, high neighbour, fraction) -> quantile
+    "linear": lambda low, high, t: el.add(el.mul(low, el.sub(1, t)), el.mul(high, t)),
+    "lower": lambda low, high, t: low,
+    "higher": lambda low, high, t: where(el.gt(t, 0), high, low),
+    "nearest": lambda low, high, t: where(el.gt(t, 0.5), high, low),
+    "midpoint": lambda low, high, t: where(el.gt(t, 0), el.mul(el.add(low, high), 0.5), low),
+}
+
+
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, ignore_nan: bool) -> Array:
+    if method not in _METHODS:
+        raise ValueError(
+            message(f"{name} has no such method.", f"method: {method!r}", fix=f"Use one of {', '.join(map(repr, _METHODS))}.")
+        )
+    x = as_array(name, a, "a")
+    dtype = inexact(x.dtype, x.weak_type)[0]
+    x, probability = cast(x, dtype), cast(as_array(name, q, "q"), dtype)
+    axes = canonical_axes(name, axis, x.ndim)
+    kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
+    rows = _axes_last(x, axes)
+    (rows,) = sort_p.bind(rows, dimension=rows.ndim - 1, is_stable=True, num_keys=1)
+    result = _interpolated(rows, probability, method, ignore_nan)
+    if keepdims:
+        kept = tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
+    return reshape(result, (*probability.shape, *kept))
+
+
+def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
+    """The axes merged into one at the end."""
+    for i, axis in enumerate(sorted(axes)):
+        x = move_axis(x, axis - i, x.ndim - 1)
+    kept = x.shape[: x.ndim - len(axes)]
+    return reshape(x, (*kept, int(np.prod(x.shape[x.ndim - len(axes) :], dtype=np.int64))))
+
+
+def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array:
+    """Quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
+    dtype = rows.dtype
+    kept, length = rows.shape[:-1], rows.shape[-1]
+    missing = isnan(rows)
+    count = el.sub(dtype.type(length), sum(missing, -1, dtype=dtype)) if ignore_nan else broadcast(dtype.type(length), kept)
+    flat = reshape(q, (q.size,))
+    shape = (q.size, *kept)
+    last = broadcast_in_dim(ufuncs.maximum(count - 1, 0), shape, tuple(range(1, len(shape))))
+    place = el.mul(broadcast_in_dim(flat, shape, (0,)), last)
+    low = el.floor(place)
+    stacked = broadcast_in_dim(rows, (*shape, length), tuple(range(1, len(shape) + 1)))
+    neighbours = [_pick(stacked, low), _pick(stacked, ufuncs.minimum(el.ceil(place), last))]
+    result = _METHODS[method](*neighbours, el.sub(place, low))
+    if ignore_nan:
+        return result
+    return where(broadcast_in_dim(any(missing, -1), shape, tuple(range(1, len(shape)))), dtype.type(np.nan), result)
+
+
+def _pick(rows: Array, place: Array) -> Array:
+    index = ufuncs.clip(cast(place, np.dtype(np.int32)), 0, rows.shape[-1] - 1)
+    picked = take_along(rows, reshape(index, (*index.shape, 1)), rows.ndim - 1)
+    return reshape(picked, place.shape)
+
+
+@api_boundary
+def quantile(
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The values below which a share `q` (0 to 1) of the elements lies; the axes of `q` come first.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.quantile(dnp.array([0.0, 1.0, 2.0]), 0.25)
+    Array(0.5, dtype=float32)
+    """
+    _no_out("quantile", out)
+    return _quantile("quantile", a, q, axis, method, keepdims, ignore_nan=False)
+
+
+@api_boundary
+def nanquantile(
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """`quantile` of what is not NaN.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanquantile(dnp.array([0.0, dnp.nan, 2.0]), 0.5)
+    Array(1., dtype=float32)
+    """
+    _no_out("nanquantile", out)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, ignore_nan=True)
+
+
+@api_boundary
+def percentile(
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """`quantile` with `q` from 0 to 100.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.percentile(dnp.array([0.0, 1.0, 2.0]), 25)
+    Array(0.5, dtype=float32)
+    """
+    return quantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims)
+
+
+@api_boundary
+def nanpercentile(
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """`nanquantile` with `q` from 0 to 100.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanpercentile(dnp.array([0.0, dnp.nan, 2.0]), 50)
+    Array(1., dtype=float32)
+    """
+    return nanquantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims)
+
+
+@api_boundary
+def median(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """The middle element in order, or the mean of the middle two.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.median(dnp.array([3.0, 1.0, 2.0]))
+    Array(2., dtype=float32)
+    """
+    return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
+
+
+@api_boundary
+def nanmedian(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """`median` of what is not NaN.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nanmedian(dnp.array([3.0, dnp.nan, 2.0]))
+    Array(2.5, dtype=float32)
+    """
+    return nanquantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)

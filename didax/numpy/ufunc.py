@@ -1,0 +1,205 @@
+"""`ufunc`: a function of NumPy that works element by element, and the operators made from it.
+
+A ufunc promotes and broadcasts its operands and hands them to an implementation chosen by the kind of their dtype:
+
+    add = ufunc("add", 2, "x + y; booleans are or-ed.", iufc=lax.add.bind, b=lax.or_.bind)
+
+What has to happen follows from the types of the operands alone, so each ufunc decides it once per combination ("plan")
+and remembers it: an eager `x + x` costs one dictionary lookup beyond the primitive.
+Read next: `ufuncs.py` (the table), `array_methods.py` (which gives arrays their operators).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import config, dtypes
+from didax.core.avals import aval_of
+from didax.core.primitive import Primitive
+from didax.core.errors import message, strip_internal_frames
+from didax.core.value import Array
+from didax.numpy.promotion import (
+    Step,
+    as_operand,
+    dtype_steps,
+    inexact,
+    lifted,
+    not_an_array,
+    result_pair,
+    shape_steps,
+)
+from didax.primitives.elementwise import ne
+
+Plan = Callable[..., Any]
+_PLANS_MAX = 2_000  # per ufunc
+_BOOL = np.dtype(np.bool_)
+_KINDS = {"b": "booleans", "i": "integers", "u": "integers", "f": "real numbers", "c": "complex numbers"}
+
+
+class ufunc:
+    """An elementwise function of `nin` operands; keywords map the kinds of dtypes it takes to implementations.
+
+    `operands` says how they are promoted: to their common dtype ("common"), further to an inexact one ("inexact"), or
+    each to its truth value ("truth").
+    """
+
+    def __init__(self, name: str, nin: int, doc: str, *, operands: str = "common", **implementations: Plan):
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "didax.numpy"
+        self.__doc__ = doc
+        self.nin = nin
+        self.operands = operands
+        self.implementations = {kind: _on_operands(f) for kinds, f in implementations.items() for kind in kinds}
+        self.plans: dict[Any, Plan] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        """Apply to arrays and scalars, elementwise with broadcasting."""
+        try:
+            if len(args) != self.nin:
+                raise self._wrong_count(args)
+            return self.plan(args)(*args)
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.__name__!r}>"
+
+    def plan(self, args: Sequence[Any]) -> Plan:
+        """What computes the function for arguments of these types; TypeError if it takes none such."""
+        key = (config.state(), *[x.aval if isinstance(x, Array) else type(x) for x in args])
+        found = self.plans.get(key)
+        if found is None:
+            found = self._make_plan(args)
+            if len(self.plans) > _PLANS_MAX:
+                self.plans.clear()
+            self.plans[key] = found
+        return found
+
+    def _make_plan(self, args: Sequence[Any]) -> Plan:
+        operands = [as_operand(x) for x in args]
+        for i, (given, operand) in enumerate(zip(args, operands, strict=True)):
+            if operand is None:
+                raise not_an_array(self.__name__, given, i)
+        if any([given is not operand for given, operand in zip(args, operands, strict=True)]):
+            return self._call_converted
+        apply, steps = self._steps(operands)
+        return _with_steps(apply, steps)
+
+    def _call_converted(self, *args: Any) -> Any:
+        operands = [as_operand(x) for x in args]
+        return self.plan(operands)(*operands)
+
+    def _steps(self, operands: Sequence[Any]) -> tuple[Plan, list[Step | None]]:
+        shapes = shape_steps(self.__name__, operands)
+        if self.operands == "truth":
+            dtype, casts = _BOOL, [None if aval_of(x).dtype == _BOOL else truth for x in operands]
+        else:
+            dtype, weak = result_pair(*operands)
+            if self.operands == "inexact":
+                dtype, weak = inexact(dtype, weak)
+            casts = dtype_steps(operands, dtype, weak)
+        apply = self.implementations.get(dtypes.kind_of(dtype))
+        if apply is None:
+            raise self._wrong_kind(operands)
+        return apply, [_both(cast, shape) for cast, shape in zip(casts, shapes, strict=True)]
+
+    def _wrong_kind(self, operands: Sequence[Any]) -> TypeError:
+        kinds = list(dict.fromkeys([_KINDS[kind] for kind in self.implementations if kind in _KINDS]))
+        shown = ", ".join([str(aval_of(x)) for x in operands])
+        fix = "Cast first (x.astype), or use a function meant for this dtype."
+        if {aval_of(x).dtype for x in operands} == {_BOOL}:
+            fix = "Use logical functions (&, |, ^, ~) on booleans, or cast first (x.astype('int32'))."
+        return TypeError(message(f"{self.__name__} takes {' and '.join(kinds)}.", f"operands: {shown}", fix=fix))
+
+    def _wrong_count(self, args: Sequence[Any]) -> TypeError:
+        plural = "s" if self.nin > 1 else ""
+        fix = f"Pass {self.nin} array{plural} by position."
+        return TypeError(message(f"{self.__name__} takes {self.nin} operand{plural}.", f"got: {len(args)}", fix=fix))
+
+
+def _on_operands(implementation: Any) -> Plan:
+    """A primitive takes operands as they are; Python functions get arrays."""
+    if isinstance(implementation, Primitive):
+        return implementation.bind
+    return lambda *xs: implementation(*[lifted(x) for x in xs])
+
+
+def truth(x: Any) -> Any:
+    """Whether each element is nonzero."""
+    return bool(x) if not isinstance(x, Array | np.generic) else ne(x, 0)
+
+
+def _both(first: Step | None, second: Step | None) -> Step | None:
+    if first is None or second is None:
+        return first or second
+    return lambda x: second(first(x))
+
+
+def _with_steps(apply: Plan, steps: Sequence[Step | None]) -> Plan:
+    if not any(steps):
+        return apply
+    if len(steps) == 2:
+        first, second = [step or _as_it_is for step in steps]
+        return lambda x, y: apply(first(x), second(y))
+    return lambda *args: apply(*[x if step is None else step(x) for x, step in zip(args, steps, strict=True)])
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
+
+
+def binary_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
+    """The method `name` of arrays (`__add__`): `function(self, other)`, NotImplemented for what is no operand."""
+    plans, state, plan = function.plans, config.state, function.plan
+
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            found = plans.get((state(), self.aval, other.aval if isinstance(other, Array) else type(other)))
+            if found is None:
+                if as_operand(other) is None:
+                    return NotImplemented
+                found = plan((self, other))
+            return found(self, other)
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
+
+    return _named(operator, name, function)
+
+
+def reflected_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
+    """The method `name` of arrays (`__radd__`): `function(other, self)`, NotImplemented for what is no operand."""
+
+    def operator(self: Any, other: Any) -> Any:
+        try:
+            if as_operand(other) is None:
+                return NotImplemented
+            return function.plan((other, self))(other, self)
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
+
+    return _named(operator, name, function)
+
+
+def unary_operator(function: ufunc, name: str) -> Callable[[Any], Any]:
+    """The method `name` of arrays (`__neg__`): `function(self)`."""
+
+    def operator(self: Any) -> Any:
+        try:
+            return function.plan((self,))(self)
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
+
+    return _named(operator, name, function)
+
+
+def _named(operator: Any, name: str, function: ufunc) -> Any:
+    operator.__name__, operator.__qualname__ = name, f"Array.{name}"
+    operator.__doc__ = function.__doc__
+    return operator

@@ -1,0 +1,543 @@
+"""The elementwise functions of NumPy: one entry each, with its implementation per kind of dtype.
+
+The letters are the kinds an implementation takes: b booleans, i and u signed and unsigned integers, f floats, c complex.
+Primitives are named directly; what needs several is written out above its entry. Where a formula is 0 / 0 or overflows
+on a branch that is not taken, its operands are replaced there, so that derivatives stay finite.
+Read next: `ufunc.py` (what happens to the operands), `didax/primitives/elementwise.py` (the primitives).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.numpy.promotion import (
+    PYTHON_SCALARS,
+    ArrayLike,
+    as_array,
+    broadcast,
+    broadcast_ranked,
+    cast,
+    inexact,
+    lifted,
+    pair_of,
+    promote,
+    promote_dtypes,
+)
+from didax.numpy.ufunc import truth, ufunc
+from didax.primitives import elementwise as el
+from didax.primitives.convert import bitcast_convert_type_p
+from didax.primitives.families import scalar_like
+from didax.primitives.select import where as select
+
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "around", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_count", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "cbrt", "ceil", "clip",
+    "conj", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees", "divide", "divmod", "equal", "exp", "exp2",
+    "expm1", "fabs", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "gcd", "greater", "greater_equal",
+    "heaviside", "hypot", "imag", "invert", "iscomplex", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal",
+    "lcm", "ldexp", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "modf", "multiply",
+    "nan_to_num", "negative", "nextafter", "not_equal", "positive", "pow", "power", "rad2deg", "radians", "real",
+    "reciprocal", "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "sqrt",
+    "square", "subtract", "tan", "tanh", "true_divide", "trunc", "where",
+]  # fmt: skip
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _as_int(function: Any) -> Any:
+    """The implementation for booleans that first become default integers, as NumPy's arithmetic on them does."""
+    return lambda *xs: function(*[cast(x, dtypes.default_dtype("i")) for x in xs])
+
+
+def _constant(value: Any, like: Any) -> Any:
+    """A scalar of the dtype of `like`."""
+    return scalar_like(value, aval_of(like).dtype)
+
+
+def _choose(condition: Any, x: Any, y: Any) -> Any:
+    """`select`, for cases of which one may be a Python scalar."""
+    like = y if type(x) in PYTHON_SCALARS else x
+    return select(condition, *[_constant(case, like) if type(case) in PYTHON_SCALARS else case for case in (x, y)])
+
+
+# --- arithmetic --------------------------------------------------------------------------------------------------
+
+
+def _floor_divide_int(x: Any, y: Any) -> Any:
+    quotient = el.div(x, y)
+    rounds_up = el.and_(el.ne(el.sign(x), el.sign(y)), el.ne(el.rem(x, y), 0))
+    return _choose(rounds_up, el.sub(quotient, 1), quotient)
+
+
+def _floor_divide_float(x: Any, y: Any) -> Any:
+    return _divmod_float(x, y)[0]
+
+
+def _divmod_float(x: Any, y: Any) -> tuple[Any, Any]:
+    remainder = el.rem(x, y)
+    quotient = el.div(el.sub(x, remainder), y)
+    crosses = el.and_(el.ne(remainder, 0), el.ne(el.sign(y), el.sign(remainder)))
+    quotient = _choose(crosses, el.sub(quotient, 1), quotient)
+    floored = el.round_(quotient, rounding_method=el.RoundingMethod.AWAY_FROM_ZERO)
+    by_zero = el.and_(el.eq(y, 0), el.ne(x, 0))
+    return _choose(by_zero, el.div(x, y), floored), _choose(crosses, el.add(remainder, y), remainder)
+
+
+def _remainder_int(x: Any, y: Any) -> Any:
+    return _choose(el.eq(y, 0), 0, el.rem(x, y))  # by zero: 0 as in NumPy, where XLA has x
+
+
+def _modulo_int(x: Any, y: Any) -> Any:
+    return _towards_divisor(_remainder_int(x, y), y)
+
+
+def _modulo(x: Any, y: Any) -> Any:
+    return _towards_divisor(el.rem(x, y), y)
+
+
+def _towards_divisor(remainder: Any, y: Any) -> Any:
+    crosses = el.and_(el.ne(remainder, 0), el.ne(el.lt(remainder, 0), el.lt(y, 0)))
+    return _choose(crosses, el.add(remainder, y), remainder)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    x, y = el.abs_(x), el.abs_(y)
+    long, short = el.max_(x, y), el.min_(x, y)
+    is_zero = el.eq(long, 0)
+    ratio = el.div(short, _choose(is_zero, 1, long))
+    length = el.mul(long, el.sqrt(el.add(el.square(ratio), 1)))
+    infinite = el.or_(el.eq(x, math.inf), el.eq(y, math.inf))
+    return _choose(infinite, math.inf, _choose(is_zero, 0, length))
+
+
+def _gcd(x: Any, y: Any) -> Any:
+    """Euclid's algorithm, for as many steps as the width of the dtype can need."""
+    x, y = el.abs_(x), el.abs_(y)
+    for _ in range(math.ceil(1.45 * dtypes.iinfo(aval_of(x).dtype).bits)):  # Lamé: consecutive Fibonacci numbers are worst
+        is_done = el.eq(y, 0)
+        x, y = _choose(is_done, x, y), _choose(is_done, 0, el.rem(x, _choose(is_done, 1, y)))
+    return x
+
+
+def _lcm(x: Any, y: Any) -> Any:
+    divisor = _gcd(x, y)
+    is_zero = el.eq(divisor, 0)
+    return _choose(is_zero, 0, el.mul(el.abs_(x), el.div(el.abs_(y), _choose(is_zero, 1, divisor))))
+
+
+add = ufunc("add", 2, "x + y; booleans are or-ed.", iufc=el.add, b=el.or_)
+subtract = ufunc("subtract", 2, "x - y.", iufc=el.sub)
+multiply = ufunc("multiply", 2, "x * y; booleans are and-ed.", iufc=el.mul, b=el.and_)
+divide = ufunc("divide", 2, "x / y; integers are divided as floats.", operands="inexact", fc=el.div)
+true_divide = divide
+floor_divide = ufunc("floor_divide", 2, "x / y rounded down.",
+                     i=_floor_divide_int, u=el.div, f=_floor_divide_float, b=_as_int(_floor_divide_int))  # fmt: skip
+remainder = ufunc("remainder", 2, "What floor_divide leaves: x - y * floor(x / y), with the sign of y.",
+                  f=_modulo, iu=_modulo_int, b=_as_int(_modulo_int))  # fmt: skip
+mod = remainder
+fmod = ufunc("fmod", 2, "What division rounded towards zero leaves, with the sign of x.",
+             f=el.rem, iu=_remainder_int, b=_as_int(_remainder_int))  # fmt: skip
+negative = ufunc("negative", 1, "-x.", iufc=el.neg)
+positive = ufunc("positive", 1, "+x, which is x.", biufc=_same)
+reciprocal = ufunc("reciprocal", 1, "1 / x, as floats.", operands="inexact", fc=lambda x: el.div(1, x))
+square = ufunc("square", 1, "x * x.", iufc=el.square, b=_as_int(el.square))
+hypot = ufunc("hypot", 2, "sqrt(x² + y²) without overflow; its derivative at the origin is 0.", operands="inexact", f=_hypot)
+gcd = ufunc("gcd", 2, "Greatest common divisor of integers.", iu=_gcd)
+lcm = ufunc("lcm", 2, "Least common multiple of integers.", iu=_lcm)
+
+# --- powers ------------------------------------------------------------------------------------------------------
+
+
+def _power_int(x: Any, y: Any) -> Any:
+    """By repeated squaring over the bits of y; the result for negative y is 0, 1 or -1 as in x ** (y mod 2**bits)."""
+    bits = dtypes.iinfo(aval_of(y).dtype).bits
+    power: Any = _constant(1, x)
+    for i in range(bits):
+        is_set = el.ne(el.and_(el.shift_right_logical(y, _constant(i, y)), 1), 0)
+        power = _choose(is_set, el.mul(power, x), power)
+        x = el.mul(x, x) if i + 1 < bits else x
+    return power
+
+
+_power = ufunc("power", 2, "x ** y.", iu=_power_int, fc=el.pow_, b=_as_int(_power_int))
+
+
+@api_boundary
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 ** x2. A Python integer x2 becomes multiplications, which are exact and differentiable everywhere.
+
+    TypeError for a negative Python integer over an integer array.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.power(dnp.array([1, 2, 3]), 2)
+    Array([1, 4, 9], dtype=int32)
+    """
+    if type(x2) is not int:
+        return _power(x1, x2)
+    x = as_array("power", x1, "x1")
+    if x.dtype == np.bool_:
+        x = cast(x, dtypes.default_dtype("i"))
+    return el.integer_pow(x, y=x2)
+
+
+pow = power
+float_power = ufunc("float_power", 2, "x ** y, as floats.", operands="inexact", fc=el.pow_)
+
+# --- exponentials and logarithms ---------------------------------------------------------------------------------
+
+
+def _log_add_exp(x: Any, y: Any) -> Any:
+    """m + log(exp(x - m) + exp(y - m)) with m the maximum: both branches have one derivative, to all orders."""
+    x_is_more = el.ge(x, y)
+    larger = _choose(x_is_more, x, y)
+    larger = _choose(el.is_finite(larger), larger, 0)
+    x, y = el.sub(x, larger), el.sub(y, larger)
+    excess = _choose(x_is_more, el.add(el.expm1(x), el.exp(y)), el.add(el.exp(x), el.expm1(y)))
+    return el.add(larger, el.log1p(excess))
+
+
+def _log_add_exp2(x: Any, y: Any) -> Any:
+    return el.div(_log_add_exp(el.mul(x, math.log(2)), el.mul(y, math.log(2))), math.log(2))
+
+
+def real_function(name: str, primitive: Any, doc: str, kinds: str = "fc") -> ufunc:
+    """An entry for a function of real (or complex) numbers; integers become floats."""
+    return ufunc(name, 1, doc, operands="inexact", **{kinds: primitive})
+
+
+exp = real_function("exp", el.exp, "e ** x.")
+exp2 = real_function("exp2", el.exp2, "2 ** x.")
+expm1 = real_function("expm1", el.expm1, "e ** x - 1, accurate near 0.")
+log = real_function("log", el.log, "Natural logarithm; NaN for negative numbers.")
+log1p = real_function("log1p", el.log1p, "log(1 + x), accurate near 0.")
+log2 = real_function("log2", lambda x: el.div(el.log(x), math.log(2)), "Logarithm to base 2.")
+log10 = real_function("log10", lambda x: el.div(el.log(x), math.log(10)), "Logarithm to base 10.")
+logaddexp = ufunc("logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact", f=_log_add_exp)
+logaddexp2 = ufunc("logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact", f=_log_add_exp2)
+sqrt = real_function("sqrt", el.sqrt, "Square root; NaN for negative numbers.")
+cbrt = real_function("cbrt", el.cbrt, "Cube root.", kinds="f")
+
+# --- trigonometric and hyperbolic functions ----------------------------------------------------------------------
+
+
+def _sinc(x: Any) -> Any:
+    y = el.mul(x, math.pi)
+    is_zero = el.eq(y, 0)
+    safe = _choose(is_zero, 1, y)
+    squared = el.square(y)  # the series gives the derivatives at 0
+    series = el.add(el.mul(squared, el.sub(el.mul(squared, 1 / 120), 1 / 6)), 1)
+    return _choose(is_zero, series, el.div(el.sin(safe), safe))
+
+
+sin = real_function("sin", el.sin, "Sine of an angle in radians.")
+cos = real_function("cos", el.cos, "Cosine of an angle in radians.")
+tan = real_function("tan", el.tan, "Tangent of an angle in radians.")
+arcsin = asin = real_function("arcsin", el.asin, "The angle in [-π/2, π/2] whose sine is x.")
+arccos = acos = real_function("arccos", el.acos, "The angle in [0, π] whose cosine is x.")
+arctan = atan = real_function("arctan", el.atan, "The angle in (-π/2, π/2) whose tangent is x.")
+arctan2 = atan2 = ufunc("arctan2", 2, "The angle of the point (y, x), in [-π, π]: the first operand is y.",
+                        operands="inexact", f=el.atan2)  # fmt: skip
+sinh = real_function("sinh", el.sinh, "Hyperbolic sine.")
+cosh = real_function("cosh", el.cosh, "Hyperbolic cosine.")
+tanh = real_function("tanh", el.tanh, "Hyperbolic tangent.")
+arcsinh = asinh = real_function("arcsinh", el.asinh, "Inverse of sinh.")
+arccosh = acosh = real_function("arccosh", el.acosh, "Inverse of cosh, at least 0.")
+arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
+sinc = real_function("sinc", _sinc, "sin(πx) / (πx), and 1 at 0.")
+deg2rad = radians = real_function("deg2rad", lambda x: el.mul(x, math.pi / 180), "Degrees to radians.", kinds="f")
+rad2deg = degrees = real_function("rad2deg", lambda x: el.mul(x, 180 / math.pi), "Radians to degrees.", kinds="f")
+
+# --- rounding, signs, parts --------------------------------------------------------------------------------------
+
+
+def _truncate(x: Any) -> Any:
+    return _choose(el.lt(x, 0), el.ceil(x), el.floor(x))
+
+
+def _round_to_even(x: Any) -> Any:
+    return el.round_(x, rounding_method=el.RoundingMethod.TO_NEAREST_EVEN)
+
+
+def _by_parts(function: Any) -> Any:
+    """A real function applied to the real and the imaginary part."""
+    return lambda z: el.complex_(function(el.real(z)), function(el.imag(z)))
+
+
+def _zero_like(x: Any) -> Any:
+    return broadcast(cast(0, x.dtype, x.weak_type), x.shape)
+
+
+floor = ufunc("floor", 1, "The largest integer not above x; integers stay as they are.", f=el.floor, biu=_same)
+ceil = ufunc("ceil", 1, "The smallest integer not below x; integers stay as they are.", f=el.ceil, biu=_same)
+trunc = ufunc("trunc", 1, "x rounded towards zero; integers stay as they are.", f=_truncate, biu=_same)
+rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even one.",
+             operands="inexact", f=_round_to_even, c=_by_parts(_round_to_even))  # fmt: skip
+sign = ufunc("sign", 1, "-1, 0 or 1; z / |z| for complex numbers.", iufc=el.sign)
+absolute = abs = ufunc("absolute", 1, "|x|, a real number for complex x.", ifc=el.abs_, bu=_same)
+fabs = ufunc("fabs", 1, "|x| as a float.", operands="inexact", f=el.abs_)
+copysign = ufunc("copysign", 2, "|x| with the sign of y, as floats.", operands="inexact",
+                 f=lambda x, y: _choose(el.eq(_sign_bit(x), _sign_bit(y)), x, el.neg(x)))  # fmt: skip
+nextafter = ufunc("nextafter", 2, "The float after x in the direction of y.", operands="inexact", f=el.nextafter)
+heaviside = ufunc("heaviside", 2, "0 for x < 0, y at x = 0, 1 for x > 0.", operands="inexact",
+                  f=lambda x, y: _choose(el.lt(x, 0), 0, _choose(el.gt(x, 0), 1, _choose(el.eq(x, 0), y, x))))  # fmt: skip
+real = ufunc("real", 1, "The real part; real numbers stay as they are.", c=el.real, biuf=_same)
+imag = ufunc("imag", 1, "The imaginary part, 0 for real numbers.", c=el.imag, biuf=_zero_like)
+conjugate = conj = ufunc("conjugate", 1, "The complex conjugate; real numbers stay as they are.", c=el.conj, biuf=_same)
+
+
+def _sign_bit(x: Any) -> Any:
+    """For floats by their first bit, so that -0.0 and negative NaNs have it."""
+    dtype = aval_of(x).dtype
+    bits = np.dtype(f"i{dtype.itemsize}")
+    return el.lt(bitcast_convert_type_p.bind(x, new_dtype=bits), 0)
+
+
+signbit = ufunc("signbit", 1, "Whether the sign bit is set: true for -0.0.",
+                f=_sign_bit, i=lambda x: el.lt(x, 0), bu=lambda x: el.ne(x, x))  # fmt: skip
+
+
+@api_boundary
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    """The argument of complex numbers, in (-π, π], or in degrees; 0 or π for real ones.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.angle(1j, deg=True)
+    Array(90., dtype=float32, weak_type=True)
+    """
+    (x,) = promote("angle", z, to_inexact=True)
+    result = arctan2(imag(x), real(x))
+    return rad2deg(result) if deg else result
+
+
+@api_boundary
+def round(a: ArrayLike, decimals: int = 0) -> Array:
+    """Round to that many decimals, halves to the even neighbour; negative `decimals` count left of the point.
+
+    NotImplementedError for integers with negative `decimals`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.round(dnp.array([0.25, 1.5, 2.5]), 1)
+    Array([0.2, 1.5, 2.5], dtype=float32)
+    """
+    x = as_array("round", a, "a")
+    if not dtypes.is_inexact(x.dtype):
+        if decimals < 0:
+            raise NotImplementedError(
+                message(
+                    "Integers are not rounded left of the point.",
+                    f"a: {x.aval}, decimals={decimals}",
+                    fix="Cast to a float first (a.astype('float32')).",
+                )
+            )
+        return x
+    if dtypes.is_complex(x.dtype):
+        return el.complex_(round(el.real(x), decimals), round(el.imag(x), decimals))
+    if decimals == 0:
+        return _round_to_even(x)
+    if x.dtype.itemsize < 4:  # 10**decimals may not fit
+        return cast(round(cast(x, np.dtype(np.float32)), decimals), x.dtype)
+    factor = _constant(10.0**decimals, x)
+    return el.div(_round_to_even(el.mul(x, factor)), factor)
+
+
+around = round
+
+
+@api_boundary
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 * 2 ** x2 for an integer x2.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.ldexp(3.0, 2)
+    Array(12., dtype=float32, weak_type=True)
+    """
+    exponent = as_array("ldexp", x2, "x2")
+    if not dtypes.is_integer(exponent.dtype) and exponent.dtype != np.bool_:
+        raise TypeError(
+            message("ldexp takes integer exponents.", f"x2: {exponent.aval}", fix="Use x1 * 2.0 ** x2 for others.")
+        )
+    return multiply(x1, _in_dtype_of(x1, exponent, el.exp2))
+
+
+def _in_dtype_of(x1: ArrayLike, exponent: Array, function: Any) -> Any:
+    x = as_array("ldexp", x1, "x1")
+    dtype, weak = inexact(*pair_of(x))
+    return function(cast(exponent, dtype, weak))
+
+
+@api_boundary
+def modf(x: ArrayLike, /) -> tuple[Array, Array]:
+    """The fractional and the integral part, both with the sign of x.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.modf(-1.5)
+    (Array(-0.5, dtype=float32, weak_type=True), Array(-1., dtype=float32, weak_type=True))
+    """
+    (value,) = [lifted(operand) for operand in promote("modf", x, to_inexact=True)]
+    whole = trunc(value)
+    return copysign(where(isinf(value), 0, value - whole), value), whole
+
+
+@api_boundary
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
+    """The pair (floor_divide(x1, x2), remainder(x1, x2)).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.divmod(7, 2)
+    (Array(3, dtype=int32, weak_type=True), Array(1, dtype=int32, weak_type=True))
+    """
+    return floor_divide(x1, x2), remainder(x1, x2)
+
+
+# --- comparison --------------------------------------------------------------------------------------------------
+
+
+def _ordered(strict: Any, weak: Any) -> Any:
+    """A comparison of complex numbers: by the real parts, then by the imaginary parts."""
+
+    def compare(x: Any, y: Any) -> Any:
+        same = el.eq(el.real(x), el.real(y))
+        return _choose(same, weak(el.imag(x), el.imag(y)), strict(el.real(x), el.real(y)))
+
+    return compare
+
+
+def _not_a_number(x: Any) -> Any:
+    return el.ne(x, x)
+
+
+def _extremum(takes_first: Any) -> Any:
+    """Maximum or minimum of complex numbers; NaN wins."""
+    return lambda x, y: _choose(el.or_(_not_a_number(x), el.and_(takes_first(x, y), el.eq(y, y))), x, y)
+
+
+def _ignoring_nan(takes_first: Any) -> Any:
+    return lambda x, y: _choose(el.or_(takes_first(x, y), _not_a_number(y)), x, y)
+
+
+_greater_c, _less_c = _ordered(el.gt, el.gt), _ordered(el.lt, el.lt)
+
+equal = ufunc("equal", 2, "x == y.", biufc=el.eq)
+not_equal = ufunc("not_equal", 2, "x != y.", biufc=el.ne)
+less = ufunc("less", 2, "x < y; complex numbers compare by real part, then imaginary part.", biuf=el.lt, c=_less_c)
+less_equal = ufunc("less_equal", 2, "x <= y.", biuf=el.le, c=_ordered(el.lt, el.le))
+greater = ufunc("greater", 2, "x > y.", biuf=el.gt, c=_greater_c)
+greater_equal = ufunc("greater_equal", 2, "x >= y.", biuf=el.ge, c=_ordered(el.gt, el.ge))
+maximum = ufunc("maximum", 2, "The larger of x and y; NaN if either is.", biuf=el.max_, c=_extremum(_greater_c))
+minimum = ufunc("minimum", 2, "The smaller of x and y; NaN if either is.", biuf=el.min_, c=_extremum(_less_c))
+fmax = ufunc("fmax", 2, "The larger of x and y; NaN only if both are.", biu=el.max_,
+             f=_ignoring_nan(el.gt), c=_ignoring_nan(_greater_c))  # fmt: skip
+fmin = ufunc("fmin", 2, "The smaller of x and y; NaN only if both are.", biu=el.min_,
+             f=_ignoring_nan(el.lt), c=_ignoring_nan(_less_c))  # fmt: skip
+
+# --- logic and bits ----------------------------------------------------------------------------------------------
+
+logical_and = ufunc("logical_and", 2, "Whether both are nonzero.", operands="truth", b=el.and_)
+logical_or = ufunc("logical_or", 2, "Whether either is nonzero.", operands="truth", b=el.or_)
+logical_xor = ufunc("logical_xor", 2, "Whether just one is nonzero.", operands="truth", b=el.xor)
+logical_not = ufunc("logical_not", 1, "Whether x is zero.", operands="truth", b=el.not_)
+bitwise_and = ufunc("bitwise_and", 2, "x & y.", biu=el.and_)
+bitwise_or = ufunc("bitwise_or", 2, "x | y.", biu=el.or_)
+bitwise_xor = ufunc("bitwise_xor", 2, "x ^ y.", biu=el.xor)
+invert = bitwise_not = bitwise_invert = ufunc("invert", 1, "~x.", biu=el.not_)
+left_shift = bitwise_left_shift = ufunc("left_shift", 2, "x << y; 0 for shifts beyond the width.",
+                                        iu=el.shift_left, b=_as_int(el.shift_left))  # fmt: skip
+right_shift = bitwise_right_shift = ufunc("right_shift", 2, "x >> y, filling with the sign.", b=_as_int(el.shift_right_arithmetic),
+                                          i=el.shift_right_arithmetic, u=el.shift_right_logical)  # fmt: skip
+bitwise_count = ufunc("bitwise_count", 1, "The number of set bits of |x|, as uint8.",
+                      iu=lambda x: cast(el.population_count(el.abs_(x)), np.dtype(np.uint8)),
+                      b=lambda x: cast(x, np.dtype(np.uint8)))  # fmt: skip
+
+# --- questions ---------------------------------------------------------------------------------------------------
+
+
+def _false(x: Any) -> Any:
+    return el.ne(x, x)
+
+
+def _either_part(question: Any) -> Any:
+    return lambda z: el.or_(question(el.real(z)), question(el.imag(z)))
+
+
+def _is_infinite(x: Any) -> Any:
+    return el.eq(el.abs_(x), math.inf)
+
+
+isnan = ufunc("isnan", 1, "Whether x is NaN; for complex x, whether either part is.", fc=_not_a_number, biu=_false)
+isinf = ufunc("isinf", 1, "Whether x is infinite, in either part.", f=_is_infinite, c=_either_part(_is_infinite), biu=_false)
+isfinite = ufunc("isfinite", 1, "Whether x is neither infinite nor NaN.", f=el.is_finite, biu=lambda x: el.eq(x, x),
+                 c=lambda z: el.and_(el.is_finite(el.real(z)), el.is_finite(el.imag(z))))  # fmt: skip
+isposinf = ufunc("isposinf", 1, "Whether x is +inf.", f=lambda x: el.eq(x, math.inf), biu=_false)
+isneginf = ufunc("isneginf", 1, "Whether x is -inf.", f=lambda x: el.eq(x, -math.inf), biu=_false)
+iscomplex = ufunc("iscomplex", 1, "Whether x has a nonzero imaginary part.", c=lambda z: el.ne(el.imag(z), 0), biuf=lambda x: _false(imag(x)))
+isreal = ufunc("isreal", 1, "Whether x has no imaginary part.", c=lambda z: el.eq(el.imag(z), 0), biuf=lambda x: logical_not(_false(imag(x))))
+
+
+# --- choice ------------------------------------------------------------------------------------------------------
+
+
+def choose_where(condition: Any, x: Any, y: Any) -> Array:
+    """Three-argument `where`: promoted, broadcast, selected."""
+    x, y = promote_dtypes("where", x, y)
+    test = as_array("where", condition, "condition")
+    test, x, y = broadcast_ranked("where", [test if test.dtype == np.bool_ else truth(test), lifted(x), lifted(y)])
+    return select(test, x, y)
+
+
+where = choose_where
+
+
+@api_boundary
+def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+    """`arr` limited to [min, max]; `max` wins where they cross. Either limit may be None.
+
+    TypeError for complex numbers, which have no order.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.clip(dnp.array([-1, 5]), 0, 3)
+    Array([0, 3], dtype=int32)
+    """
+    x = as_array("clip", arr, "arr")
+    for name, limit in (("arr", arr), ("min", min), ("max", max)):
+        if limit is not None and dtypes.is_complex(as_array("clip", limit, name).dtype):
+            raise TypeError(
+                message("Complex numbers have no order to clip by.", f"{name}: {aval_of(limit)}", fix="Clip the real and imaginary parts.")
+            )
+    if min is not None:
+        x = maximum(min, x)
+    return x if max is None else minimum(max, x)
+
+
+@api_boundary
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+    """NaN and infinities replaced, the latter by the largest finite numbers unless given; `copy` is ignored.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nan_to_num(dnp.array([1.0, dnp.nan]))
+    Array([1., 0.], dtype=float32)
+    """
+    value = as_array("nan_to_num", x)
+    if not dtypes.is_inexact(value.dtype):
+        return value
+    if dtypes.is_complex(value.dtype):
+        return el.complex_(*[nan_to_num(part(value), copy, nan, posinf, neginf) for part in (el.real, el.imag)])
+    limits = dtypes.finfo(value.dtype)
+    replacements = (
+        (isnan, nan),
+        (isposinf, limits.max if posinf is None else posinf),
+        (isneginf, limits.min if neginf is None else neginf),
+    )
+    for question, replacement in replacements:
+        value = cast(where(question(value), cast(as_array("nan_to_num", replacement), value.dtype), value), value.dtype)
+    return value

@@ -1,0 +1,254 @@
+"""Collectives: operations across a mapped axis that has a name.
+
+    vmap(lambda x: psum(x, "i"), axis_name="i")(xs)     every element gets the sum over the batch
+
+Inside the mapped function an element's type has no such axis, so a collective is an operation on one array
+that names the axis; when the interpreter of that axis meets it, the batch rule turns it into an ordinary
+operation along the batch axis. Every other transformation passes it on as any linear operation. A primitive
+handles one axis and one layout; the faces in `didax/lax/parallel.py` make the others (several names, untiled
+forms, means) of these.
+Read next: `transforms/batching.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, basis
+from didax.core.errors import message
+from didax.core.primitive import Primitive
+from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.elementwise import div, eq, mul
+from didax.primitives.families import scalar_like
+from didax.primitives.reductions import reduce_max_p, reduce_min_p
+from didax.primitives.select import select_n
+from didax.primitives.shape import LinearUnary, full, reduce_sum, reshape, transpose
+from didax.primitives.slicing import concatenate, slice_axis
+from didax.transforms.batching import AxisData, move_batch_axis
+
+_UNBOUND = "its axis is not mapped where it is evaluated: collectives belong inside vmap(..., axis_name=...)"
+_INT32 = np.dtype(np.int32)
+Pairs = tuple[tuple[int, int], ...]
+
+
+class Collective(Primitive):
+    """A collective of one operand over the mapped axis `axis_name` of `axis_size` elements.
+
+    `across` computes it on a whole batch with the batch axis first. An operand that does not depend on the
+    axis is repeated along it first, unless `shared` knows the result.
+    """
+
+    holes = {"eager": _UNBOUND, "lower": _UNBOUND}
+
+    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
+        return frozenset((params["axis_name"],))
+
+    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, **params: Any) -> ShapedArray:
+        return x
+
+    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+        (x,), (dim,) = args, dims
+        if axis.name != params["axis_name"]:
+            assert dim is not None, "only its own axis is met without a batched operand"
+            return self.beside(x, dim, **params)
+        if dim is None and self.shared is not None:
+            return self.shared(x, **params), None
+        return self.across(move_batch_axis(x, dim, 0, axis.size), **params)
+
+    shared: Any = None
+
+    def across(self, x: Any, **params: Any) -> tuple[Any, int | None]:
+        """The result for a batch along axis 0, and its batch axis."""
+        raise NotImplementedError
+
+    def beside(self, x: Any, dim: int, **params: Any) -> tuple[Any, int]:
+        """The result for a batch along another axis, which goes first and moves `dimension` by one."""
+        moved = {"dimension": params["dimension"] + 1} if "dimension" in params else {}
+        return self.bind(basis.move_axis(x, dim, 0), **(params | moved)), 0
+
+
+class LinearCollective(Collective, LinearUnary):
+    """A collective that is linear in its operand."""
+
+
+class PSum(LinearCollective):
+    """The sum over the axis."""
+
+    def across(self, x: Any, **params: Any) -> tuple[Any, None]:
+        return reduce_sum(x, (0,)), None
+
+    def shared(self, x: Any, *, axis_size: int, **params: Any) -> Any:
+        return mul(x, scalar_like(axis_size, aval_of(x).dtype))
+
+    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
+        return [self.bind(ct, **params)]
+
+
+class PExtremum(Collective):
+    """The largest or smallest element over the axis; elements that attain it share its derivative equally."""
+
+    holes = {**Collective.holes, "transpose": "the operation is not linear"}
+
+    def __init__(self, name: str, reduce: Primitive):
+        super().__init__(name)
+        self.reduce = reduce
+
+    def across(self, x: Any, **params: Any) -> tuple[Any, None]:
+        return self.reduce.bind(x, axes=(0,)), None
+
+    def shared(self, x: Any, **params: Any) -> Any:
+        return x
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        out = self.bind(x, **params)
+        if type(t) is Zero:
+            return out, t
+        attains = eq(x, out)
+        count = psum_p.bind(convert_element_type(attains, aval_of(t).dtype), **params)
+        return out, div(psum_p.bind(select_n(attains, scalar_like(0, aval_of(t).dtype), t), **params), count)
+
+
+class AllGather(LinearCollective):
+    """The operands of all elements, concatenated along `dimension`."""
+
+    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
+        return _resized(x, dimension, _length(self, x, dimension) * axis_size)
+
+    def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, None]:
+        return _merge(basis.move_axis(x, 0, dimension), dimension), None
+
+    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
+        return [reduce_scatter_p.bind(ct, **params)]
+
+
+class ReduceScatter(LinearCollective):
+    """The sum over the axis, of which the k-th element gets the k-th piece along `dimension`."""
+
+    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
+        return _resized(x, dimension, _piece(self, x, dimension, axis_name, axis_size))
+
+    def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, int]:
+        return _cut(reduce_sum(x, (0,)), dimension, axis_size), dimension
+
+    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
+        return [all_gather_p.bind(ct, **params)]
+
+
+class AllToAll(LinearCollective):
+    """Piece k, along `dimension`, of the operand of element j becomes piece j of the result of element k."""
+
+    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
+        _piece(self, x, dimension, axis_name, axis_size)
+        return x
+
+    def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, int]:
+        pieces = _cut(x, dimension + 1, axis_size)  # (batch, ..., axis_size, length of a piece, ...)
+        order = list(range(aval_of(pieces).ndim))
+        order[0], order[dimension + 1] = dimension + 1, 0
+        return _merge(transpose(pieces, tuple(order)), dimension + 1), 0
+
+    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
+        return [self.bind(ct, **params)]
+
+
+class PPermute(LinearCollective):
+    """Element `dst` gets the operand of element `src` for each pair in `perm`; zeros where no pair leads."""
+
+    def across(self, x: Any, *, axis_size: int, perm: Pairs, **params: Any) -> tuple[Any, int]:
+        source = {dst: src for src, dst in perm}
+        aval = aval_of(x)
+        runs: list[tuple[int | None, int]] = []  # (first source, or None for zeros, and how many in a row)
+        for dst in range(axis_size):
+            src = source.get(dst)
+            start, count = runs[-1] if runs else (-1, 0)
+            if count and src == (None if start is None else start + count):
+                runs[-1] = start, count + 1
+            else:
+                runs.append((src, 1))
+        pieces = [
+            full((n, *aval.shape[1:]), 0, aval.dtype) if start is None else slice_axis(x, start, start + n, 0)
+            for start, n in runs
+        ]
+        return concatenate(pieces, 0) if pieces else x, 0
+
+    def transpose(self, ct: Any, x: Any, *, perm: Pairs, **params: Any) -> list[Any]:
+        return [self.bind(ct, perm=tuple((dst, src) for src, dst in perm), **params)]
+
+
+class AxisIndex(Primitive):
+    """The position of the element along the axis."""
+
+    holes = {
+        "eager": _UNBOUND,
+        "lower": _UNBOUND,
+        "jvp": "it has no operands",
+        "transpose": "it has no operands",
+    }
+
+    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
+        return frozenset((params["axis_name"],))
+
+    def type(self, *, axis_name: str, axis_size: int) -> ShapedArray:
+        return ShapedArray((), _INT32)
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, axis_name: str, axis_size: int
+    ) -> tuple[Any, int]:
+        return iota(_INT32, (axis_size,), 0), 0
+
+
+def _length(primitive: Primitive, x: ShapedArray, dimension: int) -> int:
+    if not 0 <= dimension < x.ndim:
+        raise TypeError(
+            message(
+                f"{primitive.name} works along an axis of its operand.",
+                f"operand: {x}, dimension: {dimension}",
+                fix=f"Name one of the {x.ndim} axes." if x.ndim else "Give the operand an axis (reshape).",
+            )
+        )
+    return x.shape[dimension]
+
+
+def _piece(primitive: Primitive, x: ShapedArray, dimension: int, axis_name: str, axis_size: int) -> int:
+    """Length of the pieces an operand is cut into, one for each element of the mapped axis."""
+    length = _length(primitive, x, dimension)
+    if length % axis_size:
+        raise ValueError(
+            message(
+                f"{primitive.name} cuts an axis into one piece for each element of the mapped axis.",
+                f"operand: {x}, dimension: {dimension}; axis {axis_name!r} has {axis_size} elements",
+                fix="Choose or pad the axis to a multiple of that.",
+            )
+        )
+    return length // axis_size
+
+
+def _resized(x: ShapedArray, dimension: int, length: int) -> ShapedArray:
+    return x.update(shape=(*x.shape[:dimension], length, *x.shape[dimension + 1 :]))
+
+
+def _cut(x: Any, dimension: int, count: int) -> Any:
+    """The axis `dimension` as two axes: `count` pieces, and within a piece."""
+    shape = aval_of(x).shape
+    return reshape(x, (*shape[:dimension], count, shape[dimension] // count, *shape[dimension + 1 :]))
+
+
+def _merge(x: Any, dimension: int) -> Any:
+    """The axes `dimension` and the next as one."""
+    shape = aval_of(x).shape
+    return reshape(x, (*shape[:dimension], shape[dimension] * shape[dimension + 1], *shape[dimension + 2 :]))
+
+
+psum_p = PSum("psum")
+pmax_p = PExtremum("pmax", reduce_max_p)
+pmin_p = PExtremum("pmin", reduce_min_p)
+all_gather_p = AllGather("all_gather")
+reduce_scatter_p = ReduceScatter("reduce_scatter")
+all_to_all_p = AllToAll("all_to_all")
+ppermute_p = PPermute("ppermute")
+axis_index_p = AxisIndex("axis_index")

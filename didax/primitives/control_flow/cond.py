@@ -1,0 +1,390 @@
+"""`cond_p`: run one of several jaxprs, chosen by an index that is known only at run time.
+
+    cond_p(k, x, branches=(f0, ..., fn)) = fk(x)
+
+Every rule transforms the branches one by one and makes a `cond` of the results. They may now differ in which
+results have a tangent, a batch axis or a residual, and `cond` needs branches of one type: `_agree` asks each
+branch for the union, `_join_splits` gives residuals of one type one place, whichever branch computes them.
+Where the index itself is batched, elements go different ways: Note [Elements that do not take a branch].
+Read next: `call.py`, the same rules for one jaxpr; `didax/lax/control_flow.py`, what users call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, basis
+from didax.core.errors import message
+from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.primitive import Primitive
+from didax.core.tracing import known_value
+from didax.primitives.call import check_operands, fill_zeros, run_split, scatter_cotangents
+from didax.primitives.convert import ConvertElementType, StopGradient, stop_gradient_p
+from didax.primitives.elementwise import eq
+from didax.primitives.families import Elementwise
+from didax.primitives.reductions import argmax_p, reduce_or_p
+from didax.primitives.select import SelectN, select_n
+from didax.primitives.shape import BroadcastInDim, broadcast_in_dim, zeros
+from didax.primitives.slicing import dynamic_slice_p
+from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.linearize import linearize_jaxpr
+from didax.transforms.partial_eval import Split, partial_eval_jaxpr
+from didax.transforms.simplify import dce_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.xla.lowering import lower_region
+from didax.xla.text import function_type
+
+_BOOL = np.dtype(bool)
+_INT32 = np.dtype(np.int32)
+Branches = tuple[Jaxpr, ...]
+Marks = tuple[bool, ...]
+
+
+class Cond(Primitive):
+    """`cond_p.bind(index, *operands, branches=branches)` runs `branches[index]`; the index is in range."""
+
+    multiple_results = True
+
+    def bind(self, *args: Any, branches: Branches) -> list[Any]:
+        """As of every primitive, but an index known now picks its branch now, under the current trace."""
+        index = known_value(args[0])
+        if index is None:
+            return super().bind(*args, branches=branches)
+        return eval_jaxpr(branches[int(index)], args[1:])
+
+    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
+        return frozenset[str]().union(*(branch.axis_names for branch in params["branches"]))
+
+    def type(self, index: ShapedArray, *avals: ShapedArray, branches: Branches) -> list[ShapedArray]:
+        if index.shape != () or index.dtype != _INT32:
+            raise TypeError(
+                message("The index of cond is an int32 scalar.", f"index: {index}", fix="Cast the index.")
+            )
+        for branch in branches:
+            check_operands("cond", branch, avals)
+        return [
+            _join_types(column, branches) for column in zip(*(b.out_avals for b in branches), strict=True)
+        ]
+
+    def lower(self, ctx: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
+        outs = ctx.out_avals
+        regions = ", ".join(lower_region(ctx, branch, args) for branch in branches)
+        return ctx.emit_many(f'"stablehlo.case"({index}) ({regions}) : {function_type([index], outs)}', outs)
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
+    ) -> tuple[list[Any], list[Any]]:
+        tangents = tangents[1:]  # the index has none
+        new, nonzero_out = _jvp(branches[0], branches[1:], _nonzero(tangents))
+        outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), branches=new)
+        n = len(nonzero_out)
+        return outs[:n], fill_zeros(outs[n:], nonzero_out, branches[0].out_avals)
+
+    def linearize(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
+    ) -> tuple[list[Any], list[Any]]:
+        (index, *args), tangents = primals, tangents[1:]
+        split = _linearize(branches[0], branches[1:], _nonzero(tangents))
+        n = len(split.unknown_out)
+        outs = self.bind(index, *args, branches=split.known)
+        residuals = split.residual_values(args, outs[n:])
+        live = [t for t in tangents if type(t) is not Zero]
+        out_dots = self.bind(index, *residuals, *live, branches=split.unknown)
+        return outs[:n], fill_zeros(out_dots, split.unknown_out, branches[0].out_avals)
+
+    def transpose(self, cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -> list[Any]:
+        linear = tuple(is_undef(x) for x in args)
+        new, nonzero = _transpose(branches[0], branches[1:], linear, _nonzero(cts))
+        known = [x for x in args if not is_undef(x)]
+        x_bars = self.bind(index, *known, *(ct for ct in cts if type(ct) is not Zero), branches=new)
+        return [None, *scatter_cotangents(x_bars, nonzero, linear)]
+
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
+    ) -> Any:
+        if dims[0] is not None:
+            return _batch_by_element(axis, args, dims, branches)
+        new, batched = _batch(branches[0], branches[1:], axis, tuple(dims[1:]))
+        return self.bind(*args, branches=new), [0 if b else None for b in batched]
+
+    def partial_eval(self, unknown: Sequence[bool], index: Any, *args: Any, branches: Branches) -> list[Any]:
+        if unknown[0]:
+            return self.bind(index, *args, branches=branches)
+        split = _partial_eval(branches[0], branches[1:], tuple(unknown[1:]))
+        known_args = [x for x, unk in zip(args, unknown[1:], strict=True) if not unk]
+        unknown_args = [x for x, unk in zip(args, unknown[1:], strict=True) if unk]
+        return run_split(
+            split, known_args, unknown_args, lambda half, *xs: self.bind(index, *xs, branches=half)
+        )
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        branches: Branches = eqn.params["branches"]
+        pruned, marks = zip(*(dce_jaxpr(branch, tuple(used)) for branch in branches), strict=True)
+        needed = _union(marks)
+        new = [
+            Jaxpr(_marked(branch.invars, needed), small.eqns, small.outvars, branch.name)
+            for branch, small in zip(branches, pruned, strict=True)
+        ]
+        return eqn.replace(
+            invars=[eqn.invars[0], *_marked(eqn.invars[1:], needed)],
+            outvars=_marked(eqn.outvars, used),
+            params={"branches": tuple(new)},
+        )
+
+
+cond_p = Cond("cond")
+
+
+def _join_types(avals: Sequence[ShapedArray], branches: Branches) -> ShapedArray:
+    """The type of a result of all branches: weak where it is weak in every one."""
+    strong = {aval.strip_weak_type() for aval in avals}
+    if len(strong) != 1:
+        raise TypeError(
+            message(
+                "The branches of cond must have results of equal types.",
+                *(f"branch {i}: {', '.join(map(str, b.out_avals))}" for i, b in enumerate(branches)),
+                fix="Cast or broadcast the results of one branch.",
+            )
+        )
+    return avals[0] if all(aval.weak_type for aval in avals) else strong.pop()
+
+
+def _nonzero(tangents: Sequence[Any]) -> Marks:
+    return tuple(type(t) is not Zero for t in tangents)
+
+
+def _marked(values: Sequence[Any], marks: Sequence[bool]) -> list[Any]:
+    return [x for x, mark in zip(values, marks, strict=True) if mark]
+
+
+def _union(marks: Sequence[Marks]) -> Marks:
+    return tuple(any(column) for column in zip(*marks, strict=True))
+
+
+# --- Transforming all branches, so that they still have one type ----------------------------------
+# Each is remembered with the first branch, which the others of an equation live as long as.
+
+
+def _agree(
+    transform: Callable[[Jaxpr, Marks | None], tuple[Any, Marks]], branches: Branches
+) -> tuple[tuple[Any, ...], Marks]:
+    """Every branch transformed, and which results are marked in any.
+
+    `transform(branch, wanted)` returns the new branch and its marks, at least the wanted ones.
+    """
+    found = [transform(branch, None) for branch in branches]
+    union = _union([marks for _, marks in found])
+    return tuple(
+        new if marks == union else transform(branch, union)[0]
+        for branch, (new, marks) in zip(branches, found, strict=True)
+    ), union
+
+
+@cached_on_jaxpr
+def _jvp(first: Jaxpr, rest: Branches, nonzero: Marks) -> tuple[Branches, Marks]:
+    return _agree(lambda branch, wanted: jvp_jaxpr(branch, nonzero, wanted), (first, *rest))
+
+
+@cached_on_jaxpr
+def _batch(
+    first: Jaxpr, rest: Branches, axis: AxisData, dims: tuple[int | None, ...]
+) -> tuple[Branches, Marks]:
+    return _agree(lambda branch, wanted: batch_jaxpr(branch, axis, dims, wanted), (first, *rest))
+
+
+@cached_on_jaxpr
+def _transpose(first: Jaxpr, rest: Branches, linear: Marks, nonzero_ct: Marks) -> tuple[Branches, Marks]:
+    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Jaxpr, Marks]:
+        if wanted is None:
+            return transpose_jaxpr(branch, linear, nonzero_ct)
+        every, _ = transpose_jaxpr(branch, linear, nonzero_ct, instantiate_all=True)
+        return dce_jaxpr(every, wanted, keep_inputs=True)[0], wanted
+
+    return _agree(transform, (first, *rest))
+
+
+@cached_on_jaxpr
+def _linearize(first: Jaxpr, rest: Branches, nonzero: Marks) -> Split[Branches]:
+    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Split[Jaxpr], Marks]:
+        split = linearize_jaxpr(branch, nonzero, wanted or False)
+        return split, split.unknown_out
+
+    return _join_splits(*_agree(transform, (first, *rest)))
+
+
+@cached_on_jaxpr
+def _partial_eval(first: Jaxpr, rest: Branches, unknown: Marks) -> Split[Branches]:
+    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Split[Jaxpr], Marks]:
+        split = partial_eval_jaxpr(branch, unknown, wanted or False)
+        return split, split.unknown_out
+
+    return _join_splits(*_agree(transform, (first, *rest)))
+
+
+def _join_splits(splits: Sequence[Split[Jaxpr]], unknown_out: Marks) -> Split[Branches]:
+    """One split for all branches.
+
+    Operands that any branch keeps for its unknown half are residuals as they are. Computed residuals of equal
+    type share a slot between branches; a branch with fewer of them fills the slot with zeros.
+    """
+    inputs = sorted({k for split in splits for kind, k in split.residuals if kind == "in"})
+    slots: dict[tuple[ShapedArray, int], int] = {}
+    placed = [_place(_residual_avals(split), slots) for split in splits]
+    slot_avals = [aval for aval, _ in slots]
+    return Split(
+        tuple(_known_half(s, slot, slot_avals) for s, slot in zip(splits, placed, strict=True)),
+        tuple(_unknown_half(s, slot, inputs, slot_avals) for s, slot in zip(splits, placed, strict=True)),
+        unknown_out,
+        (*(("in", k) for k in inputs), *(("out", k) for k in range(len(slots)))),
+    )
+
+
+def _residual_avals(split: Split[Jaxpr]) -> tuple[ShapedArray, ...]:
+    avals = split.known.out_avals
+    return avals[len(avals) - split.num_residual_outputs :]
+
+
+def _place(avals: Sequence[ShapedArray], slots: dict[tuple[ShapedArray, int], int]) -> list[int]:
+    """A slot for each residual of a branch: the n-th of a type goes to the n-th slot of that type."""
+    seen: Counter[ShapedArray] = Counter()
+    placed: list[int] = []
+    for aval in map(ShapedArray.strip_weak_type, avals):
+        placed.append(slots.setdefault((aval, seen[aval]), len(slots)))
+        seen[aval] += 1
+    return placed
+
+
+def _known_half(split: Split[Jaxpr], placed: Sequence[int], slot_avals: Sequence[ShapedArray]) -> Jaxpr:
+    known = split.known
+    n = len(known.outvars) - len(placed)
+    mine = dict(zip(placed, known.outvars[n:], strict=True))
+    missing = [slot for slot in range(len(slot_avals)) if slot not in mine]
+    fill = _zeros_jaxpr([], [slot_avals[slot] for slot in missing])
+    mine.update(zip(missing, fill.outvars, strict=True))
+    outs = [*known.outvars[:n], *(mine[slot] for slot in range(len(slot_avals)))]
+    return Jaxpr(known.invars, [*known.eqns, *fill.eqns], outs, known.name)
+
+
+def _unknown_half(
+    split: Split[Jaxpr], placed: Sequence[int], inputs: Sequence[int], slot_avals: Sequence[ShapedArray]
+) -> Jaxpr:
+    unknown = split.unknown
+    n = len(split.residuals)
+    mine = {
+        source if source[0] == "in" else ("out", placed[source[1]]): var
+        for source, var in zip(split.residuals, unknown.invars[:n], strict=True)
+    }
+    in_avals = split.known.in_avals
+    residuals = [mine.get(("in", k)) or Var(in_avals[k]) for k in inputs]
+    residuals += [mine.get(("out", k)) or Var(aval) for k, aval in enumerate(slot_avals)]
+    return Jaxpr([*residuals, *unknown.invars[n:]], unknown.eqns, unknown.outvars, unknown.name)
+
+
+def _zeros_jaxpr(in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr:
+    """A new jaxpr that ignores its inputs and returns zeros."""
+    return trace_to_jaxpr(lambda *_: [zeros(aval) for aval in out_avals], in_avals, what="cond")[0]
+
+
+# --- Elements that go different ways --------------------------------------------------------------
+# Note [Elements that do not take a branch]
+# With a batched index every branch runs on the whole batch and each element selects its result. Elements that
+# do not take a branch pass through it too, and must neither hang there nor put a NaN into a gradient:
+# - No tangent enters a branch at elements that do not take it, and no cotangent leaves it there
+#   (`_without_tangents`). The 0 * inf that may arise inside is dropped, not added.
+# - A branch of elementwise operations fuses with the selection and is run as it is.
+# - Any other branch is run only if some element takes it, and the elements that do not take it go through it
+#   as copies of one that does: it never sees values it was to be protected from, and a loop in it ends.
+# - A branch with collectives over the batched axis is run as it is: every element takes part, by definition.
+
+_FUSED = (Elementwise, SelectN, ConvertElementType, BroadcastInDim, StopGradient)
+
+
+def _batch_by_element(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], branches: Branches
+) -> tuple[list[Any], list[int]]:
+    index, *operands = [x if d is None else basis.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+    batched = tuple(dim is not None for dim in dims[1:])
+    cases = [
+        _run_elements(b, axis, batched, eq(index, np.int32(k)), operands) for k, b in enumerate(branches)
+    ]
+    outs = [select_n(_along_first(index, ys[0]), *ys) for ys in zip(*cases, strict=True)]
+    return outs, [0] * len(outs)
+
+
+def _run_elements(
+    branch: Jaxpr, axis: AxisData, batched: Marks, taken: Any, operands: Sequence[Any]
+) -> list[Any]:
+    """Results of a branch over the batch, right for the elements that take it."""
+    if axis.name in branch.axis_names:
+        return eval_jaxpr(_on_batch(branch, axis, batched), operands)
+    if not axis.size or all(isinstance(eqn.primitive, _FUSED) for eqn in branch.eqns):
+        return _run_fused(branch, axis, batched, taken, operands)
+    any_taken = reduce_or_p.bind(taken, axes=(0,))
+    return cond_p.bind(
+        select_n(any_taken, np.int32(0), np.int32(1)),
+        taken,
+        *operands,
+        branches=_guarded(branch, axis, batched),
+    )
+
+
+def _run_fused(
+    branch: Jaxpr, axis: AxisData, batched: Marks, taken: Any, operands: Sequence[Any]
+) -> list[Any]:
+    # What all elements share is repeated: the cotangent of each copy is masked before these are summed.
+    repeated = [
+        not b and dtypes.is_inexact(v.aval.dtype) for v, b in zip(branch.invars, batched, strict=True)
+    ]
+    operands = [
+        basis.broadcast_axis(x, axis.size, 0) if r else x for x, r in zip(operands, repeated, strict=True)
+    ]
+    batched = tuple(b or r for b, r in zip(batched, repeated, strict=True))
+    operands = [_without_tangents(taken, x, x) if b else x for x, b in zip(operands, batched, strict=True)]
+    return eval_jaxpr(_on_batch(branch, axis, batched), operands)
+
+
+def _on_batch(branch: Jaxpr, axis: AxisData, batched: Marks) -> Jaxpr:
+    """The branch over batches, all of whose results are batched."""
+    dims = tuple(0 if b else None for b in batched)
+    return batch_jaxpr(branch, axis, dims, (True,) * len(branch.outvars))[0]
+
+
+@cached_on_jaxpr
+def _guarded(branch: Jaxpr, axis: AxisData, batched: Marks) -> Branches:
+    """Branches over (which elements take the branch, its operands): zeros, and the branch on those."""
+    whole = _on_batch(branch, axis, batched)
+
+    def protected(taken: Any, *operands: Any) -> list[Any]:
+        one = argmax_p.bind(taken, axes=(0,), index_dtype=_INT32)
+        pairs = zip(operands, batched, strict=True)
+        entering = [_without_tangents(taken, x, _element(x, one)) if b else x for x, b in pairs]
+        return eval_jaxpr(whole, entering)
+
+    in_avals = [ShapedArray((axis.size,), _BOOL), *whole.in_avals]
+    return _zeros_jaxpr(in_avals, whole.out_avals), trace_to_jaxpr(protected, in_avals, what="vmap")[0]
+
+
+def _without_tangents(taken: Any, x: Any, stand_in: Any) -> Any:
+    """`x` where taken, elsewhere the stand-in, through which no tangent flows."""
+    return select_n(_along_first(taken, x), stop_gradient_p.bind(stand_in), x)
+
+
+def _element(x: Any, i: Any) -> Any:
+    """`x[i]`, repeated to the shape of `x`."""
+    shape = aval_of(x).shape
+    row = dynamic_slice_p.bind(x, i, *[np.int32(0)] * (len(shape) - 1), slice_sizes=(1, *shape[1:]))
+    return broadcast_in_dim(row, shape, tuple(range(len(shape))))
+
+
+def _along_first(x: Any, like: Any) -> Any:
+    """`x`, one value for each element of the batch, repeated to the shape of `like`."""
+    return broadcast_in_dim(x, aval_of(like).shape, (0,))

@@ -1,0 +1,470 @@
+"""`conv_general_dilated`: convolution over any number of spatial axes, as machine learning uses the word.
+
+    out[n, o, p] = sum_{c, k} lhs[n, c, p * stride + k * rhs_dilation - low] * rhs[o, c, k]
+
+where `lhs` is first spread by `lhs_dilation` (zeros between its elements) and padded. `ConvDimensionNumbers` says which axis
+of each array is which. With `feature_group_count` the features of lhs and out fall into groups that do not mix; with
+`batch_group_count` the batch of lhs falls into groups, one for each group of features of out.
+It is bilinear, and its rules are closed: the cotangents are convolutions with strides and dilations exchanged, and a batch
+axis folds into the batch, the features or the groups. Read next: `didax/lax/convolution.py`, what users call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import basis
+from didax.core.errors import message
+from didax.core.jaxpr_print import register_param_type
+from didax.primitives.convert import convert_element_type
+from didax.primitives.dot import (
+    BilinearContraction,
+    Precisions,
+    accumulation_dtype,
+    inverse_permutation,
+    match_cotangent,
+    operand_dtype,
+    precision_names,
+)
+from didax.primitives.slicing import rev
+from didax.primitives.shape import out_type, reshape
+from didax.transforms.batching import AxisData, batched_aval, element_aval
+from didax.transforms.transpose import is_undef
+from didax.xla.text import Value, function_type, tensor_type
+
+Axes = tuple[int, ...]
+Padding = tuple[tuple[int, int], ...]
+
+
+@register_param_type
+class ConvDimensionNumbers(NamedTuple):
+    """Which axis is which: (batch, feature, *spatial) of lhs and out, (out feature, in feature, *spatial) of rhs."""
+
+    lhs_spec: Axes
+    rhs_spec: Axes
+    out_spec: Axes
+
+
+class Window(NamedTuple):
+    """The parameters that belong to the spatial axes, one entry for each."""
+
+    strides: Axes
+    padding: Padding
+    lhs_dilation: Axes
+    rhs_dilation: Axes
+
+    def out_lengths(self, lhs: Sequence[int], rhs: Sequence[int]) -> Axes:
+        """Spatial lengths of the result."""
+        padded = [dilated(n, d) + low + high for n, d, (low, high) in zip(lhs, self.lhs_dilation, self.padding, strict=True)]
+        reach = [dilated(n, d) for n, d in zip(rhs, self.rhs_dilation, strict=True)]
+        lengths = zip(padded, reach, self.strides, strict=True)
+        return tuple([max(0, (n - k) // stride + 1) if n else 0 for n, k, stride in lengths])
+
+
+def dilated(n: int, dilation: int) -> int:
+    """Length of an axis with dilation - 1 zeros between its elements."""
+    return 0 if n == 0 else (n - 1) * dilation + 1
+
+
+class Convolution(BilinearContraction):
+    """Convolution; see the module docstring."""
+
+    holes = {"eager": "NumPy has no convolution over several axes: it runs as a compiled program"}
+
+    def type(
+        self,
+        lhs: ShapedArray,
+        rhs: ShapedArray,
+        *,
+        window_strides: Axes,
+        padding: Padding,
+        lhs_dilation: Axes,
+        rhs_dilation: Axes,
+        dimension_numbers: ConvDimensionNumbers,
+        feature_group_count: int,
+        batch_group_count: int,
+        precision: Precisions,
+        preferred_element_type: np.dtype[Any] | None,
+    ) -> ShapedArray:
+        window = Window(window_strides, padding, lhs_dilation, rhs_dilation)
+        _check_specs(lhs, rhs, dimension_numbers)
+        _check_window(lhs, rhs, window)
+        _check_groups(lhs, rhs, dimension_numbers, feature_group_count, batch_group_count)
+        lhs_spec, rhs_spec, out_spec = dimension_numbers
+        spatial = window.out_lengths([lhs.shape[i] for i in lhs_spec[2:]], [rhs.shape[i] for i in rhs_spec[2:]])
+        lengths = (lhs.shape[lhs_spec[0]] // batch_group_count, rhs.shape[rhs_spec[0]], *spatial)
+        dtype = self.out_dtype(lhs, rhs, preferred_element_type)
+        weak = lhs.weak_type and rhs.weak_type and dtype == lhs.dtype
+        return ShapedArray(tuple([lengths[i] for i in inverse_permutation(out_spec)]), dtype, weak)
+
+    def lower(
+        self,
+        ctx: Any,
+        lhs: Any,
+        rhs: Any,
+        *,
+        window_strides: Axes,
+        padding: Padding,
+        lhs_dilation: Axes,
+        rhs_dilation: Axes,
+        dimension_numbers: ConvDimensionNumbers,
+        feature_group_count: int,
+        batch_group_count: int,
+        precision: Precisions,
+        preferred_element_type: np.dtype[Any] | None,
+    ) -> Any:
+        out = ctx.out_avals[0]
+        if 0 in (lhs.aval.size, rhs.aval.size, out.size):  # XLA takes no window of length 0, as cotangents can be
+            return ctx.constant(0, out)
+        inner = operand_dtype(out.dtype, lhs.aval.dtype)
+        lhs, rhs = ctx.convert(lhs, inner), ctx.convert(rhs, inner)
+        window = Window(window_strides, padding, lhs_dilation, rhs_dilation)
+        if batch_group_count == 1 and is_small_depthwise(lhs.aval, rhs.aval, dimension_numbers, feature_group_count):
+            return lower_depthwise(ctx, lhs, rhs, window, dimension_numbers)
+        return ctx.emit(
+            f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {_dim_numbers_text(dimension_numbers)}, "
+            f"window = {_window_text(window)} "
+            f"{{batch_group_count = {batch_group_count} : i64, feature_group_count = {feature_group_count} : i64, "
+            f"precision_config = {_precision_text(precision)}}} : {function_type([lhs, rhs], [out])}",
+            out,
+        )
+
+    def transpose(self, ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
+        if is_undef(lhs):
+            return [_lhs_cotangent(ct, lhs.aval, rhs, **params), None]
+        return [None, _rhs_cotangent(ct, lhs, rhs.aval, **params)]
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        dimension_numbers: ConvDimensionNumbers,
+        feature_group_count: int,
+        batch_group_count: int,
+        **params: Any,
+    ) -> tuple[Any, int]:
+        (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
+        (lhs_n, lhs_c, *_), (rhs_o, *_), (out_n, out_o, *_) = dimension_numbers
+        features, batches = feature_group_count, batch_group_count
+
+        def bound(lhs: Any, rhs: Any) -> Any:
+            groups = {"feature_group_count": features, "batch_group_count": batches}
+            return self.bind(lhs, rhs, dimension_numbers=dimension_numbers, **groups, **params)
+
+        if not axis.size:  # an axis of length 0 cannot be folded and found again
+            elements = [element_aval(aval_of(x), dim) for x, dim in zip(args, dims, strict=True)]
+            groups = {"feature_group_count": features, "batch_group_count": batches}
+            out = out_type(self, *elements, dimension_numbers=dimension_numbers, **groups, **params)
+            return basis.zeros(batched_aval(out, 0, 0)), 0
+
+        if rhs_dim is None:  # more images
+            out = bound(fold_axis(lhs, lhs_dim, lhs_n, batches), rhs)
+            return unfold_axis(out, axis.size, out_n), out_n
+        if lhs_dim is None:  # more features of the result, in each group
+            groups = max(features, batches)
+            out = bound(lhs, fold_axis(rhs, rhs_dim, rhs_o, groups))
+            out = unfold_axis(out, axis.size, out_o, groups)
+            return out, out_o
+        if batches > 1:  # more groups
+            batches *= axis.size
+            lhs = fold_axis(lhs, lhs_dim, lhs_n)
+        else:
+            features *= axis.size
+            lhs = fold_axis(lhs, lhs_dim, lhs_c)
+        out = bound(lhs, fold_axis(rhs, rhs_dim, rhs_o))
+        return unfold_axis(out, axis.size, out_o), out_o
+
+
+# --- cotangents --------------------------------------------------------------------------------------------------
+
+
+def _lhs_cotangent(
+    ct: Any,
+    lhs: ShapedArray,
+    rhs: Any,
+    *,
+    window_strides: Axes,
+    padding: Padding,
+    lhs_dilation: Axes,
+    rhs_dilation: Axes,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    precision: Precisions,
+    preferred_element_type: np.dtype[Any] | None,
+) -> Any:
+    """`ct` convolved with the reversed window, strides and lhs_dilation exchanged, features in and out exchanged."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    ct, rhs = match_cotangent(ct, rhs)
+    groups = max(feature_group_count, batch_group_count)
+    kernel = rev(rhs, rhs_spec[2:])
+    if groups > 1:  # counted among the features out, which become features in
+        kernel = _regroup(kernel, rhs_spec[0], rhs_spec[1], groups)
+    lengths = _spatial_lengths(dimension_numbers, lhs, aval_of(rhs), aval_of(ct))
+    pads = []
+    for (n, k, m), stride, (low, _), spread, reach in zip(
+        lengths, window_strides, padding, lhs_dilation, rhs_dilation, strict=True
+    ):
+        low = dilated(k, reach) - 1 - low
+        pads.append((low, dilated(n, spread) + dilated(k, reach) - 1 - dilated(m, stride) - low))
+    out = conv_general_dilated_p.bind(
+        ct,
+        kernel,
+        window_strides=lhs_dilation,
+        padding=tuple(pads),
+        lhs_dilation=window_strides,
+        rhs_dilation=rhs_dilation,
+        dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
+        feature_group_count=groups,
+        batch_group_count=1,
+        precision=precision,
+        preferred_element_type=None,
+    )
+    if batch_group_count > 1:  # groups of features back to groups of the batch
+        out = _regroup(out, lhs_spec[1], lhs_spec[0], batch_group_count)
+    return convert_element_type(out, lhs.dtype)
+
+
+def _rhs_cotangent(
+    ct: Any,
+    lhs: Any,
+    rhs: ShapedArray,
+    *,
+    window_strides: Axes,
+    padding: Padding,
+    lhs_dilation: Axes,
+    rhs_dilation: Axes,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    precision: Precisions,
+    preferred_element_type: np.dtype[Any] | None,
+) -> Any:
+    """`lhs` convolved with `ct` as the window: summed over the batch, strides and rhs_dilation exchanged."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    ct, lhs = match_cotangent(ct, lhs)
+    lengths = _spatial_lengths(dimension_numbers, aval_of(lhs), rhs, aval_of(ct))
+    pads = []
+    for (n, k, m), stride, (low, _), spread, reach in zip(
+        lengths, window_strides, padding, lhs_dilation, rhs_dilation, strict=True
+    ):
+        pads.append((low, dilated(k, reach) + dilated(m, stride) - 1 - dilated(n, spread) - low))
+    out = conv_general_dilated_p.bind(
+        lhs,
+        ct,
+        window_strides=rhs_dilation,
+        padding=tuple(pads),
+        lhs_dilation=lhs_dilation,
+        rhs_dilation=window_strides,
+        dimension_numbers=ConvDimensionNumbers(
+            (lhs_spec[1], lhs_spec[0], *lhs_spec[2:]),
+            (out_spec[1], out_spec[0], *out_spec[2:]),
+            (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]),
+        ),
+        feature_group_count=batch_group_count,
+        batch_group_count=feature_group_count,
+        precision=precision,
+        preferred_element_type=None,
+    )
+    return convert_element_type(out, rhs.dtype)
+
+
+def _spatial_lengths(numbers: ConvDimensionNumbers, *avals: ShapedArray) -> Iterator[tuple[int, int, int]]:
+    """Lengths of lhs, rhs and out along each spatial axis."""
+    lengths = [[aval.shape[i] for i in spec[2:]] for aval, spec in zip(avals, numbers, strict=True)]
+    return zip(*lengths, strict=True)
+
+
+# --- folding one axis into another -------------------------------------------------------------------------------
+
+
+def fold_axis(x: Any, source: int, into: int, outer: int = 1) -> Any:
+    """Merge axis `source` into axis `into` of the array without it.
+
+    The merged axis counts (source, into); with `outer` groups on `into` it counts (group, source, rest of into).
+    """
+    x = basis.move_axis(x, source, into)
+    shape = aval_of(x).shape
+    before, (size, n), after = shape[:into], shape[into : into + 2], shape[into + 2 :]
+    if outer > 1:
+        x = basis.move_axis(reshape(x, (*before, size, outer, n // outer, *after)), into + 1, into)
+    return reshape(x, (*before, size * n, *after))
+
+
+def unfold_axis(x: Any, size: int, axis: int, outer: int = 1) -> Any:
+    """The inverse of `fold_axis`: the folded axis comes to stand at `axis`, what it was folded into right after it."""
+    shape = aval_of(x).shape
+    before, n, after = shape[:axis], shape[axis] // size, shape[axis + 1 :]
+    if outer > 1:
+        x = basis.move_axis(reshape(x, (*before, outer, size, n // outer, *after)), axis + 1, axis)
+    return reshape(x, (*before, size, n, *after))
+
+
+def _regroup(x: Any, source: int, into: int, groups: int) -> Any:
+    """Take the groups off the front of axis `source` and put them in front of axis `into`."""
+    shape = aval_of(x).shape
+    x = reshape(x, (*shape[:source], groups, shape[source] // groups, *shape[source + 1 :]))
+    return fold_axis(x, source, into)
+
+
+# --- lowering ----------------------------------------------------------------------------------------------------
+
+
+def _dim_numbers_text(numbers: ConvDimensionNumbers) -> str:
+    """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
+    texts = []
+    for spec, names in zip(numbers, ("bf", "oi", "bf"), strict=True):
+        labels = [*names, *map(str, range(len(spec) - 2))]
+        texts.append(f"[{', '.join([labels[i] for i in inverse_permutation(spec)])}]")
+    return f"{texts[0]}x{texts[1]}->{texts[2]}"
+
+
+def _window_text(window: Window) -> str:
+    pads = [list(pair) for pair in window.padding]
+    return (
+        f"{{stride = {list(window.strides)}, pad = {pads}, lhs_dilate = {list(window.lhs_dilation)}, "
+        f"rhs_dilate = {list(window.rhs_dilation)}}}"
+    )
+
+
+def _precision_text(precision: Precisions) -> str:
+    names = precision_names(precision).split(", ")
+    return f"[{', '.join([f'#stablehlo<precision {name}>' for name in names])}]"
+
+
+def is_small_depthwise(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers, feature_groups: int) -> bool:
+    """True for one group per feature and a window of at most 81 elements, which `lower_depthwise` is for."""
+    one_per_feature = 1 < feature_groups == lhs.shape[numbers.lhs_spec[1]]
+    return one_per_feature and math.prod([rhs.shape[i] for i in numbers.rhs_spec[2:]]) <= 81
+
+
+def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: ConvDimensionNumbers) -> Value:
+    """A depthwise convolution as a sum of shifted images, one for each element of the window.
+
+    XLA's CPU backend runs feature groups by a generic loop; the shifted images fuse into one vectorised one. Batch 4, 32
+    features, 32 x 32 float32, milliseconds on two cores (either layout, the cotangent of lhs alike):
+
+        window           3 x 3   5 x 5   7 x 7   9 x 9
+        convolution       3.9     6.4     9.4    13.7
+        shifted images    0.11    0.24    0.36    0.53
+    """
+    out = ctx.out_avals[0]
+    lhs_spec, rhs_spec, out_spec = numbers
+    sums = accumulation_dtype(out.dtype, lhs.aval.dtype)
+    image = _padded(ctx, ctx.convert(lhs, sums), window, lhs_spec)
+    rhs = ctx.convert(rhs, sums)
+    features = lhs.aval.shape[lhs_spec[1]]
+    # the features of out count (feature of lhs, multiple): they are two axes until the end
+    position = [i + (i > out_spec[1]) for i in out_spec]
+    shape = (*out.shape[: out_spec[1]], features, out.shape[out_spec[1]] // features, *out.shape[out_spec[1] + 1 :])
+    wide = ShapedArray(shape, sums)
+    image_dims = [position[lhs_spec.index(i)] for i in range(lhs.aval.ndim)]
+    spatial = [out.shape[i] for i in out_spec[2:]]
+    total = None
+    for offset in itertools.product(*[range(rhs.aval.shape[i]) for i in rhs_spec[2:]]):
+        starts = [k * d for k, d in zip(offset, window.rhs_dilation, strict=True)]
+        shifted = _slice(ctx, image, lhs_spec[2:], starts, spatial, window.strides)
+        factor = _slice(ctx, rhs, rhs_spec[2:], offset, [1] * len(offset), [1] * len(offset))
+        factor = ctx.op("reshape", [factor], ShapedArray(shape[out_spec[1] : out_spec[1] + 2], sums))
+        terms = ctx.broadcast(shifted, wide, image_dims), ctx.broadcast(factor, wide, position[1:2] + [position[1] + 1])
+        product = ctx.emit(f"stablehlo.multiply {terms[0]}, {terms[1]} : {tensor_type(wide)}", wide)
+        total = product if total is None else ctx.emit(f"stablehlo.add {total}, {product} : {product.type}", wide)
+    assert total is not None
+    return ctx.convert(ctx.op("reshape", [total], out.update(dtype=sums)), out.dtype)
+
+
+def _padded(ctx: Any, x: Value, window: Window, spec: Axes) -> Value:
+    """`x` spread by lhs_dilation and padded, as the convolution sees it."""
+    low, high, interior = ([0] * len(spec) for _ in range(3))
+    shape = list(x.aval.shape)
+    for axis, (before, after), spread in zip(spec[2:], window.padding, window.lhs_dilation, strict=True):
+        low[axis], high[axis], interior[axis] = before, after, spread - 1
+        shape[axis] = dilated(shape[axis], spread) + before + after
+    out = x.aval.update(shape=tuple(shape))
+    zero = ctx.scalar(0, x.aval.dtype)
+    return ctx.emit(
+        f"stablehlo.pad {x}, {zero}, low = {low}, high = {high}, interior = {interior} : {function_type([x, zero], [out])}",
+        out,
+    )
+
+
+def _slice(ctx: Any, x: Value, axes: Axes, starts: Sequence[int], lengths: Sequence[int], strides: Sequence[int]) -> Value:
+    """`x[start : ... : stride]` with that many elements along each of the axes, whole along the others."""
+    ranges, shape = [f"0:{n}" for n in x.aval.shape], list(x.aval.shape)
+    for axis, start, length, stride in zip(axes, starts, lengths, strides, strict=True):
+        ranges[axis] = f"{start}:{start + (length - 1) * stride + 1}:{stride}"
+        shape[axis] = length
+    out = x.aval.update(shape=tuple(shape))
+    return ctx.emit(f"stablehlo.slice {x} [{', '.join(ranges)}] : {function_type([x], [out])}", out)
+
+
+# --- checks ------------------------------------------------------------------------------------------------------
+
+
+def _check_specs(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers) -> None:
+    ndim = lhs.ndim
+    if ndim < 2 or rhs.ndim != ndim or any(sorted(spec) != list(range(ndim)) for spec in numbers):
+        raise TypeError(
+            message(
+                "A convolution takes two arrays with as many axes, and each spec names every axis once.",
+                f"lhs: {lhs}, rhs: {rhs}",
+                *[f"{name}: {spec}" for name, spec in numbers._asdict().items()],
+                fix="Give both arrays a batch or feature-out axis, a feature axis and the same number of spatial axes.",
+            )
+        )
+
+
+def _check_window(lhs: ShapedArray, rhs: ShapedArray, window: Window) -> None:
+    spatial = lhs.ndim - 2
+    for name, values in window._asdict().items():
+        if len(values) != spatial or (name != "padding" and any(n < 1 for n in values)):
+            raise ValueError(
+                message(
+                    "A convolution takes one stride, one pair of paddings and one dilation of at least 1 for each spatial axis.",
+                    f"lhs: {lhs}, rhs: {rhs}, spatial axes: {spatial}",
+                    f"{'window_strides' if name == 'strides' else name}: {values}",
+                    fix=f"Pass {spatial} of them.",
+                )
+            )
+
+
+def _check_groups(
+    lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers, features: int, batches: int
+) -> None:
+    (lhs_n, lhs_c, *_), (rhs_o, rhs_i, *_), _ = numbers
+    facts = (
+        f"lhs: {lhs}, with batch {lhs.shape[lhs_n]} and features {lhs.shape[lhs_c]}",
+        f"rhs: {rhs}, with features out {rhs.shape[rhs_o]} and in {rhs.shape[rhs_i]}",
+        f"feature_group_count: {features}, batch_group_count: {batches}",
+    )
+    if features < 1 or batches < 1 or (features > 1 and batches > 1):
+        raise ValueError(
+            message("A convolution has groups of features or of the batch, not both, at least one.", *facts, fix="Set one to 1.")
+        )
+    if lhs.shape[lhs_c] != features * rhs.shape[rhs_i]:
+        raise TypeError(
+            message(
+                "The features of lhs must be feature_group_count times the features in of rhs.",
+                *facts,
+                fix="Check dimension_numbers, which say where each array has its features.",
+            )
+        )
+    if rhs.shape[rhs_o] % (features * batches) or lhs.shape[lhs_n] % batches:
+        raise TypeError(
+            message(
+                "The groups must divide the features out of rhs, and groups of the batch the batch of lhs.",
+                *facts,
+                fix="Choose a group count that divides them.",
+            )
+        )
+
+
+conv_general_dilated_p = Convolution("conv_general_dilated")

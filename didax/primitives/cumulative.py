@@ -1,0 +1,321 @@
+"""Cumulative reductions along an axis: sum, product, maximum, minimum, log of the sum of exponentials.
+
+    cumsum(x)[i] = x[0] + ... + x[i]          with reverse: x[i] + ... + x[n - 1]
+
+The sum is linear; its transpose runs the other way. The derivatives of the others are those of
+`associative_scan`, the same reduction written as a tree of elementwise operations: right at zeros, ties and
+infinities, and to every order. How they are compiled: Note [Lowering of cumulative reductions].
+Read next: `reductions.py`, for the whole axis at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero
+from didax.core.errors import message
+from didax.core.primitive import Primitive
+from didax.primitives.convert import stop_gradient_p
+from didax.primitives.elementwise import add, eq, exp, is_finite, log, max_, min_, mul, sub
+from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
+from didax.primitives.select import where
+from didax.primitives.shape import LinearUnary, reshape
+from didax.primitives.slicing import concatenate, rev, slice_axis
+from didax.transforms.batching import AxisData
+from didax.transforms.jvp import jvp_flat
+from didax.xla.text import FunctionContext, Value, names, tensor_type, types
+
+Combine = Callable[[FunctionContext, Value, Value], Value]
+_INT32 = np.dtype(np.int32)
+_FLOAT32 = np.dtype(np.float32)
+
+
+class Cumulative(Primitive):
+    """Each element combined with all before it (after it, with `reverse`) along `axis`."""
+
+    holes = {"transpose": NOT_LINEAR}
+    in_float32 = True  # how narrow floats are accumulated
+
+    def __init__(
+        self,
+        name: str,
+        op: str | Combine,
+        ufunc: np.ufunc,
+        *,
+        accepts: str,
+        identity: Callable[[np.dtype[Any]], Any],  # None where blocks are to be avoided
+        combine: Callable[[Any, Any], Any],
+    ):
+        super().__init__(name)
+        self.op = op if callable(op) else lambda ctx, x, y: ctx.op(op, [x, y])
+        self.ufunc, self.accepts, self.identity, self.combine = ufunc, accepts, identity, combine
+
+    def type(self, x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
+        if dtypes.kind_of(x.dtype) not in self.accepts:
+            raise TypeError(
+                message(f"{self.name} cannot accumulate this dtype.", f"operand: {x}", fix="Cast it first.")
+            )
+        if not 0 <= axis < x.ndim:
+            raise ValueError(
+                message(
+                    f"{self.name} runs along an axis of its operand.",
+                    f"operand: {x}, axis: {axis}",
+                    fix=f"Name an axis from 0 to {x.ndim - 1}."
+                    if x.ndim
+                    else "A scalar has no axes: reshape it to (1,).",
+                )
+            )
+        return x
+
+    def eager(self, x: Any, *, axis: int, reverse: bool) -> Any:
+        x = np.flip(x, axis) if reverse else np.asarray(x)
+        out = self._accumulate(x, axis)
+        return np.flip(out, axis) if reverse else out
+
+    def _accumulate(self, x: Any, axis: int) -> Any:
+        wide = x.astype(_FLOAT32) if is_narrow_float(x.dtype) else x
+        return self.ufunc.accumulate(wide, axis=axis, dtype=wide.dtype).astype(x.dtype, copy=False)
+
+    def lower(self, ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+        dtype = x.aval.dtype
+        wide = ctx.convert(x, _FLOAT32) if self.in_float32 and is_narrow_float(dtype) else x
+        out = lower_scan(ctx, wide, axis, reverse, self.op, self.identity(wide.aval.dtype))
+        return ctx.convert(out, dtype)
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool
+    ) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        y = self.bind(x, axis=axis, reverse=reverse)
+        if type(t) is Zero:
+            return y, Zero(aval_of(y).tangent())
+
+        def scan(x: Any) -> list[Any]:
+            x = rev(x, (axis,)) if reverse else x
+            out = associative_scan(self.combine, x, axis)
+            return [rev(out, (axis,)) if reverse else out]
+
+        return y, jvp_flat(scan, [x], [t])[1][0]
+
+    def batch(
+        self, axis_data: AxisData, args: Any, dims: Any, *, axis: int, reverse: bool
+    ) -> tuple[Any, int]:
+        return self.bind(args[0], axis=axis + (axis >= dims[0]), reverse=reverse), dims[0]
+
+
+class CumulativeExtremum(Cumulative):
+    """The largest or smallest element so far; NaN from the first one on."""
+
+    in_float32 = False
+
+    def _accumulate(self, x: Any, axis: int) -> Any:
+        out = super()._accumulate(x, axis)
+        return sign_zeros(out, x, self.ufunc, lambda zeros: np.logical_or.accumulate(zeros, axis=axis))
+
+
+class Cumsum(LinearUnary, Cumulative):
+    """The cumulative sum, which is linear."""
+
+    holes = {}
+
+    def transpose(self, ct: Any, x: Any, *, axis: int, reverse: bool) -> list[Any]:
+        return [self.bind(ct, axis=axis, reverse=not reverse)]
+
+
+def associative_scan(combine: Callable[[Any, Any], Any], x: Any, axis: int) -> Any:
+    """Every prefix of `x` along an axis combined: a tree of some 2 log2(n) combinations of arrays.
+
+    Neighbours are combined and scanned, which gives every second result; the others are one combination away
+    (G. Blelloch, Prefix sums and their applications, 1990).
+    """
+    n = aval_of(x).shape[axis]
+    if n < 2:
+        return x
+    pairs = combine(slice_axis(x, 0, n - 1, axis, 2), slice_axis(x, 1, n, axis, 2))
+    odd = associative_scan(combine, pairs, axis)
+    first = slice_axis(x, 0, 1, axis)
+    if n == 2:
+        return concatenate([first, odd], axis)
+    rest = combine(slice_axis(odd, 0, (n - 1) // 2, axis), slice_axis(x, 2, n, axis, 2))
+    return _interleave(concatenate([first, rest], axis), odd, axis)
+
+
+def _interleave(even: Any, odd: Any, axis: int) -> Any:
+    """even[0], odd[0], even[1], ...; `even` may have one element more."""
+    shape = aval_of(odd).shape
+    n, more = shape[axis], aval_of(even).shape[axis] - shape[axis]
+    columns = [
+        reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :])) for x in (slice_axis(even, 0, n, axis), odd)
+    ]
+    mixed = reshape(concatenate(columns, axis + 1), (*shape[:axis], 2 * n, *shape[axis + 1 :]))
+    return concatenate([mixed, slice_axis(even, n, n + 1, axis)], axis) if more else mixed
+
+
+def _logaddexp(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)), smooth also where x = y, with tangent 0 where both are -inf."""
+    highest = stop_gradient_p.bind(max_(x, y))
+    shift = where(is_finite(highest), highest, scalar_like(0, aval_of(x).dtype))
+    total = add(exp(sub(x, shift)), exp(sub(y, shift)))
+    vanishes = eq(total, 0)
+    return where(vanishes, highest, add(log(where(vanishes, scalar_like(1, aval_of(x).dtype), total)), shift))
+
+
+# --- Lowering -----------------------------------------------------------------------------------------------
+
+# Note [Lowering of cumulative reductions]
+# XLA has no scan: JAX writes a reduce_window, and XLA makes many passes over the array of it. On the CPU a
+# loop over the rows of the axis becomes one function that reads and writes each element once. Long axes are
+# cut into blocks of 32: the loop runs over the positions in a block, for all blocks at once, then over the
+# blocks' totals. So an array of one axis is vectorised, and rounding errors of sums grow with 32 + n / 32
+# instead of n. Rows are contiguous only if the axis leads, so an innermost axis is first transposed.
+# Milliseconds, float32, one AMD Zen core, fastest of 15:
+#
+#     shape, axis             JAX     loop    loop, transposed    blocks of 32
+#     (1000,)                 0.034   0.013                       0.028
+#     (100000,)               0.75    0.40                        0.18
+#     (1000000,)              4.6     4.1                         2.1
+#     (1000, 1000), 0         7.5     0.5                         1.3
+#     (1000, 1000), 1         6.7     1.8     1.1                 3.3
+#     (10000, 10), 0          0.41    0.11                        0.24
+#     (100000, 10), 1         1.05    1.23    0.81
+_LOOP_MAX = 2048
+_BLOCK = 32
+
+
+def lower_scan(
+    ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine, identity: Any
+) -> Value:
+    """Every prefix combined along `axis`; without the `identity` of `combine` not in blocks."""
+    if x.aval.size == 0 or x.aval.shape[axis] == 1:
+        return x
+    long = identity is not None and x.aval.shape[axis] > _LOOP_MAX
+    if axis == 0 or not (long or axis == x.aval.ndim - 1):
+        if long:
+            return _scan_blocks(ctx, x, reverse, combine, identity)
+        return _scan_loop(ctx, x, axis, reverse, combine)
+    order = [axis, *(i for i in range(x.aval.ndim) if i != axis)]
+    out = lower_scan(ctx, _transpose(ctx, x, order), 0, reverse, combine, identity)
+    return _transpose(ctx, out, sorted(range(len(order)), key=order.__getitem__))
+
+
+def _scan_loop(ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine) -> Value:
+    """One row after the other, written over a copy of the operand, which holds the first result already."""
+    n, shape = x.aval.shape[axis], x.aval.shape
+    row = x.aval.update(shape=(*shape[:axis], 1, *shape[axis + 1 :]))
+    index = ShapedArray((), _INT32)
+    first = _slice_axis(ctx, x, n - 1 if reverse else 0, 1, axis)
+    (i, carry, out), _ = ctx.block([index, row, x.aval])
+
+    condition = ctx.region()
+    goes_on = condition.compare("LT", i, condition.constant(n, index))
+
+    body = ctx.region()
+    position = body.op("subtract", [body.constant(n - 1, index), i]) if reverse else i
+    starts = ", ".join([(position if k == axis else body.constant(0, index)).name for k in range(len(shape))])
+    starts_types = ", ".join([position.type] * len(shape))
+    element = body.emit(
+        f"stablehlo.dynamic_slice {out}, {starts}, sizes = {list(row.shape)} : "
+        f"({out.type}, {starts_types}) -> {tensor_type(row)}",
+        row,
+    )
+    combined = combine(body, carry, element)
+    written = body.emit(
+        f"stablehlo.dynamic_update_slice {out}, {combined}, {starts} : "
+        f"({out.type}, {combined.type}, {starts_types}) -> {out.type}",
+        x.aval,
+    )
+    following = body.op("add", [i, body.constant(1, index)])
+
+    state = [i, carry, out]
+    initial = ", ".join(
+        [f"{v} = {start}" for v, start in zip(state, [ctx.constant(1, index), first, x], strict=True)]
+    )
+    return ctx.emit_many(
+        f"stablehlo.while({initial}) : {types(state)}\ncond {{\n{_region(condition, [goes_on])}\n}} "
+        f"do {{\n{_region(body, [following, combined, written])}\n}}",
+        [v.aval for v in state],
+    )[2]
+
+
+def _region(body: FunctionContext, outs: Sequence[Value]) -> str:
+    return "\n".join([*body.lines, f"stablehlo.return {names(outs)} : {types(outs)}"])
+
+
+def _scan_blocks(ctx: FunctionContext, x: Value, reverse: bool, combine: Combine, identity: Any) -> Value:
+    """Along the leading axis: within blocks, then over the blocks' totals."""
+    n, *rest = x.aval.shape
+    blocks = -(-n // _BLOCK)
+    padded = _pad_leading(ctx, x, identity, 0, blocks * _BLOCK - n)
+    inside = _transpose(ctx, _reshape(ctx, padded, (blocks, _BLOCK, *rest)), [1, 0, *range(2, len(rest) + 2)])
+    inside = _scan_loop(ctx, inside, 0, reverse, combine)
+    totals = _reshape(ctx, _slice_axis(ctx, inside, 0 if reverse else _BLOCK - 1, 1, 0), (blocks, *rest))
+    totals = lower_scan(ctx, totals, 0, reverse, combine, identity)
+    before = _pad_leading(ctx, totals, identity, *((-1, 1) if reverse else (1, -1)))
+    out = combine(ctx, ctx.broadcast(before, inside.aval, range(1, len(rest) + 2)), inside)
+    out = _reshape(ctx, _transpose(ctx, out, [1, 0, *range(2, len(rest) + 2)]), (blocks * _BLOCK, *rest))
+    return _slice_axis(ctx, out, 0, n, 0)
+
+
+def _transpose(ctx: FunctionContext, x: Value, order: Sequence[int]) -> Value:
+    out = x.aval.update(shape=tuple(x.aval.shape[i] for i in order))
+    return ctx.emit(f"stablehlo.transpose {x}, dims = {list(order)} : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def _reshape(ctx: FunctionContext, x: Value, shape: tuple[int, ...]) -> Value:
+    return ctx.op("reshape", [x], x.aval.update(shape=shape))
+
+
+def _slice_axis(ctx: FunctionContext, x: Value, start: int, size: int, axis: int) -> Value:
+    bounds = [(start, start + size) if i == axis else (0, n) for i, n in enumerate(x.aval.shape)]
+    out = x.aval.update(shape=tuple(b - a for a, b in bounds))
+    text = ", ".join([f"{a}:{b}" for a, b in bounds])
+    return ctx.emit(f"stablehlo.slice {x} [{text}] : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def _pad_leading(ctx: FunctionContext, x: Value, value: Any, low: int, high: int) -> Value:
+    n, *rest = x.aval.shape
+    fill, out = ctx.scalar(value, x.aval.dtype), x.aval.update(shape=(n + low + high, *rest))
+    zeros = [0] * len(rest)
+    return ctx.emit(
+        f"stablehlo.pad {x}, {fill}, low = {[low, *zeros]}, high = {[high, *zeros]}, "
+        f"interior = {[0, *zeros]} : "
+        f"({x.type}, {fill.type}) -> {tensor_type(out)}",
+        out,
+    )
+
+
+def _lower_logaddexp(ctx: FunctionContext, x: Value, y: Value) -> Value:
+    difference = ctx.op("subtract", [x, y])
+    tail = ctx.op("log_plus_one", [ctx.op("exponential", [ctx.op("negate", [ctx.op("abs", [difference])])])])
+    undefined = ctx.compare("NE", difference, difference)  # equal infinities, or NaN
+    return ctx.select(undefined, ctx.op("add", [x, y]), ctx.op("add", [ctx.op("maximum", [x, y]), tail]))
+
+
+def _negative_zero(dtype: np.dtype[Any]) -> Any:
+    if dtypes.is_complex(dtype):
+        return complex(-0.0, -0.0)
+    return -0.0 if dtypes.is_float(dtype) else 0  # 0.0 + -0.0 would lose the sign
+
+
+def _one(dtype: np.dtype[Any]) -> Any:
+    return None if dtypes.is_complex(dtype) else 1  # complex 1 * x is not x where x is infinite
+
+
+def _minus_infinity(dtype: np.dtype[Any]) -> Any:
+    return -math.inf
+
+
+cumsum_p = Cumsum("cumsum", "add", np.add, accepts="iufc", identity=_negative_zero, combine=add)
+cumprod_p = Cumulative("cumprod", "multiply", np.multiply, accepts="iufc", identity=_one, combine=mul)
+cummax_p = CumulativeExtremum("cummax", "maximum", np.maximum, accepts="iuf", identity=least, combine=max_)
+cummin_p = CumulativeExtremum("cummin", "minimum", np.minimum, accepts="iuf", identity=greatest, combine=min_)
+cumlogsumexp_p = Cumulative(
+    "cumlogsumexp", _lower_logaddexp, np.logaddexp, accepts="f", identity=_minus_infinity, combine=_logaddexp
+)

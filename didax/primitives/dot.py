@@ -1,0 +1,326 @@
+"""`dot_general`: every product of two arrays that sums over shared axes.
+
+    out[b, i, j] = sum_k x[b, i, k] * y[b, k, j]
+
+`dimension_numbers = ((x_contract, y_contract), (x_batch, y_batch))` names, in pairs, the axes that are summed over (k)
+and those that are walked together (b). The result has the batch axes in the order they are named, then the remaining
+("free") axes of x, then those of y. It is bilinear, and closed under its rules: tangents, cotangents and batches are
+again `dot_general`s of the operands as they stand, so that no axis is moved that XLA would not move anyway.
+Read next: `didax/lax/dot.py`, the functions users call; `convolution.py`, the other bilinear operation.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, add_tangents
+from didax.core.errors import message
+from didax.core.jaxpr_print import register_param_type
+from didax.core.primitive import Primitive
+from didax.primitives.convert import convert_element_type
+from didax.primitives.shape import transpose
+from didax.transforms.batching import AxisData
+from didax.transforms.transpose import is_undef
+from didax.xla.text import function_type
+
+Axes = tuple[int, ...]
+DimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
+
+
+@register_param_type
+class Precision(enum.Enum):
+    """How exactly an accelerator multiplies float32: in fast narrow units (DEFAULT), in between, or fully (HIGHEST)."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+
+Precisions = tuple[Precision, Precision] | None
+
+
+def free_axes(ndim: int, contract: Axes, batch: Axes) -> Axes:
+    """Axes that are neither summed over nor batch axes."""
+    return tuple([i for i in range(ndim) if i not in contract and i not in batch])
+
+
+class BilinearContraction(Primitive):
+    """A product of two arrays of one dtype that sums, with `preferred_element_type` for the sums: linear in each."""
+
+    contraction = True
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        (x, y), (x_dot, y_dot) = primals, tangents
+        out = self.bind(x, y, **params)
+        out_dot: Any = Zero(aval_of(out).tangent())
+        if type(x_dot) is not Zero:
+            out_dot = self.bind(x_dot, y, **params)
+        if type(y_dot) is not Zero:
+            out_dot = add_tangents(out_dot, self.bind(x, y_dot, **params))
+        return out, out_dot
+
+    def out_dtype(self, x: ShapedArray, y: ShapedArray, preferred: np.dtype[Any] | None) -> np.dtype[Any]:
+        """Dtype of the result; TypeError where the operands' dtypes do not go together, or not with `preferred`."""
+        if x.dtype != y.dtype:
+            raise TypeError(
+                message(
+                    f"{self.name} takes operands of one dtype.",
+                    f"lhs: {x}, rhs: {y}",
+                    fix="Cast one of them (x.astype); preferred_element_type chooses the dtype of the result.",
+                )
+            )
+        if preferred is None or preferred == x.dtype:
+            return x.dtype
+        if not _holds_sums_of(preferred, x.dtype):
+            raise TypeError(
+                message(
+                    f"{self.name} sums in a dtype of the operands' kind or a wider kind; integers do not get narrower.",
+                    f"lhs: {x}, rhs: {y}, preferred_element_type: {preferred.name}",
+                    fix="Leave preferred_element_type out and cast the result (out.astype).",
+                )
+            )
+        return preferred
+
+
+_WIDTH_OF_KIND = {"b": 0, "i": 1, "u": 1, "f": 2}
+
+
+def _holds_sums_of(preferred: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    kinds = dtypes.kind_of(dtype), dtypes.kind_of(preferred)
+    if "c" in kinds:
+        return kinds[0] == kinds[1]
+    if kinds[0] in "iu" and kinds[1] in "iu":
+        return preferred.itemsize >= dtype.itemsize
+    return _WIDTH_OF_KIND[kinds[0]] <= _WIDTH_OF_KIND[kinds[1]]
+
+
+def operand_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Dtype in which the operands enter XLA: their own, or the result's when that is of another kind."""
+    return dtype if dtypes.kind_of(out) == dtypes.kind_of(dtype) else out
+
+
+def accumulation_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Dtype NumPy computes in: float32 for narrower floats, else the wider of operand and result."""
+    if dtypes.is_float(out) and out.itemsize <= 2 and (not dtypes.is_float(dtype) or dtype.itemsize <= 2):
+        return np.dtype(np.float32)
+    return dtypes.join(out, False, dtype, False)[0] if dtypes.is_inexact(out) else out
+
+
+def match_cotangent(ct: Any, x: Any) -> tuple[Any, Any]:
+    """Cotangent and known operand in one dtype: with preferred_element_type they come in two."""
+    wide, _ = dtypes.join(aval_of(ct).dtype, False, aval_of(x).dtype, False)
+    return convert_element_type(ct, wide), convert_element_type(x, wide)
+
+
+class DotGeneral(BilinearContraction):
+    """Sum of products over named axes, with batch axes."""
+
+    def type(
+        self,
+        x: ShapedArray,
+        y: ShapedArray,
+        *,
+        dimension_numbers: DimensionNumbers,
+        precision: Precisions,
+        preferred_element_type: np.dtype[Any] | None,
+    ) -> ShapedArray:
+        (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
+        _check_axes("lhs", x, x_contract, x_batch)
+        _check_axes("rhs", y, y_contract, y_batch)
+        _check_lengths("contracting", x, y, x_contract, y_contract)
+        _check_lengths("batch", x, y, x_batch, y_batch)
+        shape = [
+            *(x.shape[i] for i in x_batch),
+            *(x.shape[i] for i in free_axes(x.ndim, x_contract, x_batch)),
+            *(y.shape[i] for i in free_axes(y.ndim, y_contract, y_batch)),
+        ]
+        dtype = self.out_dtype(x, y, preferred_element_type)
+        return ShapedArray(tuple(shape), dtype, x.weak_type and y.weak_type and dtype == x.dtype)
+
+    def eager(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        dimension_numbers: DimensionNumbers,
+        precision: Precisions,
+        preferred_element_type: np.dtype[Any] | None,
+    ) -> Any:
+        out = preferred_element_type or x.dtype
+        inner = accumulation_dtype(out, x.dtype)
+        if x.dtype != inner:
+            x, y = x.astype(inner), y.astype(inner)
+        z = _numpy_dot(x, y, dimension_numbers)
+        return z if inner == out else z.astype(out)
+
+    def lower(
+        self,
+        ctx: Any,
+        x: Any,
+        y: Any,
+        *,
+        dimension_numbers: DimensionNumbers,
+        precision: Precisions,
+        preferred_element_type: np.dtype[Any] | None,
+    ) -> Any:
+        (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
+        out = ctx.out_avals[0]
+        inner = operand_dtype(out.dtype, x.aval.dtype)
+        x, y = ctx.convert(x, inner), ctx.convert(y, inner)
+        batching = f"batching_dims = {list(x_batch)} x {list(y_batch)}, " if x_batch else ""
+        return ctx.emit(
+            f"stablehlo.dot_general {x}, {y}, {batching}contracting_dims = {list(x_contract)} x {list(y_contract)}, "
+            f"precision = [{precision_names(precision)}] : {function_type([x, y], [out])}",
+            out,
+        )
+
+    def transpose(
+        self,
+        ct: Any,
+        x: Any,
+        y: Any,
+        *,
+        dimension_numbers: DimensionNumbers,
+        precision: Precisions,
+        preferred_element_type: np.dtype[Any] | None,
+    ) -> list[Any]:
+        (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
+        left, right = _Operand(x, x_contract, x_batch), _Operand(y, y_contract, y_batch)
+        split = len(x_batch) + len(left.free)  # the free axes of y come after those of x in ct
+        if is_undef(x):
+            return [_cotangent(ct, tuple(range(split, aval_of(ct).ndim)), left, right, precision), None]
+        return [None, _cotangent(ct, tuple(range(len(x_batch), split)), right, left, precision)]
+
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, dimension_numbers: Any, **params: Any
+    ) -> tuple[Any, int]:
+        (x, y), (x_dim, y_dim) = args, dims
+        contract, batch = dimension_numbers
+        (x_contract, y_contract), (x_batch, y_batch) = contract, batch
+        new_x = shifted(x_contract, x_dim), shifted(x_batch, x_dim)
+        new_y = shifted(y_contract, y_dim), shifted(y_batch, y_dim)
+        if x_dim is not None and y_dim is not None:
+            new_batch = (x_dim, *new_x[1]), (y_dim, *new_y[1])
+            out_dim = 0
+        else:  # the batch axis of one operand is one more free axis
+            new_batch = new_x[1], new_y[1]
+            x_free = free_axes(aval_of(x).ndim, *new_x)
+            y_free = free_axes(aval_of(y).ndim, *new_y)
+            place = x_free.index(x_dim) if x_dim is not None else len(x_free) + y_free.index(y_dim)
+            out_dim = len(x_batch) + place
+        numbers = (new_x[0], new_y[0]), new_batch
+        return self.bind(x, y, dimension_numbers=numbers, **params), out_dim
+
+
+def shifted(axes: Axes, dim: int | None) -> Axes:
+    """Axes of one element as axes of the batch."""
+    return axes if dim is None else tuple([i + (i >= dim) for i in axes])
+
+
+def precision_names(precision: Precisions) -> str:
+    """The two operands' precisions as StableHLO names them."""
+    return ", ".join([p.name for p in precision or (Precision.DEFAULT, Precision.DEFAULT)])
+
+
+class _Operand(NamedTuple):
+    """An operand with its axes."""
+
+    value: Any
+    contract: Axes
+    batch: Axes
+
+    @property
+    def free(self) -> Axes:
+        return free_axes(aval_of(self.value).ndim, self.contract, self.batch)
+
+
+def _cotangent(ct: Any, ct_contract: Axes, linear: _Operand, other: _Operand, precision: Precisions) -> Any:
+    """Cotangent of the operand `linear`: `ct` times the other one, summed over the other one's free axes.
+
+    The axes of `linear` come out as batch, free, contracted with `ct` on the left, as batch, contracted, free with `ct`
+    on the right: the side is chosen that leaves them in place, if there is one.
+    """
+    ct, y = match_cotangent(ct, other.value)
+    left = _Operand(ct, ct_contract, tuple(range(len(linear.batch))))
+    right = _Operand(y, other.free, other.batch)
+    contracted = tuple([i for _, i in sorted(zip(other.contract, linear.contract, strict=True))])
+    order = linear.batch + contracted + linear.free
+    if order == tuple(range(len(order))):
+        left, right = right, left
+    else:
+        order = linear.batch + linear.free + contracted
+    numbers = (left.contract, right.contract), (left.batch, right.batch)
+    out = dot_general_p.bind(
+        left.value, right.value, dimension_numbers=numbers, precision=precision, preferred_element_type=None
+    )
+    return convert_element_type(transpose(out, inverse_permutation(order)), linear.value.aval.dtype)
+
+
+def inverse_permutation(order: Axes) -> Axes:
+    """The permutation that undoes `order`."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _numpy_dot(x: Any, y: Any, dimension_numbers: DimensionNumbers) -> Any:
+    (x_contract, y_contract), (x_batch, _) = dimension_numbers
+    if not x_batch and x_contract == (x.ndim - 1,) and y_contract == (0,) and y.ndim <= 2:
+        return np.dot(x, y)
+    x_order, x_shape, y_order, y_shape, shape = _matmul_plan(x.shape, y.shape, dimension_numbers)
+    return np.matmul(x.transpose(x_order).reshape(x_shape), y.transpose(y_order).reshape(y_shape)).reshape(shape)
+
+
+@functools.lru_cache(4096)
+def _matmul_plan(x_shape: Axes, y_shape: Axes, dimension_numbers: DimensionNumbers) -> tuple[Axes, ...]:
+    """Axis orders and shapes that make a product a stack of matrix products; last, the shape of the result."""
+    (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
+    x_free = free_axes(len(x_shape), x_contract, x_batch)
+    y_free = free_axes(len(y_shape), y_contract, y_batch)
+
+    def lengths(shape: Axes, axes: Axes) -> Axes:
+        return tuple(shape[i] for i in axes)
+
+    batch, rows, columns = lengths(x_shape, x_batch), lengths(x_shape, x_free), lengths(y_shape, y_free)
+    summed = math.prod(lengths(x_shape, x_contract))
+    return (
+        x_batch + x_free + x_contract,
+        (*batch, math.prod(rows), summed),
+        y_batch + y_contract + y_free,
+        (*batch, summed, math.prod(columns)),
+        batch + rows + columns,
+    )
+
+
+def _check_axes(which: str, x: ShapedArray, contract: Axes, batch: Axes) -> None:
+    axes = contract + batch
+    if len(set(axes)) != len(axes) or any(not 0 <= i < x.ndim for i in axes):
+        raise TypeError(
+            message(
+                "dot_general takes distinct axes of each operand, each either contracting or batch.",
+                f"{which}: {x}, contracting axes: {contract}, batch axes: {batch}",
+                fix=f"Name axes from 0 to {x.ndim - 1}, each at most once." if x.ndim else "A scalar has no axes.",
+            )
+        )
+
+
+def _check_lengths(what: str, x: ShapedArray, y: ShapedArray, x_axes: Axes, y_axes: Axes) -> None:
+    x_lengths, y_lengths = [x.shape[i] for i in x_axes], [y.shape[i] for i in y_axes]
+    if x_lengths != y_lengths:
+        raise TypeError(
+            message(
+                f"dot_general needs as many {what} axes of lhs as of rhs, pairwise of one length.",
+                f"lhs: {x}, {what} axes {x_axes} of lengths {tuple(x_lengths)}",
+                f"rhs: {y}, {what} axes {y_axes} of lengths {tuple(y_lengths)}",
+                fix="Name other axes, or transpose or reshape an operand.",
+            )
+        )
+
+
+dot_general_p = DotGeneral("dot_general")

@@ -1,0 +1,731 @@
+"""Reading and writing windows of an array at positions that are data: `gather` and the `scatter` family.
+
+    gather(x, i)[b, w]        = x[i[b] + w]
+    scatter_add(x, i, u)      = x, after  x[i[b] + w] += u[b, w]  for every b, w
+
+The last axis of the indices holds one position per entry of `start_index_map`; the other axes (`b`) are the batch.
+Windows (`w`) have sizes `slice_sizes`; axes of the operand that are collapsed, or walked together with an axis of the
+indices (`operand_batching_dims`), are left out of them. `GatherScatterMode` says what becomes of a window that does not
+fit. Transposes of each other, they are what indexing by arrays and the batches of dynamic slices are made of.
+Read next: `slicing.py` (windows at one position), `didax/numpy/indexing.py` (NumPy's notation for all this).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, add_tangents, basis, instantiate
+from didax.core.errors import MissingRuleError, message
+from didax.core.jaxpr import Jaxpr, Var
+from didax.core.jaxpr_print import register_param_type
+from didax.core.primitive import Primitive
+from didax.primitives.convert import iota
+from didax.primitives.elementwise import add, div, eq, max_, mul, neg
+from didax.primitives.families import scalar_like
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim, full, reshape, zeros
+from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.transpose import is_undef
+from didax.xla.text import int_array, tensor_type
+
+_INT32 = np.dtype(np.int32)
+_INT64 = np.dtype(np.int64)
+
+
+@register_param_type
+class GatherScatterMode(enum.Enum):
+    """What becomes of a window that does not lie inside the operand."""
+
+    CLIP = 0
+    """It is moved inside."""
+    FILL_OR_DROP = 1
+    """gather: it reads the fill value; scatter: it is not written."""
+    PROMISE_IN_BOUNDS = 2
+    """There is none: the caller knows."""
+
+    @staticmethod
+    def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
+        """The mode of that name: "clip", "fill" or "drop", "promise_in_bounds"; None is "fill"."""
+        if isinstance(mode, GatherScatterMode):
+            return mode
+        found = _MODES.get(mode)
+        if found is None:
+            fix = f"Use one of {', '.join(repr(name) for name in _MODES if name)}."
+            raise ValueError(message("Unknown mode for indices out of bounds.", f"mode: {mode!r}", fix=fix))
+        return found
+
+
+_MODES = {
+    "clip": GatherScatterMode.CLIP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    None: GatherScatterMode.FILL_OR_DROP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+}
+_CLIP, _FILL_OR_DROP = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
+
+
+@register_param_type
+class GatherDimensionNumbers(NamedTuple):
+    """How the axes of a gather correspond.
+
+    `offset_dims`: axes of the result that run over the window. `collapsed_slice_dims`: axes of the operand of window
+    size 1 that the result lacks. `start_index_map`: axis of the operand that each entry of an index vector positions.
+    `operand_batching_dims` and `start_indices_batching_dims`: axes of both that are walked together.
+    """
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+
+@register_param_type
+class ScatterDimensionNumbers(NamedTuple):
+    """How the axes of a scatter correspond: as `GatherDimensionNumbers`, with the updates in the place of the result."""
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+
+
+# --- Positions in NumPy ------------------------------------------------------------------------------------------
+
+
+class _Windows(NamedTuple):
+    """Where the windows lie: an index array per axis of the operand, and which windows fit (None: all are made to).
+
+    The arrays broadcast to the batch axes of the indices followed by the axes of the window.
+    """
+
+    positions: tuple[Any, ...]
+    fits: Any
+    shape: tuple[int, ...]
+
+
+def _windows(
+    shape: Sequence[int],
+    indices: Any,
+    dims: GatherDimensionNumbers,
+    sizes: Sequence[int],
+    mode: GatherScatterMode,
+) -> _Windows:
+    batch = indices.shape[:-1]
+    kept = _window_axes(dims, len(shape))
+    fits: Any = None
+    positions: list[Any] = []
+    for axis, (length, size) in enumerate(zip(shape, sizes, strict=True)):
+        at: Any = 0
+        if axis in dims.start_index_map:
+            start = _signed(indices[..., dims.start_index_map.index(axis)])
+            inside = np.clip(start, 0, max(length - size, 0))
+            if mode is _FILL_OR_DROP:
+                fits = inside == start if fits is None else fits & (inside == start)
+            at = inside.reshape(batch + (1,) * len(kept))
+        elif axis in dims.operand_batching_dims:
+            walked = dims.start_indices_batching_dims[dims.operand_batching_dims.index(axis)]
+            at = _ramp(length, walked, len(batch) + len(kept))
+        if size != 1 and axis in kept:
+            at = at + _ramp(size, len(batch) + kept.index(axis), len(batch) + len(kept))
+        positions.append(at)
+    return _Windows(tuple(positions), fits, batch + tuple(sizes[axis] for axis in kept))
+
+
+def _window_axes(dims: GatherDimensionNumbers, ndim: int) -> list[int]:
+    left_out = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
+    return [axis for axis in range(ndim) if axis not in left_out]
+
+
+def _ramp(n: int, axis: int, ndim: int) -> Any:
+    return np.arange(n).reshape([n if i == axis else 1 for i in range(ndim)])
+
+
+def _signed(index: Any) -> Any:
+    """As int64; what does not fit is out of bounds either way."""
+    if index.dtype == np.uint64:
+        index = np.minimum(index, np.uint64(np.iinfo(np.int64).max))
+    return index.astype(np.int64)
+
+
+def _result_order(offset_dims: Sequence[int], ndim: int) -> list[int]:
+    """For each axis of a gather's result, its place among batch axes followed by window axes."""
+    batch, window = iter(range(ndim - len(offset_dims))), iter(range(ndim - len(offset_dims), ndim))
+    return [next(window if i in offset_dims else batch) for i in range(ndim)]
+
+
+# --- Indices in StableHLO ----------------------------------------------------------------------------------------
+
+
+def lower_indices(ctx: Any, indices: Any) -> Any:
+    """Indices as int32 or int64: bounds may not fit into narrower types, and unsigned ones must not wrap."""
+    dtype = indices.aval.dtype
+    if dtype == np.uint64:
+        top = ctx.constant(np.iinfo(np.int64).max, indices.aval)
+        indices = ctx.op("minimum", [indices, top], indices.aval)
+    return ctx.convert(indices, _INT64 if dtype.itemsize == 8 or dtype == np.uint32 else _INT32)
+
+
+def _bounds(
+    ctx: Any, indices: Any, shape: Sequence[int], sizes: Sequence[int], axes: Sequence[int]
+) -> tuple[Any, Any]:
+    """Least and greatest index vectors inside, in the shape of the indices."""
+    dtype = indices.aval.dtype
+    last = [min(shape[axis] - sizes[axis], np.iinfo(dtype).max) for axis in axes]
+    vector = ctx.constant(np.array(last, dtype), ShapedArray((len(last),), dtype))
+    return ctx.constant(0, indices.aval), ctx.broadcast(vector, indices.aval, [indices.aval.ndim - 1])
+
+
+def _clamped(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
+    low, high = bounds
+    return ctx.op("clamp", [low, indices, high], indices.aval)
+
+
+def _fitting(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
+    """Which windows lie inside: the indices' shape without its last axis."""
+    low, high = bounds
+    inside = ctx.op("and", [ctx.compare("GE", indices, low), ctx.compare("LE", indices, high)])
+    true, out = ctx.scalar(True, np.dtype(bool)), inside.aval.update(shape=indices.aval.shape[:-1])
+    return ctx.emit(
+        f"stablehlo.reduce({inside} init: {true}) applies stablehlo.and across dimensions = "
+        f"[{indices.aval.ndim - 1}] : ({inside.type}, {true.type}) -> {tensor_type(out)}",
+        out,
+    )
+
+
+# Note [Updates in place]
+# XLA writes an update into the buffer of its operand where it can, which is what makes a loop of updates cheap. On the
+# CPU it also fuses the update's own computation into that write, and (jaxlib 0.10.2) overlooks that this computation
+# reads the very buffer it overwrites when a reshape or another change of type lies between them:
+# `base.at[1:].set(base[:-1])`, reshaped before or after, repeats base[0]. An optimization barrier is dropped before
+# fusion, so it cures only some of these. A call that must not be inlined cures them all: the update is computed in
+# full before the write begins. It costs nothing where the update is read from memory, the write stays in place, and
+# updates of one element need no guard, since there the only read comes before the only write.
+
+
+def materialized(ctx: Any, update: Any) -> Any:
+    """`update`, computed in full before an operation that may write in place begins. See Note [Updates in place]."""
+    if update.aval.size <= 1 or update.constant is not None:
+        return update
+    name = ctx.module.function(_identity(update.aval.strip_weak_type()))
+    return ctx.emit(
+        f'func.call @{name}({update}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
+        f"({update.type}) -> {update.type}",
+        update.aval,
+    )
+
+
+@functools.lru_cache
+def _identity(aval: ShapedArray) -> Jaxpr:
+    x = Var(aval)
+    return Jaxpr([x], [], [x], "materialized")
+
+
+# --- gather ------------------------------------------------------------------------------------------------------
+
+
+class Gather(Primitive):
+    """Windows of the operand at positions given by `start_indices`."""
+
+    def type(
+        self,
+        operand: ShapedArray,
+        indices: ShapedArray,
+        *,
+        dimension_numbers: GatherDimensionNumbers,
+        slice_sizes: tuple[int, ...],
+        **flags: Any,
+    ) -> ShapedArray:
+        dims = dimension_numbers
+        problem = _problem(operand, indices, dims, slice_sizes)
+        window = [slice_sizes[axis] for axis in _window_axes(dims, operand.ndim)] if not problem else []
+        if not problem and len(window) != len(dims.offset_dims):
+            problem = f"the window has {len(window)} axes, offset_dims names {len(dims.offset_dims)}"
+        if problem:
+            raise _error("gather", problem, operand, indices, dims, f"slice_sizes: {slice_sizes}")
+        order = _result_order(dims.offset_dims, indices.ndim - 1 + len(window))
+        shape = [*indices.shape[:-1], *window]
+        return operand.update(shape=tuple(shape[i] for i in order))
+
+    def eager(
+        self,
+        operand: Any,
+        indices: Any,
+        *,
+        dimension_numbers: GatherDimensionNumbers,
+        slice_sizes: tuple[int, ...],
+        mode: GatherScatterMode,
+        fill_value: Any,
+        **flags: Any,
+    ) -> Any:
+        operand, indices = np.asarray(operand), np.asarray(indices)
+        found = _windows(operand.shape, indices, dimension_numbers, slice_sizes, mode)
+        if 0 in operand.shape:  # every window is empty, or none fits
+            out = np.zeros(found.shape, operand.dtype)
+        else:
+            out = np.broadcast_to(operand[found.positions], found.shape)
+        if found.fits is not None and not found.fits.all():
+            missing = ~found.fits.reshape(found.fits.shape + (1,) * (out.ndim - found.fits.ndim))
+            out = np.where(missing, fill_scalar(fill_value, out.dtype), out)
+        return out.transpose(_result_order(dimension_numbers.offset_dims, out.ndim))
+
+    def lower(
+        self,
+        ctx: Any,
+        operand: Any,
+        indices: Any,
+        *,
+        dimension_numbers: GatherDimensionNumbers,
+        slice_sizes: tuple[int, ...],
+        mode: GatherScatterMode,
+        fill_value: Any,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+    ) -> Any:
+        out, dims = ctx.out_avals[0], dimension_numbers
+        if 0 in operand.aval.shape and out.size:  # XLA refuses to read from nothing
+            return ctx.constant(fill_scalar(fill_value if mode is _FILL_OR_DROP else 0, out.dtype), out)
+        indices = lower_indices(ctx, indices)
+        result = ctx.emit(
+            f'"stablehlo.gather"({operand}, {indices}) <{{dimension_numbers = #stablehlo.gather<'
+            f"{_dims_text(dims, _GATHER_WORDS)}, index_vector_dim = {indices.aval.ndim - 1}>, "
+            f"indices_are_sorted = {_word(indices_are_sorted)}, slice_sizes = {int_array(slice_sizes)}}}> : "
+            f"({operand.type}, {indices.type}) -> {tensor_type(out)}",
+            out,
+        )
+        if mode is not _FILL_OR_DROP or not dims.start_index_map:
+            return result
+        bounds = _bounds(ctx, indices, operand.aval.shape, slice_sizes, dims.start_index_map)
+        fits = _fitting(ctx, indices, bounds)
+        batch_axes = [i for i in range(out.ndim) if i not in dims.offset_dims]
+        mask = ctx.broadcast(fits, out.update(dtype=np.dtype(bool)), batch_axes)
+        return ctx.select(mask, result, ctx.constant(fill_scalar(fill_value, out.dtype), out))
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        operand, indices = primals
+        out = self.bind(operand, indices, **params)
+        if type(tangents[0]) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        fill = None if params["fill_value"] is None and params["mode"] is not _FILL_OR_DROP else 0
+        return out, self.bind(tangents[0], indices, **{**params, "fill_value": fill})
+
+    def transpose(self, ct: Any, operand: Any, indices: Any, **params: Any) -> list[Any]:
+        mode = params["mode"]
+        x_bar = scatter_add_p.bind(
+            zeros(operand.aval),
+            indices,
+            ct,
+            dimension_numbers=_as_scatter(params["dimension_numbers"]),
+            indices_are_sorted=params["indices_are_sorted"],
+            unique_indices=params["unique_indices"]
+            and mode is not _CLIP,  # clipping may bring indices together
+            mode=mode,
+        )
+        return [x_bar, None]
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        dimension_numbers: GatherDimensionNumbers,
+        slice_sizes: tuple[int, ...],
+        **flags: Any,
+    ) -> tuple[Any, int]:
+        args = [x if d is None else basis.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        operand_batched, indices_batched = [d is not None for d in dims]
+        both = operand_batched and indices_batched
+        offset, collapsed, index_map, batching, indices_batching = dimension_numbers
+        new = GatherDimensionNumbers(
+            (*(() if indices_batched else (0,)), *_shift(offset)),
+            _shift(collapsed, operand_batched),
+            _shift(index_map, operand_batched),
+            (*((0,) if both else ()), *_shift(batching, operand_batched)),
+            (*((0,) if both else ()), *_shift(indices_batching, indices_batched)),
+        )
+        sizes = (1 if both else axis.size, *slice_sizes) if operand_batched else slice_sizes
+        if both:
+            flags["indices_are_sorted"] = False
+        return self.bind(*args, dimension_numbers=new, slice_sizes=sizes, **flags), 0
+
+
+def fill_scalar(fill_value: Any, dtype: np.dtype[Any]) -> Any:
+    """A fill value as a scalar of `dtype`; None is NaN, the least signed integer, the greatest unsigned one or True."""
+    if fill_value is not None:
+        return np.asarray(fill_value).astype(dtype)[()]
+    if dtypes.is_inexact(dtype):
+        return dtype.type(np.nan)
+    if dtype == np.bool_:
+        return np.True_
+    info = dtypes.iinfo(dtype)
+    return dtype.type(info.min if dtypes.is_signed(dtype) else info.max)
+
+
+def _shift(axes: Sequence[int], by: bool = True) -> tuple[int, ...]:
+    return tuple(axis + by for axis in axes)
+
+
+def _as_scatter(dims: GatherDimensionNumbers) -> ScatterDimensionNumbers:
+    return ScatterDimensionNumbers(*dims)
+
+
+def _as_gather(dims: ScatterDimensionNumbers) -> GatherDimensionNumbers:
+    return GatherDimensionNumbers(*dims)
+
+
+_GATHER_WORDS = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims",
+                 "start_indices_batching_dims")  # fmt: skip
+_SCATTER_WORDS = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "input_batching_dims",
+                  "scatter_indices_batching_dims")  # fmt: skip
+
+
+def _dims_text(dims: Sequence[tuple[int, ...]], words: Sequence[str]) -> str:
+    """Dimension numbers in StableHLO's order of fields; empty ones are left out."""
+    texts = {word: f"{word} = {list(axes)}" for word, axes in zip(words, dims, strict=True) if axes}
+    return ", ".join([texts[words[i]] for i in (0, 1, 3, 4, 2) if words[i] in texts])
+
+
+def _word(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+def _problem(
+    operand: ShapedArray, indices: ShapedArray, dims: GatherDimensionNumbers, sizes: Sequence[int]
+) -> str | None:
+    """What is wrong with dimension numbers and window sizes, if anything."""
+    if not dtypes.is_integer(indices.dtype):
+        return "the indices must be integers"
+    if indices.ndim == 0 or indices.shape[-1] != len(dims.start_index_map):
+        return "the last axis of the indices must have one entry for each axis that they position"
+    if len(sizes) != operand.ndim or any(not 0 <= s <= n for s, n in zip(sizes, operand.shape, strict=True)):
+        return "the window must have a size for each axis of the operand, at most the axis's own"
+    left_out = (*dims.collapsed_slice_dims, *dims.operand_batching_dims)
+    if any(not 0 <= axis < operand.ndim for axis in (*left_out, *dims.start_index_map)):
+        return "an axis that is named does not exist in the operand"
+    if len({*left_out}) != len(left_out) or len({*dims.start_index_map}) != len(dims.start_index_map):
+        return "an axis is named twice"
+    if any(sizes[axis] > 1 for axis in left_out):
+        return "axes left out of the window must have window size 1"
+    if {*dims.start_index_map} & {*dims.operand_batching_dims}:
+        return "an axis that is walked together with the indices cannot be positioned by them"
+    pairs = list(zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=False))
+    if len(dims.operand_batching_dims) != len(dims.start_indices_batching_dims) or any(
+        not 0 <= j < indices.ndim - 1 or operand.shape[i] != indices.shape[j] for i, j in pairs
+    ):
+        return "batching axes of the operand and the indices must come in pairs of equal length"
+    return None
+
+
+def _error(name: str, problem: str, operand: Any, indices: Any, dims: Any, *more: str) -> TypeError:
+    return TypeError(
+        message(
+            f"{name} cannot pair the axes of its arguments: {problem}.",
+            f"operand: {operand}, indices: {indices}",
+            *more,
+            f"dimension_numbers: {dims}",
+            fix="Correct the dimension numbers, or index with NumPy's notation (x[...], x.at[...]), which derives them.",
+        )
+    )
+
+
+# --- scatter -----------------------------------------------------------------------------------------------------
+
+
+class Scatter(Primitive):
+    """Windows of the operand, at positions given by `scatter_indices`, combined with `updates`.
+
+    `scatter` itself writes the updates; where indices repeat, the last one stays. Subclasses differ in how an update
+    meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
+    """
+
+    def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
+        super().__init__(name)
+        self.hlo = hlo  # None: the update replaces what is there
+        self.ufunc: Any = ufunc
+        self.accepts = accepts
+
+    def type(
+        self,
+        operand: ShapedArray,
+        indices: ShapedArray,
+        updates: ShapedArray,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        **flags: Any,
+    ) -> ShapedArray:
+        facts = (operand, indices, dimension_numbers, f"updates: {updates}")
+        if updates.dtype != operand.dtype or dtypes.kind_of(operand.dtype) not in self.accepts:
+            fix = "Cast the updates to the operand's dtype."
+            if updates.dtype == operand.dtype:
+                fix = "Cast the operand and the updates (x.astype)."
+            rule = f"{self.name} combines updates with an operand of the same dtype, one it has an operation for."
+            raise TypeError(message(rule, f"operand: {operand}, updates: {updates}", fix=fix))
+        dims = _as_gather(dimension_numbers)
+        window = len(_window_axes(dims, operand.ndim))
+        if updates.ndim != indices.ndim - 1 + window or len(dims.offset_dims) != window:
+            raise _error(
+                self.name, "updates need the batch axes of the indices and the window's axes", *facts
+            )
+        problem = _problem(
+            operand, indices, dims, window_sizes(updates.shape, dimension_numbers, operand.ndim)
+        )
+        batch = tuple(n for i, n in enumerate(updates.shape) if i not in dims.offset_dims)
+        if not problem and batch != indices.shape[:-1]:
+            problem = f"the batch axes of the updates have lengths {batch}, those of the indices {indices.shape[:-1]}"
+        if problem:
+            raise _error(self.name, problem, *facts)
+        return operand.update(weak_type=operand.weak_type and updates.weak_type)
+
+    def eager(
+        self,
+        operand: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        mode: GatherScatterMode,
+        **flags: Any,
+    ) -> Any:
+        out, indices, updates = np.array(operand), np.asarray(indices), np.asarray(updates)
+        dims, sizes = _as_gather(dimension_numbers), window_sizes(updates.shape, dimension_numbers, out.ndim)
+        drops = _FILL_OR_DROP if mode is not _CLIP else _CLIP  # what XLA does where a promise is broken
+        found = _windows(out.shape, indices, dims, sizes, drops)
+        updates = updates.transpose(np.argsort(_result_order(dims.offset_dims, updates.ndim)))
+        positions: Any = found.positions
+        if not updates.size or not out.size:
+            return out
+        if found.fits is not None and not found.fits.all():
+            positions = tuple(np.broadcast_to(p, found.shape)[found.fits] for p in positions)
+            updates = updates[found.fits]
+        if self.ufunc is None:
+            out[positions] = updates
+        else:
+            self.ufunc.at(out, positions, updates)
+        return out
+
+    def lower(
+        self,
+        ctx: Any,
+        operand: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        mode: GatherScatterMode,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+    ) -> Any:
+        out, dims = ctx.out_avals[0], dimension_numbers
+        if not updates.aval.size or not operand.aval.size:
+            return operand
+        indices = lower_indices(ctx, indices)
+        if mode is _CLIP and dims.scatter_dims_to_operand_dims:
+            sizes = window_sizes(updates.aval.shape, dims, out.ndim)
+            shape = operand.aval.shape
+            indices = _clamped(
+                ctx, indices, _bounds(ctx, indices, shape, sizes, dims.scatter_dims_to_operand_dims)
+            )
+        updates = materialized(ctx, updates)
+        return ctx.emit(
+            f'"stablehlo.scatter"({operand}, {indices}, {updates}) <{{'
+            f"indices_are_sorted = {_word(indices_are_sorted)}, scatter_dimension_numbers = #stablehlo.scatter<"
+            f"{_dims_text(dims, _SCATTER_WORDS)}, index_vector_dim = {indices.aval.ndim - 1}>, "
+            f"unique_indices = {_word(unique_indices)}}}> ({{\n{self._combination(ctx, out)}\n}}) : "
+            f"({operand.type}, {indices.type}, {updates.type}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def _combination(self, ctx: Any, aval: ShapedArray) -> str:
+        """The region that says what becomes of one element."""
+        element = aval.update(shape=())
+        region = ctx.region()
+        (old, new), header = ctx.block([element, element])
+        result = new if self.hlo is None else region.op(self.hlo, [old, new], element)
+        return "\n".join([header, *region.lines, f"stablehlo.return {result} : {tensor_type(element)}"])
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        **flags: Any,
+    ) -> tuple[Any, int]:
+        indices_batched = dims[1] is not None
+        operand, updates = [move_batch_axis(args[i], dims[i], 0, axis.size) for i in (0, 2)]
+        indices = basis.move_axis(args[1], dims[1], 0) if indices_batched else args[1]
+        window, inserted, to_operand, batching, indices_batching = dimension_numbers
+        new = ScatterDimensionNumbers(
+            (*(() if indices_batched else (0,)), *_shift(window)),
+            _shift(inserted),
+            _shift(to_operand),
+            (*((0,) if indices_batched else ()), *_shift(batching)),
+            (*((0,) if indices_batched else ()), *_shift(indices_batching, indices_batched)),
+        )
+        if indices_batched:
+            flags["indices_are_sorted"] = False
+        return self.bind(operand, indices, updates, dimension_numbers=new, **flags), 0
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        _, indices, updates = primals
+        out = self.bind(*primals, **params)
+        x_dot, _, u_dot = tangents
+        if type(x_dot) is Zero and type(u_dot) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        if params["unique_indices"] or _writes_once(aval_of(indices), params["dimension_numbers"]):
+            params["unique_indices"] = params["unique_indices"] or params["mode"] is not _CLIP
+            return out, self.bind(instantiate(x_dot), indices, instantiate(u_dot), **params)
+        return out, _last_writers_tangent(indices, aval_of(updates), x_dot, u_dot, params)
+
+    def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+        # recorded by the jvp above, for indices that do not repeat
+        x_bar = self.bind(
+            ct, indices, zeros(updates.aval if is_undef(updates) else aval_of(updates)), **params
+        )
+        u_bar = read_back(ct, indices, aval_of(updates).shape, params) if is_undef(updates) else None
+        return [x_bar if is_undef(operand) else None, None, u_bar]
+
+
+def window_sizes(updates: Sequence[int], dims: ScatterDimensionNumbers, ndim: int) -> tuple[int, ...]:
+    """Window size along each axis of the operand, for updates of that shape."""
+    sizes = iter([updates[i] for i in dims.update_window_dims])
+    left_out = {*dims.inserted_window_dims, *dims.operand_batching_dims}
+    return tuple(1 if axis in left_out else next(sizes, 0) for axis in range(ndim))
+
+
+def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
+    """What a scatter with these parameters would overwrite in `x`, in the shape of its updates; 0 where it drops."""
+    dims, mode = params["dimension_numbers"], params["mode"]
+    return gather_p.bind(
+        x,
+        indices,
+        dimension_numbers=_as_gather(dims),
+        slice_sizes=window_sizes(updates, dims, aval_of(x).ndim),
+        indices_are_sorted=params["indices_are_sorted"],
+        unique_indices=params["unique_indices"],
+        mode=mode if mode is _CLIP else _FILL_OR_DROP,
+        fill_value=0,
+    )
+
+
+def _writes_once(indices: ShapedArray, dims: ScatterDimensionNumbers) -> bool:
+    """True when there is one index for each element of the batch, so that none repeats."""
+    others = [n for i, n in enumerate(indices.shape[:-1]) if i not in dims.scatter_indices_batching_dims]
+    return all(n == 1 for n in others)
+
+
+def _last_writers_tangent(
+    indices: Any, updates: ShapedArray, x_dot: Any, u_dot: Any, params: dict[str, Any]
+) -> Any:
+    """Tangent of writing with indices that may repeat: only updates that stay count.
+
+    The numbers of the updates, from 1, are written the same way; an update stays where its own number is found.
+    """
+    operand = x_dot.aval if type(x_dot) is Zero else aval_of(x_dot)
+    numbers = _numbered(aval_of(indices).shape[:-1], updates.shape, params["dimension_numbers"])
+    writers = scatter_p.bind(full(operand.shape, 0, _INT32), indices, numbers, **params)
+    zero = scalar_like(0, operand.dtype)
+    kept = x_dot if type(x_dot) is Zero else where(eq(writers, 0), x_dot, zero)
+    if type(u_dot) is Zero:
+        return kept
+    stays = eq(read_back(writers, indices, updates.shape, params), numbers)
+    return scatter_add_p.bind(instantiate(kept), indices, where(stays, u_dot, zero), **params)
+
+
+def _numbered(batch: tuple[int, ...], shape: tuple[int, ...], dims: ScatterDimensionNumbers) -> Any:
+    """1, 2, ... in the shape of the updates: one number for each window."""
+    numbers = add(reshape(iota(_INT32, (math.prod(batch),), 0), batch), 1)
+    return broadcast_in_dim(
+        numbers, shape, tuple(i for i in range(len(shape)) if i not in dims.update_window_dims)
+    )
+
+
+class ScatterAdd(Scatter):
+    """`operand[i] += updates` (or `-=`): linear in both together."""
+
+    def __init__(self, name: str, hlo: str, ufunc: Callable[..., Any], share: Callable[[Any], Any]):
+        super().__init__(name, hlo, ufunc, "iufc")
+        self.share = share  # cotangent of an element of the result to that of an update
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
+        x_dot, _, u_dot = tangents
+        if type(u_dot) is Zero:
+            return out, x_dot
+        return out, self.bind(instantiate(x_dot), primals[1], u_dot, **params)
+
+    def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+        u_bar = self.share(read_back(ct, indices, updates.aval.shape, params)) if is_undef(updates) else None
+        return [ct if is_undef(operand) else None, None, u_bar]
+
+
+class ScatterMul(Scatter):
+    """`operand[i] *= updates`."""
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        operand, indices, updates = primals
+        out = self.bind(*primals, **params)
+        x_dot, _, u_dot = tangents
+        share: Any = Zero(aval_of(out).tangent())
+        if type(x_dot) is not Zero:
+            share = self.bind(x_dot, indices, updates, **params)
+        if type(u_dot) is Zero:
+            return out, share
+        if not (params["unique_indices"] or _writes_once(aval_of(indices), params["dimension_numbers"])):
+            raise MissingRuleError(
+                message(
+                    f"{self.name} has no derivative by its updates where indices may repeat.",
+                    f"operand: {aval_of(operand)}, updates: {aval_of(updates)}",
+                    fix="Pass unique_indices=True if no index repeats, or hold the updates constant (stop_gradient).",
+                )
+            )
+        spread = scatter_add_p.bind(zeros(aval_of(operand).tangent()), indices, u_dot, **params)
+        return out, add_tangents(share, mul(operand, spread))
+
+    def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+        return [self.bind(ct, indices, updates, **params), None, None]
+
+
+class ScatterExtremum(Scatter):
+    """`operand[i] = min(operand[i], updates)`, or max."""
+
+    holes = {"transpose": "the operation is not linear"}
+    transpose = None
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        """The tangents of all that attain the extremum, averaged."""
+        operand, indices, updates = primals
+        out = self.bind(*primals, **params)
+        x_dot, _, u_dot = tangents
+        if type(x_dot) is Zero and type(u_dot) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        shape, dtype = aval_of(updates).shape, aval_of(out).dtype
+        zero, one = scalar_like(0, dtype), scalar_like(1, dtype)
+        x_wins, u_wins = eq(operand, out), eq(updates, read_back(out, indices, shape, params))
+
+        def total(x: Any, u: Any) -> Any:
+            return scatter_add_p.bind(where(x_wins, x, zero), indices, where(u_wins, u, zero), **params)
+
+        count = max_(total(one, one), one)  # 0 where the result is NaN
+        return out, div(total(instantiate(x_dot), instantiate(u_dot)), count)
+
+
+gather_p = Gather("gather")
+scatter_p = Scatter("scatter", None, None, "biufc0")
+scatter_add_p = ScatterAdd("scatter_add", "add", np.add, lambda ct: ct)
+scatter_sub_p = ScatterAdd("scatter_sub", "subtract", np.subtract, neg)
+scatter_mul_p = ScatterMul("scatter_mul", "multiply", np.multiply, "iufc")
+scatter_min_p = ScatterExtremum("scatter_min", "minimum", np.minimum, "biuf")
+scatter_max_p = ScatterExtremum("scatter_max", "maximum", np.maximum, "biuf")

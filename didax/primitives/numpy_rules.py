@@ -1,0 +1,168 @@
+"""Eager rules of elementwise primitives where NumPy and XLA part ways.
+
+Operands are NumPy arrays or scalars of one dtype; results have XLA's value at every corner: integer
+division by zero, the smallest integer over -1, shifts beyond the width, the sign of zero. 16-bit floats
+whose result takes several steps are computed in float32 and rounded once, as XLA does; denormal numbers are
+kept, where XLA on the CPU takes them for 0.
+Read next: `elementwise.py`, the tables that name these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+
+Rule = Callable[..., Any]
+
+
+def _in_float32(rule: Rule) -> Rule:
+    """Compute 16-bit floats in float32."""
+
+    def wrapped(*xs: Any) -> Any:
+        dtype = xs[0].dtype
+        if dtype.itemsize > 2:
+            return rule(*xs)
+        return rule(*[x.astype(np.float32) for x in xs]).astype(dtype)
+
+    return wrapped
+
+
+def _is_integer(x: Any) -> bool:
+    return x.dtype.kind in "iu"
+
+
+def divide(x: Any, y: Any) -> Any:
+    """The quotient; of integers it is truncated, and all bits are set where the divisor is zero."""
+    if not _is_integer(x):
+        return np.divide(x, y)
+    quotient = (x - np.fmod(x, y)) // y
+    return np.where(y == 0, ~np.zeros_like(y), quotient)
+
+
+def remainder(x: Any, y: Any) -> Any:
+    """The remainder with the sign of `x`; `x` itself where an integer divisor is zero."""
+    out = np.fmod(x, y)
+    return np.where(y == 0, x, out) if _is_integer(x) else out
+
+
+def power(x: Any, y: Any) -> Any:
+    """x ** y; integers wrap, and their negative powers are truncated (0 unless x is 1 or -1)."""
+    if x.dtype.kind != "i":
+        return np.power(x, y)
+    odd_sign = np.where(y & 1, x, np.ones_like(x))
+    reciprocal = np.where(np.abs(x) == 1, odd_sign, np.zeros_like(x))
+    return np.where(y < 0, reciprocal, np.power(x, np.maximum(y, 0)))
+
+
+def sign(x: Any) -> Any:
+    """-1 or 1; zeros (with their sign) and NaN as they are; z / |z| for complex numbers."""
+    return (
+        np.sign(x) if x.dtype.kind in "iuc" else np.where(np.abs(x) > 0, np.copysign(1, x).astype(x.dtype), x)
+    )
+
+
+def round_away_from_zero(x: Any) -> Any:
+    """The nearest integer, halves away from zero."""
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole)
+
+
+def real(x: Any) -> Any:
+    """The real part."""
+    return x.real
+
+
+def imag(x: Any) -> Any:
+    """The imaginary part."""
+    return x.imag
+
+
+def complex_(x: Any, y: Any) -> Any:
+    """x + iy, without arithmetic."""
+    shape = np.broadcast_shapes(np.shape(x), np.shape(y))
+    out = np.empty(shape, np.result_type(x.dtype, np.complex64))
+    out.real, out.imag = x, y
+    return out
+
+
+rsqrt = _in_float32(lambda x: np.reciprocal(np.sqrt(x)))
+logistic = _in_float32(lambda x: np.reciprocal(1 + np.exp(-x)))
+
+
+def maximum(x: Any, y: Any) -> Any:
+    """The larger one, 0.0 being larger than -0.0; NaN where either is."""
+    out = np.maximum(x, y)
+    return out if x.dtype.kind in "biu" else np.where((x == 0) & (y == 0), x + y, out)
+
+
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller one, -0.0 being smaller than 0.0; NaN where either is."""
+    out = np.minimum(x, y)
+    return out if x.dtype.kind in "biu" else np.where((x == 0) & (y == 0), -(-x - y), out)
+
+
+def nextafter(x: Any, y: Any) -> Any:
+    """The next float from `x` towards `y`; `y` where they are equal."""
+    return np.where(x == y, y, np.nextafter(x, y))
+
+
+def clamp(low: Any, x: Any, high: Any) -> Any:
+    """`x` moved into [low, high]."""
+    return minimum(maximum(x, low), high)
+
+
+def _unsigned(x: Any) -> Any:
+    return x.view(f"u{x.dtype.itemsize}")
+
+
+def shift_left(x: Any, y: Any) -> Any:
+    """Bits moved up; 0 for an amount of the width or more."""
+    return np.left_shift(x, y)
+
+
+def shift_right_arithmetic(x: Any, y: Any) -> Any:
+    """Bits moved down, copies of the highest bit moving in, also where the dtype is unsigned."""
+    signed = f"i{x.dtype.itemsize}"
+    return np.right_shift(x.view(signed), y.view(signed)).view(x.dtype)
+
+
+def shift_right_logical(x: Any, y: Any) -> Any:
+    """Bits moved down, zeros moving in."""
+    return np.right_shift(_unsigned(x), _unsigned(y)).view(x.dtype)
+
+
+def population_count(x: Any) -> Any:
+    """The number of set bits."""
+    return np.bitwise_count(_unsigned(x)).astype(x.dtype)
+
+
+def count_leading_zeros(x: Any) -> Any:
+    """The number of zero bits above the highest set one."""
+    bits, width, shift = _unsigned(x), 8 * x.dtype.itemsize, 1
+    while shift < width:  # set every bit below the highest set one
+        bits = bits | bits >> shift
+        shift *= 2
+    return (width - np.bitwise_count(bits)).astype(x.dtype)
+
+
+def convert(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The values in another dtype: complex to real keeps the real part, float to integer saturates."""
+    if dtypes.is_complex(x.dtype) and not dtypes.is_complex(dtype) and dtype != np.bool_:
+        x = x.real
+    if dtypes.is_integer(dtype) and dtypes.is_float(x.dtype):
+        return _saturate(x.astype(np.float64), dtype)
+    return x.astype(dtype)
+
+
+def _saturate(x: Any, dtype: np.dtype[Any]) -> Any:
+    limits = dtypes.iinfo(dtype)
+    low, high = float(limits.min), float(limits.max)
+    fits = (x > low) & (x < high)
+    if fits.all():
+        return x.astype(dtype)
+    inside = np.where(fits, x, 0).astype(dtype)
+    return np.where(x >= high, dtype.type(limits.max), np.where(x <= low, dtype.type(limits.min), inside))

@@ -1,0 +1,267 @@
+"""Reductions over axes: extrema, products, logic, and the positions of extrema.
+
+    reduce_max(x)[j] = max over i of x[i, j]        argmax(x)[j] = the first i where it is attained
+
+A reduction combines elements with an operation that is associative and has an identity, which is the result
+over nothing. NaN is an extremum wherever it occurs. The tangent of an extremum is the mean of the tangents of
+the elements that attain it. The product is differentiated by halves: nothing is divided by factors that are
+zero. The sum is in `shape.py`, as the transpose of broadcasting. Read next: `cumulative.py`, the same for
+every prefix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero
+from didax.core.errors import message
+from didax.core.primitive import Primitive
+from didax.primitives.convert import convert_element_type
+from didax.primitives.elementwise import div, eq, mul
+from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR, scalar_like
+from didax.primitives.select import where
+from didax.primitives.shape import (
+    batched_axes,
+    broadcast_in_dim,
+    full,
+    lower_reduction,
+    reduce_sum,
+    reduced_aval,
+    reshape,
+    transpose,
+)
+from didax.primitives.slicing import concatenate, slice_axis
+from didax.transforms.batching import AxisData
+from didax.transforms.jvp import jvp_flat
+from didax.xla.text import function_type, names, tensor_type, types
+
+_BOOL = np.dtype(bool)
+
+
+# --- The operations and their identities --------------------------------------------------------------------
+
+
+def least(dtype: np.dtype[Any]) -> Any:
+    """The least value of a real dtype: the identity of `max`."""
+    if dtype == _BOOL:
+        return False
+    return dtypes.iinfo(dtype).min if dtypes.is_integer(dtype) else -_infinity(dtype)
+
+
+def greatest(dtype: np.dtype[Any]) -> Any:
+    """The greatest value of a real dtype: the identity of `min`."""
+    if dtype == _BOOL:
+        return True
+    return dtypes.iinfo(dtype).max if dtypes.is_integer(dtype) else _infinity(dtype)
+
+
+def _infinity(dtype: np.dtype[Any]) -> float:
+    return math.inf if np.isinf(dtype.type(math.inf)) else float(dtypes.finfo(dtype).max)
+
+
+def _all_ones(dtype: np.dtype[Any]) -> Any:
+    return True if dtype == _BOOL else ~dtype.type(0)
+
+
+def is_narrow_float(dtype: np.dtype[Any]) -> bool:
+    """True for floats of at most 16 bits, which are accumulated in float32."""
+    return dtypes.is_float(dtype) and dtype.itemsize <= 2
+
+
+# --- Reductions ---------------------------------------------------------------------------------------------
+
+
+class Reduction(Primitive):
+    """Combines the elements along `axes` with a binary operation: `op` in StableHLO, `ufunc` in NumPy."""
+
+    holes = {"transpose": NOT_LINEAR}
+
+    def __init__(
+        self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]
+    ) -> None:
+        super().__init__(name)
+        self.op, self.ufunc, self.accepts, self.identity = op, ufunc, accepts, identity
+
+    def type(self, x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
+        return reduced_aval(self.name, x, axes, self.accepts)
+
+    def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        x = np.asarray(x)
+        return self.ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=x.dtype.type(self.identity(x.dtype)))
+
+    def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return lower_reduction(ctx, x, axes, self.op, self.identity(x.aval.dtype))
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: tuple[int, ...]
+    ) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        y = self.bind(x, axes=axes)
+        return y, Zero(aval_of(y).tangent()) if type(t) is Zero else self.derivative(t, y, x, axes)
+
+    def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
+        """The result's tangent for a nonzero tangent `t` of `x`."""
+        return Zero(aval_of(y).tangent())
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
+        inner, out_dim = batched_axes(axes, dims[0])
+        return self.bind(args[0], axes=inner), out_dim
+
+
+class LogicalReduction(Reduction):
+    """Bitwise on integers."""
+
+    holes = {"transpose": NOT_DIFFERENTIABLE}
+
+
+class Extremum(Reduction):
+    """The largest or smallest element; NaN if there is one."""
+
+    def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        x = np.asarray(x)
+        return sign_zeros(super().eager(x, axes=axes), x, self.ufunc, lambda zeros: zeros.any(axis=axes))
+
+    def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
+        shape = aval_of(x).shape
+        attained = eq(x, broadcast_in_dim(y, shape, tuple(i for i in range(len(shape)) if i not in axes)))
+        count = reduce_sum(convert_element_type(attained, aval_of(t).dtype), axes)
+        return div(reduce_sum(where(attained, t, scalar_like(0, aval_of(t).dtype)), axes), count)
+
+
+def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) -> Any:
+    """Extrema with XLA's signs of zero: 0.0 is larger than -0.0. NumPy returns either.
+
+    `any_of` reduces a mask of `x` to the shape of `out`.
+    """
+    if not dtypes.is_inexact(x.dtype) or not np.any(out == 0):
+        return out
+    wins = 0.0 if ufunc is np.maximum else -0.0
+    found = any_of((x == 0) & (np.signbit(x) == np.signbit(wins)))
+    return np.where(out == 0, np.where(found, x.dtype.type(wins), x.dtype.type(-wins)), out)
+
+
+class Product(Reduction):
+    """The product, in the operand's dtype (integers wrap)."""
+
+    def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        x = np.asarray(x)
+        if is_narrow_float(x.dtype):
+            return super().eager(x.astype(np.float32), axes=axes).astype(x.dtype)
+        return super().eager(x, axes=axes)
+
+    def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
+        return jvp_flat(lambda x: [_product(_gathered(x, axes))], [x], [t])[1][0]
+
+
+def _gathered(x: Any, axes: tuple[int, ...]) -> Any:
+    """`axes` as one leading axis, before the other axes."""
+    shape = aval_of(x).shape
+    kept = [i for i in range(len(shape)) if i not in axes]
+    n = math.prod(shape[i] for i in axes)
+    return reshape(transpose(x, (*axes, *kept)), (n, *(shape[i] for i in kept)))
+
+
+def _product(x: Any) -> Any:
+    """Product along the leading axis: its two halves are multiplied until one element is left."""
+    n, *rest = aval_of(x).shape
+    if n == 0:
+        return full(tuple(rest), 1, aval_of(x).dtype)
+    while n > 1:
+        half = n // 2
+        left_over = [slice_axis(x, 2 * half, n, 0)] if n % 2 else []
+        x = concatenate([mul(slice_axis(x, 0, half, 0), slice_axis(x, half, 2 * half, 0)), *left_over], 0)
+        n -= half
+    return reshape(x, tuple(rest))
+
+
+# --- Positions of extrema -----------------------------------------------------------------------------------
+
+
+class ArgExtremum(Primitive):
+    """Position of the first extremum along one axis (`axes` holds one), NaN counting as one."""
+
+    holes = {"transpose": NOT_DIFFERENTIABLE}
+
+    def __init__(
+        self, name: str, direction: str, find: Callable[..., Any], worst: Callable[[np.dtype[Any]], Any]
+    ):
+        super().__init__(name)
+        self.direction, self.find, self.worst = direction, find, worst
+
+    def type(self, x: ShapedArray, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> ShapedArray:
+        out = reduced_aval(self.name, x, axes, "biuf")
+        if len(axes) != 1 or not x.shape[axes[0]]:
+            raise ValueError(
+                message(
+                    f"{self.name} searches one axis that is not empty.",
+                    f"operand: {x}, axes: {axes}",
+                    fix="Name one axis with at least one element.",
+                )
+            )
+        if not dtypes.is_integer(index_dtype):
+            raise TypeError(
+                message(
+                    f"{self.name} returns integers.",
+                    f"index_dtype: {dtypes.dtype_name(index_dtype)}",
+                    fix="Choose an integer dtype such as int32.",
+                )
+            )
+        return ShapedArray(out.shape, index_dtype)
+
+    def eager(self, x: Any, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> Any:
+        x = np.asarray(x)
+        x = x.astype(np.float32) if is_narrow_float(x.dtype) else x
+        return self.find(x, axis=axes[0]).astype(index_dtype)
+
+    def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> Any:
+        value, index = x.aval, ShapedArray(x.aval.shape, index_dtype)
+        starts = [ctx.scalar(self.worst(value.dtype), value.dtype), ctx.scalar(0, index_dtype)]
+        ramp = ctx.emit(f"stablehlo.iota dim = {axes[0]} : {tensor_type(index)}", index)
+        outs = [ctx.out_avals[0].update(dtype=value.dtype), ctx.out_avals[0]]
+        return ctx.emit_many(
+            f"stablehlo.reduce({x} init: {starts[0]}), ({ramp} init: {starts[1]}) "
+            f"across dimensions = {list(axes)} : {function_type([x, ramp, *starts], outs)} "
+            f"{self._reducer(ctx, starts[0].aval, starts[1].aval)}",
+            outs,
+        )[1]
+
+    def _reducer(self, ctx: Any, value: ShapedArray, index: ShapedArray) -> str:
+        """Of two pairs (value, position) the one with the better value; of equal values the earlier one."""
+        (x, y, i, j), _ = ctx.block([value, value, index, index])
+        body = ctx.region()
+        better, tie = body.compare(self.direction, x, y), body.compare("EQ", x, y)
+        if dtypes.is_float(value.dtype):
+            x_is_nan, y_is_nan = body.compare("NE", x, x), body.compare("NE", y, y)
+            better = body.op("or", [better, body.op("and", [x_is_nan, body.op("not", [y_is_nan])])])
+            tie = body.op("or", [tie, body.op("and", [x_is_nan, y_is_nan])])
+        earlier = body.op("and", [tie, body.compare("LT", i, j)])
+        first = body.op("or", [better, earlier])
+        outs = [body.select(first, x, y), body.select(first, i, j)]
+        lines = "\n".join([*body.lines, f"stablehlo.return {names(outs)} : {types(outs)}"])
+        return f"reducer({x}: {x.type}, {y}: {y.type}) ({i}: {i.type}, {j}: {j.type}) {{\n{lines}\n}}"
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        y = self.bind(*primals, **params)
+        return y, Zero(aval_of(y).tangent())
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]
+    ) -> tuple[Any, int]:
+        inner, out_dim = batched_axes(axes, dims[0])
+        return self.bind(args[0], axes=inner, index_dtype=index_dtype), out_dim
+
+
+reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
+reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
+reduce_prod_p = Product("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
+reduce_and_p = LogicalReduction("reduce_and", "and", np.bitwise_and, "biu", _all_ones)
+reduce_or_p = LogicalReduction("reduce_or", "or", np.bitwise_or, "biu", lambda dtype: dtype.type(0))
+reduce_xor_p = LogicalReduction("reduce_xor", "xor", np.bitwise_xor, "biu", lambda dtype: dtype.type(0))
+argmax_p = ArgExtremum("argmax", "GT", np.argmax, least)
+argmin_p = ArgExtremum("argmin", "LT", np.argmin, greatest)

@@ -1,0 +1,524 @@
+"""Static and dynamic windows of arrays: slice, pad, concatenate, rev, dynamic_slice and dynamic_update_slice.
+
+    slice(x)[i] = x[start + stride * i]          dynamic_slice(x, start)[i] = x[clamp(start) + i]
+
+All are linear in the arrays and transposes of each other: what slice takes out, pad puts back between zeros; what
+dynamic_slice reads, dynamic_update_slice writes. The dynamic ones move a window that would not fit inside the array.
+Batched over their start indices they become a gather and a scatter. Read next: `gather.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, instantiate
+from didax.core.errors import message
+from didax.core.primitive import Primitive
+from didax.primitives.families import scalar_like
+from didax.primitives.gather import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    gather_p,
+    lower_indices,
+    materialized,
+    scatter_p,
+)
+from didax.primitives.select import where
+from didax.primitives.shape import LinearUnary, broadcast_in_dim, full, reduce_sum, reshape, zeros
+from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.transpose import is_undef
+from didax.xla.text import Value, names, tensor_type, types
+
+Padding = tuple[tuple[int, int, int], ...]
+
+
+class Slice(LinearUnary):
+    """Elements `start, start + stride, ...` below `limit` along each axis; strides None are all 1."""
+
+    def type(
+        self,
+        x: ShapedArray,
+        *,
+        start_indices: tuple[int, ...],
+        limit_indices: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+    ) -> ShapedArray:
+        strides = strides or (1,) * x.ndim
+        fits = len(start_indices) == len(limit_indices) == len(strides) == x.ndim and all(
+            0 <= i <= j <= n and k > 0
+            for i, j, k, n in zip(start_indices, limit_indices, strides, x.shape, strict=True)
+        )
+        if not fits:
+            raise TypeError(
+                message(
+                    "slice needs 0 <= start <= limit <= length and a positive stride for each axis.",
+                    f"operand: {x}, start_indices: {start_indices}, limit_indices: {limit_indices}, strides: {strides}",
+                    fix="Correct the bounds, or use NumPy's notation (x[i:j:k]), which cuts them off at the ends.",
+                )
+            )
+        bounds = zip(start_indices, limit_indices, strides, strict=True)
+        return x.update(shape=tuple(-(-(j - i) // k) for i, j, k in bounds))
+
+    def eager(self, x: Any, **bounds: Any) -> Any:
+        return np.asarray(x)[_python_slices(**bounds)]
+
+    def lower(self, ctx: Any, x: Any, **bounds: Any) -> Any:
+        out = ctx.out_avals[0]
+        if not out.ndim:
+            return x
+        text = ", ".join(
+            [
+                f"{s.start}:{s.stop}:{s.step}" if s.step else f"{s.start}:{s.stop}"
+                for s in _python_slices(**bounds)
+            ]
+        )
+        return ctx.emit(f"stablehlo.slice {x} [{text}] : ({x.type}) -> {tensor_type(out)}", out)
+
+    def transpose(
+        self,
+        ct: Any,
+        x: Any,
+        *,
+        start_indices: tuple[int, ...],
+        limit_indices: Any,
+        strides: tuple[int, ...] | None,
+    ) -> list[Any]:
+        steps = strides or (1,) * len(start_indices)
+        reach = [
+            start + max((n - 1) * k + 1, 0)
+            for start, n, k in zip(start_indices, aval_of(ct).shape, steps, strict=True)
+        ]
+        ends = [n - end for n, end in zip(x.aval.shape, reach, strict=True)]
+        return [pad(ct, _zero(ct), tuple(zip(start_indices, ends, [k - 1 for k in steps], strict=True)))]
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int],
+        *,
+        start_indices: tuple[int, ...],
+        limit_indices: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+    ) -> tuple[Any, int]:
+        (x,), (dim,) = args, dims
+        strides = None if strides is None else _insert(strides, dim, 1)
+        starts, limits = _insert(start_indices, dim, 0), _insert(limit_indices, dim, axis.size)
+        return self.bind(x, start_indices=starts, limit_indices=limits, strides=strides), dim
+
+
+def _python_slices(
+    *, start_indices: tuple[int, ...], limit_indices: tuple[int, ...], strides: tuple[int, ...] | None
+) -> tuple[Any, ...]:
+    return tuple(map(_python_slice, start_indices, limit_indices, strides or itertools.repeat(None)))
+
+
+# the class `slice`, whose name the function below takes
+_python_slice = slice
+
+
+def _insert(values: Sequence[Any], position: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:position], value, *values[position:])
+
+
+def _zero(like: Any) -> Any:
+    return scalar_like(False, aval_of(like).dtype)
+
+
+class Rev(LinearUnary):
+    """The elements in reverse order along some axes."""
+
+    def type(self, x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
+        if len(set(dimensions)) != len(dimensions) or any(not 0 <= i < x.ndim for i in dimensions):
+            fix = "Name each axis to reverse once."
+            raise TypeError(
+                message("rev takes distinct axes.", f"operand: {x}, dimensions: {dimensions}", fix=fix)
+            )
+        return x
+
+    def eager(self, x: Any, *, dimensions: tuple[int, ...]) -> Any:
+        return np.flip(x, dimensions)
+
+    def lower(self, ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
+        return (
+            ctx.emit(f"stablehlo.reverse {x}, dims = {list(dimensions)} : {x.type}", x.aval)
+            if dimensions
+            else x
+        )
+
+    def transpose(self, ct: Any, x: Any, *, dimensions: tuple[int, ...]) -> list[Any]:
+        return [self.bind(ct, dimensions=dimensions)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> tuple[Any, int]:
+        return self.bind(args[0], dimensions=tuple(i + (i >= dims[0]) for i in dimensions)), dims[0]
+
+
+class Concatenate(Primitive):
+    """Arrays joined along an axis."""
+
+    linear = True
+
+    def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
+        others = {_insert(x.shape[:dimension] + x.shape[dimension + 1 :], dimension, 0) for x in xs}
+        if not xs or len(others) != 1 or len({x.dtype for x in xs}) != 1 or not 0 <= dimension < xs[0].ndim:
+            raise TypeError(
+                message(
+                    "concatenate joins arrays of one dtype that have the same shape but for the axis they are joined along.",
+                    f"operands: {', '.join(map(str, xs)) or 'none'}, dimension: {dimension}",
+                    fix="Cast, reshape or broadcast the operands first.",
+                )
+            )
+        length, first = sum([x.shape[dimension] for x in xs]), xs[0].shape
+        shape = (*first[:dimension], length, *first[dimension + 1 :])
+        return ShapedArray(shape, xs[0].dtype, all([x.weak_type for x in xs]))
+
+    def eager(self, *xs: Any, dimension: int) -> Any:
+        return np.concatenate(xs, dimension)
+
+    def lower(self, ctx: Any, *xs: Any, dimension: int) -> Any:
+        if len(xs) == 1:
+            return xs[0]
+        out = ctx.out_avals[0]
+        return ctx.emit(
+            f"stablehlo.concatenate {names(xs)}, dim = {dimension} : ({types(xs)}) -> {tensor_type(out)}", out
+        )
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int) -> tuple[Any, Any]:
+        out = self.bind(*primals, dimension=dimension)
+        if all(type(t) is Zero for t in tangents):
+            return out, Zero(aval_of(out).tangent())
+        return out, self.bind(*map(instantiate, tangents), dimension=dimension)
+
+    def transpose(self, ct: Any, *xs: Any, dimension: int) -> list[Any]:
+        lengths = [(x.aval if is_undef(x) else aval_of(x)).shape[dimension] for x in xs]
+        ends = list(itertools.accumulate(lengths))
+        return [
+            slice_axis(ct, end - n, end, dimension) if is_undef(x) else None
+            for x, n, end in zip(xs, lengths, ends, strict=True)
+        ]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, dimension: int) -> tuple[Any, int]:
+        xs = [move_batch_axis(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
+        return self.bind(*xs, dimension=dimension + 1), 0
+
+
+class Pad(Primitive):
+    """`low` copies of the padding value before an axis, `high` after it, `interior` between neighbours.
+
+    Negative `low` and `high` remove elements. `padding_config` holds `(low, high, interior)` for each axis.
+    """
+
+    linear = True
+
+    def type(self, x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
+        lengths = [_padded(n, p) for n, p in zip(x.shape, padding_config, strict=False)]
+        fits = (
+            len(padding_config) == x.ndim
+            and min(lengths, default=0) >= 0
+            and all(p[2] >= 0 for p in padding_config)
+        )
+        if not fits or value.shape != () or value.dtype != x.dtype:
+            raise TypeError(
+                message(
+                    "pad takes a scalar of the operand's dtype and (low, high, interior) for each axis, "
+                    "with interior >= 0 and no axis of negative length as the result.",
+                    f"operand: {x}, padding_value: {value}, padding_config: {padding_config}",
+                    fix="Correct the configuration, or cast the padding value.",
+                )
+            )
+        return ShapedArray(tuple(lengths), x.dtype, x.weak_type and value.weak_type)
+
+    def eager(self, x: Any, value: Any, *, padding_config: Padding) -> Any:
+        x = np.asarray(x)
+        grown = tuple((max(low, 0), max(high, 0), interior) for low, high, interior in padding_config)
+        out = np.full([_padded(n, p) for n, p in zip(x.shape, grown, strict=True)], value, x.dtype)
+        spread = [_dilated(n, p[2]) for n, p in zip(x.shape, grown, strict=True)]
+        out[tuple(_python_slice(p[0], p[0] + n, p[2] + 1) for p, n in zip(grown, spread, strict=True))] = x
+        return out[
+            tuple(
+                _python_slice(max(-p[0], 0), n - max(-p[1], 0))
+                for p, n in zip(padding_config, out.shape, strict=True)
+            )
+        ]
+
+    def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
+        if not padding_config:
+            return x
+        out = ctx.out_avals[0]
+        low, high, interior = [list(part) for part in zip(*padding_config, strict=True)]
+        return ctx.emit(
+            f"stablehlo.pad {x}, {value}, low = {low}, high = {high}, interior = {interior} : "
+            f"({x.type}, {value.type}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Padding
+    ) -> tuple[Any, Any]:
+        out = self.bind(*primals, padding_config=padding_config)
+        x_dot, value_dot = tangents
+        if type(x_dot) is Zero and type(value_dot) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        return out, self.bind(instantiate(x_dot), instantiate(value_dot), padding_config=padding_config)
+
+    def transpose(self, ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
+        x_bar = _unpad(ct, padding_config) if is_undef(x) else None
+        if not is_undef(value):
+            return [x_bar, None]
+        shape = (x.aval if is_undef(x) else aval_of(x)).shape
+        outside = where(_is_padding(shape, padding_config), ct, _zero(ct))
+        return [x_bar, reduce_sum(outside, tuple(range(len(shape))))]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, padding_config: Padding) -> tuple[Any, int]:
+        x, value = args
+        if dims[1] is None:
+            config = _insert(padding_config, dims[0], (0, 0, 0))
+            return self.bind(x, value, padding_config=config), dims[0]
+        x = move_batch_axis(x, dims[0], 0, axis.size)
+        config = ((0, 0, 0), *padding_config)
+        padded = pad(x, _zero(x), config)
+        shape = aval_of(padded).shape
+        return where(_is_padding(aval_of(x).shape, config), broadcast_in_dim(value, shape, (0,)), padded), 0
+
+
+def _dilated(length: int, interior: int) -> int:
+    return max(length + (length - 1) * interior, 0)
+
+
+def _padded(length: int, config: tuple[int, int, int]) -> int:
+    low, high, interior = config
+    return low + _dilated(length, interior) + high
+
+
+def _is_padding(shape: tuple[int, ...], config: Padding) -> Any:
+    """Which elements of the result of a pad are the padding value."""
+    boolean = np.dtype(bool)
+    return pad(full(shape, False, boolean), np.True_, config)
+
+
+def _unpad(ct: Any, config: Padding) -> Any:
+    """The transpose of pad: take the elements back out; those that were cut off get zeros."""
+    whole = pad(ct, _zero(ct), tuple((-low, -high, 0) for low, high, _ in config))
+    return slice_(
+        whole, (0,) * len(config), aval_of(whole).shape, tuple(interior + 1 for _, _, interior in config)
+    )
+
+
+class DynamicSlice(Primitive):
+    """A window of sizes `slice_sizes` that begins at scalar start indices, one for each axis."""
+
+    def type(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: tuple[int, ...]) -> ShapedArray:
+        _check_window("dynamic_slice", x, slice_sizes, starts, f"slice_sizes: {slice_sizes}")
+        return x.update(shape=slice_sizes)
+
+    def eager(self, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> Any:
+        return np.asarray(x)[_window(np.shape(x), starts, slice_sizes)]
+
+    def lower(self, ctx: Any, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> Any:
+        out = ctx.out_avals[0]
+        if not starts:
+            return x
+        starts = [lower_indices(ctx, i) for i in starts]
+        return ctx.emit(
+            f"stablehlo.dynamic_slice {x}, {names(starts)}, sizes = {list(slice_sizes)} : "
+            f"({x.type}, {types(starts)}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        x, *starts = primals
+        out = self.bind(x, *starts, **params)
+        if type(tangents[0]) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        return out, self.bind(tangents[0], *starts, **params)
+
+    def transpose(self, ct: Any, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> list[Any]:
+        return [dynamic_update_slice_p.bind(zeros(x.aval), ct, *starts), *[None] * len(starts)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, slice_sizes: tuple[int, ...]) -> tuple[Any, int]:
+        (x, *starts), (dim, *start_dims) = args, dims
+        if any(d is not None for d in start_dims):
+            return self._batch_starts(axis, x, dim, starts, start_dims, slice_sizes)
+        sizes = _insert(slice_sizes, dim, axis.size)
+        return self.bind(x, *_insert(starts, dim, _first(starts)), slice_sizes=sizes), dim
+
+    def _batch_starts(
+        self,
+        axis: AxisData,
+        x: Any,
+        dim: int | None,
+        starts: Any,
+        start_dims: Any,
+        slice_sizes: tuple[int, ...],
+    ) -> tuple[Any, int]:
+        all_axes = tuple(range(len(slice_sizes)))
+        indices, indices_dim = _stack_starts(axis, starts, start_dims)
+        return gather_p.batch(
+            axis,
+            (x, indices),
+            (dim, indices_dim),
+            dimension_numbers=GatherDimensionNumbers(all_axes, (), all_axes),
+            slice_sizes=slice_sizes,
+            indices_are_sorted=True,
+            unique_indices=True,
+            mode=GatherScatterMode.CLIP,
+            fill_value=None,
+        )
+
+
+class DynamicUpdateSlice(Primitive):
+    """The operand with a window overwritten by `update`; it begins at scalar start indices, one for each axis."""
+
+    def type(self, x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
+        _check_window("dynamic_update_slice", x, update.shape, starts, f"update: {update}")
+        if update.dtype != x.dtype:
+            rule = "dynamic_update_slice takes an update of the operand's dtype."
+            raise TypeError(
+                message(rule, f"operand: {x}, update: {update}", fix="Cast the update (update.astype).")
+            )
+        return x.update(weak_type=x.weak_type and update.weak_type)
+
+    def eager(self, x: Any, update: Any, *starts: Any) -> Any:
+        out = np.array(x)
+        out[_window(out.shape, starts, np.shape(update))] = update
+        return out
+
+    def lower(self, ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
+        return update if not starts else lower_update(ctx, x, update, [lower_indices(ctx, i) for i in starts])
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        x, update, *starts = primals
+        out = self.bind(x, update, *starts)
+        x_dot, update_dot, *_ = tangents
+        if type(x_dot) is Zero and type(update_dot) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        return out, self.bind(instantiate(x_dot), instantiate(update_dot), *starts)
+
+    def transpose(self, ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
+        aval = update.aval if is_undef(update) else aval_of(update)
+        x_bar = self.bind(ct, zeros(aval), *starts) if is_undef(x) else None
+        update_bar = dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape) if is_undef(update) else None
+        return [x_bar, update_bar, *[None] * len(starts)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
+        (x, update, *starts), (x_dim, update_dim, *start_dims) = args, dims
+        if any(d is not None for d in start_dims):
+            return self._batch_starts(axis, (x, x_dim), (update, update_dim), starts, start_dims)
+        dim = update_dim if x_dim is None else x_dim
+        x, update = (
+            move_batch_axis(x, x_dim, dim, axis.size),
+            move_batch_axis(update, update_dim, dim, axis.size),
+        )
+        return self.bind(x, update, *_insert(starts, dim, _first(starts))), dim
+
+    def _batch_starts(
+        self, axis: AxisData, x: Any, update: Any, starts: Any, start_dims: Any
+    ) -> tuple[Any, int]:
+        all_axes = tuple(range(len(starts)))
+        indices, indices_dim = _stack_starts(axis, starts, start_dims)
+        return scatter_p.batch(
+            axis,
+            (x[0], indices, update[0]),
+            (x[1], indices_dim, update[1]),
+            dimension_numbers=ScatterDimensionNumbers(all_axes, (), all_axes),
+            indices_are_sorted=True,
+            unique_indices=True,
+            mode=GatherScatterMode.CLIP,
+        )
+
+
+def lower_update(ctx: Any, x: Value, update: Value, starts: Sequence[Value]) -> Value:
+    """Write `stablehlo.dynamic_update_slice`. See Note [Updates in place]."""
+    update = materialized(ctx, update)
+    return ctx.emit(
+        f"stablehlo.dynamic_update_slice {x}, {update}, {names(starts)} : "
+        f"({x.type}, {update.type}, {types(starts)}) -> {x.type}",
+        x.aval,
+    )
+
+
+def _check_window(
+    name: str, x: ShapedArray, sizes: Sequence[int], starts: Sequence[ShapedArray], fact: str
+) -> None:
+    """TypeError unless there are a fitting size and an integer scalar start for each axis."""
+    facts = (f"operand: {x}, {fact}", f"start indices: {', '.join(map(str, starts)) or 'none'}")
+    if len(sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
+        rule = f"{name} needs a window with the operand's number of axes, none of them longer than the operand's."
+        raise TypeError(message(rule, *facts, fix="Choose a window that fits into the operand."))
+    if len(starts) != x.ndim or any(i.shape != () or not dtypes.is_integer(i.dtype) for i in starts):
+        rule = f"{name} needs an integer scalar for each axis of the operand, where the window begins."
+        raise TypeError(
+            message(rule, *facts, fix="Pass one integer per axis; cast others (i.astype('int32')).")
+        )
+    if len({i.dtype for i in starts}) > 1:
+        rule = f"{name} takes start indices of one dtype."
+        raise TypeError(message(rule, *facts, fix="Cast them to one integer dtype."))
+
+
+def _window(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> tuple[Any, ...]:
+    """Python slices for a window, moved inside where it would stick out."""
+    inside = [min(max(int(i), 0), n - size) for i, n, size in zip(starts, shape, sizes, strict=True)]
+    return tuple([_python_slice(i, i + size) for i, size in zip(inside, sizes, strict=True)])
+
+
+def _first(starts: Sequence[Any]) -> Any:
+    """Zero, in the dtype of the other start indices."""
+    return scalar_like(0, aval_of(starts[0]).dtype if starts else np.dtype(np.int32))
+
+
+def _stack_starts(axis: AxisData, starts: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
+    """Batched scalar indices as one array of index vectors, and its batch axis."""
+    columns = [
+        reshape(move_batch_axis(i, d, 0, axis.size), (axis.size, 1))
+        for i, d in zip(starts, dims, strict=True)
+    ]
+    return concatenate(columns, 1), 0
+
+
+slice_p = Slice("slice")
+rev_p = Rev("rev")
+concatenate_p = Concatenate("concatenate")
+pad_p = Pad("pad")
+dynamic_slice_p = DynamicSlice("dynamic_slice")
+dynamic_update_slice_p = DynamicUpdateSlice("dynamic_update_slice")
+
+
+def slice_(
+    x: Any, starts: tuple[int, ...], limits: tuple[int, ...], strides: tuple[int, ...] | None = None
+) -> Any:
+    """Elements `start, start + stride, ...` below `limit` along each axis."""
+    if strides is not None and all(k == 1 for k in strides):
+        strides = None
+    if strides is None and limits == aval_of(x).shape and not any(starts):
+        return x
+    return slice_p.bind(x, start_indices=starts, limit_indices=limits, strides=strides)
+
+
+def slice_axis(x: Any, start: int, limit: int, axis: int, stride: int = 1) -> Any:
+    """`slice_` along one axis."""
+    shape = aval_of(x).shape
+    starts = tuple(start if i == axis else 0 for i in range(len(shape)))
+    limits = tuple(limit if i == axis else n for i, n in enumerate(shape))
+    return slice_(x, starts, limits, tuple(stride if i == axis else 1 for i in range(len(shape))))
+
+
+def pad(x: Any, value: Any, padding_config: Padding) -> Any:
+    """Padding of every axis by `(low, high, interior)`."""
+    return pad_p.bind(x, value, padding_config=padding_config) if any(map(any, padding_config)) else x
+
+
+def concatenate(xs: Sequence[Any], dimension: int) -> Any:
+    """Arrays joined along an axis."""
+    return xs[0] if len(xs) == 1 else concatenate_p.bind(*xs, dimension=dimension)
+
+
+def rev(x: Any, dimensions: tuple[int, ...]) -> Any:
+    """The elements in reverse order along some axes."""
+    return rev_p.bind(x, dimensions=dimensions) if dimensions else x

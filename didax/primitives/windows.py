@@ -1,0 +1,233 @@
+"""Reductions over windows that move along the axes: sums and extrema, as in pooling layers.
+
+    reduce_window_sum(x)[i] = sum over k of x[i * stride + k * window_dilation - low]    (0 <= k < window)
+
+Every parameter has one entry per axis; `padding` has pairs (low, high), and padding is the identity of the
+operation. `base_dilation` spreads the operand, with the identity between its elements. The sum is linear, and
+its transpose is a sum over windows of the cotangent. The tangent of an extremum is the tangent of the first
+element that attains it, found axis by axis with slices: all of that fuses, where XLA's select_and_scatter
+runs serially. Read next: `reductions.py`; `didax/lax/windows.py`, what users call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero
+from didax.core.errors import message
+from didax.core.primitive import Primitive
+from didax.primitives.elementwise import eq
+from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
+from didax.primitives.select import where
+from didax.primitives.shape import LinearUnary
+from didax.primitives.slicing import pad, slice_axis
+from didax.transforms.batching import AxisData
+from didax.xla.text import int_array, int_matrix, names, tensor_type
+
+
+class Window(NamedTuple):
+    """The window along one axis."""
+
+    size: int
+    stride: int
+    padding: tuple[int, int]
+    base_dilation: int
+    dilation: int
+
+    @property
+    def extent(self) -> int:
+        """From its first to its last element."""
+        return (self.size - 1) * self.dilation + 1
+
+    def padded(self, n: int) -> int:
+        """Length of an axis of n elements once spread and padded."""
+        return max((n - 1) * self.base_dilation + 1, 0) + sum(self.padding)
+
+    def count(self, n: int) -> int:
+        """How many windows fit along an axis of n elements."""
+        return max((self.padded(n) - self.extent) // self.stride + 1, 0)
+
+
+Entries = tuple[int, ...]
+
+
+def windows_of(
+    window_dimensions: Entries,
+    window_strides: Entries,
+    padding: tuple[tuple[int, int], ...],
+    base_dilation: Entries,
+    window_dilation: Entries,
+) -> list[Window]:
+    """The parameters by axis."""
+    parts = window_dimensions, window_strides, padding, base_dilation, window_dilation
+    return [Window(*entries) for entries in zip(*parts, strict=True)]
+
+
+def params_of(windows: Sequence[Window]) -> dict[str, Any]:
+    """The inverse of `windows_of`."""
+    words = "window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation"
+    return dict(zip(words, [tuple(column) for column in zip(*windows, strict=True)] or [()] * 5, strict=True))
+
+
+class ReduceWindow(Primitive):
+    """Combines the elements of each window: `op` in StableHLO, `ufunc` in NumPy."""
+
+    def __init__(
+        self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]
+    ) -> None:
+        super().__init__(name)
+        self.op, self.ufunc, self.accepts, self.identity = op, ufunc, accepts, identity
+
+    def type(self, x: ShapedArray, **params: Any) -> ShapedArray:
+        if dtypes.kind_of(x.dtype) not in self.accepts:
+            fix = "Cast it first (x.astype)."
+            raise TypeError(message(f"{self.name} cannot reduce this dtype.", f"operand: {x}", fix=fix))
+        facts = [f"operand: {x}", *(f"{name}: {value}" for name, value in params.items())]
+        if any(len(value) != x.ndim for value in params.values()):
+            fix = f"Give {x.ndim} entries each."
+            raise ValueError(
+                message(f"{self.name} takes one entry per axis of its operand.", *facts, fix=fix)
+            )
+        windows = windows_of(**params)
+        if any(min(w.size, w.stride, w.base_dilation, w.dilation) < 1 for w in windows):
+            fix = "Make them at least 1."
+            raise ValueError(message("Windows have positive sizes, strides and dilations.", *facts, fix=fix))
+        return x.update(shape=tuple(w.count(n) for w, n in zip(windows, x.shape, strict=True)))
+
+    def eager(self, x: Any, **params: Any) -> Any:
+        x = np.asarray(x)
+        seen = _windows_view(x, windows_of(**params), x.dtype.type(self.identity(x.dtype)))
+        return self.reduce_view(seen, tuple(range(x.ndim, 2 * x.ndim)))
+
+    def reduce_view(self, seen: Any, axes: tuple[int, ...]) -> Any:
+        """Reduce an array over its trailing axes, one window each."""
+        return sign_zeros(
+            self.ufunc.reduce(seen, axis=axes), seen, self.ufunc, lambda zeros: zeros.any(axis=axes)
+        )
+
+    def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
+        windows, out = windows_of(**params), ctx.out_avals[0]
+        if not windows or not out.size:
+            return ctx.constant(0, out) if windows else x
+        start = ctx.scalar(self.identity(x.aval.dtype), x.aval.dtype)
+        args, header = ctx.block([start.aval, start.aval])
+        body = ctx.region()
+        result = body.op(self.op, args)
+        sizes, strides, _, base, dilation = (int_array(column) for column in zip(*windows, strict=True))
+        return ctx.emit(
+            f'"stablehlo.reduce_window"({x}, {start}) <{{base_dilations = {base}, '
+            f"padding = {int_matrix([w.padding for w in windows], 2)}, window_dilations = {dilation}, "
+            f"window_dimensions = {sizes}, window_strides = {strides}}}> ({{\n{header}\n"
+            + "\n".join([*body.lines, f"stablehlo.return {names([result])} : {result.type}"])
+            + f"\n}}) : ({x.type}, {start.type}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        windows = windows_of(**params)
+        windows.insert(dims[0], Window(1, 1, (0, 0), 1, 1))
+        return self.bind(args[0], **params_of(windows)), dims[0]
+
+
+def _windows_view(x: Any, windows: Sequence[Window], identity: Any) -> Any:
+    """A view with the windows along the leading axes and their elements along the trailing ones."""
+    spread = np.full(
+        [w.padded(n) + 2 * _spare(w) for w, n in zip(windows, x.shape, strict=True)], identity, x.dtype
+    )
+    spread[tuple(_places(w, n) for w, n in zip(windows, x.shape, strict=True))] = x
+    spread = spread[
+        tuple(slice(_spare(w), _spare(w) + w.padded(n)) for w, n in zip(windows, x.shape, strict=True))
+    ]
+    shape = [w.count(n) for w, n in zip(windows, x.shape, strict=True)] + [w.size for w in windows]
+    steps = [s * w.stride for s, w in zip(spread.strides, windows, strict=True)]
+    steps += [s * w.dilation for s, w in zip(spread.strides, windows, strict=True)]
+    return np.lib.stride_tricks.as_strided(spread, shape, steps, writeable=False)
+
+
+def _spare(w: Window) -> int:
+    """Room on either side for the elements that negative padding cuts off."""
+    return max(0, -min(w.padding))
+
+
+def _places(w: Window, n: int) -> slice:
+    start = _spare(w) + w.padding[0]
+    return slice(start, start + max((n - 1) * w.base_dilation + 1, 0), w.base_dilation)
+
+
+class ReduceWindowSum(LinearUnary, ReduceWindow):
+    """The sum of each window."""
+
+    def reduce_view(self, seen: Any, axes: tuple[int, ...]) -> Any:
+        wide = np.float32 if is_narrow_float(seen.dtype) else seen.dtype
+        return self.ufunc.reduce(seen, axis=axes, dtype=wide).astype(seen.dtype, copy=False)
+
+    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
+        if not aval_of(ct).size:
+            return [None]
+        shape = x.aval.shape
+        back = [_reversed(w, n) for w, n in zip(windows_of(**params), shape, strict=True)]
+        x_bar = self.bind(ct, **params_of(back))
+        for i, (n, step) in enumerate(zip(shape, params["base_dilation"], strict=True)):
+            x_bar = slice_axis(x_bar, 0, (n - 1) * step + 1, i, step)
+        return [x_bar]
+
+
+def _reversed(w: Window, n: int) -> Window:
+    """The window over the cotangent whose sums belong to the elements of the spread operand."""
+    low, high = w.padding
+    spread = (w.count(n) - 1) * w.stride + 1
+    return Window(w.size, 1, (w.extent - 1 - low, w.padded(n) - spread - high), w.stride, w.dilation)
+
+
+class ReduceWindowExtremum(ReduceWindow):
+    """The largest or smallest element of each window."""
+
+    holes = {"transpose": NOT_LINEAR}
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        y = self.bind(x, **params)
+        if type(t) is Zero:
+            return y, Zero(aval_of(y).tangent())
+        windows = windows_of(**params)
+        for i in reversed(
+            range(len(windows))
+        ):  # the last axis first: ties go to the first element in row-major order
+            x, t = self._along_axis(x, t, i, windows[i])
+        return y, t
+
+    def _along_axis(self, x: Any, t: Any, axis: int, window: Window) -> tuple[Any, Any]:
+        """Extrema of windows along one axis, and the tangents of the elements that attain them first."""
+        if window == Window(1, 1, (0, 0), 1, 1):
+            return x, t
+        aval = aval_of(x)
+        alone = [window if i == axis else Window(1, 1, (0, 0), 1, 1) for i in range(aval.ndim)]
+        y = self.bind(x, **params_of(alone))
+        count = aval_of(y).shape[axis]
+        if not count:
+            return y, slice_axis(t, 0, 0, axis)
+        config = tuple((*w.padding, w.base_dilation - 1) for w in alone)
+        x = pad(x, scalar_like(self.identity(aval.dtype), aval.dtype), config)
+        t = pad(t, scalar_like(0, aval_of(t).dtype), config)
+        starts = [k * window.dilation for k in range(window.size)]
+        reach = (count - 1) * window.stride + 1
+        taken = [[slice_axis(z, s, s + reach, axis, window.stride) for s in starts] for z in (x, t)]
+        y_dot = taken[1][-1]
+        for element, tangent in zip(taken[0][-2::-1], taken[1][-2::-1], strict=True):
+            y_dot = where(eq(element, y), tangent, y_dot)
+        return y, y_dot
+
+
+def _zero(dtype: np.dtype[Any]) -> Any:
+    return 0
+
+
+reduce_window_sum_p = ReduceWindowSum("reduce_window_sum", "add", np.add, "iufc", _zero)
+reduce_window_max_p = ReduceWindowExtremum("reduce_window_max", "maximum", np.maximum, "iuf", least)
+reduce_window_min_p = ReduceWindowExtremum("reduce_window_min", "minimum", np.minimum, "iuf", greatest)

@@ -1,0 +1,217 @@
+"""Drawing among things: permutations, choices with and without replacement, categories given by their logits.
+
+Read next: `_samplers.py`, whose distributions these use.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
+from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.cumulative import cumsum_p
+from didax.primitives.elementwise import add, and_, le, log, lt, mul, sub
+from didax.primitives.gather import GatherDimensionNumbers, GatherScatterMode, gather_p
+from didax.primitives.reductions import argmax_p
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim, full, reshape
+from didax.primitives.slicing import slice_axis
+from didax.primitives.sort import sort_p, top_k_p
+from didax.primitives.threefry import random_bits_p
+from didax.random._keys import canonical_shape, child, key_words
+from didax.random._programs import program
+from didax.random._samplers import arguments, gumbel_floats, randint, unit_floats
+
+
+@api_boundary
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+    """The elements of `x` along `axis` (or 0 to x - 1) in random order; with `independent` a new order for each row.
+
+    >>> from didax import random
+    >>> sorted(np.asarray(random.permutation(random.key(0), 4)).tolist())
+    [0, 1, 2, 3]
+    """
+    words = key_words("permutation", key)
+    aval = aval_of(x)
+    if aval.ndim == 0:
+        if not dtypes.is_integer(aval.dtype) or isinstance(x, Tracer):
+            raise TypeError(
+                message(
+                    "permutation takes an array with an axis to permute, or a static integer.",
+                    f"x: {aval}{', traced' if isinstance(x, Tracer) else ''}",
+                    fix="Pass an array of at least one axis, or an int that is known while tracing.",
+                )
+            )
+        n = canonical_shape("permutation", int(x))
+        return _shuffled_range(words, shape=n, dtype=dtypes.default_dtype("i"))
+    axis = _axis("permutation", axis, aval.ndim)
+    if independent or aval.ndim == 1:
+        return _shuffled(words, x, shape=aval.shape, axis=axis)
+    order = _shuffled_range(words, shape=(aval.shape[axis],), dtype=dtypes.default_dtype("i"))
+    return _take(x, order, axis)
+
+
+@api_boundary
+def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0) -> Any:
+    """Elements of `a` along `axis` (or of 0 to a - 1), drawn with or without replacement, uniformly or with probabilities `p`.
+
+    The axis is replaced by `shape`. Without replacement at most as many can be drawn as there are.
+
+    >>> from didax import random
+    >>> random.choice(random.key(0), np.arange(10.0), (2, 3), replace=False).shape
+    (2, 3)
+    """
+    words, shape = key_words("choice", key), canonical_shape("choice", shape)
+    aval = aval_of(a)
+    axis = _axis("choice", axis, aval.ndim) if aval.ndim else 0
+    n, size = aval.shape[axis] if aval.ndim else int(a), math.prod(shape)
+    if n <= 0 and size or size > n and not replace:
+        raise ValueError(
+            message(
+                "choice draws at most as many elements as there are without replacement, and none from an empty axis.",
+                f"a: {aval if aval.ndim else a}, elements: {n}, shape: {shape}, replace: {replace}",
+                fix="Draw fewer, or with replace=True from at least one.",
+            )
+        )
+    if p is None and not replace:
+        order = permutation(key, a, axis) if aval.ndim else permutation(key, n)
+        drawn = slice_axis(order, 0, size, axis)
+        return reshape(drawn, (*aval.shape[:axis], *shape, *aval.shape[axis + 1 :]))
+    if p is None:
+        indices = randint(key, shape, 0, n)
+    else:
+        _check_probabilities(p, n)
+        indices = (_drawn_with if replace else _drawn_without)(words, p, shape=shape)
+    return _take(a, indices, axis) if aval.ndim else indices
+
+
+@api_boundary
+def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any:
+    """Positions along `axis`, drawn with probabilities proportional to exp(logits).
+
+    `shape` ends in the shape of the logits without that axis, which is also its default; what stands before draws more.
+
+    >>> from didax import random
+    >>> random.categorical(random.key(0), np.zeros((3, 4), "float32"), shape=(5, 3)).shape
+    (5, 3)
+    """
+    aval = aval_of(logits)
+    axis = _axis("categorical", axis, aval.ndim)
+    batch = aval.shape[:axis] + aval.shape[axis + 1 :]
+    words, shape, _ = arguments("categorical", key, batch if shape is None else shape, aval.dtype)
+    extra = len(shape) - len(batch)
+    if extra < 0 or shape[extra:] != batch:
+        raise ValueError(
+            message(
+                "The shape of categorical ends in the shape of the logits without the axis that is drawn from.",
+                f"logits: {aval}, axis: {axis}, shape: {shape}",
+                fix=f"Pass a shape that ends in {batch}.",
+            )
+        )
+    shape = shape[:extra] + aval.shape
+    return _categorical(words, logits, shape=shape, dtype=dtypes.default_dtype("i"), axis=axis + extra)
+
+
+@program
+def _shuffled_range(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return shuffle(words, iota(dtype, shape, 0), 0)
+
+
+@program
+def _shuffled(words: Any, x: Any, *, shape: tuple[int, ...], axis: int) -> Any:
+    return shuffle(words, x, axis)
+
+
+def shuffle(words: Any, x: Any, axis: int) -> Any:
+    """`x` sorted along the axis by random 32-bit keys, as often as it takes to make ties between keys harmless."""
+    shape, size = aval_of(x).shape, aval_of(x).size
+    for _ in range(math.ceil(3 * math.log(max(1, size)) / math.log(0xFFFFFFFF))):
+        words, used = child(words, 0), child(words, 1)
+        keys = random_bits_p.bind(used, shape=shape, bit_width=32)
+        _, x = sort_p.bind(keys, x, dimension=axis, is_stable=True, num_keys=1)
+    return x
+
+
+@program
+def _drawn_with(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
+    """Positions in the cumulative distribution of uniform numbers in (0, 1]."""
+    total = cumsum_p.bind(p, axis=0, reverse=False)
+    n, dtype = aval_of(p).shape[0], aval_of(p).dtype
+    uniforms = sub.bind(dtype.type(1), unit_floats(words, shape, dtype))
+    last = reshape(slice_axis(total, n - 1, n, 0), ())
+    return convert_element_type(count_below(total, mul.bind(uniforms, last)), dtypes.default_dtype("i"))
+
+
+def count_below(ascending: Any, x: Any) -> Any:
+    """How many of the elements of a sorted vector are less than each element of x: a binary search, bit by bit."""
+    n, shape = aval_of(ascending).shape[0], aval_of(x).shape
+    int32 = np.dtype(np.int32)
+    count = full(shape, 0, int32)
+    for bit in reversed(range(n.bit_length())):
+        probe = add.bind(count, int32.type(1 << bit))
+        element = _take(ascending, sub.bind(probe, int32.type(1)), 0)
+        count = where(and_.bind(le.bind(probe, int32.type(n)), lt.bind(element, x)), probe, count)
+    return count
+
+
+@program
+def _drawn_without(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
+    """The largest of log(p) with Gumbel noise: a draw without replacement."""
+    aval = aval_of(p)
+    noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype), log.bind(p))
+    _, indices = top_k_p.bind(noisy, k=math.prod(shape), axis=0)
+    return convert_element_type(reshape(indices, shape), dtypes.default_dtype("i"))
+
+
+@program
+def _categorical(words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], axis: int) -> Any:
+    aval = aval_of(logits)
+    wide = broadcast_in_dim(logits, shape, tuple(range(len(shape) - aval.ndim, len(shape))))
+    noisy = add.bind(gumbel_floats(words, shape, aval.dtype), wide)
+    return argmax_p.bind(noisy, axes=(axis,), index_dtype=dtype)
+
+
+def _take(x: Any, indices: Any, axis: int) -> Any:
+    """Slices of `x` along the axis; its place is taken by the axes of `indices`, which are within bounds or clipped."""
+    shape, found = aval_of(x).shape, aval_of(indices)
+    offsets = [i if i < axis else i + found.ndim - 1 for i in range(len(shape)) if i != axis]
+    return gather_p.bind(
+        x,
+        reshape(indices, (*found.shape, 1)),
+        dimension_numbers=GatherDimensionNumbers(tuple(offsets), (axis,), (axis,)),
+        slice_sizes=tuple(1 if i == axis else n for i, n in enumerate(shape)),
+        mode=GatherScatterMode.CLIP,
+        fill_value=None,
+        indices_are_sorted=False,
+        unique_indices=False,
+    )
+
+
+def _axis(name: str, axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise ValueError(
+            message(
+                f"{name} takes an axis of its array.",
+                f"axis: {axis}, axes: {ndim}",
+                fix=f"Choose one from {-ndim} to {ndim - 1}." if ndim else "Pass an array with at least one axis.",
+            )
+        )
+    return axis % ndim
+
+
+def _check_probabilities(p: Any, n: int) -> None:
+    aval = aval_of(p)
+    if aval.shape != (n,) or not dtypes.is_float(aval.dtype):
+        raise ValueError(
+            message(
+                "The probabilities of choice are floats, one for each element.",
+                f"p: {aval}, elements: {n}",
+                fix=f"Pass a float array of shape ({n},).",
+            )
+        )

@@ -1,0 +1,358 @@
+"""Distributions: what `didax.random` draws, made of `random_bits` and elementwise operations.
+
+Each public function checks its arguments and hands them, cast and broadcast, to a `@program` that computes. The numbers are
+those of jax.random for the same key, shape and dtype: bits and integers exactly, floats to rounding.
+Read next: `_keys.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.primitives.convert import bitcast_convert_type_p, convert_element_type
+from didax.primitives.elementwise import (
+    add,
+    clamp,
+    complex_,
+    div,
+    erf,
+    erf_inv,
+    gt,
+    le,
+    log,
+    log1p,
+    lt,
+    max_,
+    mul,
+    neg,
+    nextafter,
+    or_,
+    rem,
+    shift_right_logical,
+    sub,
+)
+from didax.primitives.families import scalar_like
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim
+from didax.primitives.threefry import random_bits_p
+from didax.random._keys import canonical_shape, child, key_words
+from didax.random._programs import program
+
+_PYTHON_SCALARS = (bool, int, float)
+
+# --- bits --------------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Random bits as unsigned integers; `dtype` is uint8, uint16, uint32 (unless given) or uint64.
+
+    >>> from didax import random
+    >>> random.bits(random.key(0), (2,), "uint8").dtype
+    dtype('uint8')
+    """
+    kind = dtypes.default_dtype("u") if dtype is None else dtypes.dtype(dtype)
+    if dtypes.kind_of(kind) != "u" or dtypes.iinfo(kind).bits < 8:
+        raise _dtype_error("bits", kind, "an unsigned integer dtype of 8 bits or more")
+    return _bits(key_words("bits", key), shape=canonical_shape("bits", shape), dtype=kind)
+
+
+@program
+def _bits(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return random_bits_p.bind(words, shape=shape, bit_width=8 * dtype.itemsize)
+
+
+# --- floats ------------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+    """Floats uniformly distributed in [minval, maxval); the bounds are broadcast to `shape`.
+
+    >>> from didax import random
+    >>> random.uniform(random.key(0), (3,), minval=-1.0)
+    Array([..., ..., ...], dtype=float32)
+    """
+    words, shape, dtype = arguments("uniform", key, shape, dtype)
+    if type(minval) in _PYTHON_SCALARS and minval == 0 and type(maxval) in _PYTHON_SCALARS and maxval == 1:
+        return _unit(words, shape=shape, dtype=dtype)
+    low, high = parameters("uniform", shape, dtype, minval=minval, maxval=maxval)
+    return _uniform(words, low, high, shape=shape, dtype=dtype)
+
+
+@api_boundary
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Standard normal floats; complex numbers have variance 1, half of it in each part.
+
+    >>> from didax import random
+    >>> random.normal(random.key(0), (2, 3)).shape
+    (2, 3)
+    """
+    words, shape, dtype = arguments("normal", key, shape, dtype, "fc")
+    return _normal(words, shape=shape, dtype=dtype)
+
+
+@api_boundary
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Standard normal floats, given that they lie between `lower` and `upper`, which are broadcast to `shape`.
+
+    >>> from didax import random
+    >>> random.truncated_normal(random.key(0), -2.0, 2.0, (3,)).shape
+    (3,)
+    """
+    if shape is None:
+        shape = np.broadcast_shapes(aval_of(lower).shape, aval_of(upper).shape)
+    words, shape, dtype = arguments("truncated_normal", key, shape, dtype)
+    low, high = parameters("truncated_normal", shape, dtype, lower=lower, upper=upper)
+    return _truncated_normal(words, low, high, shape=shape, dtype=dtype)
+
+
+@api_boundary
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Exponentially distributed floats of mean 1.
+
+    >>> from didax import random
+    >>> random.exponential(random.key(0), (3,), "bfloat16").dtype
+    dtype(bfloat16)
+    """
+    words, shape, dtype = arguments("exponential", key, shape, dtype)
+    return _exponential(words, shape=shape, dtype=dtype)
+
+
+@api_boundary
+def gumbel(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Floats of the standard Gumbel distribution, -log(-log(u)).
+
+    >>> from didax import random
+    >>> random.gumbel(random.key(0), (3,)).shape
+    (3,)
+    """
+    words, shape, dtype = arguments("gumbel", key, shape, dtype)
+    return _gumbel(words, shape=shape, dtype=dtype)
+
+
+def unit_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Floats in [0, 1): random mantissas of floats in [1, 2), less 1."""
+    info = dtypes.finfo(dtype)
+    width = 8 if info.nmant < 8 else info.bits  # as many bits as the mantissa needs
+    word = np.dtype(f"uint{info.bits}")
+    drawn = convert_element_type(random_bits_p.bind(words, shape=shape, bit_width=width), word)
+    mantissa = shift_right_logical.bind(drawn, word.type(width - info.nmant))
+    one = dtype.type(1)
+    floats = bitcast_convert_type_p.bind(or_.bind(mantissa, one.view(word)), new_dtype=dtype)
+    return sub.bind(floats, one)
+
+
+def floats_between(words: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Floats in [low, high)."""
+    floats = unit_floats(words, shape, dtype)
+    return max_.bind(low, add.bind(mul.bind(floats, sub.bind(high, low)), low))
+
+
+@program
+def _unit(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return unit_floats(words, shape, dtype)
+
+
+@program
+def _uniform(words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return floats_between(words, low, high, shape, dtype)
+
+
+@program
+def _normal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    if not dtypes.is_complex(dtype):
+        return normal_floats(words, shape, dtype)
+    part = dtypes.real_dtype(dtype)
+    parts = [div.bind(normal_floats(child(words, i), shape, part), part.type(math.sqrt(2))) for i in range(2)]
+    return complex_.bind(*parts)
+
+
+def normal_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Standard normal floats: the inverse of the distribution function at uniform floats in (-1, 1)."""
+    one = dtype.type(1)
+    uniforms = floats_between(words, np.nextafter(-one, dtype.type(0)), one, shape, dtype)
+    return mul.bind(dtype.type(math.sqrt(2)), erf_inv.bind(uniforms))
+
+
+@program
+def _truncated_normal(words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    root = dtype.type(math.sqrt(2))
+    uniforms = floats_between(words, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)), shape, dtype)
+    infinity = dtype.type(math.inf)
+    inside = nextafter(low, infinity), nextafter(high, -infinity)  # rounding must not reach the bounds
+    return clamp.bind(inside[0], mul.bind(root, erf_inv.bind(uniforms)), inside[1])
+
+
+@program
+def _exponential(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return neg.bind(log1p.bind(neg.bind(unit_floats(words, shape, dtype))))
+
+
+@program
+def _gumbel(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return gumbel_floats(words, shape, dtype)
+
+
+def gumbel_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """-log(-log(u)) for u in (0, 1)."""
+    tiny = dtype.type(dtypes.finfo(dtype).tiny)
+    return neg.bind(log.bind(neg.bind(log.bind(floats_between(words, tiny, dtype.type(1), shape, dtype)))))
+
+
+# --- booleans and integers ---------------------------------------------------------------------------------------
+
+
+@api_boundary
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
+    """True with probability `p`, which is broadcast to `shape` (unless given, the shape of `p`).
+
+    >>> from didax import random
+    >>> random.bernoulli(random.key(0), 0.3, (3,)).dtype
+    dtype('bool')
+    """
+    aval = aval_of(p)
+    if not dtypes.is_float(aval.dtype):
+        raise TypeError(
+            message("bernoulli takes a probability as a float.", f"p: {aval}", fix="Write 1.0 for 1, or cast it (p.astype).")
+        )
+    if isinstance(p, float | np.generic | np.ndarray) and not np.all((0 <= np.asarray(p)) & (np.asarray(p) <= 1)):
+        raise ValueError(message("A probability lies between 0 and 1.", f"p: {p}", fix="Clip or normalise it."))
+    words, shape, dtype = arguments("bernoulli", key, aval.shape if shape is None else shape, aval.dtype)
+    (p,) = parameters("bernoulli", shape, dtype, p=p)
+    return _bernoulli(words, p, shape=shape, dtype=dtype)
+
+
+@api_boundary
+def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """-1 or 1, with equal probability.
+
+    >>> from didax import random
+    >>> random.rademacher(random.key(0), (3,)).dtype
+    dtype('int32')
+    """
+    dtype = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
+    return _rademacher(key_words("rademacher", key), shape=canonical_shape("rademacher", shape), dtype=dtype)
+
+
+@api_boundary
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+    """Integers uniformly distributed in [minval, maxval), bounds broadcast to `shape`; minval where that is empty.
+
+    A `maxval` beyond the largest integer of `dtype` makes that one possible too.
+
+    >>> from didax import random
+    >>> int(random.randint(random.key(0), (), 5, 6))
+    5
+    """
+    words = key_words("randint", key)
+    shape = canonical_shape("randint", shape)
+    dtype = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
+    if not dtypes.is_integer(dtype) or dtypes.iinfo(dtype).bits < 8:
+        raise _dtype_error("randint", dtype, "an integer dtype of 8 bits or more")
+    for name, bound in (("minval", minval), ("maxval", maxval)):
+        if not dtypes.is_integer(aval_of(bound).dtype):
+            raise TypeError(
+                message("randint takes integers as bounds.", f"{name}: {bound!r}", fix="Round and cast it (int(x), x.astype).")
+            )
+    info, narrow = dtypes.iinfo(dtype), dtype.itemsize < 4
+    inner = np.dtype(np.int32) if narrow else dtype  # draws of 8 or 16 bits would favour some integers
+    low, _ = _clipped(minval, info.min, info.max, inner)
+    high, beyond = _clipped(maxval, info.min, info.max + narrow, inner)
+    low, high = parameters("randint", shape, inner, minval=low, maxval=high)
+    beyond = np.bool_(False) if narrow else _broadcast(beyond, shape)
+    return _randint(words, low, high, beyond, shape=shape, dtype=dtype)
+
+
+@program
+def _bernoulli(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return lt.bind(unit_floats(words, shape, dtype), p)
+
+
+@program
+def _rademacher(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    half = dtypes.default_dtype("f").type(0.5)
+    heads = lt.bind(unit_floats(words, shape, half.dtype), half)
+    return sub.bind(mul.bind(dtype.type(2), convert_element_type(heads, dtype)), dtype.type(1))
+
+
+@program
+def _randint(words: Any, low: Any, high: Any, beyond: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return convert_element_type(integers_between(words, low, high, beyond, shape), dtype)
+
+
+def integers_between(words: Any, low: Any, high: Any, beyond: Any, shape: tuple[int, ...]) -> Any:
+    """Integers in [low, high), including the largest integer where `beyond` holds.
+
+    Two words per integer, an upper and a lower one, reduced modulo the span: nearly unbiased for spans of any size.
+    """
+    dtype = aval_of(low).dtype
+    width = 8 * dtype.itemsize
+    unsigned = np.dtype(f"uint{width}")
+    one = unsigned.type(1)
+    span = convert_element_type(sub.bind(high, low), unsigned)
+    # a span of 0 stands for all integers: the remainder by 0 is the number itself
+    span = where(le.bind(high, low), one, where(beyond, add.bind(span, one), span))
+    upper, lower = (random_bits_p.bind(child(words, i), shape=shape, bit_width=width) for i in range(2))
+    half = rem.bind(unsigned.type(1 << (width // 2)), span)
+    weight = rem.bind(mul.bind(half, half), span)  # 2 ** width modulo span
+    offset = add.bind(mul.bind(rem.bind(upper, span), weight), rem.bind(lower, span))
+    return add.bind(low, convert_element_type(rem.bind(offset, span), dtype))
+
+
+# --- arguments ---------------------------------------------------------------------------------------------------
+
+
+def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> tuple[Any, Any, Any]:
+    """Words of the key, shape and dtype of the result, checked."""
+    found = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
+    if dtypes.kind_of(found) not in kinds or dtypes.finfo(found).bits < 8:
+        raise _dtype_error(name, found, "a floating-point dtype" if kinds == "f" else "a floating-point or complex dtype")
+    return key_words(name, key), canonical_shape(name, shape), found
+
+
+def _dtype_error(name: str, dtype: np.dtype[Any], wanted: str) -> ValueError:
+    return ValueError(message(f"{name} draws {wanted}.", f"dtype: {dtype.name}", fix="Draw one of these, then cast (x.astype)."))
+
+
+def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values: Any) -> list[Any]:
+    """Parameters of a distribution in its dtype, broadcast to its shape; scalars stay scalars."""
+    found: list[Any] = []
+    for parameter, x in values.items():
+        aval = aval_of(x)
+        fits = len(aval.shape) <= len(shape) and all(
+            n in (1, m) for n, m in zip(aval.shape[::-1], shape[::-1], strict=False)
+        )
+        if not fits:
+            raise ValueError(
+                message(
+                    f"The parameters of {name} are broadcast to the shape of the result.",
+                    f"{parameter}: {aval}, shape: {shape}",
+                    fix="Pass a larger shape, or a parameter whose axes have length 1 or that of the result.",
+                )
+            )
+        x = scalar_like(x, dtype) if type(x) in _PYTHON_SCALARS else x
+        found.append(_broadcast(convert_element_type(x, dtype), shape))
+    return found
+
+
+def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
+    ndim = aval_of(x).ndim
+    return broadcast_in_dim(x, shape, tuple(range(len(shape) - ndim, len(shape)))) if ndim else x
+
+
+def _clipped(bound: Any, least: int, most: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """A bound of randint cut to [least, most] and cast, and whether it lay above."""
+    if isinstance(bound, int | np.integer):
+        number = int(bound)
+        return dtype.type(min(max(number, least), most)), np.bool_(number > most)
+    own = aval_of(bound).dtype
+    least, most = max(least, int(dtypes.iinfo(own).min)), min(most, int(dtypes.iinfo(own).max))
+    clipped = clamp.bind(own.type(least), bound, own.type(most))
+    return convert_element_type(clipped, dtype), gt.bind(bound, own.type(most))

@@ -1,0 +1,351 @@
+"""jvp, linearize, vjp, grad, Jacobians, linear_transpose: arguments, structures and dtypes of results."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import float0
+
+
+class Params(NamedTuple):
+    w: Any
+    b: Any
+
+
+def model(params, x):
+    return dnp.tanh(x @ params.w + params.b).sum()
+
+
+@pytest.fixture
+def params():
+    rng = np.random.default_rng(0)
+    return Params(dnp.asarray(rng.normal(size=(3, 2)).astype("f4")), dnp.zeros(2))
+
+
+@pytest.fixture
+def x():
+    return dnp.array([1.0, -2.0, 0.5])
+
+
+def types_of(tree):
+    return dx.tree.map(lambda y: (np.shape(y), np.asarray(y).dtype.name), tree)
+
+
+# --- grad ---------------------------------------------------------------------------------------------------
+
+
+def test_grad_has_the_structure_of_the_argument(params, x):
+    g = dx.grad(model)(params, x)
+    assert isinstance(g, Params)
+    assert types_of(g) == types_of(params)
+    slope = 1 - np.tanh(x @ params.w) ** 2
+    np.testing.assert_allclose(g.b, slope, rtol=1e-5)
+    np.testing.assert_allclose(g.w, np.outer(x, slope), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "argnums, wanted",
+    [
+        (0, 6.0),
+        (1, 2.0),
+        (-1, 12.0),
+        ((0,), (6.0,)),
+        ((0, 1), (6.0, 2.0)),
+        ((2, 0), (12.0, 6.0)),
+        ([1, -1], (2.0, 12.0)),
+    ],
+)
+def test_argnums(argnums, wanted):
+    f = lambda x, y, z: x * y + z**2 * 1.0
+    g = dx.grad(f, argnums)(2.0, 6.0, 6.0)
+    assert isinstance(g, tuple) == isinstance(wanted, tuple)
+    np.testing.assert_allclose(np.array(g), wanted)
+
+
+def test_keyword_arguments_are_passed_on():
+    assert float(dx.grad(lambda x, *, k, n=3: x**n * k)(2.0, k=10.0)) == 120.0
+    assert float(dx.grad(lambda x, *, k, n=3: x**n * k)(2.0, k=10.0, n=2)) == 40.0
+
+
+def test_has_aux(x):
+    f = lambda x: ((x**2).sum(), {"twice": 2 * x, "name": None})
+    g, aux = dx.grad(f, has_aux=True)(x)
+    np.testing.assert_allclose(g, 2 * x)
+    np.testing.assert_allclose(aux["twice"], 2 * x)
+    assert aux["name"] is None
+    (value, aux), g = dx.value_and_grad(f, has_aux=True)(x)
+    assert float(value) == 5.25
+    _, f_vjp, aux = dx.vjp(f, x, has_aux=True)
+    np.testing.assert_allclose(f_vjp(1.0)[0], 2 * x)
+    _, out_dot, aux = dx.jvp(f, (x,), (x,), has_aux=True)
+    assert float(out_dot) == 10.5
+    _, f_lin, aux = dx.linearize(f, x, has_aux=True)
+    assert float(f_lin(x)) == 10.5
+    for jac in (dx.jacfwd, dx.jacrev):
+        j, aux = jac(lambda x: (x**2, 2 * x), has_aux=True)(x)
+        np.testing.assert_allclose(j, np.diag(2 * np.asarray(x)))
+        np.testing.assert_allclose(aux, 2 * x)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: dx.jit(f)], ids=["plain", "jit"])
+def test_aux_carries_the_tangents_of_enclosing_transformations(wrap):
+    inner = lambda x: dx.grad(wrap(lambda y: (y * x, x * x * y)), has_aux=True)(2.0)[1]
+    assert float(dx.grad(inner)(3.0)) == 12.0
+    inner = lambda x: dx.jvp(wrap(lambda y: (y * x, x * x * y)), (2.0,), (1.0,), has_aux=True)[2]
+    assert float(dx.grad(inner)(3.0)) == 12.0
+    np.testing.assert_array_equal(dx.vmap(inner)(dnp.arange(3.0)), [0, 2, 8])
+
+
+def test_value_and_grad_keeps_the_value(params, x):
+    value, _ = dx.value_and_grad(model)(params, x)
+    np.testing.assert_allclose(value, model(params, x), rtol=1e-6)
+    assert isinstance(value, dx.Array)
+    _, (_, g1) = dx.value_and_grad(model, (0, 1))(params, x)
+    assert g1.shape == (3,)
+
+
+def test_allow_int():
+    g = dx.grad(lambda n, x: x * n, argnums=(0, 1), allow_int=True)(3, 2.0)
+    assert g[0].dtype == float0 and g[0].shape == ()
+    assert float(g[1]) == 3.0
+    tree = {"i": np.arange(3), "x": 2.0}
+    g = dx.grad(lambda t: t["x"] * t["i"].sum(), allow_int=True)(tree)
+    assert g["i"].dtype == float0 and g["i"].shape == (3,) and float(g["x"]) == 3.0
+
+
+def test_holomorphic():
+    g = dx.grad(lambda z: z**3, holomorphic=True)(1.0 + 2.0j)
+    np.testing.assert_allclose(g, 3 * (1 + 2j) ** 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        dx.jacfwd(dnp.sin, holomorphic=True)(dnp.array([1j, 1.0])), np.diag(np.cos([1j, 1.0])), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        dx.jacrev(dnp.sin, holomorphic=True)(dnp.array([1j, 1.0])), np.diag(np.cos([1j, 1.0])), rtol=1e-6
+    )
+
+
+def test_python_control_flow_on_values():
+    @dx.grad
+    def f(x):
+        total = 0.0
+        while total < 10:
+            total = total + x * x if x > 0 else total + 1.0
+        return total
+
+    assert float(f(3.0)) == 12.0
+    assert float(f(-3.0)) == 0.0
+
+
+def test_grad_of_a_constant_is_zero():
+    assert float(dx.grad(lambda x: 3.0)(1.0)) == 0.0
+    g = dx.grad(lambda x: 3.0)(dnp.ones((2, 2)))
+    np.testing.assert_array_equal(g, np.zeros((2, 2)))
+
+
+def test_grad_stops_at_integers_and_comparisons(x):
+    np.testing.assert_array_equal(
+        dx.grad(lambda x: ((x > 0) * x).sum() + x.astype("int32").sum() * 1.0)(x), [1, 0, 1]
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_gradients_have_the_dtype_of_the_argument(dtype):
+    with dx.enable_x64(dtype == "float64"):
+        x = dnp.ones(3, dtype)
+        assert dx.grad(lambda x: x.astype("float32").sum())(x).dtype == x.dtype
+        assert dx.jvp(dnp.sin, (x,), (x,))[1].dtype == x.dtype
+
+
+def test_weak_types_stay_weak():
+    g = dx.grad(lambda x: x * x)(2.0)
+    assert (g * dnp.ones(2, dnp.float16)).dtype == np.float16
+
+
+def test_high_order():
+    f = dnp.sin
+    for k in range(1, 5):
+        f = dx.grad(f)
+        np.testing.assert_allclose(f(0.7), np.sin(0.7 + k * np.pi / 2), rtol=1e-5)
+
+
+def test_perturbations_are_not_confused():
+    assert float(dx.grad(lambda x: x * dx.grad(lambda y: x + y)(1.0))(1.0)) == 1.0
+    assert float(dx.jvp(lambda x: x * dx.jvp(lambda y: x * y, (1.0,), (1.0,))[1], (2.0,), (1.0,))[1]) == 4.0
+    assert float(dx.grad(lambda x: dx.grad(lambda y: x * y**2)(2.0) * x)(3.0)) == 24.0
+
+
+def test_a_closure_over_an_outer_variable_differentiates_it():
+    f = lambda x: dx.grad(lambda y: dnp.sin(x * y))(2.0)
+    g = dx.grad(f)(3.0)
+    np.testing.assert_allclose(g, np.cos(6.0) - 6 * np.sin(6.0), rtol=1e-5)
+
+
+# --- jvp, linearize, vjp ------------------------------------------------------------------------------------
+
+
+def test_jvp_of_pytrees(params, x):
+    zeros = dx.tree.map(dnp.zeros_like, params)
+    out, out_dot = dx.jvp(lambda p, x: {"y": x @ p.w, "b": p.b}, (params, x), (zeros, x))
+    np.testing.assert_allclose(out_dot["y"], out["y"], rtol=1e-6)
+    np.testing.assert_array_equal(out_dot["b"], [0, 0])
+
+
+def test_jvp_of_integers_takes_and_gives_float0():
+    _, y_dot = dx.jvp(lambda i, x: (i + 1, i * x), (3, 2.0), (np.zeros((), float0), 1.0))
+    assert np.asarray(y_dot[0]).dtype == float0 and np.shape(y_dot[0]) == ()
+    assert float(y_dot[1]) == 3.0
+
+
+def test_linearize_repeats_no_work():
+    calls = []
+
+    def f(x):
+        calls.append(x)
+        return dnp.sin(x) * x
+
+    _, f_lin = dx.linearize(f, 2.0)
+    np.testing.assert_allclose(f_lin(1.0), np.cos(2.0) * 2 + np.sin(2.0), rtol=1e-6)
+    np.testing.assert_allclose(f_lin(3.0), 3 * (np.cos(2.0) * 2 + np.sin(2.0)), rtol=1e-6)
+    assert len(calls) == 1
+
+
+def test_the_linear_function_can_itself_be_transformed(x):
+    _, f_lin = dx.linearize(lambda x: dnp.sin(x) * x, x)
+    slope = np.cos(x) * x + np.sin(x)
+    np.testing.assert_allclose(dx.vmap(f_lin)(np.eye(3, dtype="f4")), np.diag(slope), rtol=1e-5)
+    np.testing.assert_allclose(dx.jit(f_lin)(x), slope * x, rtol=1e-5)
+    np.testing.assert_allclose(dx.grad(lambda t: f_lin(t).sum())(x), slope, rtol=1e-5)
+    np.testing.assert_allclose(dx.linear_transpose(f_lin, x)(x)[0], slope * x, rtol=1e-5)
+
+
+def test_vjp_of_several_arguments_and_results(params, x):
+    _, f_vjp = dx.vjp(lambda p, x: {"y": x @ p.w, "x": x}, params, x)
+    p_bar, x_bar = f_vjp({"y": dnp.ones(2), "x": dnp.zeros(3)})
+    assert isinstance(p_bar, Params)
+    np.testing.assert_array_equal(p_bar.b, [0, 0])
+    np.testing.assert_allclose(p_bar.w, np.outer(x, np.ones(2)))
+    np.testing.assert_allclose(x_bar, np.asarray(params.w).sum(1), rtol=1e-5)
+
+
+def test_vjp_can_be_called_many_times_and_under_vmap(x):
+    _, f_vjp = dx.vjp(lambda x: x * x, x)
+    np.testing.assert_allclose(f_vjp(x)[0], f_vjp(x)[0])
+    np.testing.assert_allclose(dx.vmap(f_vjp)(np.eye(3, dtype="f4"))[0], np.diag(2 * np.asarray(x)))
+    np.testing.assert_allclose(dx.jit(f_vjp)(x)[0], 2 * x * x)
+
+
+def test_vjp_with_integer_results_and_arguments():
+    _, f_vjp = dx.vjp(lambda i, x: (i, x * i), 3, 2.0)
+    i_bar, x_bar = f_vjp((np.zeros((), float0), 1.0))
+    assert np.asarray(i_bar).dtype == float0
+    assert float(x_bar) == 3.0
+
+
+def test_results_that_repeat_an_argument(x):
+    _, f_vjp = dx.vjp(lambda x: (x, x, x + 0), x)
+    np.testing.assert_array_equal(f_vjp((x, x, x))[0], 3 * x)
+    _, (dot, _) = dx.jvp(lambda x: (x, 2.0), (x,), (x,))
+    np.testing.assert_array_equal(dot, x)
+
+
+def test_no_arguments():
+    out, f_vjp = dx.vjp(lambda: 2.0)
+    assert float(out) == 2.0 and f_vjp(1.0) == ()
+    _, out_dot = dx.jvp(lambda: 2.0, (), ())
+    assert float(out_dot) == 0.0
+
+
+def test_complex_vjp_is_the_transpose_not_the_adjoint():
+    z = dnp.array(1.0 + 2.0j)
+    _, f_vjp = dx.vjp(lambda z: z * (2 + 3j), z)
+    np.testing.assert_allclose(f_vjp(dnp.array(1.0 + 0j))[0], 2 + 3j)
+    _, f_vjp = dx.vjp(dnp.real, z)
+    np.testing.assert_allclose(f_vjp(1.0)[0], 1 + 0j)
+    _, f_vjp = dx.vjp(dnp.imag, z)
+    np.testing.assert_allclose(f_vjp(1.0)[0], -1j)
+    g = dx.grad(lambda x: dnp.abs(x * (1 + 1j)) ** 2)(3.0)
+    np.testing.assert_allclose(g, 12.0, rtol=1e-6)
+
+
+# --- Jacobians ----------------------------------------------------------------------------------------------
+
+
+def tree_function(m, p, x):
+    return {"y": m.sin(x @ p.w), "z": (p.b * x[0], m.sum(x**2))}
+
+
+@pytest.mark.parametrize("transform", ["jacfwd", "jacrev", "hessian"])
+@pytest.mark.parametrize("argnums", [0, 1, (0, 1), (1,)])
+def test_jacobians_of_pytrees_are_structured_as_jaxs(transform, argnums, params, x):
+    import jax
+    import jax.numpy as jnp
+
+    found = getattr(dx, transform)(functools.partial(tree_function, dnp), argnums)(params, x)
+    args = jax.tree.map(lambda y: jnp.asarray(np.asarray(y)), (Params(*params), x))
+    wanted = getattr(jax, transform)(functools.partial(tree_function, jnp), argnums)(*args)
+    flat, structure = jax.tree.flatten(wanted)
+    found_flat, found_structure = jax.tree.flatten(found)
+    assert found_structure == structure
+    for a, b in zip(found_flat, flat, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_jacobians_of_scalars_and_empty_arrays():
+    assert float(dx.jacfwd(lambda x: x**2)(3.0)) == float(dx.jacrev(lambda x: x**2)(3.0)) == 6.0
+    assert float(dx.hessian(lambda x: x**3)(3.0)) == 18.0
+    for jac in (dx.jacfwd, dx.jacrev):
+        assert jac(lambda x: x * 2)(dnp.zeros((0, 2))).shape == (0, 2, 0, 2)
+
+
+def test_jacobians_mix_dtypes():
+    with dx.enable_x64(True):
+        x = {"a": dnp.ones(2, "float32"), "b": dnp.ones(3, "float64")}
+        f = lambda x: x["a"].astype("float64").sum() * x["b"]
+        for jac in (dx.jacfwd, dx.jacrev):
+            j = jac(f)(x)
+            assert dx.tree.map(np.shape, j) == {"a": (3, 2), "b": (3, 3)}
+            np.testing.assert_allclose(j["b"], 2 * np.eye(3))
+
+
+def test_jacobians_under_jit_and_vmap(x):
+    f = lambda x: dnp.sin(x) * x[0]
+    j = dx.jacfwd(f)(x)
+    np.testing.assert_allclose(dx.jit(dx.jacrev(f))(x), j, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(dx.vmap(dx.jacrev(f))(dnp.stack([x, x]))[1], j, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(dx.jacfwd(dx.jit(f))(x), j, rtol=1e-5, atol=1e-6)
+
+
+def test_jacrev_allows_integers():
+    j = dx.jacrev(lambda i, x: x * i, argnums=(0, 1), allow_int=True)(2, dnp.ones(2))
+    assert np.asarray(j[0]).dtype == float0
+    np.testing.assert_array_equal(j[1], 2 * np.eye(2))
+
+
+# --- linear_transpose ---------------------------------------------------------------------------------------
+
+
+def test_linear_transpose(x):
+    a = np.arange(6.0, dtype="f4").reshape(2, 3)
+    transposed = dx.linear_transpose(lambda x: dnp.asarray(a) @ x, x)
+    np.testing.assert_allclose(transposed(dnp.ones(2))[0], a.sum(0))
+    transposed = dx.linear_transpose(lambda t: {"s": t["u"] + 2 * t["v"], "u": t["u"]}, {"u": x, "v": x})
+    (found,) = transposed({"s": x, "u": dnp.ones(3)})
+    np.testing.assert_allclose(found["u"], x + 1)
+    np.testing.assert_allclose(found["v"], 2 * x)
+
+
+def test_linear_transpose_of_shapes_only():
+    transposed = dx.linear_transpose(lambda x: x.sum() * 2.0, dx.ShapeDtypeStruct((3,), "float32"))
+    np.testing.assert_array_equal(transposed(1.0)[0], [2, 2, 2])
+
+
+def test_linear_transpose_of_jit(x):
+    transposed = dx.linear_transpose(dx.jit(lambda x: x[::-1] * 3.0), x)
+    np.testing.assert_allclose(transposed(x)[0], 3 * np.asarray(x)[::-1])

@@ -1,0 +1,496 @@
+"""jit: one trace per signature, pytrees, static and donated arguments, closures, stages, options."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import gc
+import logging
+import pickle
+import threading
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+
+
+class Counter:
+    """A function that counts its traces."""
+
+    def __init__(self, f):
+        self.f = f
+        self.count = 0
+        self.__name__ = getattr(f, "__name__", "f")
+
+    def __call__(self, *args, **kwargs):
+        self.count += 1
+        return self.f(*args, **kwargs)
+
+
+@pytest.fixture
+def x():
+    return dnp.arange(3.0)
+
+
+# --- Caching ------------------------------------------------------------------------------------------------
+
+
+def test_traced_once_per_signature(x):
+    f = Counter(lambda x: x * 2)
+    jitted = dx.jit(f)
+    for _ in range(3):
+        np.testing.assert_array_equal(jitted(x), [0, 2, 4])
+    jitted(np.ones(3, np.float32))
+    assert f.count == 1
+    jitted(dnp.ones(4))
+    jitted(dnp.ones(3, dnp.int32))
+    assert f.count == 3
+
+
+def test_each_way_of_passing_an_array_is_one_signature(x):
+    f = Counter(lambda x, y: x + y)
+    jitted = dx.jit(f)
+    for args in [(x, x), (np.asarray(x), x), (x, np.asarray(x)), (jitted(x, x), x)]:
+        jitted(*args)
+    assert f.count == 1
+
+
+def test_weak_and_strong_scalars_are_two_signatures():
+    f = Counter(lambda x: x * dnp.ones(2, dnp.float16))
+    jitted = dx.jit(f)
+    assert jitted(2.0).dtype == np.float16
+    assert jitted(np.float32(2.0)).dtype == np.float32
+    assert jitted(3.0).dtype == np.float16
+    assert f.count == 2
+
+
+def test_python_scalars_of_one_type_share_a_program():
+    f = Counter(lambda x: x + 1)
+    jitted = dx.jit(f)
+    assert [float(jitted(v)) for v in (1.0, 2.0, -0.0)] == [2.0, 3.0, 1.0]
+    assert f.count == 1
+    assert jitted(1).dtype == np.int32 and jitted(True).dtype == np.int32
+    assert f.count == 3
+
+
+def test_options_are_part_of_the_signature():
+    f = Counter(lambda: dnp.asarray(1.0) + 1)
+    jitted = dx.jit(f)
+    assert jitted().dtype == np.float32
+    with dx.enable_x64(True):
+        assert jitted().dtype == np.float64
+    assert jitted().dtype == np.float32
+    assert f.count == 2
+
+
+def test_jitting_a_function_twice_shares_its_programs(x):
+    f = Counter(lambda x: x + 1)
+    dx.jit(f)(x)
+    dx.jit(f)(x)
+    assert f.count == 1
+
+
+def test_dropping_a_function_frees_its_programs_and_captured_arrays(x):
+    def use_and_drop():
+        captured = dnp.ones(1000)
+        f = lambda x: x + captured.sum()
+        dx.jit(f)(x)
+        dx.grad(lambda x: dx.jit(f)(x).sum())(x)
+        dx.vmap(dx.jit(f))(dnp.ones((2, 3)))
+        return weakref.ref(f), weakref.ref(captured)
+
+    function, captured = use_and_drop()
+    gc.collect()
+    assert function() is None
+    assert captured() is None
+
+
+def test_clear_caches_traces_again(x):
+    f = Counter(lambda x: x + 1)
+    jitted = dx.jit(f)
+    jitted(x)
+    dx.clear_caches()
+    np.testing.assert_array_equal(jitted(x), [1, 2, 3])
+    assert f.count == 2
+    jitted.clear_cache()
+    jitted(x)
+    assert f.count == 3
+
+
+def test_inner_functions_are_traced_once_for_all_outer_calls(x):
+    f = Counter(lambda x: dnp.sin(x))
+    inner = dx.jit(f)
+    dx.jit(lambda x: inner(x) + inner(2 * x))(x)
+    dx.grad(lambda x: inner(x).sum())(x)
+    inner(x)
+    assert f.count == 1
+
+
+def test_the_reason_of_a_retrace_is_logged_in_plain_words(x, caplog):
+    @dx.jit
+    def f(x, y):
+        return x + y
+
+    from didax.core import config
+
+    with config.override(explain_cache_misses=True), caplog.at_level(logging.WARNING, "didax"):
+        f(x, 1.0)
+        f(x, 1)
+        f(x.astype("int32"), 1)
+    first, second, third = (
+        record.getMessage()
+        for record in caplog.records
+        if " f (" in record.getMessage() or record.getMessage().startswith("f ")
+    )
+    assert first.endswith("is traced: this is its first call.")
+    assert second.splitlines()[1:] == ["  y was float32[] (weak type), now is int32[] (weak type)"]
+    assert third.splitlines()[1:] == ["  x was float32[3], now is int32[3]"]
+
+
+def test_threads_trace_independently(x):
+    f = dx.jit(lambda x, n: (x * n).sum(), static_argnums=1)
+    results: dict[int, float] = {}
+    threads = [threading.Thread(target=lambda n=n: results.update({n: float(f(x, n))})) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {n: 3.0 * n for n in range(8)}
+
+
+def test_async_tasks_trace_independently(x):
+    async def task(n):
+        g = dx.grad(lambda x: (x * x * n).sum())
+        await asyncio.sleep(0)
+        return float(g(x)[1])
+
+    async def main():
+        return await asyncio.gather(*(task(n) for n in range(3)))
+
+    assert asyncio.run(main()) == [0.0, 2.0, 4.0]
+
+
+# --- Arguments and results ----------------------------------------------------------------------------------
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+def test_pytrees_in_and_out(x):
+    @dx.jit
+    def f(point, rest):
+        return {"sum": point.x + point.y, "rest": (rest[0], None, [rest[1]["a"]])}, Point(1, point.x)
+
+    found, point = f(Point(x, 2.0), [x, {"a": x + 1}])
+    assert isinstance(point, Point) and int(point.x) == 1
+    np.testing.assert_array_equal(found["sum"], [2, 3, 4])
+    first, none, (last,) = found["rest"]
+    assert none is None
+    np.testing.assert_array_equal(first, x)
+    np.testing.assert_array_equal(last, x + 1)
+
+
+def test_no_arguments_and_no_results():
+    assert dx.jit(lambda: ())() == ()
+    assert dx.jit(lambda x: None)(1.0) is None
+    assert float(dx.jit(lambda: 3.0)()) == 3.0
+
+
+def test_an_argument_returned_as_it_is(x):
+    y, z = dx.jit(lambda x: (x, x))(x)
+    np.testing.assert_array_equal(y, x)
+    np.testing.assert_array_equal(z, x)
+
+
+def test_keywords_defaults_and_variadics(x):
+    @dx.jit
+    def f(x, *args, scale=2.0, **kwargs):
+        return x * scale + sum(args) + kwargs.get("c", 0.0)
+
+    np.testing.assert_array_equal(f(x), 2 * np.arange(3.0))
+    np.testing.assert_array_equal(f(x, 1.0, 2.0, scale=3.0, c=4.0), 3 * np.arange(3.0) + 7)
+    np.testing.assert_array_equal(f(x, c=4.0, scale=3.0), f(x, scale=3.0, c=4.0))
+
+
+def test_results_are_arrays_with_the_staged_types():
+    y = dx.jit(lambda: (1, 1.0, True, np.float16(2), np.arange(2, dtype=np.int8)))()
+    assert [z.dtype.name for z in y] == ["int32", "float32", "bool", "float16", "int8"]
+    assert [z.weak_type for z in y] == [True, True, False, False, False]
+
+
+def test_numpy_arguments_are_copied(x):
+    given = np.arange(3.0, dtype=np.float32)
+    f = dx.jit(lambda x: x)
+    y = f(given)
+    given[0] = 7
+    np.testing.assert_array_equal(y, [0, 1, 2])
+    np.testing.assert_array_equal(f(given), [7, 1, 2])
+
+
+def test_zero_size_arrays():
+    y = dx.jit(lambda x: (x * 2, x.sum()))(dnp.zeros((0, 3)))
+    assert y[0].shape == (0, 3) and float(y[1]) == 0.0
+
+
+# --- Static arguments ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [{"static_argnums": 1}, {"static_argnames": "n"}, {"static_argnums": (-1,)}])
+def test_static_arguments(how, x):
+    def power(x, n):
+        assert isinstance(n, int)
+        return x**n if n else dnp.ones_like(x)
+
+    f = Counter(power)
+    f.__wrapped__ = power  # its signature, for names
+    jitted = dx.jit(f, **how)
+    np.testing.assert_array_equal(jitted(x, 2), [0, 1, 4])
+    np.testing.assert_array_equal(jitted(x, 2), [0, 1, 4])
+    assert f.count == 1
+    np.testing.assert_array_equal(jitted(x, 0), [1, 1, 1])
+    assert f.count == 2
+
+
+def test_static_arguments_by_keyword(x):
+    @functools.partial(dx.jit, static_argnames=("axis", "keepdims"))
+    def total(x, axis=None, *, keepdims=False):
+        return dnp.sum(x, axis, keepdims=keepdims)
+
+    assert total(x).shape == ()
+    assert total(x, 0, keepdims=True).shape == (1,)
+    assert total(x, axis=0).shape == ()
+
+
+def test_static_values_that_are_equal_but_of_other_types_are_told_apart():
+    f = dx.jit(lambda n: n, static_argnums=0)
+    assert [f(v).dtype.name for v in (1, 1.0, True)] == ["int32", "float32", "bool"]
+
+
+def test_static_argument_in_the_middle(x):
+    f = dx.jit(lambda a, n, b: (a * n, b), static_argnums=1)
+    y, b = f(x, 3, 5.0)
+    np.testing.assert_array_equal(y, [0, 3, 6])
+    assert float(b) == 5.0
+    g = dx.grad(lambda x: f(x, 3, 5.0)[0].sum())(x)
+    np.testing.assert_array_equal(g, [3, 3, 3])
+
+
+# --- Closures -----------------------------------------------------------------------------------------------
+
+
+def test_captured_arrays_are_inputs_not_literals(x):
+    weights = dnp.asarray(np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32))
+    f = dx.jit(lambda x: weights @ x)
+    np.testing.assert_allclose(f(x), np.asarray(weights) @ np.asarray(x), rtol=1e-5)
+    text = f.lower(x).as_text()
+    assert "dense" not in text and "tensor<50x3xf32>" in text
+
+
+def test_captured_tracers_of_enclosing_transformations(x):
+    def f(x):
+        return dx.jit(lambda y: x * y)(2.0).sum()
+
+    np.testing.assert_array_equal(dx.grad(f)(x), [2, 2, 2])
+    np.testing.assert_array_equal(dx.vmap(f)(dnp.ones((2, 3))), [6, 6])
+    np.testing.assert_array_equal(dx.jit(f)(x), 6)
+    np.testing.assert_array_equal(dx.grad(dx.jit(dx.grad(lambda x: f(x) ** 2)))(1.0), 8)
+
+
+def test_a_captured_numpy_array_is_read_when_traced(x):
+    table = np.array([1.0, 2.0, 3.0], np.float32)
+    f = dx.jit(lambda x: x + table)
+    np.testing.assert_array_equal(f(x), [1, 3, 5])
+
+
+# --- Methods and wrapping -----------------------------------------------------------------------------------
+
+
+class Model:
+    def __init__(self, w):
+        self.w = w
+
+    @functools.partial(dx.jit, static_argnums=0)
+    def apply(self, x):
+        """Scale."""
+        return self.w * x
+
+    @dx.jit
+    def fails(self, x):
+        return x
+
+    @staticmethod
+    @dx.jit
+    def double(x):
+        return 2 * x
+
+
+def test_methods(x):
+    np.testing.assert_array_equal(Model(3.0).apply(x), [0, 3, 6])
+    np.testing.assert_array_equal(Model(4.0).apply(x), [0, 4, 8])
+    np.testing.assert_array_equal(Model.double(x), [0, 2, 4])
+    assert Model.apply.__doc__ == "Scale." and Model.apply.__name__ == "apply"
+
+
+def test_bound_methods_partials_and_callables(x):
+    class Scale:
+        def __init__(self, w):
+            self.w = w
+
+        def __call__(self, x):
+            return self.w * x
+
+        def method(self, x):
+            return self.w * x
+
+    scale = Scale(3.0)
+    for f in (scale, scale.method, functools.partial(lambda w, x: w * x, 3.0), functools.partial(scale)):
+        np.testing.assert_array_equal(dx.jit(f)(x), [0, 3, 6])
+        assert dx.jit(f).trace(x).jaxpr.out_avals[0].shape == (3,)
+        assert dx.make_jaxpr(f)(x).out_avals[0].shape == (3,)
+
+
+def test_as_decorator_with_options(x):
+    @dx.jit(static_argnames="n")
+    def f(x, n):
+        return x * n
+
+    np.testing.assert_array_equal(f(x, n=2), [0, 2, 4])
+
+
+def test_a_generator_of_side_effects_runs_once(capsys, x):
+    @dx.jit
+    def f(x):
+        print("tracing")
+        return x
+
+    f(x), f(x)
+    assert capsys.readouterr().out == "tracing\n"
+
+
+# --- Donation -----------------------------------------------------------------------------------------------
+
+
+def test_a_donated_array_is_gone():
+    f = dx.jit(lambda x: x + 1, donate_argnums=0)
+    x = dx.device_put(np.arange(4.0, dtype=np.float32))
+    np.testing.assert_array_equal(f(x), [1, 2, 3, 4])
+    assert x.is_deleted()
+    with pytest.raises(RuntimeError, match="donated"):
+        x + 1
+    with pytest.raises(RuntimeError, match="donated or deleted array"):
+        f(x)
+    assert "deleted" in repr(x)
+
+
+def test_donation_with_static_arguments_takes_the_right_one():
+    f = dx.jit(lambda n, x, y: (x * n, y + 0), static_argnums=0, donate_argnums=1)
+    x, y = (dx.device_put(np.arange(4.0, dtype=np.float32)) for _ in range(2))
+    f(2, x, y)
+    assert x.is_deleted() and not y.is_deleted()
+
+
+def test_donation_by_name():
+    f = dx.jit(lambda x, state: (state["a"] + x, state["b"]), donate_argnames="state")
+    x = dx.device_put(np.float32(1))
+    state = {k: dx.device_put(np.full(3, 2.0, np.float32)) for k in "ab"}
+    a, b = f(x, state=state)
+    np.testing.assert_array_equal(a, [3, 3, 3])
+    np.testing.assert_array_equal(b, [2, 2, 2])
+    assert not x.is_deleted() and state["a"].is_deleted()
+
+
+def test_a_donated_numpy_array_stays():
+    f = dx.jit(lambda x: x + 1, donate_argnums=0)
+    x = np.arange(4.0, dtype=np.float32)
+    f(x)
+    np.testing.assert_array_equal(x, [0, 1, 2, 3])
+    np.testing.assert_array_equal(f(x), [1, 2, 3, 4])
+
+
+# --- Stages -------------------------------------------------------------------------------------------------
+
+
+def test_stages(x):
+    traced = dx.jit(lambda x, y: {"z": x @ y}).trace(x, y=x)
+    assert traced.out_info == {"z": dx.ShapeDtypeStruct((), "float32")}
+    assert "dot_general" in str(traced.jaxpr)
+    lowered = traced.lower()
+    assert "stablehlo.dot_general" in lowered.as_text()
+    compiled = lowered.compile()
+    assert float(compiled(x, y=x)["z"]) == 5.0
+    assert compiled.cost_analysis()["flops"] > 0
+    assert compiled.memory_analysis().argument_size_in_bytes == 24
+    assert "HloModule" in compiled.as_text()
+
+
+def test_stages_from_shapes_only():
+    compiled = dx.jit(lambda x: x * 2).lower(dx.ShapeDtypeStruct((3,), "float32")).compile()
+    np.testing.assert_array_equal(compiled(np.ones(3, np.float32)), [2, 2, 2])
+
+
+def test_stages_with_static_arguments(x):
+    compiled = dx.jit(lambda x, n: x * n, static_argnums=1).lower(x, 3).compile()
+    np.testing.assert_array_equal(compiled(x), [0, 3, 6])
+
+
+def test_a_compiled_function_refuses_other_types(x):
+    compiled = dx.jit(lambda x: x * 2).lower(x).compile()
+    for wrong in (dnp.ones(4), dnp.ones(3, dnp.int32), (x,)):
+        with pytest.raises(TypeError, match="exactly the types it was compiled for"):
+            compiled(wrong)
+
+
+def test_eval_shape_and_make_jaxpr_compute_nothing(capsys):
+    def f(x, n):
+        return {"y": dnp.zeros((n, x.shape[0])) + x}
+
+    shape = dx.eval_shape(lambda x: f(x, 1000), dx.ShapeDtypeStruct((7,), "float32"))
+    assert shape == {"y": dx.ShapeDtypeStruct((1000, 7), "float32")}
+    jaxpr, info = dx.make_jaxpr(f, static_argnums=1, return_shape=True)(dnp.ones(7), 3)
+    assert info == {"y": dx.ShapeDtypeStruct((3, 7), "float32")}
+    assert jaxpr.in_avals[0].shape == (7,)
+
+
+# --- disable_jit --------------------------------------------------------------------------------------------
+
+
+def test_disable_jit_runs_python_each_time(x):
+    f = Counter(lambda x: x + 1 if float(x[0]) >= 0 else x)
+    jitted = dx.jit(f)
+    with dx.disable_jit():
+        jitted(x)
+        np.testing.assert_array_equal(jitted(x), [1, 2, 3])
+    assert f.count == 2
+    with pytest.raises(TypeError):
+        jitted(x)
+
+
+def test_disable_jit_with_static_and_keyword_arguments(x):
+    f = dx.jit(lambda x, n, *, k: x * n + k, static_argnums=1, static_argnames="k")
+    with dx.disable_jit():
+        np.testing.assert_array_equal(f(x, 2, k=1), [1, 3, 5])
+
+
+# --- Arrays that come out -----------------------------------------------------------------------------------
+
+
+def test_results_stay_on_the_device_between_calls(x):
+    f = dx.jit(lambda x: x + 1)
+    y = f(f(x))
+    assert y._value is None, "read back before anyone asked"
+    assert y.block_until_ready() is y and y.is_ready()
+    assert y.devices() == {dx.devices()[0]}
+
+
+def test_results_copy_and_pickle(x):
+    y = dx.jit(lambda x: x * 2.0)(2.0)
+    again = pickle.loads(pickle.dumps(y))
+    assert float(again) == 4.0 and again.weak_type == y.weak_type
+    assert float(copy.deepcopy(y)) == 4.0

@@ -1,0 +1,47 @@
+"""Rows for cumulative reductions, along each axis and both ways, short and long enough to be cut into blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from didax import lax
+from tests.operations.reductions import NARROW_RTOL, NUMBERS, corners, draw
+from tests.operations.row import Operation
+
+REALS = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "uint8", "uint32")
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+ACCEPTED = {"cumsum": NUMBERS, "cumprod": NUMBERS, "cummax": REALS, "cummin": REALS, "cumlogsumexp": FLOATS}
+
+
+def real_corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
+    """Without infinite complex numbers: JAX multiplies them by 1, which is not the identity there."""
+    return corners(dtype)[: 2 if dtype.kind == "c" else None]
+
+
+def row(name: str, axis: int, reverse: bool, shape: tuple[int, ...] = (3, 2, 5), **more: Any) -> Operation:
+    def reference(x: Any) -> Any:
+        import jax
+
+        return np.asarray(getattr(jax.lax, name)(x, axis, reverse))
+
+    settings: dict[str, Any] = {"dtypes": ACCEPTED[name], "corners": real_corners, **more}
+    return Operation(
+        f"{name} {shape} {axis}{' reverse' if reverse else ''}",
+        lambda x: getattr(lax, name)(x, axis, reverse),
+        reference,
+        lambda rng, dtype: (draw(rng, dtype, shape),),
+        rtol={**NARROW_RTOL, "float32": 5e-5},
+        **settings,
+    )
+
+
+# in blocks: NumPy's cumulative sum rounds as often as there are elements, so float64 is compared
+LONG: dict[str, Any] = {"shape": (2, 2500), "dtypes": ("float64", "int32"), "differentiable": False, "corners": None}
+
+ROWS = [
+    *(row(name, axis, reverse) for name in ACCEPTED for axis, reverse in [(0, False), (1, True), (2, False)]),
+    *(row(name, 1, reverse, **LONG) for name in ("cumsum", "cumprod", "cummax") for reverse in (False, True)),
+    row("cumlogsumexp", 1, True, **{**LONG, "dtypes": ("float64",)}),
+]

@@ -1,0 +1,212 @@
+"""Collectives over the named axis of a `vmap`, compared with jax under every transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax
+from didax.core.errors import MissingRuleError
+from didax.primitives.collectives import psum_p
+from tests.checks import assert_close
+
+F = Callable[..., Any]
+XS = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75], [-2.0, 1.0, 0.1]], np.float32)  # 3 elements of 3
+
+
+def ramp(m: ModuleType) -> Any:
+    """Different weights for different places, so that a permuted result shows."""
+    return m.numpy.arange(3.0) + 1.0
+
+
+FUNCTIONS: dict[str, Callable[[ModuleType, Any], Any]] = {
+    "psum": lambda m, x: m.lax.psum(x * x, "i") * x,
+    "psum of a constant": lambda m, x: x * m.lax.psum(2.0, "i"),
+    "psum of an array that is not mapped": lambda m, x: x * m.lax.psum(ramp(m), "i"),
+    "pmean": lambda m, x: m.lax.pmean(m.numpy.sin(x), "i") * x,
+    "psum of a tree": lambda m, x: m.lax.psum({"a": x, "b": (x * x, 1)}, "i")["b"][0] * x,
+    "all_gather": lambda m, x: m.numpy.sum(m.lax.all_gather(x, "i") * ramp(m)) * x,
+    "all_gather along the last axis": lambda m, x: m.numpy.sum(m.lax.all_gather(x, "i", axis=-1) * ramp(m)) * x,
+    "all_gather tiled": lambda m, x: m.lax.all_gather(x, "i", tiled=True)[2:5] * x,
+    "psum_scatter": lambda m, x: m.lax.psum_scatter(x * x, "i") * x,
+    "psum_scatter tiled": lambda m, x: m.lax.psum_scatter(x * x, "i", tiled=True) * x,
+    "all_to_all": lambda m, x: m.lax.all_to_all(x * x, "i", 0, 0) * ramp(m),
+    "all_to_all tiled": lambda m, x: m.lax.all_to_all(x * x, "i", 0, 0, tiled=True) * ramp(m),
+    "pswapaxes": lambda m, x: m.lax.pswapaxes(x, "i", 0) * x,
+    "ppermute": lambda m, x: m.lax.ppermute(x * x, "i", [(0, 1), (1, 2), (2, 0)]) * ramp(m),
+    "pshuffle": lambda m, x: m.lax.pshuffle(x * x, "i", [2, 1, 0]) * ramp(m),
+    "axis_index": lambda m, x: x * m.lax.axis_index("i"),
+    "axis_size": lambda m, x: x * m.lax.axis_size("i"),
+    "in jit": lambda m, x: m.jit(lambda y: y - m.lax.pmean(y, "i"))(x) * x,
+    "in cond": lambda m, x: m.lax.cond(m.lax.psum(1, "i") > 2, lambda: m.lax.psum(x, "i") * x, lambda: x),
+    "in cond with a batched predicate": lambda m, x: m.lax.cond(
+        x[0] > 0.0, lambda y: m.lax.psum(y, "i") * y, lambda y: y * 2.0, x
+    ),
+    "beside an inner vmap": lambda m, x: m.vmap(lambda y: m.lax.psum(y * y, "i") * y)(x),
+    "under an inner grad": lambda m, x: m.grad(lambda y: m.numpy.sum(m.lax.psum(y * y, "i") * y))(x),
+    "in an inner vmap of the same name": lambda m, x: m.vmap(lambda y: m.lax.psum(y, "i"), axis_name="i")(x) * x,
+}
+DIFFERENTIABLE_HERE = {"pmax": lambda m, x: m.lax.pmax(x, "i") * x, "pmin": lambda m, x: m.lax.pmin(x, "i") * x}
+COMPOSITIONS: dict[str, Callable[[ModuleType, F], F]] = {
+    "vmap": lambda m, f: m.vmap(f, axis_name="i"),
+    "vmap over the last axis": lambda m, f: m.vmap(f, in_axes=1, out_axes=1, axis_name="i"),
+    "jit(vmap)": lambda m, f: m.jit(m.vmap(f, axis_name="i")),
+    "vmap(jit)": lambda m, f: m.vmap(m.jit(f), axis_name="i"),
+    "vmap(grad)": lambda m, f: m.vmap(m.grad(lambda x: m.numpy.sum(f(x))), axis_name="i"),
+    "jit(vmap(grad))": lambda m, f: m.jit(m.vmap(m.grad(lambda x: m.numpy.sum(f(x))), axis_name="i")),
+    "grad(vmap)": lambda m, f: m.grad(lambda xs: m.numpy.sum(m.vmap(f, axis_name="i")(xs) * ramp(m)[:, None])),
+    "vmap(jvp)": lambda m, f: m.vmap(lambda x: m.jvp(f, (x,), (x * x,)), axis_name="i"),
+    "jvp(vmap)": lambda m, f: lambda xs: m.jvp(m.vmap(f, axis_name="i"), (xs,), (xs * xs,)),
+    "vmap(vmap)": lambda m, f: lambda xs: m.vmap(m.vmap(f, axis_name="i"))(m.numpy.stack([xs, xs * 2])),
+    "outer axis": lambda m, f: lambda xs: m.vmap(m.vmap(f), axis_name="i")(m.numpy.stack([xs, -xs, xs * 2])),
+}
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_composition_is_what_jax_computes(name, composition):
+    f = FUNCTIONS[name]
+    ours = COMPOSITIONS[composition](dx, lambda x: f(dx, x))(XS)
+    theirs = COMPOSITIONS[composition](jax, lambda x: f(jax, x))(XS)
+    assert_close(ours, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("composition", ["vmap", "jit(vmap)", "vmap(jit)", "vmap(vmap)", "outer axis"])
+@pytest.mark.parametrize("name", DIFFERENTIABLE_HERE)
+def test_extrema_are_what_jax_computes(name, composition):
+    f = DIFFERENTIABLE_HERE[name]
+    ours = COMPOSITIONS[composition](dx, lambda x: f(dx, x))(XS)
+    assert_close(ours, COMPOSITIONS[composition](jax, lambda x: f(jax, x))(XS))
+
+
+def test_elements_that_attain_the_largest_share_its_derivative():
+    xs = np.array([1.0, 3.0, 3.0], np.float32)
+    g = dx.grad(lambda xs: dx.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(xs)[0])(xs)
+    assert g.tolist() == [0.0, 0.5, 0.5]
+    _, tangent = dx.jvp(dx.vmap(lambda x: lax.pmax(x, "i"), axis_name="i"), (xs,), (np.array([5, 1, 2], np.float32),))
+    assert tangent.tolist() == [1.5, 1.5, 1.5]
+
+
+def test_zeros_reach_elements_that_no_pair_leads_to():
+    shift = dx.vmap(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")
+    assert shift(np.array([1, 2, 3], np.int32)).tolist() == [0, 1, 2]
+    g = dx.grad(lambda xs: (shift(xs) * np.array([1, 10, 100], np.float32)).sum())(np.ones(3, np.float32))
+    assert g.tolist() == [10.0, 100.0, 0.0]
+
+
+def test_all_to_all_of_other_axes():
+    """The split axis goes, the received pieces stack along the new one."""
+    x = np.arange(3 * 2 * 3 * 4, dtype=np.float32).reshape(3, 2, 3, 4)
+    for split, concat in ((1, 0), (1, 2), (1, 1)):
+        ours = dx.vmap(lambda x: lax.all_to_all(x, "i", split, concat), axis_name="i")(x)
+        assert_close(ours, jax.vmap(lambda x: jax.lax.all_to_all(x, "i", split, concat), axis_name="i")(x))
+    x = np.arange(2 * 2 * 6, dtype=np.float32).reshape(2, 2, 6)
+    for split, concat in ((0, 1), (1, 0), (1, 1)):
+        ours = dx.vmap(lambda x: lax.all_to_all(x, "i", split, concat, tiled=True), axis_name="i")(x)
+        theirs = jax.vmap(lambda x: jax.lax.all_to_all(x, "i", split, concat, tiled=True), axis_name="i")(x)
+        assert_close(ours, theirs)
+
+
+# --- Several names ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda m, x: m.lax.psum(x, ("i", "j")),
+        lambda m, x: m.lax.pmean(x, ("i", "j")),
+        lambda m, x: m.lax.pmax(x, ("j", "i")),
+        lambda m, x: m.lax.psum(x, "i") - m.lax.psum(x, "j"),
+        lambda m, x: m.lax.axis_index(("i", "j")) * x,
+        lambda m, x: m.lax.axis_index(("j", "i")) * x,
+        lambda m, x: m.lax.all_gather(x, "i") + m.lax.axis_index("j"),
+        lambda m, x: x * m.lax.psum(1, ("i", "j")),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda f: f, dx.jit])
+def test_several_names(f, wrap):
+    xs = np.arange(6, dtype=np.float32).reshape(2, 3)
+    ours = wrap(dx.vmap(dx.vmap(lambda x: f(dx, x), axis_name="j"), axis_name="i"))(xs)
+    assert_close(ours, jax.vmap(jax.vmap(lambda x: f(jax, x), axis_name="j"), axis_name="i")(xs))
+
+
+@pytest.mark.parametrize("tiled", [True, False])
+def test_all_gather_over_several_names_counts_the_first_slowest(tiled):
+    xs = np.arange(6, dtype=np.float32).reshape(2, 3, 1)
+    f = dx.vmap(dx.vmap(lambda x: lax.all_gather(x, ("i", "j"), tiled=tiled), axis_name="j"), axis_name="i")
+    assert np.ravel(f(xs)[1, 2]).tolist() == [0, 1, 2, 3, 4, 5]
+    assert f(xs)[1, 2].shape == ((6,) if tiled else (6, 1))
+
+
+# --- Constants and dtypes -------------------------------------------------------------------------
+
+
+def test_psum_of_one_is_a_python_integer():
+    sizes = []
+    dx.jit(dx.vmap(lambda x: sizes.append(lax.psum(1, "i")) or x, axis_name="i"))(XS)
+    assert sizes == [3] and type(sizes[0]) is int
+
+
+@pytest.mark.parametrize("x", [np.array([True, False, True]), np.array([1, 2, 4], np.int32)])
+@pytest.mark.parametrize("name", ["psum", "pmean", "pmax", "pmin"])
+def test_dtypes(x, name):
+    ours = dx.vmap(lambda x: getattr(lax, name)(x, "i"), axis_name="i")(x)
+    theirs = jax.vmap(lambda x: getattr(jax.lax, name)(x, "i"), axis_name="i")(x)
+    assert_close(ours, theirs)
+
+
+# --- Errors ----------------------------------------------------------------------------------------
+
+COLLECTIVES: dict[str, Callable[[Any, Any], Any]] = {
+    "psum": lax.psum,
+    "pmean": lax.pmean,
+    "pmax": lax.pmax,
+    "pmin": lax.pmin,
+    "all_gather": lax.all_gather,
+    "psum_scatter": lax.psum_scatter,
+    "all_to_all": lambda x, name: lax.all_to_all(x, name, 0, 0),
+    "ppermute": lambda x, name: lax.ppermute(x, name, [(0, 1)]),
+    "pshuffle": lambda x, name: lax.pshuffle(x, name, [0]),
+    "axis_index": lambda x, name: lax.axis_index(name),
+    "axis_size": lambda x, name: lax.axis_size(name),
+}
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES.values(), ids=COLLECTIVES)
+@pytest.mark.parametrize("wrap", [lambda f: f, dx.jit, lambda f: dx.vmap(f, axis_name="j")])
+def test_a_name_that_is_not_mapped(collective, wrap):
+    with pytest.raises(NameError, match="No mapped axis is named 'i' here") as caught:
+        wrap(lambda x: collective(x, "i"))(XS)
+    assert "Map the function with vmap(..., axis_name='i')" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "f, wanted",
+    [
+        (lambda x: lax.all_gather(x, "i", axis=3), "array: float32[3], axis: 3"),
+        (lambda x: lax.psum_scatter(x[:2], "i"), "array: float32[2], scatter_dimension: 0; axis 'i' has 3 elements"),
+        (lambda x: lax.psum_scatter(x[:2], "i", tiled=True), "operand: float32[2], dimension: 0; axis 'i' has 3"),
+        (lambda x: lax.all_to_all(x[:2], "i", 0, 0), "array: float32[2], split_axis: 0; axis 'i' has 3 elements"),
+        (lambda x: lax.all_to_all(x, "i", 0, 1), "array: float32[3], concat_axis: 1"),
+        (lambda x: lax.ppermute(x, "i", [(0, 3)]), "perm: [(0, 3)], axis 'i' of 3 elements"),
+        (lambda x: lax.ppermute(x, "i", [(0, 1), (2, 1)]), "each position at most once"),
+        (lambda x: lax.pshuffle(x, "i", [0, 1]), "perm: [0, 1], axis 'i' of 3 elements"),
+        (lambda x: lax.psum_scatter(x[0], "i"), "Give the array an axis (reshape)."),
+    ],
+)
+def test_misuse_is_explained(f, wanted):
+    with pytest.raises(ValueError) as caught:
+        dx.vmap(f, axis_name="i")(XS)
+    assert wanted in str(caught.value) and len(str(caught.value).splitlines()) == 3
+
+
+def test_a_collective_is_not_evaluated_where_its_axis_is_not_mapped():
+    with pytest.raises(MissingRuleError, match="its axis is not mapped where it is evaluated"):
+        psum_p.bind(dnp.ones(3), axis_name="i", axis_size=3)

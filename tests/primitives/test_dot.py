@@ -1,0 +1,73 @@
+"""dot_general beyond the table of operations: which axes it moves, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import didax as dx
+from didax import lax
+from didax.core import config
+
+X = np.arange(6, dtype="float32").reshape(2, 3)
+Y = np.arange(12, dtype="float32").reshape(3, 4)
+MATMUL = (((1,), (0,)), ((), ()))
+
+
+def primitives(fun, *args):
+    """Names of the primitives a function is staged to."""
+    return [eqn.primitive.name for eqn in dx.make_jaxpr(fun)(*args).eqns]
+
+
+@pytest.mark.parametrize("axes, out_axis", [((0, 0), 0), ((2, 1), 0), ((0, None), 0), ((1, None), 1), ((None, 2), 2)])
+def test_a_batch_moves_no_axis(axes, out_axis):
+    """A batched product is one dot_general, wherever the batch axes are; `out_axis` is where the result has its own."""
+    args = [x if axis is None else np.stack([x] * 5, axis) for x, axis in zip((X, Y), axes, strict=True)]
+    assert primitives(dx.vmap(lax.dot, axes, out_axis), *args) == ["dot_general"]
+    assert np.array_equal(np.asarray(dx.vmap(lax.dot, axes)(*args))[3], X @ Y)
+
+
+def test_the_cotangents_of_a_matrix_product_move_no_axis():
+    """x_bar = ct y^T and y_bar = x^T ct are each one dot_general."""
+
+    def cotangents(x, y, ct):
+        return dx.vjp(lax.dot, x, y)[1](ct)
+
+    assert sorted(set(primitives(cotangents, X, Y, X @ Y))) == ["dot_general"]
+
+
+def test_sums_of_narrow_floats_are_wide_when_eager():
+    """bfloat16 counts to 256 only; the sum of 512 ones is right all the same."""
+    ones = np.ones(512, "bfloat16")
+    assert float(lax.dot(ones, ones)) == float(dx.jit(lax.dot)(ones, ones)) == 512
+
+
+def test_precision_is_a_parameter_of_the_equation():
+    """Names, pairs and the option default_matmul_precision reach the program."""
+    pair = dx.make_jaxpr(lambda x, y: lax.dot(x, y, precision=("high", lax.Precision.HIGHEST)))(X, Y)
+    assert "Precision.HIGH, Precision.HIGHEST" in str(pair)
+    with config.override(default_matmul_precision="highest"):
+        assert "Precision.HIGHEST" in str(dx.make_jaxpr(lambda x, y: lax.dot(x, y))(X, Y))
+    assert "precision=None" in str(dx.make_jaxpr(lambda x, y: lax.dot(x, y))(X, Y))
+
+
+ERRORS = {
+    "lengths": (lambda: lax.dot_general(X, X, MATMUL), TypeError, r"contracting axes.*\n  lhs: float32\[2,3\].*\(3,\)\n  rhs.*\(2,\)\n"),
+    "counts": (lambda: lax.dot_general(X, Y, (((0, 1), (0,)), ((), ()))), TypeError, "as many contracting axes of lhs as of rhs"),
+    "axis": (lambda: lax.dot_general(X, Y, (((5,), (0,)), ((), ()))), TypeError, r"distinct axes.*\n  lhs: .*\(5,\).*\nName axes from 0 to 1"),
+    "twice": (lambda: lax.dot_general(X, Y, (((1,), (0,)), ((1,), (0,)))), TypeError, "either contracting or batch"),
+    "dtypes": (lambda: lax.dot(X, Y.astype("int32")), TypeError, r"one dtype.\n  lhs: float32\[2,3\], rhs: int32\[3,4\]\nCast"),
+    "narrower": (lambda: lax.dot(X.astype("int32"), Y.astype("int32"), preferred_element_type="int8"), TypeError, "preferred_element_type: int8"),
+    "complex": (lambda: lax.dot(X, Y, preferred_element_type="complex64"), TypeError, "preferred_element_type: complex64"),
+    "dot": (lambda: lax.dot(X, X), ValueError, r"dot takes vectors and matrices.*\n  lhs: float32\[2,3\], rhs: float32\[2,3\]\n"),
+    "batch_matmul": (lambda: lax.batch_matmul(X[None], Y), ValueError, "two stacks of matrices"),
+    "precision": (lambda: lax.dot(X, Y, precision="exact"), ValueError, "precision: 'exact'\nUse one of 'default'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_misuse_is_explained(case):
+    """Errors name the operands, their axes and the way out."""
+    call, kind, text = ERRORS[case]
+    with pytest.raises(kind, match=text):
+        call()

@@ -1,0 +1,353 @@
+"""Elementwise primitives and conversions at their corners: NumPy rules against XLA, derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import didax as dx
+from didax import lax
+from didax.array import as_concrete
+from didax.core import dtypes
+from didax.core.errors import MissingRuleError
+from didax.core.primitive import by_name
+from didax.primitives import elementwise as ops
+from didax.primitives.families import Elementwise
+
+DTYPES = (
+    "bool",
+    "int8",
+    "int32",
+    "int64",
+    "uint8",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+)
+PARAMS: dict[str, list[dict[str, Any]]] = {
+    "integer_pow": [{"y": y} for y in (0, 1, 2, 3, 7, -1, -2)],
+    "round": [{"rounding_method": method} for method in ops.RoundingMethod],
+}
+# XLA's functions that err by more than the 4 units in the last place allowed to the others
+ULPS = {("cbrt", "float32"): 8, ("cbrt", "float64"): 60, ("sinh", "float64"): 9, ("cosh", "float64"): 9}
+
+
+def cases() -> list[tuple[str, str]]:
+    """Primitives and dtypes that NumPy evaluates."""
+    found = [p for p in by_name.values() if isinstance(p, Elementwise) and p.eager is not None]
+    return [
+        (p.name, name)
+        for p in sorted(found, key=repr)
+        for name in DTYPES
+        if dtypes.kind_of(dtypes.dtype(name)) in p.numpy_kinds
+        and not (p is ops.complex_ and name in ("float16", "bfloat16"))
+    ]
+
+
+def special(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Zeros, ones, halves, extremes, infinities, NaN."""
+    kind = dtypes.kind_of(dtype)
+    if kind == "b":
+        return np.array([False, True])
+    if kind in "iu":
+        info = np.iinfo(dtype)
+        extremes = [info.max, info.max - 1, info.max // 2, info.min, info.min + 1]
+        return np.array(
+            [*extremes, 0, 1, 2, 3, 7, *([-1, -2, -3, -7] if kind == "i" else [8, 31, 63])], dtype
+        )
+    info = dtypes.finfo(dtype)
+    eps, largest = float(info.eps), float(info.max)
+    halves = [0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997]
+    values = [0.0, -0.0, 1, -1, *halves, 2, 3, 0.1, -0.3, 10.3, -7.7, 100, -100, np.inf, -np.inf, np.nan]
+    return np.array(
+        [*values, largest, -largest, 2 * float(info.tiny), eps, 1 + eps, 1 - eps, 8388609.0], dtype
+    )
+
+
+def grid(x: np.ndarray[Any, Any], arity: int) -> tuple[np.ndarray[Any, Any], ...]:
+    return tuple(np.ascontiguousarray(g.reshape(-1)) for g in np.meshgrid(*[x] * arity))
+
+
+def is_denormal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """XLA on the CPU takes denormal float32, float64 and bfloat16 numbers for 0; NumPy keeps them."""
+    if dtypes.kind_of(x.dtype) != "f" or x.dtype == np.float16:
+        return np.zeros(x.shape, bool)
+    return (x != 0) & (np.abs(x.astype(np.float64)) <= float(dtypes.finfo(x.dtype).tiny))
+
+
+def ulps(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Distance in units in the last place; zeros of other sign, NaN and numbers are infinitely far."""
+    if not dtypes.is_float(a.dtype):
+        return np.where(a == b, 0, np.inf)
+    same = (a == b) & (np.signbit(a) == np.signbit(b)) | np.isnan(a) & np.isnan(b)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    scale = np.maximum(np.abs(wide_a), np.abs(wide_b)) * float(dtypes.finfo(a.dtype).eps)
+    far = ~np.isfinite(wide_a) | ~np.isfinite(wide_b) | (wide_a == 0) & (wide_b == 0)
+    return np.where(same, 0, np.where(far, np.inf, np.abs(wide_a - wide_b) / np.where(scale == 0, 1, scale)))
+
+
+@pytest.mark.parametrize("name, dtype", cases())
+@np.errstate(all="ignore")
+def test_numpy_rules_equal_xla_at_corners(name: str, dtype: str) -> None:
+    primitive = by_name[name]
+    assert isinstance(primitive, Elementwise)
+    kind = dtypes.kind_of(dtypes.dtype(dtype))
+    x = special(dtypes.dtype(dtype))
+    args = grid(x[::2] if primitive.arity == 3 else x, primitive.arity)
+    for params in PARAMS.get(name, [{}]):
+        if kind in "iu" and params.get("y", 0) < 0:
+            continue
+        eager = np.asarray(primitive.bind(*map(as_concrete, args), **params))
+        compiled = np.asarray(dx.jit(lambda *xs: primitive.bind(*xs, **params))(*args))
+        assert eager.dtype == compiled.dtype
+        pairs = (
+            [(eager.real, compiled.real), (eager.imag, compiled.imag)]
+            if eager.dtype.kind == "c"
+            else [(eager, compiled)]
+        )
+        ignored = np.any([is_denormal(x) for x in (*args, eager, compiled) if x.dtype.kind != "c"], axis=0)
+        for a, b in pairs:
+            wrong = (ulps(a, b) > ULPS.get((name, dtype), 4)) & ~ignored
+            first = [(*(arg[i] for arg in args), a[i], b[i]) for i in np.flatnonzero(wrong)[:5]]
+            assert not wrong.any(), f"{params}: operands, NumPy, XLA: {first}"
+
+
+def test_denormal_numbers_are_kept_eagerly_and_flushed_by_xla() -> None:
+    """A known difference; when XLA on the CPU keeps them, `is_denormal` above can go."""
+    tiny = np.float32(1e-45)
+    assert np.asarray(lax.mul(tiny, 2.0)) == 2 * tiny
+    assert float(dx.jit(lambda x: lax.mul(x, 2.0))(tiny)) == 0
+
+
+@pytest.mark.parametrize("y", [0, 1, 63, 64, 255, 2**31 - 1])
+def test_powers_of_integers_wrap_for_any_exponent(y: int) -> None:
+    """XLA's own power errs beyond 6 bits of exponent."""
+    x = np.array([0, 1, 2, 3, -1, -2, -3, 2**31 - 1], np.int32)
+    want = np.array([pow(int(v), y, 2**32) for v in x], np.uint64).astype(np.uint32).view(np.int32)
+    np.testing.assert_array_equal(lax.pow(x, np.int32(y)), want)
+    np.testing.assert_array_equal(dx.jit(lax.pow)(x, np.int32(y)), want)
+
+
+def test_scalars_stretch_and_python_scalars_take_the_dtype() -> None:
+    x = np.arange(3, dtype=ml_dtypes.bfloat16)
+    assert lax.mul(x, 2.5).dtype == x.dtype
+    np.testing.assert_array_equal(lax.sub(np.float32(1), np.float32([1, 2])), [0, -1])
+    np.testing.assert_array_equal(dx.jit(lax.sub)(np.float32(1), np.float32([1, 2])), [0, -1])
+    scalar_bar = dx.grad(lambda s: reduce(lax.mul(s, np.float32([1, 2, 3]))))(np.float32(2))
+    assert float(scalar_bar) == 6 and scalar_bar.shape == ()
+
+
+def reduce(x: Any) -> Any:
+    from didax.primitives.shape import reduce_sum
+
+    return reduce_sum(x, tuple(range(x.ndim)))
+
+
+# --- derivatives at corners ---------------------------------------------------------------------------------
+
+
+def both_grads(f: Any, *args: Any) -> list[float]:
+    argnums = tuple(range(len(args)))
+    eager = dx.grad(f, argnums)(*args)
+    compiled = dx.jit(dx.grad(f, argnums))(*args)
+    np.testing.assert_array_equal(np.asarray(eager), np.asarray(compiled))
+    return [float(x) for x in eager]
+
+
+def test_grads_of_max_and_min_split_evenly_at_ties() -> None:
+    for f in (lax.max, lax.min):
+        assert both_grads(f, 1.0, 1.0) == [0.5, 0.5]
+    assert both_grads(lax.max, 2.0, 1.0) == [1, 0]
+    assert both_grads(lax.min, 2.0, 1.0) == [0, 1]
+    assert both_grads(lax.max, np.float32(np.nan), 1.0) == [0, 0]
+
+
+def test_grads_of_pow_are_finite_at_zero() -> None:
+    assert both_grads(lax.pow, 0.0, 2.0) == [0, 0]
+    assert both_grads(lax.pow, 0.0, 1.0) == [1, 0]
+    assert both_grads(lax.pow, 0.0, 0.0)[0] == 0
+    assert both_grads(lambda x: lax.integer_pow(x, 0), 0.0) == [0]
+    assert both_grads(dx.grad(lambda x: lax.pow(x, np.float32(2))), 0.0) == [2]
+    assert both_grads(dx.grad(lambda x: lax.integer_pow(x, 2)), 0.0) == [2]
+    assert both_grads(dx.grad(lambda x: lax.integer_pow(x, 1)), 0.0) == [0]
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_grads_of_atan2_neither_overflow_nor_vanish(scale: float) -> None:
+    found = both_grads(lax.atan2, np.float32(scale), np.float32(scale))
+    np.testing.assert_allclose(found, [0.5 / scale, -0.5 / scale], rtol=1e-6)
+
+
+@pytest.mark.parametrize("f", [lax.tanh, lax.logistic, lax.atan, lax.asinh, lax.erf, lax.erfc])
+def test_grads_vanish_where_the_function_is_flat(f: Any) -> None:
+    for x in (-1e30, 1e30):
+        assert both_grads(f, np.float32(x)) == [0]
+
+
+def test_grads_of_abs_at_zero() -> None:
+    assert both_grads(lax.abs, 0.0) == [0]
+    for z, want in [(0, 0), (3 + 4j, 0.6 - 0.8j)]:
+        (z_bar,) = dx.vjp(lax.abs, np.complex64(z))[1](np.float32(1))
+        np.testing.assert_allclose(z_bar, want, rtol=1e-6)
+
+
+def test_grads_of_clamp() -> None:
+    assert both_grads(lambda low, x, high: lax.clamp(low, x, high), 0.0, 0.5, 1.0) == [0, 1, 0]
+    assert both_grads(lambda low, x, high: lax.clamp(low, x, high), 0.0, -0.5, 1.0) == [1, 0, 0]
+    assert both_grads(lambda low, x, high: lax.clamp(low, x, high), 0.0, 1.5, 1.0) == [0, 0, 1]
+
+
+def test_acosh_has_the_derivative_of_its_principal_branch() -> None:
+    z, h = np.complex128(-0.5 + 0.7j), 1e-6
+    difference = (np.arccosh(z + h) - np.arccosh(z - h)) / (2 * h)
+    np.testing.assert_allclose(dx.grad(lax.acosh, holomorphic=True)(z), difference, rtol=1e-8)
+
+
+def test_stop_gradient_is_constant_to_any_order() -> None:
+    f = lambda x: lax.mul(lax.mul(x, x), lax.stop_gradient(x))
+    assert both_grads(f, 3.0) == [18]
+    assert both_grads(dx.grad(f), 3.0) == [6]
+    assert float(dx.jvp(dx.grad(f), (3.0,), (1.0,))[1]) == 6
+    assert both_grads(lambda x: lax.stop_gradient({"a": x, "n": 1})["a"], 2.0) == [0]
+
+
+def test_reduce_precision_rounds_tangents_too() -> None:
+    f = lambda x: lax.reduce_precision(x, 8, 7)
+    y, y_dot = dx.jvp(f, (np.float32(1 + 2**-10),), (np.float32(1 + 2**-10),))
+    assert (float(y), float(y_dot)) == (1, 1)
+    assert float(dx.vjp(f, np.float32(2))[1](np.float32(1 + 2**-10))[0]) == 1
+
+
+def test_tangents_through_integers_vanish() -> None:
+    f = lambda x: lax.mul(x, lax.convert_element_type(lax.convert_element_type(x, "int32"), "float32"))
+    assert both_grads(f, 2.5) == [2]
+
+
+def test_conversion_from_complex() -> None:
+    z = np.complex64([1 + 2j, 2j, 0])
+    np.testing.assert_array_equal(lax.convert_element_type(z, "float32"), [1, 0, 0])
+    np.testing.assert_array_equal(lax.convert_element_type(z, "bool"), [True, True, False])
+    (z_bar,) = dx.vjp(lambda z: lax.convert_element_type(z, "float32"), z)[1](np.float32([1, 2, 3]))
+    np.testing.assert_array_equal(z_bar, np.complex64([1, 2, 3]))
+
+
+def test_convert_element_type_drops_the_weak_type_and_nothing_else() -> None:
+    x = np.float32([1, 2])
+    assert lax.convert_element_type(x, "float32") is x
+    assert dx.jit(lambda x: lax.convert_element_type(x))(2.0).weak_type is False
+
+
+def test_optimization_barrier_keeps_symbolic_zeros() -> None:
+    def f(x: Any) -> Any:
+        y, n = lax.optimization_barrier((x, np.float32(3)))
+        return lax.mul(y, n)
+
+    assert both_grads(f, 2.0) == [3]
+
+
+# --- errors -------------------------------------------------------------------------------------------------
+
+
+ERRORS = {
+    "elementwise-dtypes": (
+        lambda: lax.add(np.float32(1), np.int32(1)),
+        "add takes operands of one dtype.\n  operands: float32[], int32[]\nCast one of them (x.astype).",
+    ),
+    "elementwise-shapes": (
+        lambda: lax.add(np.ones(2, "f4"), np.ones(3, "f4")),
+        "add takes arrays of one shape (or scalars).\n  operands: float32[2], float32[3]\n"
+        "Broadcast them first.",
+    ),
+    "elementwise-kinds": (
+        lambda: lax.sin(1),
+        "sin takes floating point, complex operands.\n  operands: int32[]\nCast the operands (x.astype).",
+    ),
+    "elementwise-python-scalars": (
+        lambda: lax.add(np.int32(1), 2.5),
+        "A Python float does not fit an array of int32.\n  scalar: 2.5\n"
+        "Cast the array first (x.astype), or use didax.numpy, which promotes.",
+    ),
+    "integer_pow": (
+        lambda: lax.integer_pow(2, -1),
+        "Integers have no negative powers.\n  integer_pow of int32[] with y=-1\n"
+        "Use a power of at least 0, or cast to a floating-point dtype first.",
+    ),
+    "complex": (
+        lambda: lax.complex(np.float16(1), np.float16(1)),
+        "complex takes float32 or float64 operands.\n  operands: float16[], float16[]\n"
+        "Cast them first: x.astype('float32').",
+    ),
+    "select_n-which": (
+        lambda: lax.select_n(np.float32(1), 1.0, 2.0),
+        "select_n chooses by a bool or int32 array.\n  which: float32[], cases: float32[], float32[]\n"
+        "Cast `which` (which.astype('int32')).",
+    ),
+    "select_n-bool": (
+        lambda: lax.select_n(np.bool_(1), 1.0, 2.0, 3.0),
+        "select_n chooses between at most two cases by a bool.\n"
+        "  which: bool[], cases: float32[], float32[], float32[]\nChoose by an int32 array.",
+    ),
+    "select_n-cases": (
+        lambda: lax.select_n(np.bool_(1), np.ones(2, "f4"), np.ones(3, "f4")),
+        "select_n takes cases of one dtype, and arrays of one shape (or scalars).\n"
+        "  which: bool[], cases: float32[2], float32[3]\nCast or broadcast them first.",
+    ),
+    "select_n-none": (
+        lambda: lax.select_n(np.bool_(1)),
+        "select_n needs at least one case.\n  which: bool[], cases: none\nAdd the arrays to choose from.",
+    ),
+    "select": (
+        lambda: lax.select(np.float32(1), 1.0, 2.0),
+        "select chooses by booleans.\n  pred: float32[]\n"
+        "Compare it with something (lax.ne(pred, 0)), or choose by integers with select_n.",
+    ),
+    "bitcast-wider": (
+        lambda: lax.bitcast_convert_type(np.zeros((2, 3), "uint8"), "uint32"),
+        "A uint32 is read from the 4 uint8 of the last axis.\n  operand: uint8[2,3]\n"
+        "Reshape the operand so that its last axis has length 4.",
+    ),
+    "bitcast-complex": (
+        lambda: lax.bitcast_convert_type(np.complex64(1), "float32"),
+        "Only the bits of integers and floats of whole bytes can be read as another dtype.\n"
+        "  operand: complex64[], dtype: complex64\n"
+        "Convert the values (convert_element_type), or take the parts of complex numbers first.",
+    ),
+    "reduce_precision": (
+        lambda: lax.reduce_precision(1, 5, 10),
+        "reduce_precision rounds floats to at least one bit of exponent and none of mantissa.\n"
+        "  operand: int32[], exponent_bits: 5, mantissa_bits: 10\n"
+        "Cast the operand to a float dtype; count bits as in float16: 5 and 10.",
+    ),
+    "iota": (
+        lambda: lax.broadcasted_iota("int32", (2, 3), 2),
+        "iota counts in a numeric dtype along one axis of a shape.\n"
+        "  dtype: int32, shape: (2, 3), dimension: 2\n"
+        "Choose an integer, floating-point or complex dtype and an axis of the shape.",
+    ),
+    "full": (
+        lambda: lax.full((2,), np.ones(2, "f4")),
+        "full repeats a scalar.\n  fill_value: float32[2], shape: (2,)\n"
+        "Use didax.numpy.broadcast_to or didax.numpy.full to repeat an array.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_error_texts(case: str) -> None:
+    call, text = ERRORS[case]
+    for run in (call, lambda: dx.make_jaxpr(lambda: call())()):
+        with pytest.raises(TypeError) as caught:
+            run()
+        assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("f, operand", [(lax.polygamma, "order"), (lax.zeta, "exponent")])
+def test_unknown_derivatives_are_refused(f: Any, operand: str) -> None:
+    with pytest.raises(MissingRuleError, match=f"{f.__name__} has no derivative by its {operand}."):
+        dx.grad(f)(2.0, 3.0)
