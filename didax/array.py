@@ -93,7 +93,7 @@ class ConcreteArray(Array):
 
     def is_ready(self) -> bool:
         """True when the numbers are there."""
-        return self._value is not None or self._buffer.is_ready()
+        return self._value is not None or (self._buffer is not None and self._buffer.is_ready())
 
     @property
     def device(self) -> Any:

@@ -456,8 +456,8 @@ def jacfwd(
         _check_differentiable("jacfwd", fun, args, chosen, _chosen_avals("jacfwd", fun, args, chosen), holomorphic, False)
         push = functools.partial(jvp, _with_arguments(fun, args, kwargs, chosen), x, has_aux=has_aux)
         out, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(_standard_basis(x))
-        jac = pytree.map(lambda y, cols: _split_inputs(cols, x, aval_of(y).ndim), out, columns)
-        jac = _transpose_inputs(jac, out, isinstance(argnums, int))
+        blocks = [_split_inputs(c, x) for c in pytree.leaves(columns)]
+        jac = pytree.unflatten(pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks])
         return (jac, aux[0]) if has_aux else jac
 
     return api_boundary(jacobian)
@@ -489,10 +489,9 @@ def jacrev(
         x = tuple(args[i] for i in chosen)
         _check_differentiable("jacrev", fun, args, chosen, _chosen_avals("jacrev", fun, args, chosen), holomorphic, allow_int)
         out, pull, *aux = vjp(_with_arguments(fun, args, kwargs, chosen), *x, has_aux=has_aux)
-        rows = vmap(pull)(_standard_basis(out))
-        jac = _split_outputs(rows, out)
-        jac = pytree.map(lambda r: r[0], jac, is_leaf=lambda r: isinstance(r, _Rows)) if isinstance(argnums, int) else jac
-        jac = pytree.map(lambda r: tuple(r), jac, is_leaf=lambda r: isinstance(r, _Rows))
+        _check_results_differentiable("jacrev", fun, out, holomorphic)
+        blocks = _split_outputs(vmap(pull)(_standard_basis(out)), out)
+        jac = pytree.unflatten(pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks])
         return (jac, aux[0]) if has_aux else jac
 
     return api_boundary(jacobian)
@@ -512,12 +511,6 @@ def hessian(
     return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 
-class _Rows(tuple):  # type: ignore[type-arg]
-    """One entry per chosen argument, held together as a leaf."""
-
-    __slots__ = ()
-
-
 def _standard_basis(tree: Any) -> Any:
     """For each leaf, all unit vectors of the whole tree's space along a new leading axis."""
     leaves, structure = pytree.flatten(tree)
@@ -531,37 +524,43 @@ def _standard_basis(tree: Any) -> Any:
     return pytree.unflatten(structure, [ConcreteArray(ShapedArray(u.shape, u.dtype), u) for u in units])
 
 
-def _split_inputs(columns: Any, x: Any, ndim: int) -> _Rows:
-    """Cut the last axis, which runs over all inputs, into one array per input leaf."""
+def _split_inputs(columns: Any, x: Any) -> Any:
+    """Cut the last axis, which runs over all inputs, into blocks in the structure of the inputs."""
+    lead = aval_of(columns).shape[:-1]
     leaves, structure = pytree.flatten(x)
-    shapes = [aval_of(leaf).shape for leaf in leaves]
-    stops = np.cumsum([0, *(int(np.prod(s)) for s in shapes)])
-    lead = aval_of(columns).shape[:ndim]
-    parts = [
-        reshape(columns[..., int(a) : int(b)], (*lead, *s))
-        for a, b, s in zip(stops[:-1], stops[1:], shapes, strict=True)
-    ]
-    return _Rows(pytree.unflatten(structure, parts))
-
-
-def _transpose_inputs(jac: Any, out: Any, single: bool) -> Any:
-    """Per output leaf, the arguments' structure (or the one argument's)."""
-    is_rows: Any = lambda r: isinstance(r, _Rows)  # noqa: E731
-    return pytree.map(lambda r: r[0] if single else tuple(r), jac, is_leaf=is_rows)
-
-
-def _split_outputs(rows: Any, out: Any) -> Any:
-    """Cut the leading axis, which runs over all outputs, into the structure of the outputs."""
-    leaves, structure = pytree.flatten(out)
-    shapes = [aval_of(leaf).shape for leaf in leaves]
-    stops = np.cumsum([0, *(int(np.prod(s)) for s in shapes)])
-
-    def part(a: int, b: int, shape: tuple[int, ...]) -> _Rows:
-        return _Rows(pytree.map(lambda r: reshape(r[a:b], (*shape, *aval_of(r).shape[1:])), rows))
-
     return pytree.unflatten(
-        structure, [part(int(a), int(b), s) for a, b, s in zip(stops[:-1], stops[1:], shapes, strict=True)]
+        structure, [reshape(columns[..., a:b], (*lead, *aval_of(y).shape)) for y, a, b in _ranges(leaves)]
     )
+
+
+def _split_outputs(rows: Any, out: Any) -> list[Any]:
+    """Cut the leading axis, which runs over all outputs, into blocks: for each output, the inputs' structure."""
+    return [
+        pytree.map(lambda r: reshape(r[a:b], (*aval_of(y).shape, *aval_of(r).shape[1:])), rows)  # noqa: B023
+        for y, a, b in _ranges(pytree.leaves(out))
+    ]
+
+
+def _ranges(leaves: Sequence[Any]) -> list[tuple[Any, int, int]]:
+    """Each leaf with the range of its elements among those of all leaves."""
+    stops = np.cumsum([aval_of(x).size for x in leaves]).tolist()
+    return list(zip(leaves, [0, *stops], stops, strict=False))
+
+
+def _check_results_differentiable(what: str, fun: Any, out: Any, holomorphic: bool) -> None:
+    """TypeError for a result whose dtype has no cotangents of its own (complex ones need `holomorphic`)."""
+    accepted = dtypes.is_complex if holomorphic else dtypes.is_float
+    for i, y in enumerate(pytree.leaves(out)):
+        if not accepted(aval_of(y).dtype):
+            kind = "complex" if holomorphic else "real floating-point"
+            raise TypeError(
+                message(
+                    f"The function given to {what} must return {kind} arrays{' (holomorphic=True)' if holomorphic else ''}.",
+                    f"function: {describe_function(fun)}",
+                    f"{result_name(pytree.structure(out), i)}: {aval_of(y)}",
+                    fix="Cast it, or return it by has_aux=True.",
+                )
+            )
 
 
 @api_boundary

@@ -9,7 +9,7 @@ Python scalars. Read next: `dtypes.py` (promotion), `tracing.py` (values in flig
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -91,14 +91,15 @@ def aval_of(x: Any) -> ShapedArray:
 
 
 def _aval_of_other(x: Any) -> ShapedArray:
-    kind = type(x)
+    kind = cast(Any, type(x))
     found = _python_scalars[config.state().enable_x64].get(kind) or _numpy_scalars.get(kind)
     if found is not None:
         return found
     if isinstance(x, np.ndarray):
-        return ShapedArray(x.shape, _checked(x.dtype))
+        array = cast("np.ndarray[Any, Any]", x)
+        return ShapedArray(array.shape, _checked(array.dtype))
     if isinstance(x, np.generic):
-        return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(x.dtype)))
+        return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(cast("np.generic[Any]", x).dtype)))
     raise TypeError(
         message(
             "Only arrays and scalars can enter an array program.",

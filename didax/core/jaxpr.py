@@ -14,13 +14,14 @@ Read next: `jaxpr_check.py`, `jaxpr_print.py`, `jaxpr_parse.py`; `didax/transfor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.primitive import Primitive
 from didax.core.source import SourceLine
 
 
+@final
 class Var:
     """A variable: bound once, by a jaxpr's inputs or by one equation."""
 
@@ -30,6 +31,7 @@ class Var:
         self.aval = aval
 
 
+@final
 class Literal:
     """A value written into the program: a scalar in finished jaxprs, any known value on a tape of linear steps."""
 

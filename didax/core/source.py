@@ -16,11 +16,28 @@ _internal: dict[types.CodeType, bool] = {}
 
 
 class SourceLine(NamedTuple):
-    """A line of the user's program: file, line number, function."""
+    """A place in the user's program. The line is looked up when asked for: tracing records one per operation."""
 
-    file: str
-    line: int
-    function: str
+    code: types.CodeType
+    instruction: int
+
+    @property
+    def file(self) -> str:
+        """The file's path."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line's number."""
+        for start, stop, line in self.code.co_lines():
+            if start <= self.instruction < stop and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def function(self) -> str:
+        """The function's qualified name."""
+        return self.code.co_qualname
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} ({self.function})"
@@ -44,7 +61,7 @@ def user_line() -> SourceLine | None:
         code = frame.f_code
         known = internal.get(code)
         if known is False or (known is None and not is_internal(code)):
-            return SourceLine(code.co_filename, frame.f_lineno, code.co_qualname)
+            return SourceLine(code, frame.f_lasti)
         frame = frame.f_back
     return None
 

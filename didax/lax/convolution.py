@@ -12,8 +12,8 @@ from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision
 from didax.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p, dilated
-from didax.primitives.slicing import rev
 from didax.primitives.shape import transpose
+from didax.primitives.slicing import rev
 
 __all__ = [
     "ConvDimensionNumbers",
@@ -45,8 +45,9 @@ def conv_general_dilated(
 ) -> Any:
     """Convolution with strides, padding, dilations and groups, over any number of spatial axes.
 
-    `padding` is 'SAME', 'SAME_LOWER', 'VALID' or a pair (low, high) for each spatial axis; `dimension_numbers` says which
-    axis is which, as `('NHWC', 'HWIO', 'NHWC')` or as ConvDimensionNumbers, by default 'NCHW', 'OIHW', 'NCHW'.
+    `padding` is 'SAME', 'SAME_LOWER', 'VALID' or a pair (low, high) for each spatial axis;
+    `dimension_numbers` says which axis is which, as `('NHWC', 'HWIO', 'NHWC')` or as ConvDimensionNumbers,
+    by default 'NCHW', 'OIHW', 'NCHW'.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -151,9 +152,10 @@ def conv_transpose(
 ) -> Any:
     """Convolution that enlarges: the cotangent of a strided convolution, as a layer ("deconvolution").
 
-    By default features come last and `rhs` is (spatial..., feature in, feature out). With `transpose_kernel` the window is
-    that of the forward convolution: it is reversed and its features exchanged. Explicit `padding` pads the spread `lhs`;
-    with `use_consistent_padding` it is the padding of the forward convolution.
+    By default features come last and `rhs` is (spatial..., feature in, feature out). With `transpose_kernel`
+    the window is that of the forward convolution: it is reversed and its features exchanged. Explicit
+    `padding` pads the spread `lhs`; with `use_consistent_padding` it is the padding of the forward
+    convolution.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -218,9 +220,15 @@ def padtype_to_pads(
         return [(0, 0)] * len(lengths)
     if any(s < 1 for s in strides):
         raise ValueError(
-            message("Strides are at least 1.", f"window_strides: {tuple(strides)}", fix="Use lhs_dilation to spread an image.")
+            message(
+                "Strides are at least 1.",
+                f"window_strides: {tuple(strides)}",
+                fix="Use lhs_dilation to spread an image.",
+            )
         )
-    totals = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(lengths, windows, strides, strict=False)]
+    totals = [
+        max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(lengths, windows, strides, strict=False)
+    ]
     return [(t // 2, t - t // 2) if name == "SAME" else (t - t // 2, t // 2) for t in totals]
 
 

@@ -1,6 +1,7 @@
 """Products of arrays: `dot_general` and the common cases of it.
 
-Operands have one dtype here; `didax.numpy` (matmul, einsum, tensordot) promotes. Read next: `primitives/dot.py`.
+Operands have one dtype here; `didax.numpy` (matmul, einsum, tensordot) promotes. Read next:
+`primitives/dot.py`.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ def dot_general(
 ) -> Any:
     """Product of two arrays of one dtype, summed over some axes and walked together along others.
 
-    `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`. The result has the batch axes,
-    then the other axes of `lhs`, then those of `rhs`. `preferred_element_type` is the dtype of the sums and the result.
+    `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`. The result has the
+    batch axes, then the other axes of `lhs`, then those of `rhs`. `preferred_element_type` is the dtype of
+    the sums and the result.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -123,7 +125,9 @@ def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precisi
 
 
 def _precision(given: Any) -> Precision:
-    found = given if isinstance(given, Precision) else _PRECISIONS.get(given) if isinstance(given, str) else None
+    found = (
+        given if isinstance(given, Precision) else _PRECISIONS.get(given) if isinstance(given, str) else None
+    )
     if found is None:
         raise ValueError(
             message(

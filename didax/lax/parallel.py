@@ -19,6 +19,7 @@ import numpy as np
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
+from didax.core.primitive import infer
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
@@ -286,7 +287,9 @@ def _names(axis_name: Any) -> tuple[Any, ...]:
 
 
 def _bind(primitive: Any, x: Any, axis_name: Any, **params: Any) -> Any:
-    return primitive.bind(x, axis_name=axis_name, axis_size=batching.axis_size(axis_name), **params)
+    params = {"axis_name": axis_name, "axis_size": batching.axis_size(axis_name), **params}
+    infer(primitive, (aval_of(x),), params)  # an interpreter of the axis may never ask for the type
+    return primitive.bind(x, **params)
 
 
 def _over_axes(primitive: Any, x: Any, axis_name: Any) -> Any:

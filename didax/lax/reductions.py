@@ -150,16 +150,14 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
 
     >>> import numpy as np
     >>> from didax import lax
-    >>> lax.argmin(np.float32([[1, 5, 5], [2, 0, 1]]), axis=-1, index_dtype=np.int32)
+    >>> lax.argmin(np.float32([[1, 5, 5], [2, 0, 1]]), axis=1, index_dtype=np.int32)
     Array([0, 1], dtype=int32)
     """
     return _search(argmin_p, operand, axis, index_dtype)
 
 
 def _search(primitive: Primitive, operand: Any, axis: int, index_dtype: Any) -> Array:
-    axis = operator.index(axis)
-    axis += aval_of(operand).ndim if axis < 0 else 0
-    return primitive.bind(operand, axes=(axis,), index_dtype=dtypes.dtype(index_dtype))
+    return primitive.bind(operand, axes=_axes([axis]), index_dtype=dtypes.dtype(index_dtype))
 
 
 # --- Any monoid ---------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Windows of arrays: slice, pad, concatenate, rev, their dynamic forms, gather and scatter.
 
-Sizes and axes are Python integers; only start indices of the dynamic forms and index arrays of gather and scatter may be
-traced. NumPy's notation (`x[...]`, `x.at[...]`) is built on these and is usually the better choice.
-Read next: `primitives/slicing.py`, `primitives/gather.py`.
+Sizes and axes are Python integers; only start indices of the dynamic forms and index arrays of gather and
+scatter may be traced. NumPy's notation (`x[...]`, `x.at[...]`) is built on these and is usually the better
+choice. Read next: `primitives/slicing.py`, `primitives/gather.py`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _ints(values: Any) -> tuple[int, ...]:
 
 
 def canonical_axis(function: str, x: ShapedArray, axis: Any, ndim: int | None = None) -> int:
-    """`axis` counted from the front; ValueError when there is no such axis (of `ndim`, by default those of `x`)."""
+    """`axis` counted from the front; ValueError when there is no such axis (of `ndim`, by default x.ndim)."""
     n, axis = x.ndim if ndim is None else ndim, operator.index(axis)
     if not -n <= axis < n:
         fix = f"Name an axis from {-n} to {n - 1}." if n else "A scalar has no axes."
@@ -84,7 +84,7 @@ def canonical_axis(function: str, x: ShapedArray, axis: Any, ndim: int | None = 
     return axis + n if axis < 0 else axis
 
 
-# --- Static windows ---------------------------------------------------------------------------------------------
+# --- Static windows -----------------------------------------------------------------------------------------
 
 
 def slice(
@@ -93,7 +93,7 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Elements `start, start + stride, ...` below `limit` along each axis; TypeError for bounds outside the operand.
+    """Elements `start, start + stride, ...` below `limit` along each axis; bounds lie inside the operand.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -251,7 +251,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     return reshape_to(array, tuple([1 if i in axes else next(lengths) for i in range(ndim)]))
 
 
-# --- Windows at a traced position -------------------------------------------------------------------------------
+# --- Windows at a traced position ---------------------------------------------------------------------------
 
 
 def dynamic_slice(
@@ -405,7 +405,7 @@ def dynamic_update_index_in_dim(
     )
 
 
-# --- gather and scatter -----------------------------------------------------------------------------------------
+# --- gather and scatter -------------------------------------------------------------------------------------
 
 
 def gather(
@@ -421,8 +421,8 @@ def gather(
 ) -> Any:
     """Windows of the operand at the positions in the last axis of `start_indices`.
 
-    `mode` says what a window that sticks out reads: "fill" (the default: `fill_value`, else NaN or an extreme value),
-    "clip" (it is moved inside), or "promise_in_bounds".
+    `mode` says what a window that sticks out reads: "fill" (the default: `fill_value`, else NaN or an extreme
+    value), "clip" (it is moved inside), or "promise_in_bounds".
 
     >>> from didax import lax
     >>> import numpy as np
@@ -446,7 +446,7 @@ def gather(
 
 
 def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Any:
-    """Elements of `src` at index arrays for some of its axes, whole along the others; indices count from 0, in bounds.
+    """Elements of `src` at index arrays for some of its axes, whole along the others; indices are in bounds.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -499,7 +499,7 @@ def _scatter(primitive: Scatter, doc: str, example: str) -> Callable[..., Any]:
 
     >>> from didax import lax
     >>> import numpy as np
-    >>> elements = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> elements = lax.ScatterDimensionNumbers((), (0,), scatter_dims_to_operand_dims=(0,))
     >>> lax.{primitive.name}(np.array([1., 2., 3.]), np.array([[1], [1]]), np.array([5., 4.]), elements)
     {example}
     """
@@ -545,11 +545,11 @@ def scatter_apply(
     unique_indices: bool = False,
     mode: Mode = None,
 ) -> Any:
-    """The operand with `func` applied to windows, once where indices repeat. `update_shape` is the shape of the windows.
+    """The operand with `func` applied to windows of shape `update_shape`, once where indices repeat.
 
     >>> from didax import lax
     >>> import numpy as np
-    >>> elements = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> elements = lax.ScatterDimensionNumbers((), (0,), scatter_dims_to_operand_dims=(0,))
     >>> lax.scatter_apply(np.array([1., 2.]), np.array([[1]]), lambda x: x * 10, elements, update_shape=(1,))
     Array([ 1., 20.], dtype=float64)
     """

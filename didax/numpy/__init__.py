@@ -1,2 +1,44 @@
-"x"
-from didax.numpy import array_methods
+"""`didax.numpy`: NumPy's functions on Didax arrays, with the names and arguments of `jax.numpy`.
+
+    import didax.numpy as dnp
+
+Promotion follows the lattice of `core/dtypes.py`, arrays are immutable, and shapes that depend on values need `size=`
+under jit. Loading this package gives `didax.Array` its operators and methods.
+Read in this order: `promotion.py`, `ufunc.py`, `ufuncs.py`, `creation.py`, then any other.
+"""
+
+from typing import TYPE_CHECKING
+
+from didax.core.value import Array as ndarray
+from didax.numpy import array_methods as _array_methods
+from didax.numpy.creation import *
+from didax.numpy.inspection import *
+from didax.numpy.linear import *
+from didax.numpy.manipulation import *
+from didax.numpy.reductions import *
+from didax.numpy.scalar_types import *
+from didax.numpy.scalar_types import SCALAR_TYPES as _SCALAR_TYPES
+from didax.numpy.selection import *
+from didax.numpy.ufunc import ufunc
+from didax.numpy.ufuncs import *
+
+globals().update(_SCALAR_TYPES)
+
+if TYPE_CHECKING:
+    from didax.numpy.scalar_types import ScalarType
+
+    bfloat16: ScalarType
+    bool_: ScalarType
+    complex64: ScalarType
+    complex128: ScalarType
+    float16: ScalarType
+    float32: ScalarType
+    float64: ScalarType
+    int8: ScalarType
+    int16: ScalarType
+    int32: ScalarType
+    int64: ScalarType
+    uint8: ScalarType
+    uint16: ScalarType
+    uint32: ScalarType
+    uint64: ScalarType

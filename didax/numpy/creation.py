@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy.promotion import (
@@ -52,7 +52,9 @@ Shape = int | Sequence[int]
 
 
 @api_boundary
-def array(object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | None = "K", ndmin: int = 0) -> Array:
+def array(
+    object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | None = "K", ndmin: int = 0
+) -> Array:
     """An array of a scalar, a NumPy array (copied), nested lists of these, or arrays, traced ones included.
 
     Without a dtype, elements promote to their common one; Python scalars and NumPy's 64-bit values get the default
@@ -64,7 +66,9 @@ def array(object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | 
            [3., 4.]], dtype=float32)
     """
     if order not in (None, "K", "C", "A"):
-        raise NotImplementedError(message("Arrays are stored in row-major order.", f"order: {order!r}", fix="Leave order out."))
+        raise NotImplementedError(
+            message("Arrays are stored in row-major order.", f"order: {order!r}", fix="Leave order out.")
+        )
     stated = None if dtype is None else dtypes.dtype(dtype)
     x = _from_object(object, stated)
     if stated is not None and (x.dtype != stated or x.weak_type):
@@ -107,7 +111,9 @@ def _stated_scalar(x: Any, dtype: np.dtype[Any]) -> Any:
 
 def _from_buffer(x: Any) -> Any:
     """Objects that NumPy understands: other libraries' arrays, ranges, buffers."""
-    if x is not None and (hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range | memoryview)):
+    if x is not None and (
+        hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range | memoryview)
+    ):
         return from_numpy(np.asarray(x))
     raise TypeError(
         message(
@@ -122,7 +128,10 @@ def _from_sequence(xs: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
     leaves = list(_leaves(xs))
     if not any([isinstance(x, Array) or hasattr(x, "__jax_array__") for x in leaves]):
         return _from_numbers(xs, leaves, dtype)
-    if all([isinstance(x, Array) and not isinstance(x, Tracer) and x.ndim == 0 for x in leaves]) and dtype is None:
+    if (
+        all([isinstance(x, Array) and not isinstance(x, Tracer) and x.ndim == 0 for x in leaves])
+        and dtype is None
+    ):
         pair = result_pair(*leaves)
         return from_numpy(np.array(_map_leaves(lambda x: np.asarray(x), xs)), pair[0])
     parts = [_from_object(x, dtype) for x in xs]
@@ -145,7 +154,9 @@ def _map_leaves(f: Any, x: Any) -> Any:
 def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
     """Lists that hold nothing but numbers and NumPy arrays: NumPy assembles them, our promotion picks the dtype."""
     if dtype is None:
-        operands = {type(x): checked_operand("array", x, "element") for x in leaves if not isinstance(x, np.ndarray)}
+        operands = {
+            type(x): checked_operand("array", x, "element") for x in leaves if not isinstance(x, np.ndarray)
+        }
         arrays = {x.dtype: from_numpy(x.ravel()[:0]) for x in leaves if isinstance(x, np.ndarray)}
         samples = [*operands.values(), *arrays.values()]
         dtype = result_pair(*samples)[0] if samples else dtypes.default_dtype("f")
@@ -160,7 +171,11 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
 def _ragged(xs: Sequence[Any]) -> ValueError:
     lengths = ", ".join([str(len(x)) if hasattr(x, "__len__") else "a scalar" for x in xs])
     return ValueError(
-        message("Nested lists must have equal lengths.", f"items of length: {lengths:.200}", fix="Pad them, or keep a list of arrays.")
+        message(
+            "Nested lists must have equal lengths.",
+            f"items of length: {lengths:.200}",
+            fix="Pad them, or keep a list of arrays.",
+        )
     )
 
 
@@ -168,7 +183,9 @@ def _stack(parts: Sequence[Array], dtype: np.dtype[Any]) -> Array:
     shapes = {x.shape for x in parts}
     if len(shapes) > 1:
         shown = ", ".join(sorted(map(str, shapes)))
-        raise ValueError(message("Items of a list must have one shape.", f"shapes: {shown}", fix="Broadcast or pad them."))
+        raise ValueError(
+            message("Items of a list must have one shape.", f"shapes: {shown}", fix="Broadcast or pad them.")
+        )
     rows = [reshape(cast(x, dtype), (1, *x.shape)) for x in parts]
     return concatenate(rows, 0)
 
@@ -213,20 +230,23 @@ def from_dlpack(x: Any) -> Array:
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A tuple of lengths; TypeError or ValueError for what is no shape."""
-    if not isinstance(shape, str) and hasattr(shape, "__iter__") and np.ndim(shape if not isinstance(shape, Tracer) else 0) == 1:
-        lengths = tuple([operator.index(n) for n in shape])
-    else:
-        try:
-            lengths = (operator.index(shape),)
-        except TypeError as error:
-            if isinstance(shape, Tracer):
-                raise
-            raise TypeError(
-                message(f"{name} takes a shape of integers.", f"shape: {shape!r:.100}", fix="Pass an int or a tuple of ints.")
-            ) from error
+    lengths = _lengths(name, shape)
     if any([n < 0 for n in lengths]):
-        raise ValueError(message(f"{name} takes lengths of at least 0.", f"shape: {lengths}", fix="Check how the shape is computed."))
+        fix = "Check how the shape is computed."
+        raise ValueError(message(f"{name} takes lengths of at least 0.", f"shape: {lengths}", fix=fix))
     return lengths
+
+
+def _lengths(name: str, shape: Any) -> tuple[int, ...]:
+    try:
+        if isinstance(shape, tuple | list | np.ndarray) and np.ndim(shape):
+            return tuple([operator.index(n) for n in shape])
+        return (operator.index(shape),)
+    except TypeError as error:
+        if isinstance(error, ConcretizationTypeError):
+            raise
+        fix = "Pass an int or a tuple of ints."
+        raise TypeError(message(f"{name} takes a shape of integers.", f"shape: {shape!r:.100}", fix=fix)) from None
 
 
 def _fill(shape: tuple[int, ...], value: Any) -> Array:
@@ -286,7 +306,9 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
 
 
 def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any) -> Array:
-    given = aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
+    given = (
+        aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
+    )
     lengths = given.shape if shape is None else canonical_shape(name, shape)
     if dtype is not None:
         return full(lengths, value, dtype)
@@ -354,22 +376,36 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = No
         start, stop = 0 * start if isinstance(start, float) else 0, start
     bounds = [_static_number("arange", x) for x in (start, stop, 1 if step is None else step)]
     if dtype is None:
-        pair = result_pair(*[x for x in (as_operand(start), as_operand(stop), as_operand(step)) if x is not None])
+        pair = result_pair(
+            *[x for x in (as_operand(start), as_operand(stop), as_operand(step)) if x is not None]
+        )
         dtype = pair[0]
     stated = dtypes.dtype(dtype)
     if bounds[2] == 0:
-        raise ValueError(message("arange needs a step that leads from start to stop.", "step: 0", fix="Use a nonzero step."))
+        raise ValueError(
+            message(
+                "arange needs a step that leads from start to stop.", "step: 0", fix="Use a nonzero step."
+            )
+        )
     if dtypes.is_integer(stated) and all([isinstance(x, int) for x in bounds]):
         return _integer_range(stated, *bounds)
     return from_numpy(np.arange(*bounds).astype(stated), stated)
 
 
 def _static_number(name: str, x: Any) -> Any:
-    if isinstance(x, Array) and x.ndim == 0 or isinstance(x, np.generic | np.ndarray):
-        return x.item() if not isinstance(x, Tracer) else operator.index(x) if dtypes.is_integer(x.dtype) else float(x)
+    if (isinstance(x, Array) and x.ndim == 0) or isinstance(x, np.generic | np.ndarray):
+        return (
+            x.item()
+            if not isinstance(x, Tracer)
+            else operator.index(x)
+            if dtypes.is_integer(x.dtype)
+            else float(x)
+        )
     if type(x) in (bool, int, float, complex) or hasattr(x, "__index__"):
         return x if type(x) in (float, complex) else operator.index(x)
-    raise TypeError(message(f"{name} takes numbers.", f"got: {x!r:.100}", fix="Pass numbers known outside of jit."))
+    raise TypeError(
+        message(f"{name} takes numbers.", f"got: {x!r:.100}", fix="Pass numbers known outside of jit.")
+    )
 
 
 def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Array:
@@ -400,8 +436,12 @@ def linspace(
     """
     count = operator.index(num)
     if count < 0:
-        raise ValueError(message("linspace takes a number of values of at least 0.", f"num: {count}", fix="Use num >= 0."))
-    out_dtype = inexact(*result_pair(*[checked_operand("linspace", x, i) for i, x in enumerate((start, stop))]))[0]
+        raise ValueError(
+            message("linspace takes a number of values of at least 0.", f"num: {count}", fix="Use num >= 0.")
+        )
+    out_dtype = inexact(
+        *result_pair(*[checked_operand("linspace", x, i) for i, x in enumerate((start, stop))])
+    )[0]
     compute = inexact(dtypes.dtype(dtype), False)[0] if dtype is not None else out_dtype
     compute = compute if compute.itemsize >= 4 else np.dtype(np.float32)
     first, last = cast(as_array("linspace", start), compute), cast(as_array("linspace", stop), compute)
@@ -453,7 +493,12 @@ def logspace(
 
 @api_boundary
 def geomspace(
-    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike = None, axis: int = 0
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike = None,
+    axis: int = 0,
 ) -> Array:
     """`num` values from `start` to `stop` (both of one sign), each the same multiple of the one before.
 
@@ -523,7 +568,11 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
 def _matrices(name: str, m: Any) -> Array:
     x = as_array(name, m, "m")
     if x.ndim < 2:
-        raise ValueError(message(f"{name} takes matrices, or stacks of them.", f"m: {x.aval}", fix="Add axes (m[None, :])."))
+        raise ValueError(
+            message(
+                f"{name} takes matrices, or stacks of them.", f"m: {x.aval}", fix="Add axes (m[None, :])."
+            )
+        )
     return x
 
 
@@ -565,7 +614,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> dnp.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    rows, columns = np.tril_indices(n, k, m)
+    rows, columns = np.tril_indices(n, k=k, m=m)
     return from_numpy(rows), from_numpy(columns)
 
 
@@ -577,7 +626,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> dnp.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    rows, columns = np.triu_indices(n, k, m)
+    rows, columns = np.triu_indices(n, k=k, m=m)
     return from_numpy(rows), from_numpy(columns)
 
 
@@ -590,19 +639,31 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
     [(2, 3), (2, 3)]
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError(message("meshgrid indexes a grid by 'xy' or 'ij'.", f"indexing: {indexing!r}", fix="Use one of these."))
+        raise ValueError(
+            message(
+                "meshgrid indexes a grid by 'xy' or 'ij'.", f"indexing: {indexing!r}", fix="Use one of these."
+            )
+        )
     vectors = [as_array("meshgrid", x, i) for i, x in enumerate(xi)]
     for i, x in enumerate(vectors):
         if x.ndim > 1:
-            raise ValueError(message("meshgrid takes vectors.", f"argument {i + 1}: {x.aval}", fix="Ravel it first."))
+            raise ValueError(
+                message("meshgrid takes vectors.", f"argument {i + 1}: {x.aval}", fix="Ravel it first.")
+            )
     axes = list(range(len(vectors)))
     if indexing == "xy" and len(axes) > 1:
         axes[0], axes[1] = 1, 0
     lengths = [math.prod(x.shape) for x in vectors]
     shape = tuple([lengths[i] for i in axes])
     if sparse:
-        return [reshape(x, tuple([n if j == axis else 1 for j, n in enumerate(shape)])) for x, axis in zip(vectors, axes, strict=True)]
-    return [broadcast_in_dim(reshape(x, (n,)), shape, (axis,)) for x, n, axis in zip(vectors, lengths, axes, strict=True)]
+        return [
+            reshape(x, tuple([n if j == axis else 1 for j, n in enumerate(shape)]))
+            for x, axis in zip(vectors, axes, strict=True)
+        ]
+    return [
+        broadcast_in_dim(reshape(x, (n,)), shape, (axis,))
+        for x, n, axis in zip(vectors, lengths, axes, strict=True)
+    ]
 
 
 @api_boundary
@@ -620,8 +681,17 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
     shape = canonical_shape("indices", dimensions)
     stated = dtypes.dtype(int if dtype is None else dtype)
     if sparse:
-        return tuple([reshape(iota(stated, (n,), 0), tuple([n if j == i else 1 for j in range(len(shape))])) for i, n in enumerate(shape)])
-    return _stack([iota(stated, shape, axis) for axis in range(len(shape))], stated) if shape else zeros((0,), stated)
+        return tuple(
+            [
+                reshape(iota(stated, (n,), 0), tuple([n if j == i else 1 for j in range(len(shape))]))
+                for i, n in enumerate(shape)
+            ]
+        )
+    return (
+        _stack([iota(stated, shape, axis) for axis in range(len(shape))], stated)
+        if shape
+        else zeros((0,), stated)
+    )
 
 
 @api_boundary

@@ -1,12 +1,12 @@
 """NumPy's indexing: `x[index]`, and `x.at[index].set(...)` for what NumPy writes as `x[index] = ...`.
 
-    getitem(x, index)              everything NumPy takes: integers, slices, Ellipsis, None, masks, integer arrays, mixed
-    at(x)[index].add(values)       the array with elements replaced, added to, ...; repeated indices count repeatedly
+    getitem(x, index)            everything NumPy takes: integers, slices, ..., None, masks, integer arrays
+    at(x)[index].add(values)     the array with elements changed; repeated indices count repeatedly
 
-An index is parsed into one entry per axis (`_Span`, `_Point`, `_New`). Spans and static integers alone are a slice; with
-a traced integer a dynamic_slice; integer arrays make a gather. Updates of one static window read it, compute and write
-it back; all others are a scatter. A static index out of range raises IndexError. Traced integers and arrays cannot:
-reading, they are moved inside; writing, they are dropped; `mode` chooses otherwise.
+An index is parsed into one entry per axis (`_Span`, `_Point`, `_New`). Spans and static integers alone are a
+slice; with a traced integer a dynamic_slice; integer arrays make a gather. Updates of one static window read
+it, compute and write it back; all others are a scatter. A static index out of range raises IndexError. Traced
+integers and arrays cannot: read, they are moved inside; written, they are dropped; `mode` chooses otherwise.
 Read next: `primitives/slicing.py`, `primitives/gather.py`.
 """
 
@@ -54,7 +54,7 @@ _PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
 _FULL = slice(None)
 
 
-# --- Parsing ----------------------------------------------------------------------------------------------------
+# --- Parsing ------------------------------------------------------------------------------------------------
 
 
 class _New(NamedTuple):
@@ -75,13 +75,13 @@ class _Point(NamedTuple):
     """An integer, or an array of integers; counted from the front. Known to be in range where `static`."""
 
     axis: int
-    index: Any
+    position: Any
     static: bool
 
     @property
     def ndim(self) -> int:
         """Number of axes of the index."""
-        return 0 if type(self.index) is int else self.index.ndim
+        return 0 if type(self.position) is int else self.position.ndim
 
 
 _Entry = _New | _Span | _Point
@@ -153,12 +153,14 @@ def _axis_entries(x: ShapedArray, item: Any, axis: int, checked: bool, wraps: bo
     if _is_mask(item):
         return _mask_points(x, item, axis)
     if isinstance(item, Array) and dtypes.is_integer(item.dtype):
+        if not x.shape[axis] and item.size:
+            raise _out_of_range(x, axis, item.aval)
         return [_Point(axis, _wrapped_array(item, x.shape[axis]) if wraps else item, static=False)]
     if isinstance(item, np.ndarray) and (item.dtype.kind in "iu" or not item.size):
         return [_static_points(x, item, axis, checked, wraps)]
     if not isinstance(item, Array | np.ndarray | str) and hasattr(item, "__index__"):
         i, n = operator.index(item), x.shape[axis]
-        if checked and not -n <= i < n:
+        if (checked or not n) and not -n <= i < n:
             raise _out_of_range(x, axis, i)
         return [_Point(axis, i + n if i < 0 and wraps else i, -n <= i < n)]
     raise _not_an_index(item)
@@ -175,7 +177,7 @@ def _span(x: ShapedArray, item: slice, axis: int) -> _Span:
             message(
                 "The bounds of a slice fix the shape of the result, so they cannot be traced.",
                 f"slice: {_slice_text(item)}, axis {axis} of {x}",
-                fix="Use didax.lax.dynamic_slice(x, starts, sizes) with static sizes, or mask with didax.numpy.where.",
+                fix="Use didax.lax.dynamic_slice(x, starts, sizes) with static sizes, or mask with where.",
             )
         ) from None
     size = len(range(start, stop, step))
@@ -191,7 +193,7 @@ def _mask_points(x: ShapedArray, mask: Any, axis: int) -> list[_Entry]:
             message(
                 "A traced mask cannot be an index: how many elements it selects is not known while tracing.",
                 f"mask: {aval_of(mask)}, array: {x}",
-                fix="Use didax.numpy.where(mask, x, y), or didax.numpy.nonzero(mask, size=...) for indices of static number.",
+                fix="Use didax.numpy.where(mask, x, y), or the indices didax.numpy.nonzero(mask, size=...).",
             )
         )
     values = np.asarray(known)
@@ -207,7 +209,7 @@ def _static_points(x: ShapedArray, index: Any, axis: int, checked: bool, wraps: 
     index = index.astype(np.int64)
     outside = (index < -n) | (index >= n)
     if outside.any():
-        if checked:
+        if checked or not n:
             raise _out_of_range(x, axis, int(index[outside].flat[0]))
         index = index.clip(-(n + 1), n) if wraps else index
     return _Point(axis, _int32(np.where(index < 0, index + n, index) if wraps else index), not outside.any())
@@ -230,7 +232,7 @@ def _wrapped_array(index: Any, length: int) -> Any:
     return wrapped(index, length)
 
 
-def _out_of_range(x: ShapedArray, axis: int, index: int) -> IndexError:
+def _out_of_range(x: ShapedArray, axis: int, index: Any) -> IndexError:
     n = x.shape[axis]
     return IndexError(
         message(
@@ -259,7 +261,7 @@ def _not_an_index(item: Any) -> TypeError:
 
 
 def _lift_scalar_masks(x: Any, items: list[Any]) -> tuple[Any, list[Any]]:
-    """A mask without axes selects all or nothing along a new axis: make that axis, and index it by integers."""
+    """A mask without axes selects all or nothing of a new axis: make that axis, and index it by integers."""
     positions = [
         i
         for i, item in enumerate(items)
@@ -279,11 +281,11 @@ def _lift_scalar_masks(x: Any, items: list[Any]) -> tuple[Any, list[Any]]:
     return x, items
 
 
-# --- Where the result's axes come from ---------------------------------------------------------------------------
+# --- Where the result's axes come from ----------------------------------------------------------------------
 
 
 class _Layout(NamedTuple):
-    """The axes of an indexed array, without new ones: `None` for an axis of the index arrays, else the span's axis."""
+    """The axes of an indexed array, new ones aside; a label is None for an axis of the index arrays."""
 
     labels: tuple[int | None, ...]
     shape: tuple[int, ...]
@@ -314,7 +316,7 @@ def _layout(entries: Sequence[_Entry]) -> _Layout:
 
 
 def _broadcast(points: Sequence[_Point]) -> tuple[int, ...]:
-    shapes = [p.index.shape for p in points if p.ndim]
+    shapes = [p.position.shape for p in points if p.ndim]
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -345,7 +347,7 @@ def _windows(x: ShapedArray, entries: Sequence[_Entry], layout: _Layout) -> _Win
     sizes, collapsed = list(x.shape), []
     for e in entries:
         if type(e) is _Point:
-            columns[e.axis] = _placed(e.index, point_axes[len(point_axes) - e.ndim :], batch_shape)
+            columns[e.axis] = _placed(e.position, point_axes[len(point_axes) - e.ndim :], batch_shape)
         elif type(e) is _Span and e.step != 1:
             ramp = np.arange(e.start, e.start + e.size * e.step, e.step, dtype=np.int32)
             columns[e.axis] = _placed(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
@@ -387,7 +389,7 @@ def _stacked(columns: Sequence[Any], shape: tuple[int, ...]) -> Any:
     return concatenate([reshape(c, (*shape, 1)) for c in of_one_dtype(list(columns))], len(shape))
 
 
-# --- Static windows ----------------------------------------------------------------------------------------------
+# --- Static windows -----------------------------------------------------------------------------------------
 
 
 class _StaticWindow(NamedTuple):
@@ -439,7 +441,7 @@ def _axis_bounds(e: _Span | _Point, length: int) -> tuple[int, int, int]:
     if type(e) is _Span:
         return e.start, e.start + max((e.size - 1) * e.step + 1, 0), e.step
     if e.static and e.ndim == 0:
-        i = int(e.index)
+        i = int(e.position)
         return i, i + 1, 1
     return 0, length, 1
 
@@ -455,14 +457,14 @@ def _per_axis(entries: Sequence[_Entry], shape: tuple[int, ...]) -> list[tuple[A
     return list(zip([e for e in entries if type(e) is not _New], shape, strict=True))
 
 
-# --- Reading -----------------------------------------------------------------------------------------------------
+# --- Reading ------------------------------------------------------------------------------------------------
 
 
 def getitem(x: ArrayLike, index: Any) -> Array:
     """`x[index]` as in NumPy; a copy, never a view.
 
-    A static index out of range raises IndexError; traced integers and arrays are moved inside. TypeError for a float,
-    NonConcreteBooleanIndexError for a traced mask.
+    A static index out of range raises IndexError; traced integers and arrays are moved inside. TypeError for
+    a float, NonConcreteBooleanIndexError for a traced mask.
 
     >>> import didax.numpy as dnp
     >>> x = dnp.arange(12).reshape(3, 4)
@@ -490,6 +492,8 @@ def _get(
     entries = _parse(x.aval, items, mode is None, wraps)
     fills = mode is _DROP and not all(e.static for e in entries if type(e) is _Point)
     layout = _layout(entries)
+    if 0 in layout.shape:
+        return _as_array(full(layout.final_shape, 0, x.dtype))
     if not fills and all(e.ndim == 0 for e in entries if type(e) is _Point):
         taken = _take_dynamic(x, entries)
     else:
@@ -527,14 +531,14 @@ def _take_static(x: Array, window: _StaticWindow) -> Any:
 
 
 def _take_dynamic(x: Array, entries: Sequence[_Entry]) -> Any:
-    """Spans and integers, some of which are not static: a slice, then a dynamic_slice of length 1 along these."""
+    """Spans and integers, some of them not static: a slice, then a dynamic_slice of length 1 along these."""
     axes = [e for e, _ in _per_axis(entries, x.shape)]
     x = slice_(x, *_bounds(axes, x.shape))
     positions: list[Any] = [0] * x.ndim
     sizes = list(x.shape)
     for e in axes:
         if type(e) is _Point and not e.static:
-            positions[e.axis], sizes[e.axis] = _scalar(e.index), 1
+            positions[e.axis], sizes[e.axis] = _scalar(e.position), 1
     return dynamic_slice_p.bind(x, *of_one_dtype(positions), slice_sizes=tuple(sizes))
 
 
@@ -542,7 +546,7 @@ def _scalar(index: Any) -> Any:
     return index if type(index) is int or isinstance(index, Array) else index[()]
 
 
-# --- Writing -----------------------------------------------------------------------------------------------------
+# --- Writing ------------------------------------------------------------------------------------------------
 
 
 class _Update(NamedTuple):
@@ -575,7 +579,7 @@ class _Options(NamedTuple):
 def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> Array:
     update = _UPDATES[kind]
     values = checked_operand(f"x.at[...].{kind}", values, "values")
-    key = _static_key(index) if options.mode is None else None
+    key = _static_key(index) if options.mode is None and options.wraps else None
     window = None if key is None else _static_window(x.aval, key)
     if window is not None and window.steps is None:
         return _write_window(x, window, update, kind, values)
@@ -610,6 +614,8 @@ def _scatter(
     x: Array, entries: Sequence[_Entry], update: _Update, kind: str, values: Any, options: _Options
 ) -> Array:
     layout = _layout(entries)
+    if 0 in layout.shape:
+        return x
     dtype, weak = x.aval.dtype, x.aval.weak_type
     operand: Any = x
     if kind != "set":  # compute in the dtype that both fit into
@@ -636,7 +642,7 @@ def _scatter(
 
 
 def _unflipped(values: Any, layout: _Layout) -> Any:
-    """Values in the shape of the result, as they are laid out in the array: without new axes, reversed ones restored."""
+    """Values as they are laid out in the array: without new axes, and reversed ones turned back."""
     return rev(reshape(values, layout.shape), layout.flipped)
 
 
@@ -661,7 +667,7 @@ def _fitted(values: Any, x: ShapedArray, shape: tuple[int, ...], kind: str) -> A
 
 
 def _warn_if_unsafe(kind: str, values: ShapedArray, x: ShapedArray) -> None:
-    """Narrower numbers of the same kind are what the array asks for; a loss of fractions or imaginary parts is not."""
+    """Warn of the loss of fractions or imaginary parts; narrower numbers are what the array asks for."""
     order = "biufc"
     ranks = [order.index(dtypes.kind_of(aval.dtype).replace("u", "i")) for aval in (x, values)]
     if ranks[1] > ranks[0]:
@@ -694,8 +700,9 @@ class _IndexUpdateHelper:
 class _IndexUpdateRef:
     """`x.at[index]`: elements of an array, to be read or replaced in a copy.
 
-    All methods take `mode` ("drop" or "fill", "clip", "promise_in_bounds": what becomes of indices out of bounds),
-    `indices_are_sorted` and `unique_indices` (promises that XLA may use), and `wrap_negative_indices`.
+    All methods take `mode` ("drop" or "fill", "clip", "promise_in_bounds": what becomes of indices out of
+    bounds), `indices_are_sorted` and `unique_indices` (promises that XLA may use), and
+    `wrap_negative_indices`.
     """
 
     __slots__ = ("array", "index")
@@ -840,11 +847,11 @@ def _as_array(x: Any) -> Array:
     return as_array("indexing", x)
 
 
-def at(x: Array) -> _IndexUpdateHelper:
+def at(x: ArrayLike) -> _IndexUpdateHelper:
     """`x.at`: index it, then `set`, `add`, ... for a copy of `x` with these elements changed.
 
     >>> import didax.numpy as dnp
     >>> at(dnp.arange(4))[1:3].set(7)
     Array([0, 7, 7, 3], dtype=int32)
     """
-    return _IndexUpdateHelper(x)
+    return _IndexUpdateHelper(as_array("indexing", x))

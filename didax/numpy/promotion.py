@@ -44,7 +44,11 @@ def narrowed(dtype: np.dtype[Any]) -> np.dtype[Any]:
     >>> narrowed(np.dtype("float64"))
     dtype('float32')
     """
-    if config.state().enable_x64 or dtype.kind not in "iufc" or dtype.itemsize < (16 if dtype.kind == "c" else 8):
+    if (
+        config.state().enable_x64
+        or dtype.kind not in "iufc"
+        or dtype.itemsize < (16 if dtype.kind == "c" else 8)
+    ):
         return dtypes.dtype(dtype)
     return dtypes.default_dtype(dtypes.kind_of(dtypes.dtype(dtype)))
 
@@ -61,7 +65,9 @@ def as_operand(x: Any) -> Any:
         return x if x.dtype == dtype else x.astype(dtype)
     if (convert := getattr(x, "__jax_array__", None)) is not None:
         return as_operand(convert())
-    return next((base(x) for base in PYTHON_SCALARS if isinstance(x, base)), None)  # enums and other subclasses
+    return next(
+        (base(x) for base in PYTHON_SCALARS if isinstance(x, base)), None
+    )  # enums and other subclasses
 
 
 def checked_operand(name: str, x: Any, argument: str | int = "x") -> Any:
@@ -78,7 +84,9 @@ def not_an_array(name: str, x: Any, argument: str | int) -> TypeError:
     fix = "Convert it first, as in didax.numpy.asarray(...)."
     if x is None:
         fix = "Pass an array or a number."
-    return TypeError(message(f"{name} takes arrays and scalars.", f"{where}: {x!r:.100} of type {_type_name(x)}", fix=fix))
+    return TypeError(
+        message(f"{name} takes arrays and scalars.", f"{where}: {x!r:.100} of type {_type_name(x)}", fix=fix)
+    )
 
 
 def _type_name(x: Any) -> str:
@@ -217,7 +225,9 @@ def dtype_steps(operands: Sequence[Any], dtype: np.dtype[Any], weak: bool) -> li
 
     Python scalars stay such (and so weak) where the others make the result as strong as it should be.
     """
-    keep_python = weak or any([isinstance(x, Array | np.generic) and not aval_of(x).weak_type for x in operands])
+    keep_python = weak or any(
+        [isinstance(x, Array | np.generic) and not aval_of(x).weak_type for x in operands]
+    )
     return [_dtype_step(x, dtype, weak, keep_python) for x in operands]
 
 

@@ -59,11 +59,21 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
         if isinstance(axis, Array):
             raise
         raise TypeError(
-            message(f"{name} takes axes as integers.", f"axis: {axis!r:.60}", fix="Pass an int, or a tuple of ints where several are meant.")
+            message(
+                f"{name} takes axes as integers.",
+                f"axis: {axis!r:.60}",
+                fix="Pass an int, or a tuple of ints where several are meant.",
+            )
         ) from None
     if not -ndim <= found < ndim:
-        fix = f"Use an axis from {-ndim} to {ndim - 1}." if ndim else "An array without axes has none to name; use axis=None."
-        raise np.exceptions.AxisError(message(f"{name} takes an axis of the array.", f"axis: {found}, array of {ndim} axes", fix=fix))
+        fix = (
+            f"Use an axis from {-ndim} to {ndim - 1}."
+            if ndim
+            else "An array without axes has none to name; use axis=None."
+        )
+        raise np.exceptions.AxisError(
+            message(f"{name} takes an axis of the array.", f"axis: {found}, array of {ndim} axes", fix=fix)
+        )
     return found % ndim
 
 
@@ -74,7 +84,9 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     axes = tuple([canonical_axis(name, i, ndim) for i in given])
     if len(set(axes)) != len(axes):
-        raise ValueError(message(f"{name} takes each axis once.", f"axis: {axis}", fix="Name every axis at most once."))
+        raise ValueError(
+            message(f"{name} takes each axis once.", f"axis: {axis}", fix="Name every axis at most once.")
+        )
     return axes
 
 
@@ -114,14 +126,27 @@ def _reduce(
     initial: Any,
 ) -> Array:
     result = _keep(bind(x, axes), x.shape, axes, keepdims)
-    return result if initial is None else combine(result, cast(as_array("reduction", initial, "initial"), result.dtype))
+    return (
+        result
+        if initial is None
+        else combine(result, cast(as_array("reduction", initial, "initial"), result.dtype))
+    )
 
 
 # --- sums and products -------------------------------------------------------------------------------------------
 
 
 def _total(
-    name: str, bind: Any, combine: Any, identity: int, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where_: Any
+    name: str,
+    bind: Any,
+    combine: Any,
+    identity: int,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    keepdims: bool,
+    initial: Any,
+    where_: Any,
 ) -> Array:
     x = as_array(name, a, "a")
     stated = _accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
@@ -177,7 +202,11 @@ def prod(
 def _no_out(name: str, out: Any) -> None:
     if out is not None:
         raise NotImplementedError(
-            message(f"{name} cannot write into an array: arrays are immutable.", "out: given", fix="Use the result instead of out=.")
+            message(
+                f"{name} cannot write into an array: arrays are immutable.",
+                "out: given",
+                fix="Use the result instead of out=.",
+            )
         )
 
 
@@ -212,7 +241,9 @@ def mean(
     axes = canonical_axes("mean", axis, x.ndim)
     total = sum(cast(x, compute), axes, keepdims=keepdims, where=where)
     count = _count("mean", x, axes, where, keepdims)
-    return cast(el.div(total, compute.type(count) if isinstance(count, int) else cast(count, compute)), stated)
+    return cast(
+        el.div(total, compute.type(count) if isinstance(count, int) else cast(count, compute)), stated
+    )
 
 
 @api_boundary
@@ -238,10 +269,16 @@ def var(
     x = as_array("var", a, "a")
     computed = inexact(x.dtype, x.weak_type)[0]
     stated = dtypes.real_dtype(computed) if dtype is None else dtypes.dtype(dtype)
-    compute = _wide(computed if dtype is None else dtypes.join(computed, False, inexact(stated, False)[0], False)[0])
+    compute = _wide(
+        computed if dtype is None else dtypes.join(computed, False, inexact(stated, False)[0], False)[0]
+    )
     axes = canonical_axes("var", axis, x.ndim)
     x = cast(x, compute)
-    center = _mean(x, axis=axes, keepdims=True, where=where) if mean is None else cast(as_array("var", mean, "mean"), compute)
+    center = (
+        _mean(x, axis=axes, keepdims=True, where=where)
+        if mean is None
+        else cast(as_array("var", mean, "mean"), compute)
+    )
     offset = ufuncs.subtract(x, center)
     squares = el.real(el.mul(offset, el.conj(offset))) if dtypes.is_complex(compute) else el.square(offset)
     total = sum(squares, axes, keepdims=keepdims, where=where)
@@ -272,12 +309,18 @@ def std(
     >>> dnp.std(dnp.array([1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    return ufuncs.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+    return ufuncs.sqrt(
+        var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    )
 
 
 @api_boundary
 def average(
-    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
+    a: ArrayLike,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
 ) -> Any:
     """The weighted mean; with `returned` also the sum of the weights. Weights have the shape of `a` or of its axis.
 
@@ -289,7 +332,11 @@ def average(
     axes = canonical_axes("average", axis, x.ndim)
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
-        return (result, broadcast(result.dtype.type(_count("average", x, axes, None, False)), result.shape)) if returned else result
+        return (
+            (result, broadcast(result.dtype.type(_count("average", x, axes, None, False)), result.shape))
+            if returned
+            else result
+        )
     w = as_array("average", weights, "weights")
     if w.shape != x.shape:
         w = _along_axis(x, w, axes)
@@ -315,7 +362,9 @@ def _along_axis(x: Array, w: Array, axes: tuple[int, ...]) -> Array:
 # --- extrema -----------------------------------------------------------------------------------------------------
 
 
-def _extremum(name: str, primitive: Any, combine: Any, a: Any, axis: Any, keepdims: bool, initial: Any, where_: Any) -> Array:
+def _extremum(
+    name: str, primitive: Any, combine: Any, a: Any, axis: Any, keepdims: bool, initial: Any, where_: Any
+) -> Array:
     x = as_array(name, a, "a")
     axes = canonical_axes(name, axis, x.ndim)
     if initial is None and (where_ is not None or 0 in [x.shape[i] for i in axes]):
@@ -327,7 +376,9 @@ def _extremum(name: str, primitive: Any, combine: Any, a: Any, axis: Any, keepdi
             )
         )
     x = _masked(name, cast(x, x.dtype), where_, primitive.identity(x.dtype))
-    return _reduce(lambda x, axes: primitive.bind(x, axes=axes) if axes else x, combine, x, axes, keepdims, initial)
+    return _reduce(
+        lambda x, axes: primitive.bind(x, axes=axes) if axes else x, combine, x, axes, keepdims, initial
+    )
 
 
 @api_boundary
@@ -421,14 +472,23 @@ def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
 # --- truth -------------------------------------------------------------------------------------------------------
 
 
-def _truth_over(name: str, primitive: Any, identity: bool, a: Any, axis: Any, keepdims: bool, where_: Any) -> Array:
+def _truth_over(
+    name: str, primitive: Any, identity: bool, a: Any, axis: Any, keepdims: bool, where_: Any
+) -> Array:
     x = _masked(name, truth(as_array(name, a, "a")), where_, identity)
     axes = canonical_axes(name, axis, x.ndim)
     return _keep(primitive.bind(x, axes=axes) if axes else x, x.shape, axes, keepdims)
 
 
 @api_boundary
-def all(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+def all(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether every element over axes is nonzero.
 
     >>> import didax.numpy as dnp
@@ -440,7 +500,14 @@ def all(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 
 @api_boundary
-def any(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+def any(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether some element over axes is nonzero.
 
     >>> import didax.numpy as dnp
@@ -469,7 +536,9 @@ def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) ->
     x = as_array(name, a, "a")
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
-    stated = (_accumulator(x.dtype) if x.dtype == _BOOL else x.dtype) if dtype is None else dtypes.dtype(dtype)
+    stated = (
+        (_accumulator(x.dtype) if x.dtype == _BOOL else x.dtype) if dtype is None else dtypes.dtype(dtype)
+    )
     dimension = canonical_axis(name, axis, x.ndim)
     if stated == _BOOL:
         return truth(primitive.bind(cast(x, dtypes.default_dtype("i")), axis=dimension, reverse=False))
@@ -500,16 +569,22 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out:
     return _running("cumprod", cumulative.cumprod_p, a, axis, dtype)
 
 
-def _running_from(name: str, running: Any, start: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Array:
+def _running_from(
+    name: str, running: Any, start: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
+) -> Array:
     values = as_array(name, x)
     if axis is None and values.ndim != 1:
-        raise ValueError(message(f"{name} needs an axis unless x is a vector.", f"x: {values.aval}", fix="Give axis=."))
+        raise ValueError(
+            message(f"{name} needs an axis unless x is a vector.", f"x: {values.aval}", fix="Give axis=.")
+        )
     dimension = canonical_axis(name, 0 if axis is None else axis, values.ndim)
     stated = _accumulator(values.dtype) if dtype is None else dtype
     result = running(values, dimension, stated)
     if not include_initial:
         return result
-    return pad(result, result.dtype.type(start), tuple([(int(i == dimension), 0, 0) for i in range(result.ndim)]))
+    return pad(
+        result, result.dtype.type(start), tuple([(int(i == dimension), 0, 0) for i in range(result.ndim)])
+    )
 
 
 @api_boundary
@@ -653,7 +728,9 @@ def nanstd(
     return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))
 
 
-def _nan_extremum(name: str, reduce: Any, primitive: Any, a: Any, axis: Any, keepdims: bool, initial: Any, where_: Any) -> Array:
+def _nan_extremum(
+    name: str, reduce: Any, primitive: Any, a: Any, axis: Any, keepdims: bool, initial: Any, where_: Any
+) -> Array:
     x = as_array(name, a, "a")
     filled, missing = without_nan(name, x, primitive.identity(x.dtype))
     result = reduce(filled, axis, None, keepdims, initial, where_)
@@ -757,7 +834,9 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, o
 
 # --- quantiles ---------------------------------------------------------------------------------------------------
 
-_METHODS: dict[str, Callable[[Any, Any, Any], Any]] = {  # (low neighbour, high neighbour, fraction) -> quantile
+_METHODS: dict[
+    str, Callable[[Any, Any, Any], Any]
+] = {  # (low neighbour, high neighbour, fraction) -> quantile
     "linear": lambda low, high, t: el.add(el.mul(low, el.sub(1, t)), el.mul(high, t)),
     "lower": lambda low, high, t: low,
     "higher": lambda low, high, t: where(el.gt(t, 0), high, low),
@@ -769,7 +848,11 @@ _METHODS: dict[str, Callable[[Any, Any, Any], Any]] = {  # (low neighbour, high 
 def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, ignore_nan: bool) -> Array:
     if method not in _METHODS:
         raise ValueError(
-            message(f"{name} has no such method.", f"method: {method!r}", fix=f"Use one of {', '.join(map(repr, _METHODS))}.")
+            message(
+                f"{name} has no such method.",
+                f"method: {method!r}",
+                fix=f"Use one of {', '.join(map(repr, _METHODS))}.",
+            )
         )
     x = as_array(name, a, "a")
     dtype = inexact(x.dtype, x.weak_type)[0]
@@ -797,7 +880,11 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     dtype = rows.dtype
     kept, length = rows.shape[:-1], rows.shape[-1]
     missing = isnan(rows)
-    count = el.sub(dtype.type(length), sum(missing, -1, dtype=dtype)) if ignore_nan else broadcast(dtype.type(length), kept)
+    count = (
+        el.sub(dtype.type(length), sum(missing, -1, dtype=dtype))
+        if ignore_nan
+        else broadcast(dtype.type(length), kept)
+    )
     flat = reshape(q, (q.size,))
     shape = (q.size, *kept)
     last = broadcast_in_dim(ufuncs.maximum(count - 1, 0), shape, tuple(range(1, len(shape))))
@@ -808,7 +895,9 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     result = _METHODS[method](*neighbours, el.sub(place, low))
     if ignore_nan:
         return result
-    return where(broadcast_in_dim(any(missing, -1), shape, tuple(range(1, len(shape)))), dtype.type(np.nan), result)
+    return where(
+        broadcast_in_dim(any(missing, -1), shape, tuple(range(1, len(shape)))), dtype.type(np.nan), result
+    )
 
 
 def _pick(rows: Array, place: Array) -> Array:

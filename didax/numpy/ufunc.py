@@ -18,8 +18,8 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
-from didax.core.primitive import Primitive
 from didax.core.errors import message, strip_internal_frames
+from didax.core.primitive import Primitive
 from didax.core.value import Array
 from didax.numpy.promotion import (
     Step,
@@ -52,7 +52,9 @@ class ufunc:
         self.__doc__ = doc
         self.nin = nin
         self.operands = operands
-        self.implementations = {kind: _on_operands(f) for kinds, f in implementations.items() for kind in kinds}
+        self.implementations = {
+            kind: _on_operands(f) for kinds, f in implementations.items() for kind in kinds
+        }
         self.plans: dict[Any, Plan] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -113,12 +115,16 @@ class ufunc:
         fix = "Cast first (x.astype), or use a function meant for this dtype."
         if {aval_of(x).dtype for x in operands} == {_BOOL}:
             fix = "Use logical functions (&, |, ^, ~) on booleans, or cast first (x.astype('int32'))."
-        return TypeError(message(f"{self.__name__} takes {' and '.join(kinds)}.", f"operands: {shown}", fix=fix))
+        return TypeError(
+            message(f"{self.__name__} takes {' and '.join(kinds)}.", f"operands: {shown}", fix=fix)
+        )
 
     def _wrong_count(self, args: Sequence[Any]) -> TypeError:
         plural = "s" if self.nin > 1 else ""
         fix = f"Pass {self.nin} array{plural} by position."
-        return TypeError(message(f"{self.__name__} takes {self.nin} operand{plural}.", f"got: {len(args)}", fix=fix))
+        return TypeError(
+            message(f"{self.__name__} takes {self.nin} operand{plural}.", f"got: {len(args)}", fix=fix)
+        )
 
 
 def _on_operands(implementation: Any) -> Plan:
@@ -130,7 +136,9 @@ def _on_operands(implementation: Any) -> Plan:
 
 def truth(x: Any) -> Any:
     """Whether each element is nonzero."""
-    return bool(x) if not isinstance(x, Array | np.generic) else ne(x, 0)
+    if not isinstance(x, Array | np.generic):
+        return bool(x)
+    return x if x.dtype == _BOOL else ne(x, 0)
 
 
 def _both(first: Step | None, second: Step | None) -> Step | None:

@@ -47,7 +47,7 @@ __all__ = [
     "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "modf", "multiply",
     "nan_to_num", "negative", "nextafter", "not_equal", "positive", "pow", "power", "rad2deg", "radians", "real",
     "reciprocal", "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "sqrt",
-    "square", "subtract", "tan", "tanh", "true_divide", "trunc", "where",
+    "square", "subtract", "tan", "tanh", "true_divide", "trunc",
 ]  # fmt: skip
 
 
@@ -68,7 +68,9 @@ def _constant(value: Any, like: Any) -> Any:
 def _choose(condition: Any, x: Any, y: Any) -> Any:
     """`select`, for cases of which one may be a Python scalar."""
     like = y if type(x) in PYTHON_SCALARS else x
-    return select(condition, *[_constant(case, like) if type(case) in PYTHON_SCALARS else case for case in (x, y)])
+    return select(
+        condition, *[_constant(case, like) if type(case) in PYTHON_SCALARS else case for case in (x, y)]
+    )
 
 
 # --- arithmetic --------------------------------------------------------------------------------------------------
@@ -124,7 +126,9 @@ def _hypot(x: Any, y: Any) -> Any:
 def _gcd(x: Any, y: Any) -> Any:
     """Euclid's algorithm, for as many steps as the width of the dtype can need."""
     x, y = el.abs_(x), el.abs_(y)
-    for _ in range(math.ceil(1.45 * dtypes.iinfo(aval_of(x).dtype).bits)):  # Lamé: consecutive Fibonacci numbers are worst
+    for _ in range(
+        math.ceil(1.45 * dtypes.iinfo(aval_of(x).dtype).bits)
+    ):  # Lamé: consecutive Fibonacci numbers are worst
         is_done = el.eq(y, 0)
         x, y = _choose(is_done, x, y), _choose(is_done, 0, el.rem(x, _choose(is_done, 1, y)))
     return x
@@ -152,7 +156,13 @@ negative = ufunc("negative", 1, "-x.", iufc=el.neg)
 positive = ufunc("positive", 1, "+x, which is x.", biufc=_same)
 reciprocal = ufunc("reciprocal", 1, "1 / x, as floats.", operands="inexact", fc=lambda x: el.div(1, x))
 square = ufunc("square", 1, "x * x.", iufc=el.square, b=_as_int(el.square))
-hypot = ufunc("hypot", 2, "sqrt(x² + y²) without overflow; its derivative at the origin is 0.", operands="inexact", f=_hypot)
+hypot = ufunc(
+    "hypot",
+    2,
+    "sqrt(x² + y²) without overflow; its derivative at the origin is 0.",
+    operands="inexact",
+    f=_hypot,
+)
 gcd = ufunc("gcd", 2, "Greatest common divisor of integers.", iu=_gcd)
 lcm = ufunc("lcm", 2, "Least common multiple of integers.", iu=_lcm)
 
@@ -223,8 +233,12 @@ log = real_function("log", el.log, "Natural logarithm; NaN for negative numbers.
 log1p = real_function("log1p", el.log1p, "log(1 + x), accurate near 0.")
 log2 = real_function("log2", lambda x: el.div(el.log(x), math.log(2)), "Logarithm to base 2.")
 log10 = real_function("log10", lambda x: el.div(el.log(x), math.log(10)), "Logarithm to base 10.")
-logaddexp = ufunc("logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact", f=_log_add_exp)
-logaddexp2 = ufunc("logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact", f=_log_add_exp2)
+logaddexp = ufunc(
+    "logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact", f=_log_add_exp
+)
+logaddexp2 = ufunc(
+    "logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact", f=_log_add_exp2
+)
 sqrt = real_function("sqrt", el.sqrt, "Square root; NaN for negative numbers.")
 cbrt = real_function("cbrt", el.cbrt, "Cube root.", kinds="f")
 
@@ -255,8 +269,12 @@ arcsinh = asinh = real_function("arcsinh", el.asinh, "Inverse of sinh.")
 arccosh = acosh = real_function("arccosh", el.acosh, "Inverse of cosh, at least 0.")
 arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
 sinc = real_function("sinc", _sinc, "sin(πx) / (πx), and 1 at 0.")
-deg2rad = radians = real_function("deg2rad", lambda x: el.mul(x, math.pi / 180), "Degrees to radians.", kinds="f")
-rad2deg = degrees = real_function("rad2deg", lambda x: el.mul(x, 180 / math.pi), "Radians to degrees.", kinds="f")
+deg2rad = radians = real_function(
+    "deg2rad", lambda x: el.mul(x, math.pi / 180), "Degrees to radians.", kinds="f"
+)
+rad2deg = degrees = real_function(
+    "rad2deg", lambda x: el.mul(x, 180 / math.pi), "Radians to degrees.", kinds="f"
+)
 
 # --- rounding, signs, parts --------------------------------------------------------------------------------------
 
@@ -278,7 +296,9 @@ def _zero_like(x: Any) -> Any:
     return broadcast(cast(0, x.dtype, x.weak_type), x.shape)
 
 
-floor = ufunc("floor", 1, "The largest integer not above x; integers stay as they are.", f=el.floor, biu=_same)
+floor = ufunc(
+    "floor", 1, "The largest integer not above x; integers stay as they are.", f=el.floor, biu=_same
+)
 ceil = ufunc("ceil", 1, "The smallest integer not below x; integers stay as they are.", f=el.ceil, biu=_same)
 trunc = ufunc("trunc", 1, "x rounded towards zero; integers stay as they are.", f=_truncate, biu=_same)
 rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even one.",
@@ -288,12 +308,16 @@ absolute = abs = ufunc("absolute", 1, "|x|, a real number for complex x.", ifc=e
 fabs = ufunc("fabs", 1, "|x| as a float.", operands="inexact", f=el.abs_)
 copysign = ufunc("copysign", 2, "|x| with the sign of y, as floats.", operands="inexact",
                  f=lambda x, y: _choose(el.eq(_sign_bit(x), _sign_bit(y)), x, el.neg(x)))  # fmt: skip
-nextafter = ufunc("nextafter", 2, "The float after x in the direction of y.", operands="inexact", f=el.nextafter)
+nextafter = ufunc(
+    "nextafter", 2, "The float after x in the direction of y.", operands="inexact", f=el.nextafter
+)
 heaviside = ufunc("heaviside", 2, "0 for x < 0, y at x = 0, 1 for x > 0.", operands="inexact",
                   f=lambda x, y: _choose(el.lt(x, 0), 0, _choose(el.gt(x, 0), 1, _choose(el.eq(x, 0), y, x))))  # fmt: skip
 real = ufunc("real", 1, "The real part; real numbers stay as they are.", c=el.real, biuf=_same)
 imag = ufunc("imag", 1, "The imaginary part, 0 for real numbers.", c=el.imag, biuf=_zero_like)
-conjugate = conj = ufunc("conjugate", 1, "The complex conjugate; real numbers stay as they are.", c=el.conj, biuf=_same)
+conjugate = conj = ufunc(
+    "conjugate", 1, "The complex conjugate; real numbers stay as they are.", c=el.conj, biuf=_same
+)
 
 
 def _sign_bit(x: Any) -> Any:
@@ -365,7 +389,9 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     exponent = as_array("ldexp", x2, "x2")
     if not dtypes.is_integer(exponent.dtype) and exponent.dtype != np.bool_:
         raise TypeError(
-            message("ldexp takes integer exponents.", f"x2: {exponent.aval}", fix="Use x1 * 2.0 ** x2 for others.")
+            message(
+                "ldexp takes integer exponents.", f"x2: {exponent.aval}", fix="Use x1 * 2.0 ** x2 for others."
+            )
         )
     return multiply(x1, _in_dtype_of(x1, exponent, el.exp2))
 
@@ -430,11 +456,15 @@ _greater_c, _less_c = _ordered(el.gt, el.gt), _ordered(el.lt, el.lt)
 
 equal = ufunc("equal", 2, "x == y.", biufc=el.eq)
 not_equal = ufunc("not_equal", 2, "x != y.", biufc=el.ne)
-less = ufunc("less", 2, "x < y; complex numbers compare by real part, then imaginary part.", biuf=el.lt, c=_less_c)
+less = ufunc(
+    "less", 2, "x < y; complex numbers compare by real part, then imaginary part.", biuf=el.lt, c=_less_c
+)
 less_equal = ufunc("less_equal", 2, "x <= y.", biuf=el.le, c=_ordered(el.lt, el.le))
 greater = ufunc("greater", 2, "x > y.", biuf=el.gt, c=_greater_c)
 greater_equal = ufunc("greater_equal", 2, "x >= y.", biuf=el.ge, c=_ordered(el.gt, el.ge))
-maximum = ufunc("maximum", 2, "The larger of x and y; NaN if either is.", biuf=el.max_, c=_extremum(_greater_c))
+maximum = ufunc(
+    "maximum", 2, "The larger of x and y; NaN if either is.", biuf=el.max_, c=_extremum(_greater_c)
+)
 minimum = ufunc("minimum", 2, "The smaller of x and y; NaN if either is.", biuf=el.min_, c=_extremum(_less_c))
 fmax = ufunc("fmax", 2, "The larger of x and y; NaN only if both are.", biu=el.max_,
              f=_ignoring_nan(el.gt), c=_ignoring_nan(_greater_c))  # fmt: skip
@@ -474,14 +504,35 @@ def _is_infinite(x: Any) -> Any:
     return el.eq(el.abs_(x), math.inf)
 
 
-isnan = ufunc("isnan", 1, "Whether x is NaN; for complex x, whether either part is.", fc=_not_a_number, biu=_false)
-isinf = ufunc("isinf", 1, "Whether x is infinite, in either part.", f=_is_infinite, c=_either_part(_is_infinite), biu=_false)
+isnan = ufunc(
+    "isnan", 1, "Whether x is NaN; for complex x, whether either part is.", fc=_not_a_number, biu=_false
+)
+isinf = ufunc(
+    "isinf",
+    1,
+    "Whether x is infinite, in either part.",
+    f=_is_infinite,
+    c=_either_part(_is_infinite),
+    biu=_false,
+)
 isfinite = ufunc("isfinite", 1, "Whether x is neither infinite nor NaN.", f=el.is_finite, biu=lambda x: el.eq(x, x),
                  c=lambda z: el.and_(el.is_finite(el.real(z)), el.is_finite(el.imag(z))))  # fmt: skip
 isposinf = ufunc("isposinf", 1, "Whether x is +inf.", f=lambda x: el.eq(x, math.inf), biu=_false)
 isneginf = ufunc("isneginf", 1, "Whether x is -inf.", f=lambda x: el.eq(x, -math.inf), biu=_false)
-iscomplex = ufunc("iscomplex", 1, "Whether x has a nonzero imaginary part.", c=lambda z: el.ne(el.imag(z), 0), biuf=lambda x: _false(imag(x)))
-isreal = ufunc("isreal", 1, "Whether x has no imaginary part.", c=lambda z: el.eq(el.imag(z), 0), biuf=lambda x: logical_not(_false(imag(x))))
+iscomplex = ufunc(
+    "iscomplex",
+    1,
+    "Whether x has a nonzero imaginary part.",
+    c=lambda z: el.ne(el.imag(z), 0),
+    biuf=lambda x: _false(imag(x)),
+)
+isreal = ufunc(
+    "isreal",
+    1,
+    "Whether x has no imaginary part.",
+    c=lambda z: el.eq(el.imag(z), 0),
+    biuf=lambda x: logical_not(_false(imag(x))),
+)
 
 
 # --- choice ------------------------------------------------------------------------------------------------------
@@ -491,7 +542,9 @@ def choose_where(condition: Any, x: Any, y: Any) -> Array:
     """Three-argument `where`: promoted, broadcast, selected."""
     x, y = promote_dtypes("where", x, y)
     test = as_array("where", condition, "condition")
-    test, x, y = broadcast_ranked("where", [test if test.dtype == np.bool_ else truth(test), lifted(x), lifted(y)])
+    test, x, y = broadcast_ranked(
+        "where", [test if test.dtype == np.bool_ else truth(test), lifted(x), lifted(y)]
+    )
     return select(test, x, y)
 
 
@@ -512,7 +565,11 @@ def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = N
     for name, limit in (("arr", arr), ("min", min), ("max", max)):
         if limit is not None and dtypes.is_complex(as_array("clip", limit, name).dtype):
             raise TypeError(
-                message("Complex numbers have no order to clip by.", f"{name}: {aval_of(limit)}", fix="Clip the real and imaginary parts.")
+                message(
+                    "Complex numbers have no order to clip by.",
+                    f"{name}: {aval_of(limit)}",
+                    fix="Clip the real and imaginary parts.",
+                )
             )
     if min is not None:
         x = maximum(min, x)
@@ -520,7 +577,9 @@ def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = N
 
 
 @api_boundary
-def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+def nan_to_num(
+    x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: Any = None, neginf: Any = None
+) -> Array:
     """NaN and infinities replaced, the latter by the largest finite numbers unless given; `copy` is ignored.
 
     >>> import didax.numpy as dnp
@@ -531,7 +590,9 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: An
     if not dtypes.is_inexact(value.dtype):
         return value
     if dtypes.is_complex(value.dtype):
-        return el.complex_(*[nan_to_num(part(value), copy, nan, posinf, neginf) for part in (el.real, el.imag)])
+        return el.complex_(
+            *[nan_to_num(part(value), copy, nan, posinf, neginf) for part in (el.real, el.imag)]
+        )
     limits = dtypes.finfo(value.dtype)
     replacements = (
         (isnan, nan),
@@ -539,5 +600,7 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: An
         (isneginf, limits.min if neginf is None else neginf),
     )
     for question, replacement in replacements:
-        value = cast(where(question(value), cast(as_array("nan_to_num", replacement), value.dtype), value), value.dtype)
+        value = cast(
+            where(question(value), cast(as_array("nan_to_num", replacement), value.dtype), value), value.dtype
+        )
     return value

@@ -2,11 +2,12 @@
 
     out[n, o, p] = sum_{c, k} lhs[n, c, p * stride + k * rhs_dilation - low] * rhs[o, c, k]
 
-where `lhs` is first spread by `lhs_dilation` (zeros between its elements) and padded. `ConvDimensionNumbers` says which axis
-of each array is which. With `feature_group_count` the features of lhs and out fall into groups that do not mix; with
-`batch_group_count` the batch of lhs falls into groups, one for each group of features of out.
-It is bilinear, and its rules are closed: the cotangents are convolutions with strides and dilations exchanged, and a batch
-axis folds into the batch, the features or the groups. Read next: `didax/lax/convolution.py`, what users call.
+where `lhs` is first spread by `lhs_dilation` (zeros between its elements) and padded. `ConvDimensionNumbers`
+says which axis of each array is which. With `feature_group_count` the features of lhs and out fall into
+groups that do not mix; with `batch_group_count` the batch of lhs falls into groups, one for each group of
+features of out. It is bilinear, and its rules are closed: the cotangents are convolutions with strides and
+dilations exchanged, and a batch axis folds into the batch, the features or the groups. Read next:
+`didax/lax/convolution.py`, what users call.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from didax.primitives.dot import (
     operand_dtype,
     precision_names,
 )
-from didax.primitives.slicing import rev
 from didax.primitives.shape import out_type, reshape
+from didax.primitives.slicing import rev
 from didax.transforms.batching import AxisData, batched_aval, element_aval
 from didax.transforms.transpose import is_undef
 from didax.xla.text import Value, function_type, tensor_type
@@ -61,7 +62,10 @@ class Window(NamedTuple):
 
     def out_lengths(self, lhs: Sequence[int], rhs: Sequence[int]) -> Axes:
         """Spatial lengths of the result."""
-        padded = [dilated(n, d) + low + high for n, d, (low, high) in zip(lhs, self.lhs_dilation, self.padding, strict=True)]
+        padded = [
+            dilated(n, d) + low + high
+            for n, d, (low, high) in zip(lhs, self.lhs_dilation, self.padding, strict=True)
+        ]
         reach = [dilated(n, d) for n, d in zip(rhs, self.rhs_dilation, strict=True)]
         lengths = zip(padded, reach, self.strides, strict=True)
         return tuple([max(0, (n - k) // stride + 1) if n else 0 for n, k, stride in lengths])
@@ -97,7 +101,9 @@ class Convolution(BilinearContraction):
         _check_window(lhs, rhs, window)
         _check_groups(lhs, rhs, dimension_numbers, feature_group_count, batch_group_count)
         lhs_spec, rhs_spec, out_spec = dimension_numbers
-        spatial = window.out_lengths([lhs.shape[i] for i in lhs_spec[2:]], [rhs.shape[i] for i in rhs_spec[2:]])
+        spatial = window.out_lengths(
+            [lhs.shape[i] for i in lhs_spec[2:]], [rhs.shape[i] for i in rhs_spec[2:]]
+        )
         lengths = (lhs.shape[lhs_spec[0]] // batch_group_count, rhs.shape[rhs_spec[0]], *spatial)
         dtype = self.out_dtype(lhs, rhs, preferred_element_type)
         weak = lhs.weak_type and rhs.weak_type and dtype == lhs.dtype
@@ -120,12 +126,18 @@ class Convolution(BilinearContraction):
         preferred_element_type: np.dtype[Any] | None,
     ) -> Any:
         out = ctx.out_avals[0]
-        if 0 in (lhs.aval.size, rhs.aval.size, out.size):  # XLA takes no window of length 0, as cotangents can be
+        if 0 in (
+            lhs.aval.size,
+            rhs.aval.size,
+            out.size,
+        ):  # XLA takes no window of length 0, as cotangents can be
             return ctx.constant(0, out)
         inner = operand_dtype(out.dtype, lhs.aval.dtype)
         lhs, rhs = ctx.convert(lhs, inner), ctx.convert(rhs, inner)
         window = Window(window_strides, padding, lhs_dilation, rhs_dilation)
-        if batch_group_count == 1 and is_small_depthwise(lhs.aval, rhs.aval, dimension_numbers, feature_group_count):
+        if batch_group_count == 1 and is_small_depthwise(
+            lhs.aval, rhs.aval, dimension_numbers, feature_group_count
+        ):
             return lower_depthwise(ctx, lhs, rhs, window, dimension_numbers)
         return ctx.emit(
             f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {_dim_numbers_text(dimension_numbers)}, "
@@ -183,7 +195,8 @@ class Convolution(BilinearContraction):
         return unfold_axis(out, axis.size, out_o), out_o
 
 
-# --- cotangents --------------------------------------------------------------------------------------------------
+# --- cotangents
+# --------------------------------------------------------------------------------------------------
 
 
 def _lhs_cotangent(
@@ -283,13 +296,15 @@ def _spatial_lengths(numbers: ConvDimensionNumbers, *avals: ShapedArray) -> Iter
     return zip(*lengths, strict=True)
 
 
-# --- folding one axis into another -------------------------------------------------------------------------------
+# --- folding one axis into another
+# -------------------------------------------------------------------------------
 
 
 def fold_axis(x: Any, source: int, into: int, outer: int = 1) -> Any:
     """Merge axis `source` into axis `into` of the array without it.
 
-    The merged axis counts (source, into); with `outer` groups on `into` it counts (group, source, rest of into).
+    The merged axis counts (source, into); with `outer` groups on `into` it counts (group, source, rest of
+    into).
     """
     x = basis.move_axis(x, source, into)
     shape = aval_of(x).shape
@@ -315,7 +330,8 @@ def _regroup(x: Any, source: int, into: int, groups: int) -> Any:
     return fold_axis(x, source, into)
 
 
-# --- lowering ----------------------------------------------------------------------------------------------------
+# --- lowering
+# ----------------------------------------------------------------------------------------------------
 
 
 def _dim_numbers_text(numbers: ConvDimensionNumbers) -> str:
@@ -340,7 +356,9 @@ def _precision_text(precision: Precisions) -> str:
     return f"[{', '.join([f'#stablehlo<precision {name}>' for name in names])}]"
 
 
-def is_small_depthwise(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers, feature_groups: int) -> bool:
+def is_small_depthwise(
+    lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers, feature_groups: int
+) -> bool:
     """True for one group per feature and a window of at most 81 elements, which `lower_depthwise` is for."""
     one_per_feature = 1 < feature_groups == lhs.shape[numbers.lhs_spec[1]]
     return one_per_feature and math.prod([rhs.shape[i] for i in numbers.rhs_spec[2:]]) <= 81
@@ -349,8 +367,9 @@ def is_small_depthwise(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensio
 def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: ConvDimensionNumbers) -> Value:
     """A depthwise convolution as a sum of shifted images, one for each element of the window.
 
-    XLA's CPU backend runs feature groups by a generic loop; the shifted images fuse into one vectorised one. Batch 4, 32
-    features, 32 x 32 float32, milliseconds on two cores (either layout, the cotangent of lhs alike):
+    XLA's CPU backend runs feature groups by a generic loop; the shifted images fuse into one vectorised one.
+    Batch 4, 32 features, 32 x 32 float32, milliseconds on two cores (either layout, the cotangent of lhs
+    alike):
 
         window           3 x 3   5 x 5   7 x 7   9 x 9
         convolution       3.9     6.4     9.4    13.7
@@ -364,7 +383,12 @@ def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: C
     features = lhs.aval.shape[lhs_spec[1]]
     # the features of out count (feature of lhs, multiple): they are two axes until the end
     position = [i + (i > out_spec[1]) for i in out_spec]
-    shape = (*out.shape[: out_spec[1]], features, out.shape[out_spec[1]] // features, *out.shape[out_spec[1] + 1 :])
+    shape = (
+        *out.shape[: out_spec[1]],
+        features,
+        out.shape[out_spec[1]] // features,
+        *out.shape[out_spec[1] + 1 :],
+    )
     wide = ShapedArray(shape, sums)
     image_dims = [position[lhs_spec.index(i)] for i in range(lhs.aval.ndim)]
     spatial = [out.shape[i] for i in out_spec[2:]]
@@ -374,9 +398,14 @@ def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: C
         shifted = _slice(ctx, image, lhs_spec[2:], starts, spatial, window.strides)
         factor = _slice(ctx, rhs, rhs_spec[2:], offset, [1] * len(offset), [1] * len(offset))
         factor = ctx.op("reshape", [factor], ShapedArray(shape[out_spec[1] : out_spec[1] + 2], sums))
-        terms = ctx.broadcast(shifted, wide, image_dims), ctx.broadcast(factor, wide, position[1:2] + [position[1] + 1])
+        terms = (
+            ctx.broadcast(shifted, wide, image_dims),
+            ctx.broadcast(factor, wide, position[1:2] + [position[1] + 1]),
+        )
         product = ctx.emit(f"stablehlo.multiply {terms[0]}, {terms[1]} : {tensor_type(wide)}", wide)
-        total = product if total is None else ctx.emit(f"stablehlo.add {total}, {product} : {product.type}", wide)
+        total = (
+            product if total is None else ctx.emit(f"stablehlo.add {total}, {product} : {product.type}", wide)
+        )
     assert total is not None
     return ctx.convert(ctx.op("reshape", [total], out.update(dtype=sums)), out.dtype)
 
@@ -396,7 +425,9 @@ def _padded(ctx: Any, x: Value, window: Window, spec: Axes) -> Value:
     )
 
 
-def _slice(ctx: Any, x: Value, axes: Axes, starts: Sequence[int], lengths: Sequence[int], strides: Sequence[int]) -> Value:
+def _slice(
+    ctx: Any, x: Value, axes: Axes, starts: Sequence[int], lengths: Sequence[int], strides: Sequence[int]
+) -> Value:
     """`x[start : ... : stride]` with that many elements along each of the axes, whole along the others."""
     ranges, shape = [f"0:{n}" for n in x.aval.shape], list(x.aval.shape)
     for axis, start, length, stride in zip(axes, starts, lengths, strides, strict=True):
@@ -406,7 +437,8 @@ def _slice(ctx: Any, x: Value, axes: Axes, starts: Sequence[int], lengths: Seque
     return ctx.emit(f"stablehlo.slice {x} [{', '.join(ranges)}] : {function_type([x], [out])}", out)
 
 
-# --- checks ------------------------------------------------------------------------------------------------------
+# --- checks
+# ------------------------------------------------------------------------------------------------------
 
 
 def _check_specs(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers) -> None:
@@ -447,7 +479,11 @@ def _check_groups(
     )
     if features < 1 or batches < 1 or (features > 1 and batches > 1):
         raise ValueError(
-            message("A convolution has groups of features or of the batch, not both, at least one.", *facts, fix="Set one to 1.")
+            message(
+                "A convolution has groups of features or of the batch, not both, at least one.",
+                *facts,
+                fix="Set one to 1.",
+            )
         )
     if lhs.shape[lhs_c] != features * rhs.shape[rhs_i]:
         raise TypeError(

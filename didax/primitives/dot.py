@@ -2,11 +2,12 @@
 
     out[b, i, j] = sum_k x[b, i, k] * y[b, k, j]
 
-`dimension_numbers = ((x_contract, y_contract), (x_batch, y_batch))` names, in pairs, the axes that are summed over (k)
-and those that are walked together (b). The result has the batch axes in the order they are named, then the remaining
-("free") axes of x, then those of y. It is bilinear, and closed under its rules: tangents, cotangents and batches are
-again `dot_general`s of the operands as they stand, so that no axis is moved that XLA would not move anyway.
-Read next: `didax/lax/dot.py`, the functions users call; `convolution.py`, the other bilinear operation.
+`dimension_numbers = ((x_contract, y_contract), (x_batch, y_batch))` names, in pairs, the axes that are
+summed over (k) and those that are walked together (b). The result has the batch axes in the order they are
+named, then the remaining ("free") axes of x, then those of y. It is bilinear, and closed under its rules:
+tangents, cotangents and batches are again `dot_general`s of the operands as they stand, so that no axis is
+moved that XLA would not move anyway. Read next: `didax/lax/dot.py`, the functions users call;
+`convolution.py`, the other bilinear operation.
 """
 
 from __future__ import annotations
@@ -200,7 +201,13 @@ class DotGeneral(BilinearContraction):
         return [None, _cotangent(ct, tuple(range(len(x_batch), split)), right, left, precision)]
 
     def batch(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, dimension_numbers: Any, **params: Any
+        self,
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        dimension_numbers: Any,
+        **params: Any,
     ) -> tuple[Any, int]:
         (x, y), (x_dim, y_dim) = args, dims
         contract, batch = dimension_numbers
@@ -245,8 +252,8 @@ class _Operand(NamedTuple):
 def _cotangent(ct: Any, ct_contract: Axes, linear: _Operand, other: _Operand, precision: Precisions) -> Any:
     """Cotangent of the operand `linear`: `ct` times the other one, summed over the other one's free axes.
 
-    The axes of `linear` come out as batch, free, contracted with `ct` on the left, as batch, contracted, free with `ct`
-    on the right: the side is chosen that leaves them in place, if there is one.
+    The axes of `linear` come out as batch, free, contracted with `ct` on the left, as batch, contracted,
+    free with `ct` on the right: the side is chosen that leaves them in place, if there is one.
     """
     ct, y = match_cotangent(ct, other.value)
     left = _Operand(ct, ct_contract, tuple(range(len(linear.batch))))
@@ -274,7 +281,9 @@ def _numpy_dot(x: Any, y: Any, dimension_numbers: DimensionNumbers) -> Any:
     if not x_batch and x_contract == (x.ndim - 1,) and y_contract == (0,) and y.ndim <= 2:
         return np.dot(x, y)
     x_order, x_shape, y_order, y_shape, shape = _matmul_plan(x.shape, y.shape, dimension_numbers)
-    return np.matmul(x.transpose(x_order).reshape(x_shape), y.transpose(y_order).reshape(y_shape)).reshape(shape)
+    return np.matmul(x.transpose(x_order).reshape(x_shape), y.transpose(y_order).reshape(y_shape)).reshape(
+        shape
+    )
 
 
 @functools.lru_cache(4096)
@@ -305,7 +314,9 @@ def _check_axes(which: str, x: ShapedArray, contract: Axes, batch: Axes) -> None
             message(
                 "dot_general takes distinct axes of each operand, each either contracting or batch.",
                 f"{which}: {x}, contracting axes: {contract}, batch axes: {batch}",
-                fix=f"Name axes from 0 to {x.ndim - 1}, each at most once." if x.ndim else "A scalar has no axes.",
+                fix=f"Name axes from 0 to {x.ndim - 1}, each at most once."
+                if x.ndim
+                else "A scalar has no axes.",
             )
         )
 

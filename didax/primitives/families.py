@@ -126,7 +126,7 @@ class Elementwise(Primitive):
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         out = self.bind(*primals, **params)
         total: Any = None
-        for rule, t in zip(self.jvps, tangents, strict=True):
+        for rule, t in zip(self.jvps, tangents):  # noqa: B905, the arity is fixed, and this is hot
             if rule is None or type(t) is Zero:
                 continue
             share = stretch(rule(t, out, *primals, **params), out)
@@ -137,7 +137,7 @@ class Elementwise(Primitive):
         assert self.transposes is not None
         return [
             unstretch(rule(ct, *args, **params), x.aval) if is_undef(x) and rule is not None else None
-            for rule, x in zip(self.transposes, args, strict=True)
+            for rule, x in zip(self.transposes, args)  # noqa: B905, the arity is fixed, and this is hot
         ]
 
     def batch(

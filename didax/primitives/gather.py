@@ -3,11 +3,12 @@
     gather(x, i)[b, w]        = x[i[b] + w]
     scatter_add(x, i, u)      = x, after  x[i[b] + w] += u[b, w]  for every b, w
 
-The last axis of the indices holds one position per entry of `start_index_map`; the other axes (`b`) are the batch.
-Windows (`w`) have sizes `slice_sizes`; axes of the operand that are collapsed, or walked together with an axis of the
-indices (`operand_batching_dims`), are left out of them. `GatherScatterMode` says what becomes of a window that does not
-fit. Transposes of each other, they are what indexing by arrays and the batches of dynamic slices are made of.
-Read next: `slicing.py` (windows at one position), `didax/numpy/indexing.py` (NumPy's notation for all this).
+The last axis of the indices holds one position per entry of `start_index_map`; the other axes (`b`) are the
+batch. Windows (`w`) have sizes `slice_sizes`; axes of the operand that are collapsed, or walked together with
+an axis of the indices (`operand_batching_dims`), are left out of them. `GatherScatterMode` says what becomes
+of a window that does not fit. Transposes of each other, they are what indexing by arrays and the batches of
+dynamic slices are made of. Read next: `slicing.py` (windows at one position), `didax/numpy/indexing.py`
+(NumPy's notation for all this).
 """
 
 from __future__ import annotations
@@ -77,9 +78,10 @@ _CLIP, _FILL_OR_DROP = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
 class GatherDimensionNumbers(NamedTuple):
     """How the axes of a gather correspond.
 
-    `offset_dims`: axes of the result that run over the window. `collapsed_slice_dims`: axes of the operand of window
-    size 1 that the result lacks. `start_index_map`: axis of the operand that each entry of an index vector positions.
-    `operand_batching_dims` and `start_indices_batching_dims`: axes of both that are walked together.
+    `offset_dims`: axes of the result that run over the window. `collapsed_slice_dims`: axes of the operand of
+    window size 1 that the result lacks. `start_index_map`: axis of the operand that each entry of an index
+    vector positions. `operand_batching_dims` and `start_indices_batching_dims`: axes of both that are walked
+    together.
     """
 
     offset_dims: tuple[int, ...]
@@ -91,7 +93,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 @register_param_type
 class ScatterDimensionNumbers(NamedTuple):
-    """How the axes of a scatter correspond: as `GatherDimensionNumbers`, with the updates in the place of the result."""
+    """How the axes of a scatter correspond: as in a gather, with the updates in the place of the result."""
 
     update_window_dims: tuple[int, ...]
     inserted_window_dims: tuple[int, ...]
@@ -100,11 +102,11 @@ class ScatterDimensionNumbers(NamedTuple):
     scatter_indices_batching_dims: tuple[int, ...] = ()
 
 
-# --- Positions in NumPy ------------------------------------------------------------------------------------------
+# --- Positions in NumPy -------------------------------------------------------------------------------------
 
 
 class _Windows(NamedTuple):
-    """Where the windows lie: an index array per axis of the operand, and which windows fit (None: all are made to).
+    """Where windows lie: an index array per axis of the operand, and which windows fit (None: all do).
 
     The arrays broadcast to the batch axes of the indices followed by the axes of the window.
     """
@@ -164,7 +166,7 @@ def _result_order(offset_dims: Sequence[int], ndim: int) -> list[int]:
     return [next(window if i in offset_dims else batch) for i in range(ndim)]
 
 
-# --- Indices in StableHLO ----------------------------------------------------------------------------------------
+# --- Indices in StableHLO -----------------------------------------------------------------------------------
 
 
 def lower_indices(ctx: Any, indices: Any) -> Any:
@@ -204,17 +206,18 @@ def _fitting(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
 
 
 # Note [Updates in place]
-# XLA writes an update into the buffer of its operand where it can, which is what makes a loop of updates cheap. On the
-# CPU it also fuses the update's own computation into that write, and (jaxlib 0.10.2) overlooks that this computation
-# reads the very buffer it overwrites when a reshape or another change of type lies between them:
-# `base.at[1:].set(base[:-1])`, reshaped before or after, repeats base[0]. An optimization barrier is dropped before
-# fusion, so it cures only some of these. A call that must not be inlined cures them all: the update is computed in
-# full before the write begins. It costs nothing where the update is read from memory, the write stays in place, and
-# updates of one element need no guard, since there the only read comes before the only write.
+# XLA writes an update into the buffer of its operand where it can, which is what makes a loop of updates
+# cheap. On the CPU it also fuses the update's own computation into that write, and (jaxlib 0.10.2) overlooks
+# that this computation reads the very buffer it overwrites when a reshape or another change of type lies
+# between them: `base.at[1:].set(base[:-1])`, reshaped before or after, repeats base[0]. An optimization
+# barrier is dropped before fusion, so it cures only some of these. A call that must not be inlined cures them
+# all: the update is computed in full before the write begins. It costs nothing where the update is read from
+# memory, the write stays in place, and updates of one element need no guard, since there the only read comes
+# before the only write.
 
 
 def materialized(ctx: Any, update: Any) -> Any:
-    """`update`, computed in full before an operation that may write in place begins. See Note [Updates in place]."""
+    """`update`, computed in full before an operation that may write in place. See Note [Updates in place]."""
     if update.aval.size <= 1 or update.constant is not None:
         return update
     name = ctx.module.function(_identity(update.aval.strip_weak_type()))
@@ -231,7 +234,7 @@ def _identity(aval: ShapedArray) -> Jaxpr:
     return Jaxpr([x], [], [x], "materialized")
 
 
-# --- gather ------------------------------------------------------------------------------------------------------
+# --- gather -------------------------------------------------------------------------------------------------
 
 
 class Gather(Primitive):
@@ -361,7 +364,7 @@ class Gather(Primitive):
 
 
 def fill_scalar(fill_value: Any, dtype: np.dtype[Any]) -> Any:
-    """A fill value as a scalar of `dtype`; None is NaN, the least signed integer, the greatest unsigned one or True."""
+    """A fill value in `dtype`; None is NaN, the least signed integer, the greatest unsigned one or True."""
     if fill_value is not None:
         return np.asarray(fill_value).astype(dtype)[()]
     if dtypes.is_inexact(dtype):
@@ -384,10 +387,20 @@ def _as_gather(dims: ScatterDimensionNumbers) -> GatherDimensionNumbers:
     return GatherDimensionNumbers(*dims)
 
 
-_GATHER_WORDS = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims",
-                 "start_indices_batching_dims")  # fmt: skip
-_SCATTER_WORDS = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "input_batching_dims",
-                  "scatter_indices_batching_dims")  # fmt: skip
+_GATHER_WORDS = (
+    "offset_dims",
+    "collapsed_slice_dims",
+    "start_index_map",
+    "operand_batching_dims",
+    "start_indices_batching_dims",
+)
+_SCATTER_WORDS = (
+    "update_window_dims",
+    "inserted_window_dims",
+    "scatter_dims_to_operand_dims",
+    "input_batching_dims",
+    "scatter_indices_batching_dims",
+)
 
 
 def _dims_text(dims: Sequence[tuple[int, ...]], words: Sequence[str]) -> str:
@@ -434,19 +447,19 @@ def _error(name: str, problem: str, operand: Any, indices: Any, dims: Any, *more
             f"operand: {operand}, indices: {indices}",
             *more,
             f"dimension_numbers: {dims}",
-            fix="Correct the dimension numbers, or index with NumPy's notation (x[...], x.at[...]), which derives them.",
+            fix="Correct the dimension numbers, or use NumPy's notation (x[...], x.at[...]) instead.",
         )
     )
 
 
-# --- scatter -----------------------------------------------------------------------------------------------------
+# --- scatter ------------------------------------------------------------------------------------------------
 
 
 class Scatter(Primitive):
     """Windows of the operand, at positions given by `scatter_indices`, combined with `updates`.
 
-    `scatter` itself writes the updates; where indices repeat, the last one stays. Subclasses differ in how an update
-    meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
+    `scatter` itself writes the updates; where indices repeat, the last one stays. Subclasses differ in how an
+    update meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
     """
 
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
@@ -469,7 +482,7 @@ class Scatter(Primitive):
             fix = "Cast the updates to the operand's dtype."
             if updates.dtype == operand.dtype:
                 fix = "Cast the operand and the updates (x.astype)."
-            rule = f"{self.name} combines updates with an operand of the same dtype, one it has an operation for."
+            rule = f"{self.name} combines updates with an operand of the same dtype, one it can combine."
             raise TypeError(message(rule, f"operand: {operand}, updates: {updates}", fix=fix))
         dims = _as_gather(dimension_numbers)
         window = len(_window_axes(dims, operand.ndim))
@@ -482,7 +495,8 @@ class Scatter(Primitive):
         )
         batch = tuple(n for i, n in enumerate(updates.shape) if i not in dims.offset_dims)
         if not problem and batch != indices.shape[:-1]:
-            problem = f"the batch axes of the updates have lengths {batch}, those of the indices {indices.shape[:-1]}"
+            wanted = indices.shape[:-1]
+            problem = f"the batch axes of the updates have lengths {batch}, those of the indices {wanted}"
         if problem:
             raise _error(self.name, problem, *facts)
         return operand.update(weak_type=operand.weak_type and updates.weak_type)
@@ -539,7 +553,8 @@ class Scatter(Primitive):
         updates = materialized(ctx, updates)
         return ctx.emit(
             f'"stablehlo.scatter"({operand}, {indices}, {updates}) <{{'
-            f"indices_are_sorted = {_word(indices_are_sorted)}, scatter_dimension_numbers = #stablehlo.scatter<"
+            f"indices_are_sorted = {_word(indices_are_sorted)}, "
+            f"scatter_dimension_numbers = #stablehlo.scatter<"
             f"{_dims_text(dims, _SCATTER_WORDS)}, index_vector_dim = {indices.aval.ndim - 1}>, "
             f"unique_indices = {_word(unique_indices)}}}> ({{\n{self._combination(ctx, out)}\n}}) : "
             f"({operand.type}, {indices.type}, {updates.type}) -> {tensor_type(out)}",
@@ -565,7 +580,7 @@ class Scatter(Primitive):
     ) -> tuple[Any, int]:
         indices_batched = dims[1] is not None
         operand, updates = [move_batch_axis(args[i], dims[i], 0, axis.size) for i in (0, 2)]
-        indices = basis.move_axis(args[1], dims[1], 0) if indices_batched else args[1]
+        indices = args[1] if dims[1] is None else basis.move_axis(args[1], dims[1], 0)
         window, inserted, to_operand, batching, indices_batching = dimension_numbers
         new = ScatterDimensionNumbers(
             (*(() if indices_batched else (0,)), *_shift(window)),
@@ -606,7 +621,7 @@ def window_sizes(updates: Sequence[int], dims: ScatterDimensionNumbers, ndim: in
 
 
 def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
-    """What a scatter with these parameters would overwrite in `x`, in the shape of its updates; 0 where it drops."""
+    """What a scatter with these parameters overwrites in `x`, as updates; 0 where it drops them."""
     dims, mode = params["dimension_numbers"], params["mode"]
     return gather_p.bind(
         x,
@@ -631,7 +646,8 @@ def _last_writers_tangent(
 ) -> Any:
     """Tangent of writing with indices that may repeat: only updates that stay count.
 
-    The numbers of the updates, from 1, are written the same way; an update stays where its own number is found.
+    The numbers of the updates, from 1, are written the same way; an update stays where its own number is
+    found.
     """
     operand = x_dot.aval if type(x_dot) is Zero else aval_of(x_dot)
     numbers = _numbered(aval_of(indices).shape[:-1], updates.shape, params["dimension_numbers"])
@@ -688,7 +704,7 @@ class ScatterMul(Scatter):
                 message(
                     f"{self.name} has no derivative by its updates where indices may repeat.",
                     f"operand: {aval_of(operand)}, updates: {aval_of(updates)}",
-                    fix="Pass unique_indices=True if no index repeats, or hold the updates constant (stop_gradient).",
+                    fix="Pass unique_indices=True if no index repeats, or hold the updates constant.",
                 )
             )
         spread = scatter_add_p.bind(zeros(aval_of(operand).tangent()), indices, u_dot, **params)
@@ -702,7 +718,7 @@ class ScatterExtremum(Scatter):
     """`operand[i] = min(operand[i], updates)`, or max."""
 
     holes = {"transpose": "the operation is not linear"}
-    transpose = None
+        transpose = None  # pyright: ignore[reportAssignmentType]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         """The tangents of all that attain the extremum, averaged."""

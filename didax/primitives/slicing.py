@@ -2,9 +2,9 @@
 
     slice(x)[i] = x[start + stride * i]          dynamic_slice(x, start)[i] = x[clamp(start) + i]
 
-All are linear in the arrays and transposes of each other: what slice takes out, pad puts back between zeros; what
-dynamic_slice reads, dynamic_update_slice writes. The dynamic ones move a window that would not fit inside the array.
-Batched over their start indices they become a gather and a scatter. Read next: `gather.py`.
+All are linear in the arrays and transposes of each other: what slice takes out, pad puts back between zeros;
+what dynamic_slice reads, dynamic_update_slice writes. The dynamic ones move a window that would not fit
+inside the array. Batched over their start indices they become a gather and a scatter. Read next: `gather.py`.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class Slice(LinearUnary):
             raise TypeError(
                 message(
                     "slice needs 0 <= start <= limit <= length and a positive stride for each axis.",
-                    f"operand: {x}, start_indices: {start_indices}, limit_indices: {limit_indices}, strides: {strides}",
-                    fix="Correct the bounds, or use NumPy's notation (x[i:j:k]), which cuts them off at the ends.",
+                    f"operand: {x}",
+                    f"start_indices: {start_indices}, limit_indices: {limit_indices}, strides: {strides}",
+                    fix="Correct the bounds, or use NumPy's notation (x[i:j:k]), which cuts them off.",
                 )
             )
         bounds = zip(start_indices, limit_indices, strides, strict=True)
@@ -170,7 +171,7 @@ class Concatenate(Primitive):
         if not xs or len(others) != 1 or len({x.dtype for x in xs}) != 1 or not 0 <= dimension < xs[0].ndim:
             raise TypeError(
                 message(
-                    "concatenate joins arrays of one dtype that have the same shape but for the axis they are joined along.",
+                    "concatenate joins arrays of one dtype whose shapes differ only along the axis it joins.",
                     f"operands: {', '.join(map(str, xs)) or 'none'}, dimension: {dimension}",
                     fix="Cast, reshape or broadcast the operands first.",
                 )
@@ -325,10 +326,10 @@ class DynamicSlice(Primitive):
         out = ctx.out_avals[0]
         if not starts:
             return x
-        starts = [lower_indices(ctx, i) for i in starts]
+        indices = [lower_indices(ctx, i) for i in starts]
         return ctx.emit(
-            f"stablehlo.dynamic_slice {x}, {names(starts)}, sizes = {list(slice_sizes)} : "
-            f"({x.type}, {types(starts)}) -> {tensor_type(out)}",
+            f"stablehlo.dynamic_slice {x}, {names(indices)}, sizes = {list(slice_sizes)} : "
+            f"({x.type}, {types(indices)}) -> {tensor_type(out)}",
             out,
         )
 
@@ -374,7 +375,7 @@ class DynamicSlice(Primitive):
 
 
 class DynamicUpdateSlice(Primitive):
-    """The operand with a window overwritten by `update`; it begins at scalar start indices, one for each axis."""
+    """The operand with a window overwritten; it begins at scalar start indices, one for each axis."""
 
     def type(self, x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
         _check_window("dynamic_update_slice", x, update.shape, starts, f"update: {update}")
@@ -450,7 +451,7 @@ def _check_window(
     """TypeError unless there are a fitting size and an integer scalar start for each axis."""
     facts = (f"operand: {x}, {fact}", f"start indices: {', '.join(map(str, starts)) or 'none'}")
     if len(sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
-        rule = f"{name} needs a window with the operand's number of axes, none of them longer than the operand's."
+        rule = f"{name} needs a window with the operand's number of axes, none longer than the operand's."
         raise TypeError(message(rule, *facts, fix="Choose a window that fits into the operand."))
     if len(starts) != x.ndim or any(i.shape != () or not dtypes.is_integer(i.dtype) for i in starts):
         rule = f"{name} needs an integer scalar for each axis of the operand, where the window begins."

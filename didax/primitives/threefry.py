@@ -1,12 +1,14 @@
 """Threefry-2x32: the counter-based generator behind `didax.random`.
 
-    threefry2x32(key, counter) -> 64 random bits                (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3")
+    threefry2x32(key, counter) -> 64 random bits                (Salmon et al., "Parallel random numbers: as
+    easy as 1, 2, 3")
 
-A key is two uint32, so is a counter, and 20 rounds of add, rotate and xor make the result look random. There is no state:
-equal keys and counters give equal bits, whether eager, compiled, batched or on many devices. Three primitives draw all the
-blocks that an operation on keys needs at once, with counters 0, 1, 2, ...: `random_bits`, `random_split` and `random_fold_in`,
-on arrays of keys (the last axis has length 2). `rounds` is the cipher, for XLA, for NumPy, and for small draws on
-Python's big integers, whose operations cost a tenth of a NumPy call. Read next: `didax/random/`, which makes numbers of the bits.
+A key is two uint32, so is a counter, and 20 rounds of add, rotate and xor make the result look random. There
+is no state: equal keys and counters give equal bits, whether eager, compiled, batched or on many devices.
+Three primitives draw all the blocks that an operation on keys needs at once, with counters 0, 1, 2, ...:
+`random_bits`, `random_split` and `random_fold_in`, on arrays of keys (the last axis has length 2). `rounds`
+is the cipher, for XLA, for NumPy, and for small draws on Python's big integers, whose operations cost a
+tenth of a NumPy call. Read next: `didax/random/`, which makes numbers of the bits.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _PARITY = 0x1BD11BDA
 _BIG_INTEGER_MAX = 256  # counters; from here on NumPy is faster
 
 
-def rounds(k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], Any], number: Callable[[int], Any]) -> Any:
+def rounds(
+    k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], Any], number: Callable[[int], Any]
+) -> Any:
     """The 20 rounds on anything with `+` and `^` of 32-bit words: NumPy arrays, big integers, or `_Words` of primitives."""
     keys = (k0, k1, k0 ^ k1 ^ number(_PARITY))
     x0, x1 = x0 + k0, x1 + k1
@@ -48,7 +52,8 @@ def rounds(k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], Any]
     return x0, x1
 
 
-# --- NumPy -------------------------------------------------------------------------------------------------------
+# --- NumPy
+# -------------------------------------------------------------------------------------------------------
 
 
 def _rotate_numpy(x: Any, distance: int) -> Any:
@@ -65,8 +70,8 @@ def _blocks_numpy(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
 def _blocks_big_integer(k0: int, k1: int, x1: np.ndarray[Any, Any]) -> tuple[Any, Any]:
     """Blocks of one key and the counters (0, x1), all at once in big integers.
 
-    Each word lies in 64 bits of the integer. Sums are not reduced to 32 bits: a word at most doubles in a round, so in 20
-    rounds it stays below 2**54. `rotate` sees to the bits it moves.
+    Each word lies in 64 bits of the integer. Sums are not reduced to 32 bits: a word at most doubles in a
+    round, so in 20 rounds it stays below 2**54. `rotate` sees to the bits it moves.
     """
     n = x1.size
     ones = int.from_bytes(b"\1\0\0\0\0\0\0\0" * n, "little")
@@ -89,7 +94,8 @@ def _blocks(keys: np.ndarray[Any, Any], x1: np.ndarray[Any, Any]) -> tuple[Any, 
     return _blocks_numpy(keys[..., :1], keys[..., 1:], np.uint32(0), x1)
 
 
-# --- XLA ---------------------------------------------------------------------------------------------------------
+# --- XLA
+# ---------------------------------------------------------------------------------------------------------
 
 
 class _Words:
@@ -172,7 +178,8 @@ def _lower_pairs(ctx: Any, words: Sequence[Value]) -> Value:
     )
 
 
-# --- the primitives ----------------------------------------------------------------------------------------------
+# --- the primitives
+# ----------------------------------------------------------------------------------------------
 
 
 class _Bits(Primitive):
@@ -185,7 +192,9 @@ class _Bits(Primitive):
         zeros = [Zero(aval_of(y).tangent()) for y in (out if self.multiple_results else [out])]
         return out, zeros if self.multiple_results else zeros[0]
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[Any, Any]:
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    ) -> tuple[Any, Any]:
         args = [move_batch_axis(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True)]
         out = self.bind(*args, **params)
         return out, [0] * len(out) if self.multiple_results else 0
@@ -221,7 +230,11 @@ class RandomBits(_Bits):
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...], bit_width: int) -> ShapedArray:
         _check_keys("random_bits", keys)
         if bit_width not in (8, 16, 32, 64):
-            raise ValueError(message("Random bits come 8, 16, 32 or 64 wide.", f"bit_width: {bit_width}", fix="Choose one."))
+            raise ValueError(
+                message(
+                    "Random bits come 8, 16, 32 or 64 wide.", f"bit_width: {bit_width}", fix="Choose one."
+                )
+            )
         return ShapedArray(keys.shape[:-1] + shape, np.dtype(f"uint{bit_width}"))
 
     def eager(self, keys: Any, *, shape: tuple[int, ...], bit_width: int) -> Any:
@@ -257,7 +270,9 @@ class RandomSplit(_Bits):
 
     def lower(self, ctx: Any, keys: Any, *, shape: tuple[int, ...]) -> Any:
         out = ShapedArray((*keys.aval.shape[:-1], *shape), UINT32)
-        return _lower_pairs(ctx, [ctx.op("reshape", [x], out) for x in _lower_blocks(ctx, keys, math.prod(shape))])
+        return _lower_pairs(
+            ctx, [ctx.op("reshape", [x], out) for x in _lower_blocks(ctx, keys, math.prod(shape))]
+        )
 
 
 class RandomFoldIn(_Bits):

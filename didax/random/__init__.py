@@ -4,9 +4,9 @@
     key, subkey = random.split(key)
     x = random.normal(subkey, (3,))
 
-A key is used once: split it, or `fold_in` a number, for more. Numbers are those of `jax.random` for the same key; they are
-the same eager, compiled and mapped. Read next: `_keys.py` (keys), `_samplers.py` (distributions),
-`_choices.py` (permutations and choices).
+A key is used once: split it, or `fold_in` a number, for more. Numbers are those of `jax.random` for the same
+key; they are the same eager, compiled and mapped. Read next: `_keys.py` (keys), `_samplers.py`
+(distributions), `_choices.py` (permutations and choices).
 """
 
 from didax.random._choices import categorical, choice, permutation

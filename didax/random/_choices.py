@@ -71,7 +71,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     aval = aval_of(a)
     axis = _axis("choice", axis, aval.ndim) if aval.ndim else 0
     n, size = aval.shape[axis] if aval.ndim else int(a), math.prod(shape)
-    if n <= 0 and size or size > n and not replace:
+    if (n <= 0 and size) or (size > n and not replace):
         raise ValueError(
             message(
                 "choice draws at most as many elements as there are without replacement, and none from an empty axis.",
@@ -95,7 +95,8 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any:
     """Positions along `axis`, drawn with probabilities proportional to exp(logits).
 
-    `shape` ends in the shape of the logits without that axis, which is also its default; what stands before draws more.
+    `shape` ends in the shape of the logits without that axis, which is also its default; what stands before
+    draws more.
 
     >>> from didax import random
     >>> random.categorical(random.key(0), np.zeros((3, 4), "float32"), shape=(5, 3)).shape
@@ -199,7 +200,9 @@ def _axis(name: str, axis: int, ndim: int) -> int:
             message(
                 f"{name} takes an axis of its array.",
                 f"axis: {axis}, axes: {ndim}",
-                fix=f"Choose one from {-ndim} to {ndim - 1}." if ndim else "Pass an array with at least one axis.",
+                fix=f"Choose one from {-ndim} to {ndim - 1}."
+                if ndim
+                else "Pass an array with at least one axis.",
             )
         )
     return axis % ndim

@@ -1,12 +1,12 @@
 """Keys: making, splitting and checking them. The only module that knows what a key is made of.
 
-A key is a uint32 array of shape (2,); an array of keys has these words along its last axis. Samplers pass what they are
-given through `key_words` and hand the result to the primitives. Read next: `primitives/threefry.py`, `_samplers.py`.
+A key is a uint32 array of shape (2,); an array of keys has these words along its last axis. Samplers pass
+what they are given through `key_words` and hand the result to the primitives. Read next:
+`primitives/threefry.py`, `_samplers.py`.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.tracing import Tracer
-from didax.primitives.convert import bitcast_convert_type_p, convert_element_type
+from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import shift_right_logical
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate
@@ -80,7 +80,11 @@ def fold_in(key: Any, data: Any) -> Any:
     if type(data) is int:
         if not 0 <= data < 1 << 32:
             raise OverflowError(
-                message("fold_in takes an integer of 32 bits.", f"data: {data}", fix="Fold in its parts one after the other.")
+                message(
+                    "fold_in takes an integer of 32 bits.",
+                    f"data: {data}",
+                    fix="Fold in its parts one after the other.",
+                )
             )
         return random_fold_in_p.bind(words, np.uint32(data))
     return random_fold_in_p.bind(words, convert_element_type(data, UINT32))
@@ -124,7 +128,11 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     lengths = tuple([operator.index(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))])
     if any(n < 0 for n in lengths):
         raise ValueError(
-            message(f"{name} takes a shape of non-negative lengths.", f"shape: {lengths}", fix="Leave out the negative ones.")
+            message(
+                f"{name} takes a shape of non-negative lengths.",
+                f"shape: {lengths}",
+                fix="Leave out the negative ones.",
+            )
         )
     return lengths
 
@@ -158,5 +166,9 @@ def _seed_words(seed: Any) -> tuple[Any, Any]:
 def _check_int64(seed: int) -> None:
     if not -(1 << 63) <= seed < 1 << 63:
         raise OverflowError(
-            message("A seed is an integer of 64 bits.", f"seed: {seed}", fix="Fold its parts in with didax.random.fold_in.")
+            message(
+                "A seed is an integer of 64 bits.",
+                f"seed: {seed}",
+                fix="Fold its parts in with didax.random.fold_in.",
+            )
         )

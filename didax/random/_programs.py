@@ -11,7 +11,8 @@ from typing import Any
 from didax.api.jit import jit
 from didax.core.tracing import current_trace, eager_trace
 
-# A program pays for its compilation (some 50 ms) after hundreds of draws of this size, at ten times it after dozens.
+# A program pays for its compilation (some 50 ms) after hundreds of draws of this size, at ten times it after
+# dozens.
 SMALL_DRAW = 1 << 13
 
 

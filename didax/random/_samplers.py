@@ -1,8 +1,8 @@
 """Distributions: what `didax.random` draws, made of `random_bits` and elementwise operations.
 
-Each public function checks its arguments and hands them, cast and broadcast, to a `@program` that computes. The numbers are
-those of jax.random for the same key, shape and dtype: bits and integers exactly, floats to rounding.
-Read next: `_keys.py`.
+Each public function checks its arguments and hands them, cast and broadcast, to a `@program` that computes.
+The numbers are those of jax.random for the same key, shape and dtype: bits and integers exactly, floats to
+rounding. Read next: `_keys.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ from didax.random._programs import program
 
 _PYTHON_SCALARS = (bool, int, float)
 
-# --- bits --------------------------------------------------------------------------------------------------------
+# --- bits
+# --------------------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -68,7 +69,8 @@ def _bits(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return random_bits_p.bind(words, shape=shape, bit_width=8 * dtype.itemsize)
 
 
-# --- floats ------------------------------------------------------------------------------------------------------
+# --- floats
+# ------------------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -182,9 +184,13 @@ def normal_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
 
 
 @program
-def _truncated_normal(words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+def _truncated_normal(
+    words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
     root = dtype.type(math.sqrt(2))
-    uniforms = floats_between(words, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)), shape, dtype)
+    uniforms = floats_between(
+        words, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)), shape, dtype
+    )
     infinity = dtype.type(math.inf)
     inside = nextafter(low, infinity), nextafter(high, -infinity)  # rounding must not reach the bounds
     return clamp.bind(inside[0], mul.bind(root, erf_inv.bind(uniforms)), inside[1])
@@ -206,7 +212,8 @@ def gumbel_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
     return neg.bind(log.bind(neg.bind(log.bind(floats_between(words, tiny, dtype.type(1), shape, dtype)))))
 
 
-# --- booleans and integers ---------------------------------------------------------------------------------------
+# --- booleans and integers
+# ---------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -220,10 +227,18 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     aval = aval_of(p)
     if not dtypes.is_float(aval.dtype):
         raise TypeError(
-            message("bernoulli takes a probability as a float.", f"p: {aval}", fix="Write 1.0 for 1, or cast it (p.astype).")
+            message(
+                "bernoulli takes a probability as a float.",
+                f"p: {aval}",
+                fix="Write 1.0 for 1, or cast it (p.astype).",
+            )
         )
-    if isinstance(p, float | np.generic | np.ndarray) and not np.all((0 <= np.asarray(p)) & (np.asarray(p) <= 1)):
-        raise ValueError(message("A probability lies between 0 and 1.", f"p: {p}", fix="Clip or normalise it."))
+    if isinstance(p, float | np.generic | np.ndarray) and not np.all(
+        (0 <= np.asarray(p)) & (np.asarray(p) <= 1)
+    ):
+        raise ValueError(
+            message("A probability lies between 0 and 1.", f"p: {p}", fix="Clip or normalise it.")
+        )
     words, shape, dtype = arguments("bernoulli", key, aval.shape if shape is None else shape, aval.dtype)
     (p,) = parameters("bernoulli", shape, dtype, p=p)
     return _bernoulli(words, p, shape=shape, dtype=dtype)
@@ -259,7 +274,11 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     for name, bound in (("minval", minval), ("maxval", maxval)):
         if not dtypes.is_integer(aval_of(bound).dtype):
             raise TypeError(
-                message("randint takes integers as bounds.", f"{name}: {bound!r}", fix="Round and cast it (int(x), x.astype).")
+                message(
+                    "randint takes integers as bounds.",
+                    f"{name}: {bound!r}",
+                    fix="Round and cast it (int(x), x.astype).",
+                )
             )
     info, narrow = dtypes.iinfo(dtype), dtype.itemsize < 4
     inner = np.dtype(np.int32) if narrow else dtype  # draws of 8 or 16 bits would favour some integers
@@ -283,14 +302,17 @@ def _rademacher(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 @program
-def _randint(words: Any, low: Any, high: Any, beyond: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+def _randint(
+    words: Any, low: Any, high: Any, beyond: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
     return convert_element_type(integers_between(words, low, high, beyond, shape), dtype)
 
 
 def integers_between(words: Any, low: Any, high: Any, beyond: Any, shape: tuple[int, ...]) -> Any:
     """Integers in [low, high), including the largest integer where `beyond` holds.
 
-    Two words per integer, an upper and a lower one, reduced modulo the span: nearly unbiased for spans of any size.
+    Two words per integer, an upper and a lower one, reduced modulo the span: nearly unbiased for spans of
+    any size.
     """
     dtype = aval_of(low).dtype
     width = 8 * dtype.itemsize
@@ -306,19 +328,26 @@ def integers_between(words: Any, low: Any, high: Any, beyond: Any, shape: tuple[
     return add.bind(low, convert_element_type(rem.bind(offset, span), dtype))
 
 
-# --- arguments ---------------------------------------------------------------------------------------------------
+# --- arguments
+# ---------------------------------------------------------------------------------------------------
 
 
 def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> tuple[Any, Any, Any]:
     """Words of the key, shape and dtype of the result, checked."""
     found = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
     if dtypes.kind_of(found) not in kinds or dtypes.finfo(found).bits < 8:
-        raise _dtype_error(name, found, "a floating-point dtype" if kinds == "f" else "a floating-point or complex dtype")
+        raise _dtype_error(
+            name, found, "a floating-point dtype" if kinds == "f" else "a floating-point or complex dtype"
+        )
     return key_words(name, key), canonical_shape(name, shape), found
 
 
 def _dtype_error(name: str, dtype: np.dtype[Any], wanted: str) -> ValueError:
-    return ValueError(message(f"{name} draws {wanted}.", f"dtype: {dtype.name}", fix="Draw one of these, then cast (x.astype)."))
+    return ValueError(
+        message(
+            f"{name} draws {wanted}.", f"dtype: {dtype.name}", fix="Draw one of these, then cast (x.astype)."
+        )
+    )
 
 
 def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values: Any) -> list[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.xla.client import backend, xe
+from didax.xla.client import backend, xe  # pyright: ignore[reportAttributeAccessIssue]
 
 _NATIVE = frozenset("?bhilqBHILQefdFD")  # dtypes the buffer protocol knows
 

@@ -15,8 +15,8 @@ import os
 import threading
 from typing import Any
 
-from jaxlib import _hlo as hlo
-from jaxlib import _jax as xe
+from jaxlib import _hlo as hlo  # pyright: ignore[reportAttributeAccessIssue]
+from jaxlib import _jax as xe  # pyright: ignore[reportAttributeAccessIssue]
 
 from didax.core import config
 from didax.core.errors import message

@@ -22,7 +22,7 @@ from typing import Any
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.version import __version__, installed_jaxlib
-from didax.xla.client import Backend, backend, xe
+from didax.xla.client import Backend, backend, xe  # pyright: ignore[reportAttributeAccessIssue]
 
 _MEMORY_MAX = 4096  # programs kept in memory
 _memory: OrderedDict[Any, Any] = OrderedDict()

@@ -13,7 +13,14 @@ import numpy as np
 import didax as dx
 import didax.numpy as dnp
 
-RTOL = {"float64": 1e-12, "complex128": 1e-12, "float32": 2e-5, "complex64": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+RTOL = {
+    "float64": 1e-12,
+    "complex128": 1e-12,
+    "float32": 2e-5,
+    "complex64": 2e-5,
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+}
 
 
 def wide(x: Any) -> Any:
@@ -40,7 +47,9 @@ def assert_same(ours: Any, theirs: Any, rtol: float | None = None, weak: bool = 
     np.testing.assert_allclose(wide(ours), wide(theirs), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-def compare(call: Callable[..., Any], *args: Any, rtol: float | None = None, weak: bool = True, jit: bool = True) -> None:
+def compare(
+    call: Callable[..., Any], *args: Any, rtol: float | None = None, weak: bool = True, jit: bool = True
+) -> None:
     """`call(np, *arrays)` gives the same for np = didax.numpy and jax.numpy, and the same under jit.
 
     NumPy arrays among `args` are handed to both as arrays; everything else goes as it is.

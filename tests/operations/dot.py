@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from didax import lax
-from tests.operations.row import BOOL, INTS, NUMERIC, UINTS, Operation
+from tests.operations.row import BOOL, NUMERIC, Operation
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -17,7 +17,9 @@ def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any])
     return (values + imaginary).astype(dtype)
 
 
-def product(name: str, shapes: Any, numbers: Any, dtypes: tuple[str, ...] = ("float32", "float64"), **more: Any) -> Operation:
+def product(
+    name: str, shapes: Any, numbers: Any, dtypes: tuple[str, ...] = ("float32", "float64"), **more: Any
+) -> Operation:
     """A row that multiplies arrays of two shapes."""
     import jax
 
@@ -38,7 +40,12 @@ ROWS = [
     product("outer", ((3,), (2, 2)), (((), ()), ((), ()))),
     product("scalars", ((), ()), (((), ()), ((), ()))),
     product("transposed", ((4, 3), (2, 4)), (((0,), (1,)), ((), ()))),
-    product("batched", ((5, 3, 4), (5, 4, 2)), (((2,), (1,)), ((0,), (0,))), ("float32", "bfloat16", "float64", "int32")),
+    product(
+        "batched",
+        ((5, 3, 4), (5, 4, 2)),
+        (((2,), (1,)), ((0,), (0,))),
+        ("float32", "bfloat16", "float64", "int32"),
+    ),
     product("batch_last", ((3, 4, 5), (4, 2, 5)), (((1,), (0,)), ((2,), (2,)))),
     product("batched_vectors", ((5, 4), (5, 4)), (((1,), (1,)), ((0,), (0,)))),
     product("two_and_two", ((2, 3, 4, 5, 2), (4, 2, 2, 3, 3)), (((2, 1), (0, 3)), ((4, 0), (1, 2)))),
@@ -46,7 +53,9 @@ ROWS = [
     product("empty_result", ((0, 4), (4, 2)), MATMUL),
     product("empty_batch", ((0, 3, 4), (0, 4, 2)), (((2,), (1,)), ((0,), (0,)))),
     product("wide_sums", ((3, 4), (4, 2)), MATMUL, ("bfloat16", "float16"), preferred_element_type="float32"),
-    product("wide_integers", ((3, 4), (4, 2)), MATMUL, ("int8", "uint8", "bool"), preferred_element_type="int32"),
+    product(
+        "wide_integers", ((3, 4), (4, 2)), MATMUL, ("int8", "uint8", "bool"), preferred_element_type="int32"
+    ),
     product("float_sums", ((3, 4), (4, 2)), MATMUL, ("int8", "bool"), preferred_element_type="float32"),
     product("precise", ((3, 4), (4, 2)), MATMUL, ("float32",), precision="highest"),
 ]

@@ -1,8 +1,7 @@
-"""Rows for gather and the scatter family: every mode, repeated indices, indices out of bounds, batching axes."""
+"""Rows for gather and the scatter family: every mode, indices that repeat or are out of bounds, batching."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np

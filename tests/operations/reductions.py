@@ -44,6 +44,11 @@ def corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
     return [*empty, (special.astype(dtype),)]
 
 
+def real_corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
+    """Without infinite complex numbers: JAX multiplies them by 1, which is not the identity there."""
+    return corners(dtype)[: 2 if dtype.kind == "c" else None]
+
+
 def reduction(
     name: str, axes: tuple[int, ...], accepted: tuple[str, ...], of: Callable[..., Any], **more: Any
 ) -> Operation:
@@ -58,7 +63,7 @@ def reduction(
         reference,
         lambda rng, dtype: ((factors if name == "reduce_prod" else draw)(rng, dtype, (3, 2, 4)),),
         dtypes=accepted,
-        corners=corners,
+        corners=real_corners if name == "reduce_prod" else corners,
         rtol=NARROW_RTOL,
         **more,
     )
@@ -89,6 +94,6 @@ ROWS = [
     *(reduction("reduce_and", axes, BITS, lax.reduce_and, differentiable=False) for axes in AXES),
     *(reduction("reduce_or", axes, BITS, lax.reduce_or, differentiable=False) for axes in AXES[:2]),
     *(reduction("reduce_xor", axes, BITS, lax.reduce_xor, differentiable=False) for axes in AXES[:2]),
-    *(search("argmax", axis, lax.argmax) for axis in (0, -1)),
+    *(search("argmax", axis, lax.argmax) for axis in (0, 2)),
     *(search("argmin", axis, lax.argmin) for axis in (1, 2)),
 ]

@@ -17,7 +17,7 @@ WINDOWS: dict[str, tuple[Any, ...]] = {
     "pooling": ((2, 5, 4), (1, 2, 2), (1, 2, 2), "SAME", None, None),
     "padded": ((5, 4), (3, 2), (2, 3), [(2, 1), (0, 2)], None, None),
     "cut off": ((6, 7), (2, 2), (1, 2), [(-1, 1), (1, -2)], None, None),
-    "dilated": ((6, 5), (3, 2), (2, 1), [(3, 0), (1, 1)], (2, 1), (1, 3)),
+    "dilated": ((6, 5), (3, 2), (2, 1), [(2, 0), (1, 1)], (2, 1), (1, 3)),
     "nothing": ((3, 2), (1, 4), (1, 1), "VALID", None, None),
 }
 INITS = {"add": 0, "max": -np.inf, "min": np.inf}

@@ -49,7 +49,10 @@ def test_conv_transpose_with_the_padding_of_the_forward_convolution():
 
 @pytest.mark.parametrize("numbers", [None, ("NHWC", "HWIO", "NHWC"), ("NCHW", "HWIO", "HWNC")])
 def test_dimension_numbers_are_jax_s(numbers):
-    ours, theirs = (f((2, 3, 4, 5), (2, 3, 4, 5), numbers) for f in (lax.conv_dimension_numbers, jax.lax.conv_dimension_numbers))
+    ours, theirs = (
+        f((2, 3, 4, 5), (2, 3, 4, 5), numbers)
+        for f in (lax.conv_dimension_numbers, jax.lax.conv_dimension_numbers)
+    )
     assert ours == (tuple(theirs.lhs_spec), tuple(theirs.rhs_spec), tuple(theirs.out_spec))
 
 
@@ -71,7 +74,10 @@ def test_small_depthwise_windows_become_shifted_images():
 def test_a_batch_of_none_is_empty():
     """vmap over an axis of length 0."""
     for axes in [(0, None), (None, 0), (0, 0)]:
-        args = [x if axis is None else np.zeros((0, *x.shape), x.dtype) for x, axis in zip((X, W), axes, strict=True)]
+        args = [
+            x if axis is None else np.zeros((0, *x.shape), x.dtype)
+            for x, axis in zip((X, W), axes, strict=True)
+        ]
         assert dx.vmap(lambda x, w: lax.conv(x, w, (1, 1), "SAME"), axes)(*args).shape == (0, 2, 4, 6, 5)
 
 
@@ -81,19 +87,35 @@ def general(strides=(1, 1), padding="SAME", w=W, **options):
 
 ERRORS = {
     "axes": (general(w=W[0]), TypeError, "as many axes"),
-    "strides": (general(strides=(1,)), ValueError, r"one stride.*\n.*spatial axes: 2\n  window_strides: \(1,\)\nPass 2"),
+    "strides": (
+        general(strides=(1,)),
+        ValueError,
+        r"one stride.*\n.*spatial axes: 2\n  window_strides: \(1,\)\nPass 2",
+    ),
     "negative stride": (general(strides=(1, 0)), ValueError, "window_strides: \\(1, 0\\)"),
-    "padding": (general(padding="ROUND"), ValueError, "padding: 'ROUND'\nUse one of 'SAME', 'SAME_LOWER', 'VALID'"),
+    "padding": (
+        general(padding="ROUND"),
+        ValueError,
+        "padding: 'ROUND'\nUse one of 'SAME', 'SAME_LOWER', 'VALID'",
+    ),
     "one padding": (general(padding=[(1, 1)]), ValueError, r"padding: \(\(1, 1\),\)"),
-    "named padding of a spread image": (general(lhs_dilation=(2, 1)), ValueError, r"lhs_dilation: \(2, 1\)\n.*conv_transpose"),
+    "named padding of a spread image": (
+        general(lhs_dilation=(2, 1)),
+        ValueError,
+        r"lhs_dilation: \(2, 1\)\n.*conv_transpose",
+    ),
     "features": (general(w=W[:, :2]), TypeError, "lhs: .* features 3\n  rhs: .* features out 4 and in 2\n"),
     "groups": (general(feature_group_count=3), TypeError, "feature_group_count: 3"),
     "group sizes": (general(w=W[:, :1], feature_group_count=3), TypeError, "must divide"),
     "both groups": (general(feature_group_count=2, batch_group_count=2), ValueError, "not both"),
     "dtypes": (general(w=W.astype("float16")), TypeError, r"one dtype.\n  lhs: float32.*rhs: float16"),
     "specs": (general(dimension_numbers=("NCHW", "OIHW")), TypeError, "three specs"),
-    "letters": (general(dimension_numbers=("NCHW", "OIHX", "NCHW")), ValueError, "name N, C and each spatial axis once"),
-}  # fmt: skip
+    "letters": (
+        general(dimension_numbers=("NCHW", "OIHX", "NCHW")),
+        ValueError,
+        "name N, C and each spatial axis once",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", ERRORS)

@@ -19,7 +19,9 @@ def primitives(fun, *args):
     return [eqn.primitive.name for eqn in dx.make_jaxpr(fun)(*args).eqns]
 
 
-@pytest.mark.parametrize("axes, out_axis", [((0, 0), 0), ((2, 1), 0), ((0, None), 0), ((1, None), 1), ((None, 2), 2)])
+@pytest.mark.parametrize(
+    "axes, out_axis", [((0, 0), 0), ((2, 1), 0), ((0, None), 0), ((1, None), 1), ((None, 2), 2)]
+)
 def test_a_batch_moves_no_axis(axes, out_axis):
     """A batched product is one dot_general, wherever the batch axes are; `out_axis` is where the result has its own."""
     args = [x if axis is None else np.stack([x] * 5, axis) for x, axis in zip((X, Y), axes, strict=True)]
@@ -52,17 +54,53 @@ def test_precision_is_a_parameter_of_the_equation():
 
 
 ERRORS = {
-    "lengths": (lambda: lax.dot_general(X, X, MATMUL), TypeError, r"contracting axes.*\n  lhs: float32\[2,3\].*\(3,\)\n  rhs.*\(2,\)\n"),
-    "counts": (lambda: lax.dot_general(X, Y, (((0, 1), (0,)), ((), ()))), TypeError, "as many contracting axes of lhs as of rhs"),
-    "axis": (lambda: lax.dot_general(X, Y, (((5,), (0,)), ((), ()))), TypeError, r"distinct axes.*\n  lhs: .*\(5,\).*\nName axes from 0 to 1"),
-    "twice": (lambda: lax.dot_general(X, Y, (((1,), (0,)), ((1,), (0,)))), TypeError, "either contracting or batch"),
-    "dtypes": (lambda: lax.dot(X, Y.astype("int32")), TypeError, r"one dtype.\n  lhs: float32\[2,3\], rhs: int32\[3,4\]\nCast"),
-    "narrower": (lambda: lax.dot(X.astype("int32"), Y.astype("int32"), preferred_element_type="int8"), TypeError, "preferred_element_type: int8"),
-    "complex": (lambda: lax.dot(X, Y, preferred_element_type="complex64"), TypeError, "preferred_element_type: complex64"),
-    "dot": (lambda: lax.dot(X, X), ValueError, r"dot takes vectors and matrices.*\n  lhs: float32\[2,3\], rhs: float32\[2,3\]\n"),
+    "lengths": (
+        lambda: lax.dot_general(X, X, MATMUL),
+        TypeError,
+        r"contracting axes.*\n  lhs: float32\[2,3\].*\(3,\)\n  rhs.*\(2,\)\n",
+    ),
+    "counts": (
+        lambda: lax.dot_general(X, Y, (((0, 1), (0,)), ((), ()))),
+        TypeError,
+        "as many contracting axes of lhs as of rhs",
+    ),
+    "axis": (
+        lambda: lax.dot_general(X, Y, (((5,), (0,)), ((), ()))),
+        TypeError,
+        r"distinct axes.*\n  lhs: .*\(5,\).*\nName axes from 0 to 1",
+    ),
+    "twice": (
+        lambda: lax.dot_general(X, Y, (((1,), (0,)), ((1,), (0,)))),
+        TypeError,
+        "either contracting or batch",
+    ),
+    "dtypes": (
+        lambda: lax.dot(X, Y.astype("int32")),
+        TypeError,
+        r"one dtype.\n  lhs: float32\[2,3\], rhs: int32\[3,4\]\nCast",
+    ),
+    "narrower": (
+        lambda: lax.dot(X.astype("int32"), Y.astype("int32"), preferred_element_type="int8"),
+        TypeError,
+        "preferred_element_type: int8",
+    ),
+    "complex": (
+        lambda: lax.dot(X, Y, preferred_element_type="complex64"),
+        TypeError,
+        "preferred_element_type: complex64",
+    ),
+    "dot": (
+        lambda: lax.dot(X, X),
+        ValueError,
+        r"dot takes vectors and matrices.*\n  lhs: float32\[2,3\], rhs: float32\[2,3\]\n",
+    ),
     "batch_matmul": (lambda: lax.batch_matmul(X[None], Y), ValueError, "two stacks of matrices"),
-    "precision": (lambda: lax.dot(X, Y, precision="exact"), ValueError, "precision: 'exact'\nUse one of 'default'"),
-}  # fmt: skip
+    "precision": (
+        lambda: lax.dot(X, Y, precision="exact"),
+        ValueError,
+        "precision: 'exact'\nUse one of 'default'",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", ERRORS)

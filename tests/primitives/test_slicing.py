@@ -1,4 +1,4 @@
-"""Updates in place: right where they read what they overwrite, and cheap in loops. Errors of windows and gathers."""
+"""Updates in place: right where they read what they overwrite, cheap in loops; errors of windows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def shift_computed(x: Any, i: Any, k: int) -> Any:
 def between_reshapes(
     shift: Callable[..., Any], before: tuple[int, ...], after: tuple[int, ...]
 ) -> Callable[..., Any]:
-    """The shift of `x` in another shape, while the update is computed from `x` as it came, then reshaped again."""
+    """The shift of `x` in another shape, its update computed from `x` as it came, then reshaped again."""
 
     def program(x: Any, i: Any, k: int) -> Any:
         n = x.shape[-1]
@@ -153,7 +153,7 @@ func.func public @main(%a: {x}) -> {x} {{
 
 @pytest.mark.parametrize("width", [1, 8])
 def test_updates_in_a_loop_stay_in_place(width: int) -> None:
-    """A step costs what it writes: 2000 steps over an array 64 times larger take nowhere near 64 times as long."""
+    """A step costs what it writes: over an array 64 times larger it takes nowhere near 64 times as long."""
     from didax.array import as_concrete
 
     def seconds(n: int) -> float:
@@ -178,7 +178,7 @@ def test_updates_in_a_loop_stay_in_place(width: int) -> None:
 
 @pytest.mark.parametrize("name", ["scatter", "scatter_add", "scatter_sub", "scatter_min", "scatter_max"])
 def test_cotangents_where_indices_repeat_or_tie(name: str) -> None:
-    """As in jax: the last of repeated writes, and an equal share for each of those that attain an extremum."""
+    """As in jax: the last of repeated writes, and equal shares for all that attain an extremum."""
     import jax
 
     x, u = np.array([1.0, 2.0, 3.0], np.float32), np.array([2.0, 2.0, 1.0, 9.0], np.float32)

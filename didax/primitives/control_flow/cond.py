@@ -112,6 +112,7 @@ class Cond(Primitive):
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
     ) -> Any:
         if dims[0] is not None:
+            _check_collectives(axis, branches)
             return _batch_by_element(axis, args, dims, branches)
         new, batched = _batch(branches[0], branches[1:], axis, tuple(dims[1:]))
         return self.bind(*args, branches=new), [0 if b else None for b in batched]
@@ -303,9 +304,22 @@ def _zeros_jaxpr(in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArra
 # - A branch of elementwise operations fuses with the selection and is run as it is.
 # - Any other branch is run only if some element takes it, and the elements that do not take it go through it
 #   as copies of one that does: it never sees values it was to be protected from, and a loop in it ends.
-# - A branch with collectives over the batched axis is run as it is: every element takes part, by definition.
+# In a collective over the batched axis every element takes part: a branch that some take cannot hold one.
 
 _FUSED = (Elementwise, SelectN, ConvertElementType, BroadcastInDim, StopGradient)
+
+
+def _check_collectives(axis: AxisData, branches: Branches) -> None:
+    holders = [k for k, branch in enumerate(branches) if axis.name in branch.axis_names]
+    if holders:
+        raise ValueError(
+            message(
+                "A branch that some elements of a mapped axis take cannot hold a collective over that axis.",
+                f"axis {axis.name!r} of {axis.size} elements; branches with a collective: {holders}",
+                fix="Compute the collective before the cond, or choose by a value all elements share "
+                f"(lax.pmax(pred, {axis.name!r})).",
+            )
+        )
 
 
 def _batch_by_element(
@@ -324,8 +338,6 @@ def _run_elements(
     branch: Jaxpr, axis: AxisData, batched: Marks, taken: Any, operands: Sequence[Any]
 ) -> list[Any]:
     """Results of a branch over the batch, right for the elements that take it."""
-    if axis.name in branch.axis_names:
-        return eval_jaxpr(_on_batch(branch, axis, batched), operands)
     if not axis.size or all(isinstance(eqn.primitive, _FUSED) for eqn in branch.eqns):
         return _run_fused(branch, axis, batched, taken, operands)
     any_taken = reduce_or_p.bind(taken, axes=(0,))

@@ -1,0 +1,160 @@
+"""Questions about arrays: shape, size, closeness, equality.
+
+Read next: `ufuncs.py` for questions about each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import api_boundary
+from didax.core.value import Array
+from didax.numpy import ufuncs
+from didax.numpy.promotion import ArrayLike, as_array, as_operand, promote
+from didax.numpy.reductions import all as all_of
+from didax.numpy.reductions import canonical_axes
+from didax.numpy.ufuncs import logical_and, logical_or
+
+__all__ = [
+    "allclose", "array_equal", "array_equiv", "isclose", "iscomplexobj", "isrealobj", "isscalar", "ndim", "shape", "size",
+]  # fmt: skip
+
+
+@api_boundary
+def shape(a: ArrayLike) -> tuple[int, ...]:
+    """The length of each axis.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.shape(dnp.zeros((2, 3)))
+    (2, 3)
+    """
+    return as_array("shape", a, "a").shape
+
+
+@api_boundary
+def ndim(a: ArrayLike) -> int:
+    """The number of axes.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.ndim(1.0)
+    0
+    """
+    return as_array("ndim", a, "a").ndim
+
+
+@api_boundary
+def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
+    """The number of elements, or the length of axes.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.size(dnp.zeros((2, 3)), 1)
+    3
+    """
+    x = as_array("size", a, "a")
+    return int(np.prod([x.shape[i] for i in canonical_axes("size", axis, x.ndim)], dtype=np.int64))
+
+
+def isscalar(element: Any) -> bool:
+    """Whether it is a number or an array without axes.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.isscalar(1.0), dnp.isscalar([1.0])
+    (True, False)
+    """
+    operand = as_operand(element)
+    return (
+        operand is not None
+        and np.ndim(element if not isinstance(operand, Array) else 0) == 0
+        and not getattr(operand, "shape", ())
+    )
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.iscomplexobj(dnp.array([1j]))
+    True
+    """
+    found = getattr(x, "dtype", None)
+    return dtypes.is_complex(np.dtype(found)) if found is not None else isinstance(x, complex)
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.isrealobj(dnp.array([1.0]))
+    True
+    """
+    return not iscomplexobj(x)
+
+
+@api_boundary
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> Array:
+    """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities equal themselves.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.isclose(dnp.array([1.0, 2.0]), dnp.array([1.0, 2.1]))
+    Array([ True, False], dtype=bool)
+    """
+    x, y = [as_array("isclose", v) for v in promote("isclose", a, b, to_inexact=True)]
+    kind = dtypes.real_dtype(x.dtype)
+    bound = ufuncs.add(
+        as_array("isclose", atol).astype(kind),
+        ufuncs.multiply(as_array("isclose", rtol).astype(kind), abs(y)),
+    )
+    is_finite = logical_and(ufuncs.isfinite(x), ufuncs.isfinite(y))
+    near = logical_and(is_finite, ufuncs.less_equal(abs(ufuncs.subtract(x, y)), bound))
+    near = logical_or(near, ufuncs.equal(x, y))
+    return logical_or(near, logical_and(ufuncs.isnan(x), ufuncs.isnan(y))) if equal_nan else near
+
+
+@api_boundary
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> Array:
+    """Whether all elements are close, as in `isclose`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.allclose(dnp.array([1.0]), 1.0)
+    Array(True, dtype=bool)
+    """
+    return all_of(isclose(a, b, rtol, atol, equal_nan))
+
+
+@api_boundary
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
+    """Whether shapes and all elements are equal.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.array_equal(dnp.array([1, 2]), dnp.array([1, 2]))
+    Array(True, dtype=bool)
+    """
+    x, y = as_array("array_equal", a1), as_array("array_equal", a2)
+    if x.shape != y.shape:
+        return as_array("array_equal", False)
+    same = ufuncs.equal(x, y)
+    return all_of(logical_or(same, logical_and(ufuncs.isnan(x), ufuncs.isnan(y))) if equal_nan else same)
+
+
+@api_boundary
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Whether all elements are equal after broadcasting; False where shapes do not broadcast.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.array_equiv(dnp.array([1, 1]), 1)
+    Array(True, dtype=bool)
+    """
+    x, y = as_array("array_equiv", a1), as_array("array_equiv", a2)
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return as_array("array_equiv", False)
+    return all_of(ufuncs.equal(x, y))

@@ -1,0 +1,459 @@
+"""Products of vectors, matrices and tensors, all as `dot_general`.
+
+Operands are promoted; `precision` and `preferred_element_type` (the dtype of the sums and of the result) go to XLA.
+`einsum` orders the pairwise contractions of more than two operands with opt_einsum.
+Read next: `didax/lax/dot.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.lax.dot import PrecisionLike, dot_general
+from didax.numpy import ufuncs
+from didax.numpy.manipulation import diagonal, moveaxis, stack
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    broadcast,
+    broadcast_shapes,
+    cast,
+    promote_dtypes,
+)
+from didax.numpy.reductions import canonical_axes, canonical_axis
+from didax.numpy.reductions import sum as array_sum
+from didax.numpy.ufunc import truth
+from didax.primitives.shape import reduce_sum, reshape, transpose
+
+__all__ = [
+    "cross", "dot", "einsum", "einsum_path", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "trace", "vdot",
+    "vecdot", "vecmat",
+]  # fmt: skip
+
+Axes = Sequence[int]
+
+
+def _operands(name: str, a: Any, b: Any) -> list[Array]:
+    return [as_array(name, x, i) for i, x in enumerate(promote_dtypes(name, a, b))]
+
+
+def _contract(
+    x: Array, y: Array, contracting: tuple[Axes, Axes], batch: tuple[Axes, Axes], precision: Any, element: Any
+) -> Array:
+    """`dot_general`, where booleans multiply as "and" and add as "or"."""
+    numbers = ((tuple(contracting[0]), tuple(contracting[1])), (tuple(batch[0]), tuple(batch[1])))
+    if x.dtype == np.bool_:
+        count = dot_general(cast(x, np.dtype(np.int32)), cast(y, np.dtype(np.int32)), numbers)
+        return truth(count) if element is None else cast(truth(count), dtypes.dtype(element))
+    out = dot_general(x, y, numbers, precision, element)
+    weak = x.weak_type and y.weak_type and element is None
+    return out if out.weak_type == weak else cast(out, out.dtype, weak)
+
+
+def _length_mismatch(name: str, x: Array, y: Array) -> TypeError:
+    return TypeError(
+        message(
+            f"{name} sums over an axis of both operands, of one length.",
+            f"operands: {x.aval}, {y.aval}",
+            fix="Transpose or reshape one of them so that the lengths agree.",
+        )
+    )
+
+
+@api_boundary
+def matmul(
+    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The matrix product a @ b: vectors count as a row on the left, a column on the right; leading axes broadcast.
+
+    ValueError for scalars, TypeError where the summed lengths differ.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.matmul(dnp.array([[1, 2], [3, 4]]), dnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
+    x, y = _operands("matmul", a, b)
+    if not x.ndim or not y.ndim:
+        raise ValueError(
+            message(
+                "matmul takes vectors and matrices.",
+                f"operands: {x.aval}, {y.aval}",
+                fix="Use * for scalars.",
+            )
+        )
+    summed = max(y.ndim - 2, 0)
+    if x.shape[-1] != y.shape[summed]:
+        raise _length_mismatch("matmul", x, y)
+    if x.ndim <= 2 or y.ndim <= 2:  # one of them has no leading axes: one big product
+        out = _contract(x, y, ((x.ndim - 1,), (summed,)), ((), ()), precision, preferred_element_type)
+        return moveaxis(out, 0, -2) if x.ndim == 2 and y.ndim > 2 else out
+    lead = broadcast_shapes("matmul", [x.shape[:-2], y.shape[:-2]])
+    x, y = broadcast(x, lead + x.shape[-2:]), broadcast(y, lead + y.shape[-2:])
+    axes = tuple(range(len(lead)))
+    return _contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), (axes, axes), precision, preferred_element_type)
+
+
+@api_boundary
+def dot(
+    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The sum over the last axis of `a` and the second to last of `b`; the product where one is a scalar.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.dot(dnp.array([1, 2]), dnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
+    x, y = _operands("dot", a, b)
+    if not x.ndim or not y.ndim:
+        out = ufuncs.multiply(x, y)
+        return out if preferred_element_type is None else cast(out, dtypes.dtype(preferred_element_type))
+    summed = max(y.ndim - 2, 0)
+    if x.shape[-1] != y.shape[summed]:
+        raise _length_mismatch("dot", x, y)
+    return _contract(x, y, ((x.ndim - 1,), (summed,)), ((), ()), precision, preferred_element_type)
+
+
+@api_boundary
+def vdot(
+    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The sum of conj(a) * b over all elements.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.vdot(dnp.array([1j]), dnp.array([1j]))
+    Array(1.+0.j, dtype=complex64)
+    """
+    x, y = [reshape(v, (v.size,)) for v in _operands("vdot", a, b)]
+    return dot(ufuncs.conj(x), y, precision=precision, preferred_element_type=preferred_element_type)
+
+
+@api_boundary
+def vecdot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
+    """The sum of conj(x1) * x2 along an axis; the others broadcast.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.vecdot(dnp.array([[1, 2], [3, 4]]), dnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
+    x, y = [moveaxis(v, canonical_axis("vecdot", axis, v.ndim), -1) for v in _operands("vecdot", x1, x2)]
+    if x.shape[-1] != y.shape[-1]:
+        raise _length_mismatch("vecdot", x, y)
+    shape = broadcast_shapes("vecdot", [x.shape, y.shape])
+    x, y = broadcast(ufuncs.conj(x), shape), broadcast(y, shape)
+    lead, last = tuple(range(len(shape) - 1)), (len(shape) - 1,)
+    return _contract(x, y, (last, last), (lead, lead), precision, preferred_element_type)
+
+
+@api_boundary
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Matrices times vectors: the last two axes of x1 with the last of x2; the others broadcast.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.matvec(dnp.array([[1, 2], [3, 4]]), dnp.array([[1, 0], [0, 1]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    return matmul(x1, as_array("matvec", x2)[..., None])[..., 0]
+
+
+@api_boundary
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Vectors (conjugated) times matrices: the last axis of x1 with the last two of x2; the others broadcast.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.vecmat(dnp.array([1, 0]), dnp.array([[1, 2], [3, 4]]))
+    Array([1, 2], dtype=int32)
+    """
+    return matmul(ufuncs.conj(as_array("vecmat", x1))[..., None, :], x2)[..., 0, :]
+
+
+@api_boundary
+def inner(
+    a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
+) -> Array:
+    """The sum over the last axes of both.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.inner(dnp.array([1, 2]), dnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
+    x, y = _operands("inner", a, b)
+    if not x.ndim or not y.ndim:
+        return ufuncs.multiply(x, y)
+    return tensordot(x, y, (-1, -1), precision=precision, preferred_element_type=preferred_element_type)
+
+
+@api_boundary
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
+    """All products of an element of `a` and one of `b`, both ravelled.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.outer(dnp.array([1, 2]), dnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
+    x, y = _operands("outer", a, b)
+    return ufuncs.multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
+
+
+@api_boundary
+def tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: Any = 2,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
+    """The sum over axes of both: the last n of `a` and first n of `b`, or a pair of lists of axes.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.tensordot(dnp.ones((2, 3, 4)), dnp.ones((4, 3, 5)), ([1, 2], [1, 0])).shape
+    (2, 5)
+    """
+    x, y = _operands("tensordot", a, b)
+    if hasattr(axes, "__len__"):
+        left, right = [list(part) if hasattr(part, "__len__") else [part] for part in axes]
+    else:
+        count = operator.index(axes)
+        if count > min(x.ndim, y.ndim):
+            raise TypeError(
+                message(
+                    "tensordot sums over axes both arrays have.",
+                    f"axes: {count}, operands: {x.aval}, {y.aval}",
+                    fix="Use fewer axes.",
+                )
+            )
+        left, right = list(range(x.ndim - count, x.ndim)), list(range(count))
+    left_axes, right_axes = (
+        canonical_axes("tensordot", left, x.ndim),
+        canonical_axes("tensordot", right, y.ndim),
+    )
+    if [x.shape[i] for i in left_axes] != [y.shape[i] for i in right_axes]:
+        raise _length_mismatch("tensordot", x, y)
+    return _contract(x, y, (left_axes, right_axes), ((), ()), precision, preferred_element_type)
+
+
+@api_boundary
+def trace(
+    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: None = None
+) -> Array:
+    """The sum along a diagonal.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.trace(dnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    """
+    return array_sum(diagonal(a, offset, axis1, axis2), -1, dtype)
+
+
+@api_boundary
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """The Kronecker product: each element of `a` replaced by its multiple of `b`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.kron(dnp.array([1, 10]), dnp.array([1, 2]))
+    Array([ 1,  2, 10, 20], dtype=int32)
+    """
+    x, y = _operands("kron", a, b)
+    ndim = max(x.ndim, y.ndim)
+    left, right = [(1,) * (ndim - v.ndim) + v.shape for v in (x, y)]
+    x = reshape(x, tuple([n for length in left for n in (length, 1)]))
+    y = reshape(y, tuple([n for length in right for n in (1, length)]))
+    return reshape(ufuncs.multiply(x, y), tuple([m * n for m, n in zip(left, right, strict=True)]))
+
+
+@api_boundary
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
+    """The cross product of vectors in space, which lie along an axis of each; the others broadcast.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.cross(dnp.array([1, 0, 0]), dnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
+    """
+    axes = (axisa, axisb) if axis is None else (axis, axis)
+    x, y = [
+        moveaxis(v, canonical_axis("cross", i, v.ndim), -1)
+        for v, i in zip(_operands("cross", a, b), axes, strict=True)
+    ]
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise ValueError(
+            message(
+                "cross multiplies vectors of three components.",
+                f"operands: {x.aval}, {y.aval}",
+                fix="Append a zero to plane vectors.",
+            )
+        )
+    x1, x2, x3 = [x[..., i] for i in range(3)]
+    y1, y2, y3 = [y[..., i] for i in range(3)]
+    parts = [x2 * y3 - x3 * y2, x3 * y1 - x1 * y3, x1 * y2 - x2 * y1]
+    return stack(parts, axisc if axis is None else axis)
+
+
+# --- einsum ------------------------------------------------------------------------------------------------------
+
+
+class _Step(NamedTuple):
+    """One contraction: the places of its operands in the list, their labels, and the labels of the result."""
+
+    places: tuple[int, ...]
+    inputs: tuple[str, ...]
+    output: str
+
+
+@functools.lru_cache(maxsize=1000)
+def _einsum_steps(subscripts: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> tuple[_Step, ...]:
+    """The order of contractions; results go to the end of the list of operands."""
+    import opt_einsum
+
+    _, contractions = opt_einsum.contract_path(
+        subscripts, *shapes, shapes=True, einsum_call=True, optimize=optimize
+    )
+    steps = []
+    for places, _, text, *_ in contractions:
+        inputs, output = text.split("->")
+        steps.append(_Step(tuple(places), tuple(inputs.split(",")), output))
+    return tuple(steps)
+
+
+@api_boundary
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = "auto",
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
+    """Einstein's summation: `einsum("ij,jk->ik", a, b)` is a matrix product; labels missing on the right are summed.
+
+    `optimize` chooses the order of contractions as in opt_einsum. Operands and lists of labels may also alternate.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.einsum("ij,ij->i", dnp.array([[1, 2], [3, 4]]), dnp.array([[1, 1], [2, 2]]))
+    Array([ 3, 14], dtype=int32)
+    """
+    text, arrays = _parse_einsum(subscripts, operands)
+    steps = _steps_or_explain(text, arrays, optimize)
+    pending = [as_array("einsum", x) for x in promote_dtypes("einsum", *arrays)]
+    for step in steps:
+        taken = [pending[i] for i in step.places]
+        pending = [x for i, x in enumerate(pending) if i not in step.places]
+        pending.append(_einsum_step(step, taken, precision, preferred_element_type))
+    (result,) = pending
+    return result if preferred_element_type is None else cast(result, dtypes.dtype(preferred_element_type))
+
+
+def _parse_einsum(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Array]]:
+    if isinstance(subscripts, str):
+        return subscripts.replace(" ", ""), [as_array("einsum", x, i) for i, x in enumerate(operands)]
+    from opt_einsum.parser import convert_interleaved_input
+
+    text, arrays = convert_interleaved_input((subscripts, *operands))
+    return text, [as_array("einsum", x, i) for i, x in enumerate(arrays)]
+
+
+def _steps_or_explain(text: str, arrays: Sequence[Array], optimize: Any) -> tuple[_Step, ...]:
+    chosen = "auto" if optimize is True else optimize
+    chosen = tuple(chosen) if isinstance(chosen, list) else chosen
+    try:
+        return _einsum_steps(text, tuple([x.shape for x in arrays]), chosen)
+    except (ValueError, KeyError, IndexError) as error:
+        shown = ", ".join([str(x.aval) for x in arrays])
+        fix = f"Check the labels: {error}"
+        raise ValueError(
+            message(
+                "einsum takes a label for each axis of each operand.",
+                f"subscripts: {text!r}, operands: {shown}",
+                fix=fix,
+            )
+        ) from None
+
+
+def _einsum_step(step: _Step, operands: Sequence[Array], precision: Any, element: Any) -> Array:
+    pairs = [_diagonals(x, labels) for x, labels in zip(operands, step.inputs, strict=True)]
+    while len(pairs) > 1:
+        (x, left), (y, right), *rest = pairs
+        others = set(step.output).union(*[labels for _, labels in rest])
+        pairs = [_pair_product(x, left, y, right, others, precision, element), *rest]
+    ((x, labels),) = pairs
+    x, labels = _sum_out(x, labels, set(step.output))
+    return transpose(x, tuple([labels.index(label) for label in step.output]))
+
+
+def _diagonals(x: Array, labels: str) -> tuple[Array, str]:
+    """Axes with one label merged into their diagonal."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            x = diagonal(x, 0, i, j)
+            labels = labels[:i] + labels[i + 1 : j] + labels[j + 1 :] + label
+    return x, labels
+
+
+def _sum_out(x: Array, labels: str, kept: set[str]) -> tuple[Array, str]:
+    axes = tuple([i for i, label in enumerate(labels) if label not in kept])
+    return reduce_sum(x, axes) if axes else x, "".join([label for label in labels if label in kept])
+
+
+def _pair_product(
+    x: Array, left: str, y: Array, right: str, kept: set[str], precision: Any, element: Any
+) -> tuple[Array, str]:
+    x, left = _sum_out(x, left, kept | set(right))
+    y, right = _sum_out(y, right, kept | set(left))
+    x, y = _broadcast_ones(x, left, y, right)
+    shared = [label for label in left if label in right]
+    batch = [label for label in shared if label in kept]
+    summed = [label for label in shared if label not in kept]
+    out = _contract(
+        x, y,
+        ([left.index(k) for k in summed], [right.index(k) for k in summed]),
+        ([left.index(k) for k in batch], [right.index(k) for k in batch]),
+        precision, element,
+    )  # fmt: skip
+    free = [label for label in left if label not in right] + [label for label in right if label not in left]
+    return out, "".join(batch + free)
+
+
+def _broadcast_ones(x: Array, left: str, y: Array, right: str) -> tuple[Array, Array]:
+    """Axes of length 1 broadcast to the length the label has in the other operand."""
+    sizes = {label: max(n, 1) for label, n in zip(left, x.shape, strict=True)}
+    for label, n in zip(right, y.shape, strict=True):
+        sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
+    x = broadcast(x, tuple([sizes[k] if n == 1 else n for k, n in zip(left, x.shape, strict=True)]))
+    return x, broadcast(y, tuple([sizes[k] if n == 1 else n for k, n in zip(right, y.shape, strict=True)]))
+
+
+@api_boundary
+def einsum_path(subscripts: str, /, *operands: ArrayLike, optimize: Any = "auto") -> Any:
+    """The order in which `einsum` would contract, and a printable summary of its cost (from opt_einsum).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.einsum_path("ij,jk->ik", dnp.ones((2, 2)), dnp.ones((2, 2)))[0]
+    [(0, 1)]
+    """
+    import opt_einsum
+
+    text, arrays = _parse_einsum(subscripts, operands)
+    return opt_einsum.contract_path(text, *[x.shape for x in arrays], shapes=True, optimize=optimize)

@@ -1,0 +1,683 @@
+"""Choosing and ordering elements: take, sort, searchsorted, nonzero, unique, bincount, select.
+
+What is found (`nonzero`, `unique`, one-argument `where`) has a shape that depends on the values: outside of jit it is
+what it is in NumPy; under jit `size=` fixes it, cutting off or filling up.
+Read next: `indexing.py`, `didax/primitives/sort.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.tracing import known_value
+from didax.core.value import Array
+from didax.numpy import ufuncs
+from didax.numpy.indexing import at, getitem
+from didax.numpy.promotion import (
+    ArrayLike,
+    as_array,
+    broadcast,
+    broadcast_shapes,
+    cast,
+    checked_operand,
+    promote_dtypes,
+)
+from didax.numpy.reductions import canonical_axis, cumsum
+from didax.numpy.reductions import sum as array_sum
+from didax.numpy.ufunc import truth
+from didax.primitives import elementwise as el
+from didax.primitives.convert import iota
+from didax.primitives.shape import move_axis, reshape
+from didax.primitives.slicing import concatenate, rev, slice_axis
+from didax.primitives.sort import argsort as stable_order
+from didax.primitives.sort import sort_p
+
+__all__ = [
+    "argpartition", "argsort", "argwhere", "bincount", "digitize", "extract", "flatnonzero", "interp", "isin", "lexsort",
+    "nonzero", "partition", "searchsorted", "select", "sort", "take", "take_along_axis", "trapezoid", "unique",
+    "unique_all", "unique_counts", "unique_inverse", "unique_values", "where",
+]  # fmt: skip
+
+_INT32 = np.dtype(np.int32)
+
+
+def _ravel(x: Array) -> Array:
+    return reshape(x, (x.size,))
+
+
+# --- by position -------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def take(
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
+    unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: Any = None,
+) -> Array:  # fmt: skip
+    """The elements at positions along an axis (of the ravelled array by default).
+
+    Positions count from the end if negative. Beyond the ends `mode` "fill" (the default) gives NaN, or for integers the
+    most extreme value, or `fill_value`; "clip" the nearest element; "wrap" starts again.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.take(dnp.array([1.0, 2.0]), dnp.array([1, 5]))
+    Array([ 2., nan], dtype=float32)
+    """
+    x = as_array("take", a, "a")
+    if axis is None:
+        x, axis = _ravel(x), 0
+    dimension = canonical_axis("take", axis, x.ndim)
+    index = _positions("take", indices)
+    if mode == "wrap":
+        index, mode = ufuncs.remainder(index, x.shape[dimension]), "clip"
+    if mode == "clip":
+        index = ufuncs.clip(index, 0, x.shape[dimension] - 1)
+    place = (slice(None),) * dimension + (index,)
+    return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
+
+
+def _positions(name: str, indices: Any) -> Array:
+    index = as_array(name, indices, "indices")
+    if index.dtype == np.bool_:
+        return cast(index, _INT32)
+    if not dtypes.is_integer(index.dtype):
+        raise TypeError(
+            message(
+                f"{name} takes integer positions.",
+                f"indices: {index.aval}",
+                fix="Cast them (indices.astype(int)).",
+            )
+        )
+    return index
+
+
+@api_boundary
+def take_along_axis(
+    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
+) -> Array:
+    """The elements at positions along an axis, each position for its own row; the other axes broadcast.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.take_along_axis(dnp.array([[1, 2], [3, 4]]), dnp.array([[0], [1]]), axis=1)
+    Array([[1],
+           [4]], dtype=int32)
+    """
+    x, index = as_array("take_along_axis", arr, "arr"), _positions("take_along_axis", indices)
+    if axis is None:
+        x, index, axis = _ravel(x), _ravel(index), 0
+    if x.ndim != index.ndim:
+        raise ValueError(
+            message(
+                "take_along_axis takes positions with as many axes as the array.",
+                f"arr: {x.aval}, indices: {index.aval}",
+                fix="Add axes of length 1 to the positions.",
+            )
+        )
+    dimension = canonical_axis("take_along_axis", axis, x.ndim)
+    others = [s[:dimension] + (1,) + s[dimension + 1 :] for s in (x.shape, index.shape)]
+    shape = broadcast_shapes("take_along_axis", others)
+    x = broadcast(x, _with_length(shape, dimension, x.shape[dimension]))
+    index = broadcast(index, _with_length(shape, dimension, index.shape[dimension]))
+    place = tuple([index if i == dimension else _ramp(n, i, x.ndim) for i, n in enumerate(shape)])
+    return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
+
+
+def _with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
+    return shape[:axis] + (length,) + shape[axis + 1 :]
+
+
+def _ramp(length: int, axis: int, ndim: int) -> Array:
+    return reshape(iota(_INT32, (length,), 0), tuple([length if i == axis else 1 for i in range(ndim)]))
+
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def sort(
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
+    """Sorted along an axis, NaN last (first if `descending`); complex numbers by real, then imaginary part.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.sort(dnp.array([3, 1, 2]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    x = as_array("sort", a, "a")
+    if axis is None:
+        x, axis = _ravel(x), 0
+    dimension = canonical_axis("sort", axis, x.ndim)
+    (result,) = sort_p.bind(x, dimension=dimension, is_stable=stable, num_keys=1)
+    return rev(result, (dimension,)) if descending else result
+
+
+@api_boundary
+def argsort(
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
+    """The positions of the elements in sorted order, equal ones in their own order.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.argsort(dnp.array([3, 1, 2]))
+    Array([1, 2, 0], dtype=int32)
+    """
+    x = as_array("argsort", a, "a")
+    if axis is None:
+        x, axis = _ravel(x), 0
+    dimension = canonical_axis("argsort", axis, x.ndim)
+    if descending:  # reversed twice, so that equal elements keep their order
+        positions = rev(stable_order(rev(x, (dimension,)), dimension), (dimension,))
+        positions = el.sub(x.shape[dimension] - 1, positions)
+    else:
+        positions = stable_order(x, dimension)
+    return cast(positions, dtypes.default_dtype("i"))
+
+
+@api_boundary
+def lexsort(keys: Any, axis: int = -1) -> Array:
+    """The positions that sort by several keys, the last one first.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.lexsort((dnp.array([2, 1, 0]), dnp.array([0, 0, 1])))
+    Array([1, 0, 2], dtype=int32)
+    """
+    xs = [as_array("lexsort", key, i) for i, key in enumerate(keys)]
+    if not xs:
+        raise TypeError(
+            message("lexsort needs at least one key.", "keys: none", fix="Pass the arrays to sort by.")
+        )
+    dimension = canonical_axis("lexsort", axis, xs[0].ndim)
+    ramp = iota(_INT32, xs[0].shape, dimension)
+    positions = sort_p.bind(*xs[::-1], ramp, dimension=dimension, is_stable=True, num_keys=len(xs))[-1]
+    return cast(positions, dtypes.default_dtype("i"))
+
+
+@api_boundary
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """Sorted, which is one way to have the element `kth` in its place, smaller ones before and larger ones after it.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.partition(dnp.array([3, 1, 2]), 1)
+    Array([1, 2, 3], dtype=int32)
+    """
+    x = as_array("partition", a, "a")
+    canonical_axis("partition", kth, x.shape[canonical_axis("partition", axis, x.ndim)])
+    return sort(x, axis)
+
+
+@api_boundary
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """The positions of the elements in the order of `partition`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.argpartition(dnp.array([3, 1, 2]), 1)
+    Array([1, 2, 0], dtype=int32)
+    """
+    x = as_array("argpartition", a, "a")
+    canonical_axis("argpartition", kth, x.shape[canonical_axis("argpartition", axis, x.ndim)])
+    return argsort(x, axis)
+
+
+@api_boundary
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:
+    """Where each of `v` belongs in the sorted vector `a`: before equal elements ("left") or after them ("right").
+
+    >>> import didax.numpy as dnp
+    >>> dnp.searchsorted(dnp.array([1, 3, 5]), dnp.array([3, 4]))
+    Array([1, 2], dtype=int32)
+    """
+    if side not in ("left", "right"):
+        raise ValueError(
+            message("searchsorted has two sides.", f"side: {side!r}", fix="Use 'left' or 'right'.")
+        )
+    x, values = [as_array("searchsorted", y) for y in promote_dtypes("searchsorted", a, v)]
+    if x.ndim != 1:
+        raise ValueError(
+            message("searchsorted searches a vector.", f"a: {x.aval}", fix="Ravel it, or vmap the search.")
+        )
+    if sorter is not None:
+        x = getitem(x, as_array("searchsorted", sorter))
+    return cast(_insertion_points(x, values, side), dtypes.default_dtype("i"))
+
+
+def _insertion_points(x: Array, values: Array, side: str) -> Array:
+    """Binary search: the answer lies in [low, high], which halves with every step."""
+    low = broadcast(cast(0, _INT32), values.shape)
+    high = broadcast(cast(x.shape[0], _INT32), values.shape)
+    for _ in range(x.shape[0].bit_length()):
+        middle = el.div(el.add(low, high), 2)
+        element = getitem(x, ufuncs.minimum(middle, x.shape[0] - 1))
+        goes_right = _before(element, values) if side == "left" else el.not_(_before(values, element))
+        goes_right = el.and_(goes_right, el.lt(low, high))
+        low, high = ufuncs.where(goes_right, middle + 1, low), ufuncs.where(goes_right, high, middle)
+    return low
+
+
+def _before(x: Array, y: Array) -> Any:
+    """x < y in the order of sort, where NaN comes last."""
+    less = ufuncs.less(x, y)
+    return (
+        el.or_(less, el.and_(ufuncs.isnan(y), el.not_(ufuncs.isnan(x))))
+        if dtypes.is_inexact(x.dtype)
+        else less
+    )
+
+
+@api_boundary
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+    """The number of the bin each element falls into; bins increase and, unless `right`, contain their lower edge.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.digitize(dnp.array([0.5, 2.5]), dnp.array([0.0, 1.0, 2.0]))
+    Array([1, 3], dtype=int32)
+    """
+    return searchsorted(bins, x, side="left" if right else "right")
+
+
+@api_boundary
+def isin(
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False
+) -> Array:
+    """Whether each element is among the test elements.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.isin(dnp.array([1, 2, 3]), dnp.array([2, 4]))
+    Array([False,  True, False], dtype=bool)
+    """
+    x, tests = [as_array("isin", y) for y in promote_dtypes("isin", element, test_elements)]
+    tests = sort(tests, None)
+    if not tests.size:
+        found = broadcast(np.bool_(False), x.shape)
+    else:
+        found = ufuncs.equal(getitem(tests, ufuncs.minimum(searchsorted(tests, x), tests.size - 1)), x)
+    return ufuncs.logical_not(found) if invert else found
+
+
+# --- found by value ----------------------------------------------------------------------------------------------
+
+
+def _found(name: str, mask: Array, size: int | None) -> int:
+    """How many results there are: `size`, or the number of hits, which must be known."""
+    if size is not None:
+        return operator.index(size)
+    known = known_value(mask)
+    if known is None:
+        raise ConcretizationTypeError(
+            message(
+                f"The shape of the result of {name} depends on values, which are not known while tracing.",
+                f"array: {mask.aval}",
+                fix="Give size=, the number of results (cut off or filled up), or use a mask with where.",
+            )
+        )
+    return int(np.count_nonzero(np.asarray(known)))
+
+
+def _hits(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
+    """The flat positions of the hits, first ones first, and which of them are hits and not filled up."""
+    flat = _ravel(mask)
+    count = _found(name, mask, size)
+    order = stable_order(el.not_(flat), 0)
+    taken = slice_axis(order, 0, min(count, flat.size), 0)
+    if count > flat.size:
+        taken = concatenate([taken, broadcast(cast(0, _INT32), (count - flat.size,))], 0)
+    total = array_sum(flat, dtype=_INT32)
+    return taken, el.lt(iota(_INT32, (count,), 0), total)
+
+
+@api_boundary
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+    """The positions of nonzero elements, an array per axis; `size` fixes their number, filled with `fill_value` or 0.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.nonzero(dnp.array([0, 5, 7]))
+    (Array([1, 2], dtype=int32),)
+    """
+    x = as_array("nonzero", a, "a")
+    if x.ndim == 0:
+        raise ValueError(
+            message("nonzero takes an array with axes.", f"a: {x.aval}", fix="Use atleast_1d first.")
+        )
+    flat, is_hit = _hits("nonzero", truth(x), size)
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * x.ndim
+    columns = []
+    for length, fill in zip(reversed(x.shape), reversed(fills), strict=True):
+        column = cast(el.rem(flat, max(length, 1)), dtypes.default_dtype("i"))
+        columns.append(
+            ufuncs.where(is_hit, column, cast(as_array("nonzero", 0 if fill is None else fill), column.dtype))
+        )
+        flat = el.div(flat, max(length, 1))
+    return tuple(reversed(columns))
+
+
+@api_boundary
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions of nonzero elements in the ravelled array.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.flatnonzero(dnp.array([[0, 5], [7, 0]]))
+    Array([1, 2], dtype=int32)
+    """
+    return nonzero(_ravel(as_array("flatnonzero", a, "a")), size=size, fill_value=fill_value)[0]
+
+
+@api_boundary
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions of nonzero elements as the rows of a matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.argwhere(dnp.array([[0, 5], [7, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
+    columns = nonzero(a, size=size, fill_value=fill_value)
+    return concatenate([reshape(column, (column.shape[0], 1)) for column in columns], 1)
+
+
+@api_boundary
+def where(
+    condition: ArrayLike, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None
+) -> Any:
+    """`x` where the condition holds, else `y`, all broadcast together; with the condition alone, its `nonzero`.
+
+    The branches are computed in full: where one has a NaN or infinite derivative, replace its operand, too.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.where(dnp.array([True, False]), 1.0, dnp.zeros(2))
+    Array([1., 0.], dtype=float32)
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if size is not None or fill_value is not None:
+        raise ValueError(
+            message(
+                "where takes size and fill_value only with a condition alone.",
+                f"size: {size}",
+                fix="Drop them.",
+            )
+        )
+    return ufuncs.where(condition, x, y)
+
+
+@api_boundary
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0) -> Array:
+    """The elements where the condition holds, as a vector.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.extract(dnp.array([True, False]), dnp.array([1, 2]))
+    Array([1], dtype=int32)
+    """
+    x = _ravel(as_array("extract", arr, "arr"))
+    flat, is_hit = _hits("extract", truth(_ravel(as_array("extract", condition, "condition"))), size)
+    return ufuncs.where(is_hit, getitem(x, flat), cast(as_array("extract", fill_value), x.dtype, x.weak_type))
+
+
+class _Groups(NamedTuple):
+    """Rows in sorted order: the columns, where each row came from, and whether it is the first of its kind."""
+
+    columns: list[Array]
+    order: Array
+    is_first: Array
+
+
+def _groups(rows: Array, equal_nan: bool) -> _Groups:
+    count = rows.shape[0]
+    columns = [reshape(slice_axis(rows, i, i + 1, 1), (count,)) for i in range(rows.shape[1])]
+    *columns, order = sort_p.bind(
+        *columns, iota(_INT32, (count,), 0), dimension=0, is_stable=True, num_keys=len(columns)
+    )
+    differs = broadcast(np.bool_(False), (max(count - 1, 0),))
+    for column in columns:
+        now, before = slice_axis(column, min(1, count), count, 0), slice_axis(column, 0, max(count - 1, 0), 0)
+        differ = ufuncs.not_equal(now, before)
+        if equal_nan and dtypes.is_inexact(column.dtype):
+            differ = el.and_(differ, el.not_(el.and_(ufuncs.isnan(now), ufuncs.isnan(before))))
+        differs = el.or_(differs, differ)
+    return _Groups(columns, order, concatenate([broadcast(np.bool_(True), (min(1, count),)), differs], 0))
+
+
+@api_boundary
+def unique(
+    ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: int | None = None, *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None, sorted: bool = True,
+) -> Any:  # fmt: skip
+    """The distinct elements in order, or the distinct slices along an axis.
+
+    On request also, in this order: where each first occurs, for each element the position of its value, and how often
+    each value occurs. `size` fixes the number of results, filled with `fill_value` or the smallest value.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unique(dnp.array([3, 1, 1]))
+    Array([1, 3], dtype=int32)
+    """
+    x = as_array("unique", ar, "ar")
+    dimension = None if axis is None else canonical_axis("unique", axis, x.ndim)
+    rows = reshape(x, (x.size, 1)) if dimension is None else _rows(x, dimension)
+    groups = _groups(rows, equal_nan)
+    flat, is_hit = _hits("unique", groups.is_first, size)
+    total, kind = array_sum(groups.is_first, dtype=_INT32), dtypes.default_dtype("i")
+    source = getitem(groups.order, ufuncs.where(is_hit, flat, 0)) if rows.shape[0] else flat
+    outs: list[Any] = [_unique_values(x, dimension, source, is_hit, fill_value)]
+    if return_index:
+        outs.append(cast(source, kind))
+    if return_inverse:
+        number = el.sub(cumsum(groups.is_first, dtype=kind), 1)
+        inverse = at(broadcast(cast(0, kind), (rows.shape[0],)))[groups.order].set(number)
+        outs.append(reshape(inverse, x.shape) if dimension is None else inverse)
+    if return_counts:
+        ends = concatenate([slice_axis(flat, 1, flat.shape[0], 0), flat[:1]], 0) if flat.shape[0] else flat
+        is_last = el.ge(el.add(iota(_INT32, flat.shape, 0), 1), total)
+        counts = el.sub(ufuncs.where(is_last, rows.shape[0], ends), flat)
+        outs.append(cast(ufuncs.where(is_hit, counts, 0), kind))
+    return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+def _rows(x: Array, axis: int) -> Array:
+    moved = move_axis(x, axis, 0)
+    return reshape(moved, (moved.shape[0], moved.size // max(moved.shape[0], 1)))
+
+
+def _unique_values(x: Array, axis: int | None, source: Array, is_hit: Array, fill_value: Any) -> Array:
+    values = getitem(_ravel(x), source) if axis is None else take(x, source, axis, mode="clip")
+    if fill_value is None:
+        return values
+    shape = tuple([-1 if axis is None or i == axis else 1 for i in range(values.ndim)])
+    shape = tuple([source.shape[0] if n == -1 else 1 for n in shape])
+    return ufuncs.where(reshape(is_hit, shape), values, cast(as_array("unique", fill_value), values.dtype))
+
+
+class UniqueAll(NamedTuple):
+    """The distinct values, where each first occurs, the position of each element's value, how often each occurs."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The distinct values, and how often each occurs."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The distinct values, and the position of each element's value among them."""
+
+    values: Array
+    inverse_indices: Array
+
+
+@api_boundary
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+    """`unique` with everything it can return; NaNs are distinct.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unique_all(dnp.array([3, 1, 1])).counts
+    Array([2, 1], dtype=int32)
+    """
+    return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+@api_boundary
+def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+    """`unique` with how often each value occurs; NaNs are distinct.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unique_counts(dnp.array([3, 1, 1])).values
+    Array([1, 3], dtype=int32)
+    """
+    return UniqueCounts(*unique(x, False, False, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+@api_boundary
+def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+    """`unique` with the position of each element's value; NaNs are distinct.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unique_inverse(dnp.array([3, 1, 1])).inverse_indices
+    Array([1, 0, 0], dtype=int32)
+    """
+    return UniqueInverse(*unique(x, False, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+@api_boundary
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The distinct values; NaNs are distinct.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unique_values(dnp.array([3, 1, 1]))
+    Array([1, 3], dtype=int32)
+    """
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+@api_boundary
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
+) -> Array:
+    """How often each non-negative integer occurs, or the sum of its weights. `length` is needed under jit.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.bincount(dnp.array([0, 2, 2]))
+    Array([1, 0, 2], dtype=int32)
+    """
+    values = as_array("bincount", x)
+    if values.ndim != 1 or not dtypes.is_integer(values.dtype):
+        raise TypeError(
+            message("bincount counts a vector of integers.", f"x: {values.aval}", fix="Cast and ravel it.")
+        )
+    if length is None:
+        known = known_value(values)
+        if known is None:
+            raise ConcretizationTypeError(
+                message(
+                    "The length of the result of bincount depends on values, which are not known while tracing.",
+                    f"x: {values.aval}",
+                    fix="Give length=, one more than the largest integer counted.",
+                )
+            )
+        length = max(int(np.max(np.asarray(known), initial=-1)) + 1, operator.index(minlength))
+    amount: Any = 1 if weights is None else as_array("bincount", weights, "weights")
+    dtype = dtypes.default_dtype("i") if weights is None else amount.dtype
+    start = broadcast(cast(0, dtype), (length,))
+    return at(start)[ufuncs.maximum(values, 0)].add(amount, mode="drop")
+
+
+@api_boundary
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
+    """For each element the choice of the first condition that holds, else the default.
+
+    >>> import didax.numpy as dnp
+    >>> x = dnp.arange(3)
+    >>> dnp.select([x < 1, x > 1], [x + 10, x + 20])
+    Array([10,  0, 22], dtype=int32)
+    """
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            message(
+                "select takes a choice for each condition.",
+                f"conditions: {len(condlist)}, choices: {len(choicelist)}",
+                fix="Pass lists of equal length.",
+            )
+        )
+    *choices, result = promote_dtypes("select", *choicelist, default)
+    result = as_array("select", result)
+    for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):
+        result = ufuncs.where(condition, choice, result)
+    return result
+
+
+# --- between points ----------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None) -> Array:
+    """Linear interpolation between the points (xp, fp), xp increasing; beyond them `left` and `right`, or the ends.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.interp(2.5, dnp.array([1.0, 2.0, 3.0]), dnp.array([0.0, 10.0, 30.0]))
+    Array(20., dtype=float32)
+    """
+    values, points, heights = [
+        as_array("interp", y) for y in promote_dtypes("interp", x, xp, fp, to_inexact=True)
+    ]
+    if points.shape != heights.shape or points.ndim != 1 or not points.size:
+        raise ValueError(
+            message(
+                "interp takes vectors xp and fp of one length.",
+                f"xp: {points.aval}, fp: {heights.aval}",
+                fix="Pass matching vectors.",
+            )
+        )
+    high = ufuncs.clip(searchsorted(points, values, side="right"), 1, max(points.size - 1, 1))
+    low, high = high - 1, ufuncs.minimum(high, points.size - 1)
+    x0, x1, y0, y1 = points[low], points[high], heights[low], heights[high]
+    width = x1 - x0
+    is_step = el.eq(width, 0)
+    slope = ufuncs.where(is_step, 0.0, (y1 - y0) / ufuncs.where(is_step, 1.0, width))
+    result = y0 + slope * (values - x0)
+    result = ufuncs.where(
+        values < points[0], heights[0] if left is None else checked_operand("interp", left, "left"), result
+    )
+    return ufuncs.where(
+        values > points[-1],
+        heights[-1] if right is None else checked_operand("interp", right, "right"),
+        result,
+    )
+
+
+@api_boundary
+def trapezoid(y: ArrayLike, x: Any = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+    """The integral along an axis by the trapezoidal rule, between points `x` or in steps of `dx`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.trapezoid(dnp.array([0.0, 1.0, 2.0]))
+    Array(2., dtype=float32)
+    """
+    (values,) = promote_dtypes("trapezoid", as_array("trapezoid", y, "y"), to_inexact=True)
+    dimension = canonical_axis("trapezoid", axis, values.ndim)
+    values = move_axis(values, dimension, values.ndim - 1)
+    steps: Any = dx
+    if x is not None:
+        points = as_array("trapezoid", x)
+        points = points if points.ndim == 1 else move_axis(points, dimension, points.ndim - 1)
+        steps = points[..., 1:] - points[..., :-1]
+    return array_sum((values[..., 1:] + values[..., :-1]) * steps, -1) * 0.5

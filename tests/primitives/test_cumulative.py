@@ -1,0 +1,99 @@
+"""Cumulative reductions: derivatives at ties, zeros and infinities, long axes, accuracy, texts of errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didax as dx
+from didax import lax
+from tests.checks import assert_close
+
+NAMES = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin", "cumprod", "cumlogsumexp"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 7])
+def test_derivatives_at_ties_and_zeros(name: str, reverse: bool, n: int) -> None:
+    import jax
+
+    x = np.float32([1, 1, 2, 0, 2, 2, 0])[:n]
+    ours = dx.jacrev(lambda x: getattr(lax, name)(x, reverse=reverse))(x)
+    assert_close(ours, jax.jacrev(lambda x: getattr(jax.lax, name)(x, reverse=reverse))(x))
+
+
+def test_second_derivatives_of_a_product_with_zeros() -> None:
+    import jax
+
+    x = np.float32([2, 0, 3, 0, 5])
+    ours = dx.hessian(lambda x: lax.cumprod(x)[-2])(x)
+    assert_close(ours, jax.hessian(lambda x: jax.lax.cumprod(x)[-2])(x))
+
+
+def test_second_derivatives_of_cumlogsumexp_at_ties() -> None:
+    """The Hessian of log-sum-exp is diag(p) - p p', with p the softmax."""
+    hessian = dx.hessian(lambda x: lax.cumlogsumexp(x)[1])(np.float32([1, 1]))
+    assert_close(hessian, np.float32([[0.25, -0.25], [-0.25, 0.25]]))
+
+
+def test_cumlogsumexp_ignores_minus_infinity() -> None:
+    """JAX's derivative is NaN here."""
+    x = np.float32([-np.inf, -np.inf, 1, 2])
+    gradient = dx.grad(lambda x: lax.reduce_sum(lax.cumlogsumexp(x)[2:], (0,)))(x)
+    assert_close(gradient, np.float32([0, 0, 1 + 1 / (1 + np.e), np.e / (1 + np.e)]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape, axis", [((2047,), 0), ((2, 2049), 1), ((2081, 3), 0), ((65601,), 0), ((0, 3), 0)])
+def test_long_axes(name: str, reverse: bool, shape: tuple[int, ...], axis: int) -> None:
+    """Blocks, blocks of blocks, and lengths around multiples of a block."""
+    x = 1 + np.random.default_rng(0).normal(size=shape) / 1000
+    with dx.enable_x64():
+        compiled = dx.jit(lambda x: getattr(lax, name)(x, axis, reverse))(x)
+    ufunc = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}
+    along = np.flip(x, axis) if reverse else x
+    expected = ufunc.get(name, np.logaddexp).accumulate(along, axis=axis)
+    assert_close(compiled, np.flip(expected, axis) if reverse else expected, rtol=1e-10)
+
+
+def test_infinities_and_signs_of_zero_pass_blocks() -> None:
+    x = np.full(5000, -0.0, np.float32)
+    assert np.signbit(np.asarray(dx.jit(lax.cumsum)(x))).all()
+    x = np.ones(5000, np.float32)
+    x[4000] = np.inf
+    assert_close(dx.jit(lax.cumsum)(x)[3999:4002], np.float32([4000, np.inf, np.inf]))
+    z = x.astype(np.complex64)
+    assert np.isfinite(np.asarray(dx.jit(lax.cumprod)(z))[:4000]).all()
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_narrow_floats_are_accumulated_in_float32(evaluate: Any) -> None:
+    """In bfloat16 itself 256 + 1 is 256."""
+    ones = lax.convert_element_type(np.ones(1000), "bfloat16")
+    assert float(evaluate(lax.cumsum)(ones)[-1]) == 1000
+
+
+def test_sums_of_many_numbers_are_accurate() -> None:
+    """One after the other, 0.1 added a million times in float32 gives 100958."""
+    total = dx.jit(lax.cumsum)(np.full(1_000_000, 0.1, np.float32))[-1]
+    assert abs(float(total) - 100_000) < 1
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda: lax.cumsum(np.zeros((2, 3), np.float32), 2), ValueError,
+         "cumsum runs along an axis of its operand.\n  operand: float32[2,3], axis: 2\nName an axis from 0 to 1."),
+        (lambda: lax.cumprod(np.float32(1)), ValueError, "A scalar has no axes: reshape it to (1,)."),
+        (lambda: lax.cumlogsumexp(np.arange(3, dtype=np.int32)), TypeError,
+         "cumlogsumexp cannot accumulate this dtype.\n  operand: int32[3]\nCast it first."),
+    ],
+)  # fmt: skip
+def test_errors(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        call()

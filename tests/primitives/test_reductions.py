@@ -1,0 +1,132 @@
+"""Reductions: derivatives at ties and zeros, empty operands, `lax.reduce` of any operation, texts of errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didax as dx
+from didax import lax
+from tests.checks import assert_close, check_grads
+
+TIES = np.float32([[1, 3, 3], [2, 2, 2], [-0.0, 0.0, -1]])
+
+
+@pytest.mark.parametrize("name", ["reduce_max", "reduce_min"])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_ties_share_the_derivative_evenly(name: str, axes: tuple[int, ...]) -> None:
+    import jax
+
+    ours = dx.jacrev(lambda x: getattr(lax, name)(x, axes))(TIES)
+    assert_close(ours, jax.jacrev(lambda x: getattr(jax.lax, name)(x, axes))(TIES))
+
+
+@pytest.mark.parametrize("zeros", [(), (1,), (0, 3), (0, 1, 2)])
+@pytest.mark.parametrize("n", [4, 5])
+def test_derivatives_of_a_product_with_zeros(zeros: tuple[int, ...], n: int) -> None:
+    import jax
+
+    x = np.arange(2, n + 2, dtype=np.float32)
+    x[list(zeros)] = 0
+
+    def of(module: Any) -> Any:
+        return lambda x: module.reduce_prod(x, (0,))
+
+    assert_close(dx.grad(of(lax))(x), jax.grad(of(jax.lax))(x))
+    assert_close(dx.hessian(of(lax))(x), jax.hessian(of(jax.lax))(x))
+    assert_close(dx.jit(dx.hessian(of(lax)))(x), jax.hessian(of(jax.lax))(x))
+
+
+def test_derivative_of_an_empty_product_vanishes() -> None:
+    assert_close(dx.grad(lambda x: lax.reduce_prod(x, (0,)))(np.zeros(0, np.float32)), np.zeros(0, np.float32))
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_extrema_have_the_sign_of_the_extreme_zero(evaluate: Any) -> None:
+    x = np.float32([[-0.0, 0.0], [-0.0, -0.0], [0.0, 0.0]])
+    largest, smallest = (evaluate(lambda x, f=f: f(x, (1,)))(x) for f in (lax.reduce_max, lax.reduce_min))
+    np.testing.assert_array_equal(np.signbit(np.asarray(largest)), [False, True, False])
+    np.testing.assert_array_equal(np.signbit(np.asarray(smallest)), [True, True, False])
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_arguments_of_extrema_are_the_first(evaluate: Any) -> None:
+    x = np.float32([[1, np.nan, 9, np.nan], [2, 2, 1, 1], [-np.inf] * 4, [-0.0, 0.0, -0.0, 0.0], [np.inf] * 4])
+    assert np.asarray(evaluate(lambda x: lax.argmax(x, 1, np.int8))(x)).tolist() == [1, 0, 0, 0, 0]
+    assert np.asarray(evaluate(lambda x: lax.argmin(x, 1, np.int8))(x)).tolist() == [1, 2, 0, 0, 0]
+
+
+# --- lax.reduce -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "computation, init, primitive",
+    [(lax.add, 0, "reduce_sum"), (lax.mul, 1, "reduce_prod"), (lambda x, y: lax.max(y, x), -np.inf, "reduce_max")],
+)
+def test_reduce_recognises_monoids(computation: Any, init: Any, primitive: str) -> None:
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    jaxpr = dx.make_jaxpr(lambda x: lax.reduce(x, init, computation, (1,)))(x)
+    assert [eqn.primitive.name for eqn in jaxpr.eqns] == [primitive]
+
+
+def test_reduce_starts_from_the_init_value() -> None:
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    assert_close(lax.reduce(x, 10.0, lax.add, (1,)), np.float32([16, 25]))
+    assert_close(dx.jit(lambda init: lax.reduce(x, init, lax.max, (0,)))(np.float32(4.5)), np.float32([4.5, 5, 6]))
+
+
+def test_reduce_by_any_associative_operation_of_several_operands() -> None:
+    """Composition of the affine functions x -> a x + b, which does not commute."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 2, 7, 3))
+
+    def compose(f: Any, g: Any) -> Any:
+        return lax.mul(g[0], f[0]), lax.add(lax.mul(g[0], f[1]), g[1])
+
+    def reduced(a: Any, b: Any) -> Any:
+        return lax.reduce((a, b), (np.float64(1), np.float64(0)), compose, (0, 2))
+
+    slopes, offsets = np.ones(7), np.zeros(7)
+    for i in range(2):
+        for j in range(3):
+            slopes, offsets = a[i, :, j] * slopes, a[i, :, j] * offsets + b[i, :, j]
+    assert_close(reduced(a, b), (slopes, offsets))
+    assert_close(dx.jit(reduced)(a, b), (slopes, offsets))
+    check_grads(reduced, (a, b))
+
+
+def test_reduce_over_nothing_is_the_init_value() -> None:
+    out = lax.reduce(np.zeros((0, 2), np.float32), 3.0, lambda x, y: lax.sqrt(lax.mul(x, y)), (0,))
+    assert_close(out, np.float32([3, 3]))
+
+
+# --- errors -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda x: lax.reduce_max(x, (2,)), TypeError,
+         "reduce_max takes distinct axes of its operand.\n  operand: float32[2,3], axes: (2,)\n"
+         "Name axes from 0 to 1, each at most once."),
+        (lambda x: lax.reduce_and(x, (0,)), TypeError,
+         "reduce_and cannot reduce this dtype.\n  operand: float32[2,3]\nCast it first (x.astype)."),
+        (lambda x: lax.argmax(x, 0, np.float32), TypeError,
+         "argmax returns integers.\n  index_dtype: float32\nChoose an integer dtype such as int32."),
+        (lambda x: lax.argmin(np.zeros((0, 3), np.float32), 0, np.int32), ValueError,
+         "argmin searches one axis that is not empty.\n  operand: float32[0,3], axes: (0,)\n"
+         "Name one axis with at least one element."),
+        (lambda x: lax.reduce(x, 0.0, lax.add, (0, 0)), ValueError,
+         "reduce takes distinct axes of its operands.\n  operands: float32[2,3]\n  init_values: float32[]\n"
+         "  dimensions: (0, 0)\nName each axis once, not from the end."),
+        (lambda x: lax.reduce((x, x[0]), (0.0, 0.0), lax.add, (0,)), TypeError,
+         "reduce takes arrays of one shape and a scalar for each.\n  operands: float32[2,3], float32[3]\n"
+         "  init_values: float32[], float32[]\nBroadcast the operands first, and give one init value each."),
+    ],
+)  # fmt: skip
+def test_errors(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        call(np.zeros((2, 3), np.float32))

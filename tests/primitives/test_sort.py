@@ -1,0 +1,98 @@
+"""Sorting: stability, zeros and NaN of both signs, extreme integers, gradients at ties, texts of errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import didax as dx
+from didax import lax
+from tests.checks import assert_close
+
+EVALUATE = pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+SPECIAL = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-45, -1e-45]
+
+
+@EVALUATE
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ml_dtypes.bfloat16])
+def test_zeros_keep_their_order_and_signs(evaluate: Any, dtype: Any) -> None:
+    import jax
+
+    x = np.random.default_rng(0).choice(SPECIAL[:8], (3, 200)).astype(dtype)
+    with dx.enable_x64(), jax.enable_x64(True):
+        found, wanted = np.asarray(evaluate(lax.sort)(x)), np.asarray(jax.lax.sort(x))
+    assert_close(found, wanted, rtol=0, atol=0)
+    np.testing.assert_array_equal(np.signbit(found)[found == 0], np.signbit(wanted)[wanted == 0])
+
+
+@EVALUATE
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "bool"])
+def test_values_that_follow_extreme_keys(evaluate: Any, dtype: str) -> None:
+    with dx.enable_x64():
+        low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        keys = np.array([high, low, 1, low, 0, high, 1], dtype)
+        _, order = evaluate(lambda k: lax.sort_key_val(k, np.arange(7)))(keys)
+    assert np.asarray(order).tolist() == np.argsort(keys, kind="stable").tolist()
+
+
+@EVALUATE
+
+
+def test_tangents_follow_their_elements_at_ties() -> None:
+    x, t = np.float32([2, 1, 2, 1]), np.float32([1, 2, 3, 4])
+    assert_close(dx.jvp(lax.sort, (x,), (t,))[1], np.float32([2, 4, 1, 3]))
+    assert_close(dx.vjp(lax.sort, x)[1](t)[0], np.float32([3, 1, 4, 2]))
+
+
+def test_values_that_follow_are_linear() -> None:
+    """Their tangent moves with them; the keys need none."""
+    keys, x, t = np.int32([3, 1, 2]), np.float32([1, 2, 3]), np.float32([10, 20, 30])
+    assert_close(dx.jvp(lambda x: lax.sort_key_val(keys, x)[1], (x,), (t,))[1], np.float32([20, 30, 10]))
+
+
+def test_sort_gives_back_what_it_was_given() -> None:
+    x = np.float32([2, 1])
+    assert isinstance(lax.sort([x, x]), tuple)
+    assert lax.sort(x).shape == (2,)
+
+
+@EVALUATE
+def test_top_k_orders_from_above(evaluate: Any) -> None:
+    import jax
+
+    x = np.random.default_rng(0).choice(SPECIAL, (2, 30)).astype(np.float32)
+    for axis in (0, 1):
+        found = evaluate(lambda x, axis=axis: lax.top_k(x, x.shape[axis], axis=axis))(x)
+        for a, b in zip(found, jax.lax.top_k(x, x.shape[axis], axis=axis), strict=True):
+            np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_gradient_of_top_k() -> None:
+    x = np.float32([[3, 1, 2], [5, 5, 4]])
+    gradient = dx.grad(lambda x: lax.reduce_sum(lax.top_k(x, 2)[0] * np.float32([1, 10]), (0, 1)))(x)
+    assert_close(gradient, np.float32([[1, 0, 10], [1, 10, 0]]))
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda x: lax.sort((x, x[0])), TypeError,
+         "sort takes arrays of one shape.\n  operands: float32[2,3], float32[3], dimension: 1, num_keys: 1\n"
+         "Broadcast them first."),
+        (lambda x: lax.sort(x, 2), ValueError,
+         "sort runs along one axis, by at least one of its operands.\n"
+         "  operands: float32[2,3], dimension: 2, num_keys: 1\ndimension is below 2, num_keys from 1 to 1."),
+        (lambda x: lax.sort((x,), num_keys=2), ValueError, "num_keys from 1 to 1."),
+        (lambda x: lax.top_k(x, 4), ValueError,
+         "top_k takes at most as many elements as the axis has.\n  operand: float32[2,3], k: 4, axis: 1\n"
+         "Choose k from 0 to 3."),
+        (lambda x: lax.top_k(x.astype(np.complex64), 1), TypeError, "top_k orders real numbers."),
+    ],
+)  # fmt: skip
+def test_errors(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        call(np.zeros((2, 3), np.float32))

@@ -1,0 +1,271 @@
+"""didax.random draws what jax.random draws: eager, compiled and mapped."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import didax as dx
+from didax import random
+from tests.checks import assert_close
+
+KEY = random.PRNGKey(3)
+LOGITS = np.random.default_rng(0).normal(size=(3, 7)).astype("float32")
+WEIGHTS = np.arange(1, 51, dtype="float32") / 1275
+FLOATS = ("float32", "float16", "bfloat16")
+INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+
+# name -> draw(module, key); `module` is didax.random or jax.random
+EXACT = {
+    "split": lambda r, k: r.split(k),
+    "split shape": lambda r, k: r.split(k, (2, 3)),
+    "split none": lambda r, k: r.split(k, 0),
+    "fold_in": lambda r, k: r.fold_in(k, 77),
+    "fold_in negative": lambda r, k: r.fold_in(k, np.int32(-1)),
+    "bits": lambda r, k: r.bits(k, (2, 3)),
+    "bits scalar": lambda r, k: r.bits(k),
+    "bits large": lambda r, k: r.bits(k, (9000,)),
+    **{f"uniform {d}": lambda r, k, d=d: r.uniform(k, (300,), d) for d in (*FLOATS, "float8_e5m2")},
+    "bernoulli": lambda r, k: r.bernoulli(k, 0.3, (300,)),
+    "bernoulli default": lambda r, k: r.bernoulli(k),
+    "bernoulli array": lambda r, k: r.bernoulli(k, np.array([[0.1], [0.9]], "float16"), (2, 50)),
+    "rademacher": lambda r, k: r.rademacher(k, (300,)),
+    "rademacher float": lambda r, k: r.rademacher(k, (3,), "float32"),
+    **{f"randint {d}": lambda r, k, d=d: r.randint(k, (300,), 3, 103, d) for d in INTS},
+    "randint all": lambda r, k: r.randint(k, (300,), 0, 256, "uint8"),
+    "randint clipped": lambda r, k: r.randint(k, (300,), -300, 300, "int8"),
+    "randint wide": lambda r, k: r.randint(k, (300,), -(2**31), 2**31 - 1),
+    "randint empty": lambda r, k: r.randint(k, (3,), 5, 2),
+    "randint arrays": lambda r, k: r.randint(k, (4, 3), np.arange(3), np.array([[9], [500], [3], [100000]])),
+    "randint arrays clipped": lambda r, k: r.randint(
+        k, (3,), np.arange(3), np.array([10, 500, 100000]), "uint8"
+    ),
+    "permutation": lambda r, k: r.permutation(k, 100),
+    "permutation of two rounds": lambda r, k: r.permutation(k, 3000),
+    "permutation of none": lambda r, k: r.permutation(k, 0),
+    "permutation of rows": lambda r, k: r.permutation(k, LOGITS),
+    "permutation of columns": lambda r, k: r.permutation(k, LOGITS, axis=-1),
+    "permutation of each row": lambda r, k: r.permutation(k, LOGITS, axis=1, independent=True),
+    "choice": lambda r, k: r.choice(k, 5, (2, 3)),
+    "choice of rows": lambda r, k: r.choice(k, LOGITS, (2, 2), axis=1),
+    "choice of different rows": lambda r, k: r.choice(k, LOGITS, (2, 3), replace=False, axis=1),
+    "choice by weight": lambda r, k: r.choice(k, 50, (40,), p=WEIGHTS),
+    "choice of different ones by weight": lambda r, k: r.choice(k, np.sqrt(WEIGHTS), (8,), False, WEIGHTS),
+    "categorical": lambda r, k: r.categorical(k, LOGITS),
+    "categorical axis": lambda r, k: r.categorical(k, LOGITS, axis=0, shape=(4, 7)),
+}
+CLOSE = {
+    **{
+        f"{name} {d}": lambda r, k, f=name, d=d: getattr(r, f)(k, (300,), d)
+        for d in FLOATS
+        for name in ("normal", "exponential", "gumbel")
+    },
+    "normal complex": lambda r, k: r.normal(k, (300,), "complex64"),
+    "normal large": lambda r, k: r.normal(k, (9000,)),
+    **{
+        f"truncated_normal {d}": lambda r, k, d=d: r.truncated_normal(k, -1.5, 2.0, (300,), d) for d in FLOATS
+    },
+    "uniform bounds": lambda r, k: r.uniform(k, (300,), minval=-2.5, maxval=7.0),
+    "uniform arrays": lambda r, k: r.uniform(k, (2, 3), minval=np.zeros((2, 1)), maxval=np.arange(1.0, 4.0)),
+    "uniform without a range": lambda r, k: r.uniform(k, (3,), minval=5.0, maxval=1.0),
+}
+DRAWS = EXACT | CLOSE
+RTOL = {"float32": 1e-5, "complex64": 1e-5, "float16": 5e-3, "bfloat16": 4e-2}
+
+
+MAPPED_EAGERLY = ("uniform float32", "normal float32", "randint int32", "permutation", "split")
+COMPILE_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
+
+
+def everything(module):
+    """All draws from one key, as one function to compile."""
+    return lambda key: {name: draw(module, key) for name, draw in DRAWS.items()}
+
+
+@pytest.fixture(scope="module")
+def want():
+    """What jax draws, for three keys."""
+    keys = jax.random.split(jax.random.PRNGKey(3), 3)
+    return (
+        jax.jit(jax.vmap(everything(jax.random))).lower(keys).compile(compiler_options=COMPILE_QUICKLY)(keys)
+    )
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """What Didax draws compiled: mapped over the same keys, and from the first of them."""
+    keys = random.split(KEY, 3)
+    mapped = dx.jit(dx.vmap(everything(random)), compiler_options=COMPILE_QUICKLY)(keys)
+    return mapped, dx.jit(everything(random), compiler_options=COMPILE_QUICKLY)(np.asarray(keys)[0])
+
+
+def check(name, got, want):
+    got, want = np.asarray(got), np.asarray(want)
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    if name in EXACT:
+        assert np.array_equal(got, want)
+    else:
+        assert_close(got, want, RTOL[want.dtype.name])
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_those_of_jax(name, want, compiled):
+    """Bits and integers exactly, floats to rounding."""
+    draw, keys = DRAWS[name], random.split(KEY, 3)
+    check(name, draw(random, np.asarray(keys)[0]), want[name][0])
+    if name in MAPPED_EAGERLY:
+        check(name, dx.vmap(lambda key: draw(random, key))(keys), want[name])
+    check(name, compiled[0][name], want[name])
+    check(name, compiled[1][name], want[name][0])
+
+
+def test_draws_in_64_bits_are_those_of_jax(x64):
+    """Under enable_x64 the default dtypes are wide."""
+    draws = {
+        "uniform": lambda r, k: r.uniform(k, (50,)),
+        "normal": lambda r, k: r.normal(k, (50,)),
+        "randint": lambda r, k: r.randint(k, (50,), -(2**40), 2**40),
+        "bits": lambda r, k: r.bits(k, (50,)),
+        "permutation": lambda r, k: r.permutation(k, 50),
+        "choice": lambda r, k: r.choice(k, 5, (50,)),
+    }
+    want = jax.jit(lambda k: {name: draw(jax.random, k) for name, draw in draws.items()})(
+        jax.random.PRNGKey(5)
+    )
+    compiled = dx.jit(lambda k: {name: draw(random, k) for name, draw in draws.items()})(random.PRNGKey(5))
+    for name, draw in draws.items():
+        for got in (draw(random, random.PRNGKey(5)), compiled[name]):
+            assert got.dtype == want[name].dtype
+            np.testing.assert_allclose(
+                np.asarray(got), np.asarray(want[name]), rtol=1e-12 if name == "normal" else 0
+            )
+
+
+SEEDS = [
+    0, 42, -1, 2**31, 2**32, 2**40 + 5, -(2**40) - 3, 2**63 - 1, -(2**63), True,
+    np.int64(2**40 + 5), np.int32(-3), np.uint32(2**32 - 1), np.uint64(2**63 + 7), np.uint8(200), np.int8(-3),
+]  # fmt: skip
+
+
+def check_seeds():
+    for seed in SEEDS:
+        assert np.array_equal(np.asarray(random.PRNGKey(seed)), np.asarray(jax.random.PRNGKey(seed))), seed
+    seeds = np.arange(-2, 3)
+    for make in (dx.vmap(random.key), dx.jit(dx.vmap(random.key))):
+        assert np.array_equal(np.asarray(make(seeds)), np.asarray(jax.vmap(jax.random.PRNGKey)(seeds)))
+    assert np.array_equal(np.asarray(dx.jit(random.PRNGKey)(-5)), np.asarray(jax.jit(jax.random.PRNGKey)(-5)))
+
+
+def test_seeds_are_those_of_jax():
+    """Python ints and NumPy scalars of any sign and width."""
+    check_seeds()
+
+
+def test_seeds_are_those_of_jax_in_64_bits(x64):
+    """Under enable_x64 the upper half of a seed counts."""
+    check_seeds()
+
+
+def test_a_sample_is_differentiable_in_its_parameters():
+    """uniform is linear in its bounds."""
+    x_dot = dx.jvp(lambda m: random.uniform(KEY, (4,), maxval=m), (2.0,), (1.0,))[1]
+    np.testing.assert_allclose(np.asarray(x_dot), np.asarray(random.uniform(KEY, (4,))), rtol=1e-6)
+
+
+def test_a_small_draw_compiles_nothing(monkeypatch):
+    """NumPy makes it on the spot."""
+    monkeypatch.setattr("didax.xla.compile.compile_text", lambda *args, **kwargs: pytest.fail("compiled"))
+    key = np.asarray(random.split(random.key(123)))[1]
+    random.uniform(key, (17, 3), minval=2.0)
+    random.randint(key, (17, 5), 0, 10)
+    random.bernoulli(key, 0.25, (17, 7))
+    random.permutation(key, 17)
+
+
+ERRORS = {
+    "float seed": (
+        lambda: random.PRNGKey(1.5),
+        TypeError,
+        r"A seed is one integer.\n  seed: float32\[\]\nUse vmap",
+    ),
+    "seeds": (lambda: random.PRNGKey(np.arange(2)), TypeError, r"seed: int"),
+    "huge seed": (lambda: random.PRNGKey(2**64), OverflowError, "seed: 18446744073709551616"),
+    "no key": (
+        lambda: random.split(5),
+        TypeError,
+        "split takes a key: a uint32 array of shape.*\n  key: 5 of type int\nMake one with",
+    ),
+    "short key": (
+        lambda: random.normal(np.zeros(3, "uint32")),
+        TypeError,
+        r"normal takes a key.*\n  key: uint32\[3\]",
+    ),
+    "signed key": (lambda: random.bits(np.zeros(2, "int32")), TypeError, r"key: int32\[2\]"),
+    "array of keys": (
+        lambda: random.split(random.split(KEY)),
+        ValueError,
+        r"single key.\n.*array of keys of shape \(2,\)\nUse vmap",
+    ),
+    "fold_in float": (lambda: random.fold_in(KEY, 1.5), TypeError, "fold_in takes one integer.\n  data: 1.5"),
+    "fold_in array": (lambda: random.fold_in(KEY, np.arange(3)), TypeError, "Use vmap"),
+    "fold_in wide": (lambda: random.fold_in(KEY, 2**40), OverflowError, "data: 1099511627776"),
+    "shape": (
+        lambda: random.uniform(KEY, (2, -3)),
+        ValueError,
+        r"uniform takes a shape.*\n  shape: \(2, -3\)",
+    ),
+    "integer uniform": (
+        lambda: random.uniform(KEY, (), int),
+        ValueError,
+        "a floating-point dtype.\n  dtype: int32",
+    ),
+    "integer normal": (
+        lambda: random.normal(KEY, (), "int32"),
+        ValueError,
+        "floating-point or complex dtype",
+    ),
+    "signed bits": (lambda: random.bits(KEY, (), "int32"), ValueError, "an unsigned integer dtype"),
+    "float randint": (lambda: random.randint(KEY, (), 0, 5, float), ValueError, "an integer dtype"),
+    "float bound": (lambda: random.randint(KEY, (), 0.5, 5), TypeError, "minval: 0.5"),
+    "bounds": (
+        lambda: random.uniform(KEY, (3,), minval=np.zeros(2)),
+        ValueError,
+        r"minval: float\d\d\[2\], shape: \(3,\)",
+    ),
+    "integer p": (lambda: random.bernoulli(KEY, 1), TypeError, r"p: int32\[\]\nWrite 1.0 for 1"),
+    "p too large": (lambda: random.bernoulli(KEY, 2.0), ValueError, "between 0 and 1.\n  p: 2.0"),
+    "p is not a number": (lambda: random.bernoulli(KEY, np.float32("nan")), ValueError, "p: nan"),
+    "p does not fit": (
+        lambda: random.bernoulli(KEY, np.full(3, 0.5), (2,)),
+        ValueError,
+        r"p: float\d\d\[3\], shape: \(2,\)",
+    ),
+    "too many": (
+        lambda: random.choice(KEY, 5, (7,), replace=False),
+        ValueError,
+        r"elements: 5, shape: \(7,\), replace: False",
+    ),
+    "from none": (lambda: random.choice(KEY, 0, (7,)), ValueError, "none from an empty axis"),
+    "weights": (
+        lambda: random.choice(KEY, 5, (7,), p=np.ones(4)),
+        ValueError,
+        r"p: float\d\d\[4\], elements: 5",
+    ),
+    "permuted float": (lambda: random.permutation(KEY, 3.0), TypeError, r"x: float32\[\]"),
+    "permuted tracer": (lambda: dx.jit(lambda n: random.permutation(KEY, n))(3), TypeError, "traced"),
+    "logits axis": (lambda: random.categorical(KEY, LOGITS, axis=2), ValueError, "axis: 2, axes: 2"),
+    "logits shape": (
+        lambda: random.categorical(KEY, LOGITS, shape=(5,)),
+        ValueError,
+        r"Pass a shape that ends in \(3,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_misuse_is_explained(case):
+    """Errors name the argument, what it was, and the way out."""
+    call, kind, text = ERRORS[case]
+    with pytest.raises(kind, match=text):
+        call()
