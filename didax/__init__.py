@@ -32,7 +32,7 @@ from didax.api.vmap import vmap
 from didax.core.config import Config
 from didax.core.dtypes import float0
 from didax.core.value import Array
-from didax import lax, numpy, tree, tree_util
+from didax import lax, nn, numpy, random, tree, tree_util
 
 config = Config()
 
@@ -61,8 +61,10 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "make_jaxpr",
+    "nn",
     "numpy",
     "numpy_dtype_promotion",
+    "random",
     "tree",
     "tree_util",
     "value_and_grad",

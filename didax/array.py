@@ -212,6 +212,9 @@ def _device_of(buffer: Any) -> Any:
     return next(iter(buffer._sharding.device_set))
 
 
+_HOST_VALUES = (np.ndarray, np.generic, int, float, complex)
+
+
 def as_concrete(x: Any) -> ConcreteArray:
     """A concrete array for a NumPy array (copied: its owner may write to it) or a scalar; arrays pass through."""
     if type(x) is ConcreteArray:
@@ -221,10 +224,8 @@ def as_concrete(x: Any) -> ConcreteArray:
     aval = aval_of(x)
     if isinstance(x, np.ndarray):
         return ConcreteArray(aval, np.array(x, aval.dtype))
-    if not isinstance(x, np.generic | int | float | complex):
-        raise TypeError(
-            message("Only arrays with numbers can be computed with.", f"got: {x!r:.100}", fix="Pass an array of this type.")
-        )
+    if not isinstance(x, _HOST_VALUES):
+        raise _no_numbers(x)
     return ConcreteArray(aval, x if isinstance(x, np.generic) and x.dtype == aval.dtype else aval.dtype.type(x))
 
 
@@ -234,4 +235,13 @@ def argument_buffer(x: Any, device: Any = None) -> Any:
         return x.device_buffer(device)
     if isinstance(x, Tracer):
         raise leaked(x)
+    if not isinstance(x, _HOST_VALUES):
+        raise _no_numbers(x)
     return _device_floor().to_device(x, aval_of(x), device, copy=True)
+
+
+def _no_numbers(x: Any) -> TypeError:
+    """The error for a description of an array (`ShapeDtypeStruct`) in the place of one."""
+    return TypeError(
+        message("Only arrays with numbers can be computed with.", f"got: {x!r:.100}", fix="Pass an array of this type.")
+    )

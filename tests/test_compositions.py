@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -156,8 +156,24 @@ def in_64_bits(x64: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def golden() -> Iterator[dict[str, Any]]:
-    yield json.loads(GOLDEN.read_text())
+def golden(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Results of every canonical composition, by jax."""
+    if request.config.getoption("--update-golden"):
+        write_golden()
+    return json.loads(GOLDEN.read_text())
+
+
+def write_golden() -> None:
+    import jax
+
+    with jax.enable_x64(True):
+        results = {
+            word: by_jax(tuple(word.split())) for word in sorted({canonical(names) for names in TRIPLES})
+        }
+    lines = [
+        f"{json.dumps(word)}: {json.dumps(result, separators=(',', ':'))}" for word, result in results.items()
+    ]
+    GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def canonical(names: tuple[str, ...]) -> str:
@@ -191,15 +207,3 @@ def test_golden_results_are_those_of_jax(names: tuple[str, ...], golden: dict[st
         np.testing.assert_allclose(
             value, golden[canonical(names)][function], rtol=1e-9, atol=1e-10, err_msg=function
         )
-
-
-def test_update_golden(update_golden: bool) -> None:
-    """With --update-golden: compute every canonical composition with jax."""
-    if not update_golden:
-        pytest.skip("golden results are compared, not updated")
-    words = {canonical(names): names for names in TRIPLES}
-    results = {word: by_jax(tuple(word.split())) for word in sorted(words)}
-    lines = [
-        f"{json.dumps(word)}: {json.dumps(result, separators=(',', ':'))}" for word, result in results.items()
-    ]
-    GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")

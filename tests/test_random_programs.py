@@ -130,7 +130,11 @@ def nesting(body: st.SearchStrategy[Program]) -> st.SearchStrategy[tuple[Any, ..
 inner = st.lists(st.one_of(simple, simple, nesting(straight)), min_size=1, max_size=3)
 programs = st.lists(st.one_of(simple, simple, simple, nesting(inner)), min_size=1, max_size=6)
 seeds = st.integers(0, 1000)
-modest = settings(max_examples=25)
+
+
+def examples(fraction: float) -> settings:
+    """That part of the examples that the profile asks for."""
+    return settings(max_examples=int(settings.default.max_examples * fraction))
 
 
 def inputs(seed: int, wide: bool = False) -> list[Any]:
@@ -150,14 +154,14 @@ def in_64_bits() -> Any:
 
 
 @given(programs, seeds)
-@modest
+@examples(0.25)
 def test_compiled_is_eager(program: Program, seed: int) -> None:
     xs = inputs(seed)
     assert_close(dx.jit(lambda *xs: run(program, list(xs)))(*xs), run(program, xs), rtol=1e-4)
 
 
 @given(programs, seeds)
-@modest
+@examples(0.25)
 def test_disable_jit_changes_nothing(program: Program, seed: int) -> None:
     xs = inputs(seed)
     with dx.disable_jit():
@@ -166,7 +170,7 @@ def test_disable_jit_changes_nothing(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds, st.tuples(*[st.sampled_from([0, -1, None])] * 5))
-@modest
+@examples(0.25)
 def test_vmap_is_a_loop(program: Program, seed: int, axes: tuple[int | None, ...]) -> None:
     axes = axes if any(axis is not None for axis in axes) else (0, *axes[1:])
     draws = [inputs(seed), inputs(seed + 1)]
@@ -178,7 +182,7 @@ def test_vmap_is_a_loop(program: Program, seed: int, axes: tuple[int | None, ...
 
 
 @given(programs, seeds)
-@modest
+@examples(0.25)
 def test_jaxprs_are_legal_and_round_trip(program: Program, seed: int) -> None:
     f = lambda *xs: run(program, list(xs))
     xs = inputs(seed)
@@ -190,7 +194,7 @@ def test_jaxprs_are_legal_and_round_trip(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds)
-@modest
+@examples(0.1)
 def test_derivatives(program: Program, seed: int) -> None:
     """jvp against finite differences, vjp and linearize against jvp; some values are float32."""
     f = lambda *xs: [y for y in run(program, list(xs)) if is_inexact(y)]
@@ -198,7 +202,7 @@ def test_derivatives(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds)
-@settings(max_examples=10)
+@examples(0.08)
 def test_second_derivatives(program: Program, seed: int) -> None:
     f = lambda *xs: sum(dnp.sum(y) for y in run(program, list(xs)) if is_inexact(y)) * 1.0
     check_grads(
@@ -207,7 +211,7 @@ def test_second_derivatives(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds)
-@settings(max_examples=10)
+@examples(0.08)
 def test_transformations_commute_with_jit(program: Program, seed: int) -> None:
     f = lambda *xs: sum(dnp.sum(y) for y in run(program, list(xs)) if is_inexact(y)) * 1.0
     xs = inputs(seed, wide=True)

@@ -52,7 +52,8 @@ def conv_general_dilated(
     >>> import numpy as np
     >>> from didax import lax
     >>> images, window = np.ones((8, 28, 28, 3), "float32"), np.ones((5, 5, 3, 16), "float32")
-    >>> lax.conv_general_dilated(images, window, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")).shape
+    >>> numbers = ("NHWC", "HWIO", "NHWC")
+    >>> lax.conv_general_dilated(images, window, (2, 2), "SAME", dimension_numbers=numbers).shape
     (8, 14, 14, 16)
     """
     x, w = aval_of(lhs), aval_of(rhs)
@@ -196,7 +197,7 @@ def conv_transpose(
 
 
 def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int, int]:
-    """Padding of the spread input that makes the result `stride` times as long (SAME), or reach beyond it (VALID)."""
+    """Padding of the spread input: the result is `stride` times as long (SAME), or more (VALID)."""
     name = _padding_name(padding, ("SAME", "VALID"))
     if name == "SAME":
         total = reach + stride - 2
@@ -210,7 +211,7 @@ def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int,
 def padtype_to_pads(
     lengths: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
-    """Low and high padding for each axis: 'SAME' gives ceil(length / stride) results, 'SAME_LOWER' with the odd one low.
+    """Low and high padding for each axis: 'SAME' gives ceil(length / stride) results, and pads high first.
 
     >>> padtype_to_pads([7], [4], [2], "SAME"), padtype_to_pads([7], [4], [2], "SAME_LOWER")
     ([(1, 2)], [(2, 1)])
@@ -238,7 +239,7 @@ def _padding_name(padding: str, choices: tuple[str, ...]) -> str:
             message(
                 "A padding named by a string must be one of the known kinds.",
                 f"padding: {padding!r}",
-                fix=f"Use one of {', '.join(map(repr, choices))}, or a pair (low, high) for each spatial axis.",
+                fix=f"Use one of {', '.join(map(repr, choices))}, or pairs (low, high).",
             )
         )
     return padding.upper()
@@ -247,7 +248,7 @@ def _padding_name(padding: str, choices: tuple[str, ...]) -> str:
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: ConvGeneralDilatedDimensionNumbers
 ) -> ConvDimensionNumbers:
-    """The ConvDimensionNumbers that None (batch and features first) or three strings of axis letters stand for.
+    """The ConvDimensionNumbers that None (batch and features first) or three strings of letters stand for.
 
     >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC"))
     ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
@@ -277,7 +278,7 @@ def conv_dimension_numbers(
 
 
 def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[tuple[int, ...]]:
-    """Axes of lhs, rhs and out as (N, C, spatial...), (O, I, spatial...), (N, C, spatial...), spatial in rhs's order.
+    """Axes of lhs, rhs and out: first N and C (O and I of rhs), then the spatial ones in the order of rhs.
 
     >>> conv_general_permutations(("NHWC", "HWIO", "NHWC"))
     [(0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)]
@@ -288,7 +289,7 @@ def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[t
     if any(sorted(spec) != sorted([*first, *spatial]) for first, spec in wanted) or len(set(rhs)) != len(rhs):
         raise ValueError(
             message(
-                "The specs of lhs and out name N, C and each spatial axis once, that of rhs O, I and the same spatial axes.",
+                "The specs of lhs and out name N, C and each spatial axis, that of rhs O, I and the same.",
                 f"dimension_numbers: {dimension_numbers!r}",
                 fix="Write them as ('NHWC', 'HWIO', 'NHWC').",
             )

@@ -72,7 +72,7 @@ def dot(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Vector-vector, matrix-vector or matrix-matrix product; any other with `dimension_numbers` as in `dot_general`.
+    """Product of vectors and matrices; of any other arrays with `dimension_numbers`, as `dot_general`.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -84,7 +84,7 @@ def dot(
         if not (1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]):
             raise ValueError(
                 message(
-                    "dot takes vectors and matrices, and sums over the last axis of lhs and the first of rhs.",
+                    "dot takes vectors and matrices; it sums over the last axis of lhs and the first of rhs.",
                     f"lhs: {x}, rhs: {y}",
                     fix="Make these axes equally long, or say with dimension_numbers which axes to sum over.",
                 )
@@ -115,7 +115,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
 
 
 def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precision] | None:
-    """A precision for each operand; None where neither the caller nor the option default_matmul_precision says."""
+    """A precision for each operand; None where neither the caller nor default_matmul_precision says."""
     if precision is None:
         default = config.state().default_matmul_precision
         return None if default == "default" else (_precision(default), _precision(default))

@@ -291,7 +291,7 @@ def dynamic_update_slice(
 
 def start_scalars(
     function: str, x: ShapedArray, starts: Any, allow_negative: bool | Sequence[bool]
-) -> list[Any]:
+) -> Sequence[Any]:
     """Start indices as scalars of one dtype, those that count from the end made to count from the front."""
     if hasattr(starts, "ndim"):  # one array of index values
         starts = [reshape_to(slicing.slice_(starts, (i,), (i + 1,)), ()) for i in range(aval_of(starts).size)]

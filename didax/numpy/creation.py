@@ -239,7 +239,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 def _lengths(name: str, shape: Any) -> tuple[int, ...]:
     try:
-        if isinstance(shape, tuple | list | np.ndarray) and np.ndim(shape):
+        if isinstance(shape, tuple | list) or (isinstance(shape, np.ndarray) and shape.ndim):
             return tuple([operator.index(n) for n in shape])
         return (operator.index(shape),)
     except TypeError as error:

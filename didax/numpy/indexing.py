@@ -431,16 +431,16 @@ def _static_window(x: ShapedArray, key: tuple[Any, ...]) -> _StaticWindow:
     )
 
 
-def _bounds(axes: Sequence[_Span | _Point], shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _bounds(axes: Sequence[_Entry], shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Starts, limits and steps; all of an axis where the position along it is not static."""
     bounds = [_axis_bounds(e, n) for e, n in zip(axes, shape, strict=True)]
     return tuple([tuple([bound[i] for bound in bounds]) for i in range(3)])
 
 
-def _axis_bounds(e: _Span | _Point, length: int) -> tuple[int, int, int]:
-    if type(e) is _Span:
+def _axis_bounds(e: _Entry, length: int) -> tuple[int, int, int]:
+    if isinstance(e, _Span):
         return e.start, e.start + max((e.size - 1) * e.step + 1, 0), e.step
-    if e.static and e.ndim == 0:
+    if isinstance(e, _Point) and e.static and e.ndim == 0:
         i = int(e.position)
         return i, i + 1, 1
     return 0, length, 1

@@ -470,22 +470,28 @@ def unique(
     dimension = None if axis is None else canonical_axis("unique", axis, x.ndim)
     rows = reshape(x, (x.size, 1)) if dimension is None else _rows(x, dimension)
     groups = _groups(rows, equal_nan)
-    flat, is_hit = _hits("unique", groups.is_first, size)
-    total, kind = array_sum(groups.is_first, dtype=_INT32), dtypes.default_dtype("i")
-    source = getitem(groups.order, ufuncs.where(is_hit, flat, 0)) if rows.shape[0] else flat
+    count, kind = _found("unique", groups.is_first, size), dtypes.default_dtype("i")
+    starts, _ = _hits("unique", groups.is_first, count + 1)  # one more, to know where the last one ends
+    starts, ends = slice_axis(starts, 0, count, 0), slice_axis(starts, 1, count + 1, 0)
+    source = getitem(groups.order, starts) if rows.shape[0] else starts
+    number = el.add(iota(_INT32, (count,), 0), 1)
+    total = array_sum(groups.is_first, dtype=_INT32)
+    is_hit = el.le(number, total)
     outs: list[Any] = [_unique_values(x, dimension, source, is_hit, fill_value)]
     if return_index:
         outs.append(cast(source, kind))
     if return_inverse:
-        number = el.sub(cumsum(groups.is_first, dtype=kind), 1)
-        inverse = at(broadcast(cast(0, kind), (rows.shape[0],)))[groups.order].set(number)
+        inverse = _scattered(el.sub(cumsum(groups.is_first, dtype=kind), 1), groups.order)
         outs.append(reshape(inverse, x.shape) if dimension is None else inverse)
     if return_counts:
-        ends = concatenate([slice_axis(flat, 1, flat.shape[0], 0), flat[:1]], 0) if flat.shape[0] else flat
-        is_last = el.ge(el.add(iota(_INT32, flat.shape, 0), 1), total)
-        counts = el.sub(ufuncs.where(is_last, rows.shape[0], ends), flat)
-        outs.append(cast(ufuncs.where(is_hit, counts, 0), kind))
+        sizes = el.sub(ufuncs.where(el.ge(number, total), rows.shape[0], ends), starts)
+        outs.append(cast(ufuncs.where(is_hit, sizes, 0), kind))
     return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+def _scattered(values: Array, order: Array) -> Array:
+    """The vector whose element order[i] is values[i]."""
+    return at(broadcast(cast(0, values.dtype), values.shape))[order].set(values)
 
 
 def _rows(x: Array, axis: int) -> Array:

@@ -24,6 +24,7 @@ from didax.core.value import Array
 from didax.numpy.promotion import (
     Step,
     as_operand,
+    cast,
     dtype_steps,
     inexact,
     lifted,
@@ -52,9 +53,7 @@ class ufunc:
         self.__doc__ = doc
         self.nin = nin
         self.operands = operands
-        self.implementations = {
-            kind: _on_operands(f) for kinds, f in implementations.items() for kind in kinds
-        }
+        self.implementations = {kind: f for kinds, f in implementations.items() for kind in kinds}
         self.plans: dict[Any, Plan] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -98,7 +97,8 @@ class ufunc:
     def _steps(self, operands: Sequence[Any]) -> tuple[Plan, list[Step | None]]:
         shapes = shape_steps(self.__name__, operands)
         if self.operands == "truth":
-            dtype, casts = _BOOL, [None if aval_of(x).dtype == _BOOL else truth for x in operands]
+            dtype, weak = _BOOL, False
+            casts: list[Step | None] = [None if aval_of(x).dtype == _BOOL else truth for x in operands]
         else:
             dtype, weak = result_pair(*operands)
             if self.operands == "inexact":
@@ -107,7 +107,7 @@ class ufunc:
         apply = self.implementations.get(dtypes.kind_of(dtype))
         if apply is None:
             raise self._wrong_kind(operands)
-        return apply, [_both(cast, shape) for cast, shape in zip(casts, shapes, strict=True)]
+        return _on_operands(apply, weak), [_both(cast, shape) for cast, shape in zip(casts, shapes, strict=True)]
 
     def _wrong_kind(self, operands: Sequence[Any]) -> TypeError:
         kinds = list(dict.fromkeys([_KINDS[kind] for kind in self.implementations if kind in _KINDS]))
@@ -127,11 +127,16 @@ class ufunc:
         )
 
 
-def _on_operands(implementation: Any) -> Plan:
-    """A primitive takes operands as they are; Python functions get arrays."""
+def _on_operands(implementation: Any, weak: bool) -> Plan:
+    """A primitive takes operands as they are; Python functions get arrays, and their result is as strong as promised."""
     if isinstance(implementation, Primitive):
         return implementation.bind
-    return lambda *xs: implementation(*[lifted(x) for x in xs])
+
+    def apply(*operands: Any) -> Array:
+        out = implementation(*[lifted(x) for x in operands])
+        return cast(out, out.dtype) if out.weak_type and not weak else out
+
+    return apply
 
 
 def truth(x: Any) -> Any:

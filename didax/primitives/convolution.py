@@ -45,7 +45,7 @@ Padding = tuple[tuple[int, int], ...]
 
 @register_param_type
 class ConvDimensionNumbers(NamedTuple):
-    """Which axis is which: (batch, feature, *spatial) of lhs and out, (out feature, in feature, *spatial) of rhs."""
+    """The axes of lhs and out (batch, feature, *spatial) and of rhs (feature out, feature in, *spatial)."""
 
     lhs_spec: Axes
     rhs_spec: Axes
@@ -142,7 +142,8 @@ class Convolution(BilinearContraction):
         return ctx.emit(
             f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {_dim_numbers_text(dimension_numbers)}, "
             f"window = {_window_text(window)} "
-            f"{{batch_group_count = {batch_group_count} : i64, feature_group_count = {feature_group_count} : i64, "
+            f"{{batch_group_count = {batch_group_count} : i64, "
+            f"feature_group_count = {feature_group_count} : i64, "
             f"precision_config = {_precision_text(precision)}}} : {function_type([lhs, rhs], [out])}",
             out,
         )
@@ -165,38 +166,26 @@ class Convolution(BilinearContraction):
     ) -> tuple[Any, int]:
         (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
         (lhs_n, lhs_c, *_), (rhs_o, *_), (out_n, out_o, *_) = dimension_numbers
-        features, batches = feature_group_count, batch_group_count
-
-        def bound(lhs: Any, rhs: Any) -> Any:
-            groups = {"feature_group_count": features, "batch_group_count": batches}
-            return self.bind(lhs, rhs, dimension_numbers=dimension_numbers, **groups, **params)
-
+        params["dimension_numbers"] = dimension_numbers
+        groups = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
         if not axis.size:  # an axis of length 0 cannot be folded and found again
             elements = [element_aval(aval_of(x), dim) for x, dim in zip(args, dims, strict=True)]
-            groups = {"feature_group_count": features, "batch_group_count": batches}
-            out = out_type(self, *elements, dimension_numbers=dimension_numbers, **groups, **params)
-            return basis.zeros(batched_aval(out, 0, 0)), 0
-
-        if rhs_dim is None:  # more images
-            out = bound(fold_axis(lhs, lhs_dim, lhs_n, batches), rhs)
-            return unfold_axis(out, axis.size, out_n), out_n
+            return basis.zeros(batched_aval(out_type(self, *elements, **params, **groups), 0, 0)), 0
         if lhs_dim is None:  # more features of the result, in each group
-            groups = max(features, batches)
-            out = bound(lhs, fold_axis(rhs, rhs_dim, rhs_o, groups))
-            out = unfold_axis(out, axis.size, out_o, groups)
-            return out, out_o
-        if batches > 1:  # more groups
-            batches *= axis.size
-            lhs = fold_axis(lhs, lhs_dim, lhs_n)
-        else:
-            features *= axis.size
-            lhs = fold_axis(lhs, lhs_dim, lhs_c)
-        out = bound(lhs, fold_axis(rhs, rhs_dim, rhs_o))
+            assert rhs_dim is not None
+            inner = max(feature_group_count, batch_group_count)
+            out = self.bind(lhs, fold_axis(rhs, rhs_dim, rhs_o, inner), **params, **groups)
+            return unfold_axis(out, axis.size, out_o, inner), out_o
+        if rhs_dim is None:  # more images
+            out = self.bind(fold_axis(lhs, lhs_dim, lhs_n, batch_group_count), rhs, **params, **groups)
+            return unfold_axis(out, axis.size, out_n), out_n
+        kind, into = ("batch_group_count", lhs_n) if batch_group_count > 1 else ("feature_group_count", lhs_c)
+        groups[kind] *= axis.size  # more groups
+        out = self.bind(fold_axis(lhs, lhs_dim, into), fold_axis(rhs, rhs_dim, rhs_o), **params, **groups)
         return unfold_axis(out, axis.size, out_o), out_o
 
 
-# --- cotangents
-# --------------------------------------------------------------------------------------------------
+# --- cotangents -------------------------------------------------------------------------------------------
 
 
 def _lhs_cotangent(
@@ -214,7 +203,7 @@ def _lhs_cotangent(
     precision: Precisions,
     preferred_element_type: np.dtype[Any] | None,
 ) -> Any:
-    """`ct` convolved with the reversed window, strides and lhs_dilation exchanged, features in and out exchanged."""
+    """`ct` convolved with the reversed window; strides and lhs_dilation, features in and out trade places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     ct, rhs = match_cotangent(ct, rhs)
     groups = max(feature_group_count, batch_group_count)
@@ -296,8 +285,7 @@ def _spatial_lengths(numbers: ConvDimensionNumbers, *avals: ShapedArray) -> Iter
     return zip(*lengths, strict=True)
 
 
-# --- folding one axis into another
-# -------------------------------------------------------------------------------
+# --- folding one axis into another ------------------------------------------------------------------------
 
 
 def fold_axis(x: Any, source: int, into: int, outer: int = 1) -> Any:
@@ -315,7 +303,7 @@ def fold_axis(x: Any, source: int, into: int, outer: int = 1) -> Any:
 
 
 def unfold_axis(x: Any, size: int, axis: int, outer: int = 1) -> Any:
-    """The inverse of `fold_axis`: the folded axis comes to stand at `axis`, what it was folded into right after it."""
+    """The inverse of `fold_axis`: the folded axis is at `axis`, what it was folded into right after it."""
     shape = aval_of(x).shape
     before, n, after = shape[:axis], shape[axis] // size, shape[axis + 1 :]
     if outer > 1:
@@ -330,8 +318,7 @@ def _regroup(x: Any, source: int, into: int, groups: int) -> Any:
     return fold_axis(x, source, into)
 
 
-# --- lowering
-# ----------------------------------------------------------------------------------------------------
+# --- lowering ---------------------------------------------------------------------------------------------
 
 
 def _dim_numbers_text(numbers: ConvDimensionNumbers) -> str:
@@ -420,7 +407,8 @@ def _padded(ctx: Any, x: Value, window: Window, spec: Axes) -> Value:
     out = x.aval.update(shape=tuple(shape))
     zero = ctx.scalar(0, x.aval.dtype)
     return ctx.emit(
-        f"stablehlo.pad {x}, {zero}, low = {low}, high = {high}, interior = {interior} : {function_type([x, zero], [out])}",
+        f"stablehlo.pad {x}, {zero}, low = {low}, high = {high}, interior = {interior} : "
+        f"{function_type([x, zero], [out])}",
         out,
     )
 
@@ -437,8 +425,7 @@ def _slice(
     return ctx.emit(f"stablehlo.slice {x} [{', '.join(ranges)}] : {function_type([x], [out])}", out)
 
 
-# --- checks
-# ------------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------
 
 
 def _check_specs(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers) -> None:
@@ -449,7 +436,7 @@ def _check_specs(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbe
                 "A convolution takes two arrays with as many axes, and each spec names every axis once.",
                 f"lhs: {lhs}, rhs: {rhs}",
                 *[f"{name}: {spec}" for name, spec in numbers._asdict().items()],
-                fix="Give both arrays a batch or feature-out axis, a feature axis and the same number of spatial axes.",
+                fix="Give lhs batch and feature axes, rhs two feature axes, and both as many spatial axes.",
             )
         )
 
@@ -460,7 +447,7 @@ def _check_window(lhs: ShapedArray, rhs: ShapedArray, window: Window) -> None:
         if len(values) != spatial or (name != "padding" and any(n < 1 for n in values)):
             raise ValueError(
                 message(
-                    "A convolution takes one stride, one pair of paddings and one dilation of at least 1 for each spatial axis.",
+                    "A convolution takes one stride, padding and dilation, at least 1, per spatial axis.",
                     f"lhs: {lhs}, rhs: {rhs}, spatial axes: {spatial}",
                     f"{'window_strides' if name == 'strides' else name}: {values}",
                     fix=f"Pass {spatial} of them.",

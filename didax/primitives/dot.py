@@ -38,7 +38,7 @@ DimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 
 @register_param_type
 class Precision(enum.Enum):
-    """How exactly an accelerator multiplies float32: in fast narrow units (DEFAULT), in between, or fully (HIGHEST)."""
+    """How exactly an accelerator multiplies float32, from DEFAULT (fast, narrow) to HIGHEST (in full)."""
 
     DEFAULT = 0
     HIGH = 1
@@ -54,7 +54,7 @@ def free_axes(ndim: int, contract: Axes, batch: Axes) -> Axes:
 
 
 class BilinearContraction(Primitive):
-    """A product of two arrays of one dtype that sums, with `preferred_element_type` for the sums: linear in each."""
+    """A sum of products of two arrays, linear in each; `preferred_element_type` is the dtype of the sum."""
 
     contraction = True
 
@@ -69,13 +69,13 @@ class BilinearContraction(Primitive):
         return out, out_dot
 
     def out_dtype(self, x: ShapedArray, y: ShapedArray, preferred: np.dtype[Any] | None) -> np.dtype[Any]:
-        """Dtype of the result; TypeError where the operands' dtypes do not go together, or not with `preferred`."""
+        """Dtype of the result; TypeError where the operands' dtypes differ or do not go with `preferred`."""
         if x.dtype != y.dtype:
             raise TypeError(
                 message(
                     f"{self.name} takes operands of one dtype.",
                     f"lhs: {x}, rhs: {y}",
-                    fix="Cast one of them (x.astype); preferred_element_type chooses the dtype of the result.",
+                    fix="Cast one of them (x.astype); preferred_element_type is the dtype of the result.",
                 )
             )
         if preferred is None or preferred == x.dtype:
@@ -83,7 +83,7 @@ class BilinearContraction(Primitive):
         if not _holds_sums_of(preferred, x.dtype):
             raise TypeError(
                 message(
-                    f"{self.name} sums in a dtype of the operands' kind or a wider kind; integers do not get narrower.",
+                    f"{self.name} sums in a dtype of the operands' kind or a wider one, no narrower.",
                     f"lhs: {x}, rhs: {y}, preferred_element_type: {preferred.name}",
                     fix="Leave preferred_element_type out and cast the result (out.astype).",
                 )
@@ -178,7 +178,8 @@ class DotGeneral(BilinearContraction):
         x, y = ctx.convert(x, inner), ctx.convert(y, inner)
         batching = f"batching_dims = {list(x_batch)} x {list(y_batch)}, " if x_batch else ""
         return ctx.emit(
-            f"stablehlo.dot_general {x}, {y}, {batching}contracting_dims = {list(x_contract)} x {list(y_contract)}, "
+            f"stablehlo.dot_general {x}, {y}, {batching}"
+            f"contracting_dims = {list(x_contract)} x {list(y_contract)}, "
             f"precision = [{precision_names(precision)}] : {function_type([x, y], [out])}",
             out,
         )
@@ -288,7 +289,7 @@ def _numpy_dot(x: Any, y: Any, dimension_numbers: DimensionNumbers) -> Any:
 
 @functools.lru_cache(4096)
 def _matmul_plan(x_shape: Axes, y_shape: Axes, dimension_numbers: DimensionNumbers) -> tuple[Axes, ...]:
-    """Axis orders and shapes that make a product a stack of matrix products; last, the shape of the result."""
+    """Axis orders and shapes that make stacks of matrices of the operands; last, the shape of the result."""
     (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
     x_free = free_axes(len(x_shape), x_contract, x_batch)
     y_free = free_axes(len(y_shape), y_contract, y_batch)

@@ -718,7 +718,7 @@ class ScatterExtremum(Scatter):
     """`operand[i] = min(operand[i], updates)`, or max."""
 
     holes = {"transpose": "the operation is not linear"}
-        transpose = None  # pyright: ignore[reportAssignmentType]
+    transpose = None  # pyright: ignore[reportAssignmentType]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         """The tangents of all that attain the extremum, averaged."""

@@ -237,9 +237,7 @@ class ArgExtremum(Primitive):
         body = ctx.region()
         better, tie = body.compare(self.direction, x, y), body.compare("EQ", x, y)
         if dtypes.is_float(value.dtype):
-            x_is_nan, y_is_nan = body.compare("NE", x, x), body.compare("NE", y, y)
-            better = body.op("or", [better, body.op("and", [x_is_nan, body.op("not", [y_is_nan])])])
-            tie = body.op("or", [tie, body.op("and", [x_is_nan, y_is_nan])])
+            better = body.op("or", [better, body.compare("NE", x, x)])  # x comes first: the first NaN stays
         earlier = body.op("and", [tie, body.compare("LT", i, j)])
         first = body.op("or", [better, earlier])
         outs = [body.select(first, x, y), body.select(first, i, j)]

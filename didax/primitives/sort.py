@@ -9,7 +9,6 @@ real, then imaginary part. `top_k` orders as JAX does, by the total order of IEE
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -159,22 +158,24 @@ def _lower_argsort(ctx: FunctionContext, key: Value, dimension: int) -> Value:
 
 def _ordered(ctx: FunctionContext, x: Value) -> Value:
     """int64 in the order of `x`, within 32 bits."""
-    if not dtypes.is_float(x.aval.dtype):
-        is_uint32 = x.aval.dtype == np.uint32
-        x = ctx.convert(x, _INT64)
-        return ctx.op("subtract", [x, ctx.constant(2**31, x.aval)]) if is_uint32 else x
-    x = ctx.convert(x, _FLOAT32)
-    bits = ctx.op("bitcast_convert", [x], x.aval.update(dtype=_INT32))
-    signed = _flip_negatives(ctx, bits)
-    zero, infinity = ctx.constant(0, x.aval), ctx.constant(2**31 - 1, bits.aval)
-    key = ctx.select(ctx.compare("EQ", x, zero), ctx.constant(0, bits.aval), signed)
-    return ctx.convert(ctx.select(ctx.compare("NE", x, x), infinity, key), _INT64)
+    dtype = x.aval.dtype
+    if dtypes.is_float(dtype):
+        return ctx.convert(_ordered_floats(ctx, ctx.convert(x, _FLOAT32)), _INT64)
+    x = ctx.convert(x, _INT64)
+    return ctx.op("subtract", [x, ctx.constant(2**31, x.aval)]) if dtype == np.uint32 else x
 
 
-def _flip_negatives(ctx: FunctionContext, bits: Value) -> Value:
-    """Between bits of float32 and int32 in one order: those of negative numbers are flipped but the first."""
-    negative = ctx.op("shift_right_arithmetic", [bits, ctx.constant(31, bits.aval)])
-    return ctx.op("xor", [bits, ctx.op("and", [negative, ctx.constant(2**31 - 1, bits.aval)])])
+def _ordered_floats(ctx: FunctionContext, x: Value) -> Value:
+    """Signed integers of the same width in the order of floats: the bits, taken as sign and magnitude.
+
+    XLA's own comparisons take denormals for zeros.
+    """
+    bits = ctx.op("bitcast_convert", [x], x.aval.update(dtype=np.dtype(f"i{x.aval.dtype.itemsize}")))
+    greatest = ctx.constant(np.iinfo(bits.aval.dtype).max, bits.aval)
+    magnitude = ctx.op("and", [bits, greatest])
+    negative = ctx.compare("LT", bits, ctx.constant(0, bits.aval))
+    key = ctx.select(negative, ctx.op("negate", [magnitude]), magnitude)
+    return ctx.select(ctx.compare("NE", x, x), greatest, key)
 
 
 def _pack(ctx: FunctionContext, high: Value, low: Value) -> Value:
@@ -185,14 +186,11 @@ def _pack(ctx: FunctionContext, high: Value, low: Value) -> Value:
 
 def _unpack_float(ctx: FunctionContext, packed: Value) -> Value:
     """The float32 of which the upper half is the ordered key and the lowest bit the sign."""
-    one = ctx.constant(1, packed.aval)
     key = ctx.convert(ctx.op("shift_right_arithmetic", [packed, ctx.constant(32, packed.aval)]), _INT32)
-    bits = _flip_negatives(ctx, key)
-    sign = ctx.op(
-        "shift_left", [ctx.convert(ctx.op("and", [packed, one]), _INT32), ctx.constant(31, bits.aval)]
+    sign = ctx.op("shift_left", [ctx.convert(packed, _INT32), ctx.constant(31, key.aval)])
+    return ctx.op(
+        "bitcast_convert", [ctx.op("or", [ctx.op("abs", [key]), sign])], key.aval.update(dtype=_FLOAT32)
     )
-    bits = ctx.op("or", [bits, sign])  # a nonzero number has its sign already; NaN and zeros get theirs back
-    return ctx.op("bitcast_convert", [bits], bits.aval.update(dtype=_FLOAT32))
 
 
 def _sort_integers(ctx: FunctionContext, x: Value, dimension: int) -> Value:
@@ -222,27 +220,19 @@ def _emit_sort(ctx: FunctionContext, xs: Sequence[Value], dimension: int, preced
 def _precedes(body: FunctionContext, pairs: Sequence[tuple[Value, Value]]) -> Value:
     """Lexicographic `<`."""
     parts = [part for x, y in pairs for part in zip(_comparable(body, x), _comparable(body, y), strict=True)]
-    less: Value | None = None
-    for x, y in reversed(parts):
-        kind = "TOTALORDER" if dtypes.is_float(x.aval.dtype) else None
-        here = body.compare("LT", x, y, kind)
-        if less is not None:
-            here = body.op("or", [here, body.op("and", [body.compare("EQ", x, y, kind), less])])
-        less = here
-    assert less is not None
+    less = body.compare("LT", *parts[-1])
+    for x, y in parts[-2::-1]:
+        tie = body.op("and", [body.compare("EQ", x, y), less])
+        less = body.op("or", [body.compare("LT", x, y), tie])
     return less
 
 
 def _comparable(body: FunctionContext, x: Value) -> list[Value]:
-    """Values to compare in turn, by the total order of floats: one NaN, one zero."""
+    """Integers to compare in turn."""
     if dtypes.is_complex(x.aval.dtype):
         part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
-        return [y for name in ("real", "imag") for y in _comparable(body, body.op(name, [x], part))]
-    if not dtypes.is_float(x.aval.dtype):
-        return [x]
-    zero, nan = body.constant(0, x.aval), body.constant(math.nan, x.aval)
-    x = body.select(body.compare("EQ", x, zero), zero, x)
-    return [body.select(body.compare("NE", x, x), nan, x)]
+        return [_ordered_floats(body, body.op(name, [x], part)) for name in ("real", "imag")]
+    return [_ordered_floats(body, x) if dtypes.is_float(x.aval.dtype) else x]
 
 
 def _iota(ctx: FunctionContext, like: ShapedArray, dimension: int) -> Value:

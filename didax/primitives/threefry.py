@@ -40,7 +40,7 @@ _BIG_INTEGER_MAX = 256  # counters; from here on NumPy is faster
 def rounds(
     k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], Any], number: Callable[[int], Any]
 ) -> Any:
-    """The 20 rounds on anything with `+` and `^` of 32-bit words: NumPy arrays, big integers, or `_Words` of primitives."""
+    """The 20 rounds on anything with `+` and `^` of 32-bit words: NumPy arrays, big integers, `_Words`."""
     keys = (k0, k1, k0 ^ k1 ^ number(_PARITY))
     x0, x1 = x0 + k0, x1 + k1
     for i in range(5):
@@ -52,8 +52,7 @@ def rounds(
     return x0, x1
 
 
-# --- NumPy
-# -------------------------------------------------------------------------------------------------------
+# --- NumPy ------------------------------------------------------------------------------------------------
 
 
 def _rotate_numpy(x: Any, distance: int) -> Any:
@@ -88,14 +87,16 @@ def _blocks_big_integer(k0: int, k1: int, x1: np.ndarray[Any, Any]) -> tuple[Any
 
 
 def _blocks(keys: np.ndarray[Any, Any], x1: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-    """Blocks of an array of keys and counters (0, x1): x1 has one more axis than the array of keys, or that axis alone."""
+    """Blocks of an array of keys and counters (0, x1).
+
+    x1 has the axes of the array of keys and one more, or that one alone.
+    """
     if keys.ndim == 1 and 0 < x1.size <= _BIG_INTEGER_MAX:
         return _blocks_big_integer(int(keys[0]), int(keys[1]), x1)
     return _blocks_numpy(keys[..., :1], keys[..., 1:], np.uint32(0), x1)
 
 
-# --- XLA
-# ---------------------------------------------------------------------------------------------------------
+# --- XLA --------------------------------------------------------------------------------------------------
 
 
 class _Words:
@@ -123,7 +124,8 @@ def _rounds_jaxpr(key: ShapedArray, counter: ShapedArray) -> Jaxpr:
     """The cipher as a jaxpr; keys may be scalars beside arrays of counters."""
 
     def threefry2x32(*args: Any) -> list[Any]:
-        return [y.value for y in rounds(*map(_Words, args), _rotate_words, lambda n: _Words(np.uint32(n)))]
+        k0, k1, x0, x1 = map(_Words, args)
+        return [y.value for y in rounds(k0, k1, x0, x1, _rotate_words, lambda n: _Words(np.uint32(n)))]
 
     return trace_to_jaxpr(threefry2x32, [key, key, counter, counter])[0]
 
@@ -173,13 +175,13 @@ def _lower_pairs(ctx: Any, words: Sequence[Value]) -> Value:
     part = ShapedArray((*words[0].aval.shape, 1), UINT32)
     parts = [ctx.op("reshape", [x], part) for x in words]
     return ctx.emit(
-        f"stablehlo.concatenate {parts[0]}, {parts[1]}, dim = {part.ndim - 1} : {function_type(parts, ctx.out_avals)}",
+        f"stablehlo.concatenate {parts[0]}, {parts[1]}, dim = {part.ndim - 1} : "
+        f"{function_type(parts, ctx.out_avals)}",
         ctx.out_avals[0],
     )
 
 
-# --- the primitives
-# ----------------------------------------------------------------------------------------------
+# --- the primitives ---------------------------------------------------------------------------------------
 
 
 class _Bits(Primitive):
@@ -201,7 +203,7 @@ class _Bits(Primitive):
 
 
 class Threefry2x32(_Bits):
-    """The block cipher itself, elementwise: (key word 0, key word 1, counter word 0, counter word 1) -> two words."""
+    """The block cipher itself, elementwise: two words of key and two of counter to two words."""
 
     multiple_results = True
 
@@ -218,7 +220,7 @@ class Threefry2x32(_Bits):
         return [ShapedArray(k0.shape, UINT32)] * 2
 
     def eager(self, k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
-        return _blocks_numpy(*[np.asarray(x) for x in (k0, k1, x0, x1)])
+        return _blocks_numpy(np.asarray(k0), np.asarray(k1), np.asarray(x0), np.asarray(x1))
 
     def lower(self, ctx: Any, *operands: Any) -> list[Any]:
         return _lower_rounds(ctx, *operands)

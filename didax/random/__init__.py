@@ -25,6 +25,6 @@ from didax.random._samplers import (
 
 __all__ = [
     "PRNGKey", "fold_in", "key", "split",
-    "bernoulli", "bits", "exponential", "gumbel", "normal", "rademacher", "randint", "truncated_normal", "uniform",
-    "categorical", "choice", "permutation",
+    "bernoulli", "bits", "exponential", "gumbel", "normal", "rademacher", "randint", "truncated_normal",
+    "uniform", "categorical", "choice", "permutation",
 ]  # fmt: skip

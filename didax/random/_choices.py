@@ -31,7 +31,9 @@ from didax.random._samplers import arguments, gumbel_floats, randint, unit_float
 
 @api_boundary
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
-    """The elements of `x` along `axis` (or 0 to x - 1) in random order; with `independent` a new order for each row.
+    """The elements of `x` along `axis` (or 0 to x - 1) in random order.
+
+    Slices of an array stay together; with `independent` each line along the axis gets an order of its own.
 
     >>> from didax import random
     >>> sorted(np.asarray(random.permutation(random.key(0), 4)).tolist())
@@ -59,7 +61,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
 @api_boundary
 def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0) -> Any:
-    """Elements of `a` along `axis` (or of 0 to a - 1), drawn with or without replacement, uniformly or with probabilities `p`.
+    """Elements of `a` along `axis` (or of 0 to a - 1), drawn uniformly or with probabilities `p`.
 
     The axis is replaced by `shape`. Without replacement at most as many can be drawn as there are.
 
@@ -74,7 +76,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     if (n <= 0 and size) or (size > n and not replace):
         raise ValueError(
             message(
-                "choice draws at most as many elements as there are without replacement, and none from an empty axis.",
+                "Without replacement choice draws at most all elements; it draws none from an empty axis.",
                 f"a: {aval if aval.ndim else a}, elements: {n}, shape: {shape}, replace: {replace}",
                 fix="Draw fewer, or with replace=True from at least one.",
             )
@@ -110,7 +112,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any
     if extra < 0 or shape[extra:] != batch:
         raise ValueError(
             message(
-                "The shape of categorical ends in the shape of the logits without the axis that is drawn from.",
+                "The shape of categorical ends in the shape of the logits without the axis drawn from.",
                 f"logits: {aval}, axis: {axis}, shape: {shape}",
                 fix=f"Pass a shape that ends in {batch}.",
             )
@@ -130,7 +132,7 @@ def _shuffled(words: Any, x: Any, *, shape: tuple[int, ...], axis: int) -> Any:
 
 
 def shuffle(words: Any, x: Any, axis: int) -> Any:
-    """`x` sorted along the axis by random 32-bit keys, as often as it takes to make ties between keys harmless."""
+    """`x` sorted along the axis by random 32-bit keys, as often as it takes to make ties harmless."""
     shape, size = aval_of(x).shape, aval_of(x).size
     for _ in range(math.ceil(3 * math.log(max(1, size)) / math.log(0xFFFFFFFF))):
         words, used = child(words, 0), child(words, 1)
@@ -150,7 +152,7 @@ def _drawn_with(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 def count_below(ascending: Any, x: Any) -> Any:
-    """How many of the elements of a sorted vector are less than each element of x: a binary search, bit by bit."""
+    """How many elements of a sorted vector are less than each element of x: a binary search, bit by bit."""
     n, shape = aval_of(ascending).shape[0], aval_of(x).shape
     int32 = np.dtype(np.int32)
     count = full(shape, 0, int32)
@@ -179,7 +181,7 @@ def _categorical(words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.d
 
 
 def _take(x: Any, indices: Any, axis: int) -> Any:
-    """Slices of `x` along the axis; its place is taken by the axes of `indices`, which are within bounds or clipped."""
+    """Slices of `x` along the axis, at `indices` (clipped), whose axes take its place."""
     shape, found = aval_of(x).shape, aval_of(indices)
     offsets = [i if i < axis else i + found.ndim - 1 for i in range(len(shape)) if i != axis]
     return gather_p.bind(

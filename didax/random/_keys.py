@@ -49,7 +49,7 @@ def key(seed: Any) -> Any:
 
 @api_boundary
 def split(key: Any, num: int | Sequence[int] = 2) -> Any:
-    """An array of `num` new keys (an int or a shape), independent of each other; `key` is not to be used again.
+    """An array of `num` new keys (an int or a shape), independent of each other; do not use `key` again.
 
     >>> from didax import random
     >>> first, second = random.split(random.key(0))

@@ -42,12 +42,11 @@ from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
 from didax.primitives.threefry import random_bits_p
 from didax.random._keys import canonical_shape, child, key_words
-from didax.random._programs import program
+from didax.random._programs import compiled_program, program
 
 _PYTHON_SCALARS = (bool, int, float)
 
-# --- bits
-# --------------------------------------------------------------------------------------------------------
+# --- bits -------------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -69,8 +68,7 @@ def _bits(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return random_bits_p.bind(words, shape=shape, bit_width=8 * dtype.itemsize)
 
 
-# --- floats
-# ------------------------------------------------------------------------------------------------------
+# --- floats -----------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -102,7 +100,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 @api_boundary
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Standard normal floats, given that they lie between `lower` and `upper`, which are broadcast to `shape`.
+    """Standard normal floats, given that they lie between `lower` and `upper` (broadcast to `shape`).
 
     >>> from didax import random
     >>> random.truncated_normal(random.key(0), -2.0, 2.0, (3,)).shape
@@ -167,7 +165,7 @@ def _uniform(words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: 
     return floats_between(words, low, high, shape, dtype)
 
 
-@program
+@compiled_program  # erf_inv compiles in any case
 def _normal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     if not dtypes.is_complex(dtype):
         return normal_floats(words, shape, dtype)
@@ -183,7 +181,7 @@ def normal_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
     return mul.bind(dtype.type(math.sqrt(2)), erf_inv.bind(uniforms))
 
 
-@program
+@compiled_program
 def _truncated_normal(
     words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
@@ -212,8 +210,7 @@ def gumbel_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A
     return neg.bind(log.bind(neg.bind(log.bind(floats_between(words, tiny, dtype.type(1), shape, dtype)))))
 
 
-# --- booleans and integers
-# ---------------------------------------------------------------------------------------
+# --- booleans and integers --------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -258,7 +255,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 @api_boundary
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
-    """Integers uniformly distributed in [minval, maxval), bounds broadcast to `shape`; minval where that is empty.
+    """Integers uniformly distributed in [minval, maxval), broadcast to `shape`; minval where that is empty.
 
     A `maxval` beyond the largest integer of `dtype` makes that one possible too.
 
@@ -328,8 +325,7 @@ def integers_between(words: Any, low: Any, high: Any, beyond: Any, shape: tuple[
     return add.bind(low, convert_element_type(rem.bind(offset, span), dtype))
 
 
-# --- arguments
-# ---------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------
 
 
 def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> tuple[Any, Any, Any]:

@@ -61,7 +61,7 @@ def test_wrong_number_of_tangents():
         TypeError,
         """
 jvp needs one tangent for each argument, in the same structure.
-  args: primals have a tuple of length 1, tangents a tuple of length 2
+  args is a tuple of 1 in primals, a tuple of 2 in tangents
 Give every argument a tangent of its own structure (zeros where it does not move).
 """,
     )
@@ -71,7 +71,11 @@ def test_tangents_of_another_structure():
     check(
         lambda: dx.jvp(lambda p: p["w"] * 2.0, ({"w": 1.0, "b": 2.0},), ({"w": 1.0},)),
         TypeError,
-        "",
+        """
+jvp needs one tangent for each argument, in the same structure.
+  args[0] is a dict with keys 'b', 'w' in primals, a dict with keys 'w' in tangents
+Give every argument a tangent of its own structure (zeros where it does not move).
+""",
     )
 
 
@@ -79,71 +83,233 @@ def test_tangents_of_another_shape_or_dtype():
     check(
         lambda: dx.jvp(lambda p: p["w"] * 2.0, ({"w": dnp.ones(3)},), ({"w": dnp.ones(2)},)),
         TypeError,
-        "",
+        """
+In jvp a tangent has the shape and dtype of its primal (float0 where that is an integer or boolean).
+  p['w']: primal float32[3], tangent float32[2], expected float32[3]
+Cast or reshape the tangent, or the primal.
+""",
     )
-    check(lambda: dx.jvp(f, (dnp.ones(3),), (dnp.ones(3, "float16"),)), TypeError, "")
-    check(lambda: dx.jvp(f, (1.0,), (1j,)), TypeError, "")
+    check(
+        lambda: dx.jvp(f, (dnp.ones(3),), (dnp.ones(3, "float16"),)),
+        TypeError,
+        """
+In jvp a tangent has the shape and dtype of its primal (float0 where that is an integer or boolean).
+  x: primal float32[3], tangent float16[3], expected float32[3]
+Cast or reshape the tangent, or the primal.
+""",
+    )
+    check(
+        lambda: dx.jvp(f, (1.0,), (1j,)),
+        TypeError,
+        """
+In jvp a tangent has the shape and dtype of its primal (float0 where that is an integer or boolean).
+  x: primal float32[], tangent complex64[], expected float32[]
+Cast or reshape the tangent, or the primal.
+""",
+    )
 
 
 def test_tangents_of_integers():
-    check(lambda: dx.jvp(f, (3,), (1,)), TypeError, "")
+    check(
+        lambda: dx.jvp(f, (3,), (1,)),
+        TypeError,
+        """
+In jvp a tangent has the shape and dtype of its primal (float0 where that is an integer or boolean).
+  x: primal int32[], tangent int32[], expected float0[]
+Pass np.zeros((), didax.float0).
+""",
+    )
 
 
 def test_primals_not_in_a_tuple():
-    check(lambda: dx.jvp(f, 1.0, 1.0), TypeError, "")
+    check(
+        lambda: dx.jvp(f, 1.0, 1.0),
+        TypeError,
+        """
+jvp takes the arguments and their tangents as tuples.
+  primals: float, tangents: float
+Write jvp(f, (x,), (x_dot,)).
+""",
+    )
 
 
 def test_wrong_tangents_of_a_linearized_function():
     _, f_lin = dx.linearize(f, 1.0)
-    check(lambda: f_lin(1.0, 2.0), TypeError, "")
-    check(lambda: f_lin(dnp.ones(3)), TypeError, "")
+    check(
+        lambda: f_lin(1.0, 2.0),
+        TypeError,
+        """
+The linearized function takes one tangent for each argument, in the arguments' structure.
+  args is a tuple of 1 in primals, a tuple of 2 in tangents
+Pass tangents in the structure of the primals.
+""",
+    )
+    check(
+        lambda: f_lin(dnp.ones(3)),
+        TypeError,
+        """
+In linearize a tangent has the shape and dtype of its primal (float0 where that is an integer or boolean).
+  x: primal float32[], tangent float32[3], expected float32[]
+Cast or reshape the tangent, or the primal.
+""",
+    )
 
 
 def test_wrong_cotangents():
     _, f_vjp = dx.vjp(lambda x: (x, {"y": x}), 1.0)
-    check(lambda: f_vjp(1.0), TypeError, "")
-    check(lambda: f_vjp((1.0, {"y": dnp.ones(3)})), TypeError, "")
+    check(
+        lambda: f_vjp(1.0),
+        TypeError,
+        """
+The vjp takes cotangents in the structure of the function's result.
+  out is a tuple of 2 in the result, a leaf in the cotangent
+Pass one cotangent for each result, in the same structure.
+""",
+    )
+    check(
+        lambda: f_vjp((1.0, {"y": dnp.ones(3)})),
+        TypeError,
+        """
+In vjp a cotangent has the shape and dtype of its result (float0 where that is an integer or boolean).
+  result[1]['y']: result float32[], cotangent float32[3], expected float32[]
+Cast or reshape the cotangent, or the result.
+""",
+    )
 
 
 # --- grad ---------------------------------------------------------------------------------------------------
 
 
 def test_grad_of_a_function_that_is_not_scalar():
-    check(lambda: dx.grad(f)(dnp.ones(3)), TypeError, "")
-    check(lambda: dx.grad(lambda x: (x, x))(1.0), TypeError, "")
+    check(
+        lambda: dx.grad(f)(dnp.ones(3)),
+        TypeError,
+        """
+The function given to grad must return a scalar.
+  function: f (HERE)
+  result: float32[3]
+Sum or average it, or use jacrev or jacfwd for the Jacobian.
+""",
+    )
+    check(
+        lambda: dx.grad(lambda x: (x, x))(1.0),
+        TypeError,
+        """
+The function given to grad must return a single scalar.
+  function: <lambda> (HERE)
+  result: (float32[], float32[])
+Return one scalar; use has_aux=True for other data.
+""",
+    )
 
 
 def test_grad_of_an_integer_function():
-    check(lambda: dx.grad(lambda x: 3)(1.0), TypeError, "")
+    check(
+        lambda: dx.grad(lambda x: 3)(1.0),
+        TypeError,
+        """
+The function given to grad must return a real floating-point scalar.
+  function: <lambda> (HERE)
+  result: int32[]
+Cast it to a floating-point type, or take its real part (holomorphic=True for holomorphic functions).
+""",
+    )
 
 
 def test_grad_of_a_complex_function():
-    check(lambda: dx.grad(lambda x: x * 1j)(1.0), TypeError, "")
+    check(
+        lambda: dx.grad(lambda x: x * 1j)(1.0),
+        TypeError,
+        """
+The function given to grad must return a real floating-point scalar.
+  function: <lambda> (HERE)
+  result: complex64[]
+Cast it to a floating-point type, or take its real part (holomorphic=True for holomorphic functions).
+""",
+    )
 
 
 def test_grad_at_an_integer():
-    check(lambda: dx.grad(lambda p, n: p["w"][0] * 2.0)({"w": (1, 2.0)}, 1), TypeError, "")
+    check(
+        lambda: dx.grad(lambda p, n: p["w"][0] * 2.0)({"w": (1, 2.0)}, 1),
+        TypeError,
+        """
+grad takes floating-point arguments.
+  argument p['w'][0]: int32[]
+Cast it to a floating-point type, choose other argnums, or pass allow_int=True.
+""",
+    )
 
 
 def test_grad_at_a_complex_number():
-    check(lambda: dx.grad(abs)(1j), TypeError, "")
+    check(
+        lambda: dx.grad(abs)(1j),
+        TypeError,
+        """
+grad takes real arguments: the derivative of a complex one has several meanings.
+  argument x: complex64[]
+Pass holomorphic=True, or differentiate with respect to real and imaginary parts (or use vjp).
+""",
+    )
 
 
 def test_holomorphic_grad_at_a_real_number():
-    check(lambda: dx.grad(f, holomorphic=True)(1.0), TypeError, "")
+    check(
+        lambda: dx.grad(f, holomorphic=True)(1.0),
+        TypeError,
+        """
+grad with holomorphic=True takes complex arguments.
+  argument x: float32[]
+Cast it to complex.
+""",
+    )
 
 
 def test_argnums_out_of_range():
-    check(lambda: dx.grad(f, argnums=1)(1.0), TypeError, "")
+    check(
+        lambda: dx.grad(f, argnums=1)(1.0),
+        TypeError,
+        """
+argnums of grad must number positional arguments of the call.
+  argnums: (1,), positional arguments: 1
+  function: f (HERE)
+Pass the arguments to differentiate by position, and number them from 0.
+""",
+    )
 
 
 def test_has_aux_without_a_pair():
-    check(lambda: dx.grad(f, has_aux=True)(1.0), TypeError, "")
+    check(
+        lambda: dx.grad(f, has_aux=True)(1.0),
+        TypeError,
+        """
+With has_aux=True the function given to grad returns a pair (result, auxiliary data).
+  function: f (HERE)
+  returned: float32[]
+Return (result, aux), or drop has_aux=True.
+""",
+    )
 
 
 def test_grad_of_what_is_no_function():
-    check(lambda: dx.grad(3.0), TypeError, "")
-    check(lambda: dx.jit(f(1.0)), TypeError, "")
+    check(
+        lambda: dx.grad(3.0),
+        TypeError,
+        """
+grad takes a function.
+  got: 3.0 of type float
+Pass the function itself, grad(f), and call the result.
+""",
+    )
+    check(
+        lambda: dx.jit(f(1.0)),
+        TypeError,
+        """
+jit takes a function.
+  got: 2.0 of type float
+Pass the function itself, jit(f), and call the result.
+""",
+    )
 
 
 # --- Tracers ------------------------------------------------------------------------------------------------
@@ -154,39 +320,146 @@ def test_tracer_in_an_if():
     def branch(x):
         return x if x > 0 else -x
 
-    check(lambda: branch(1.0), TracerBoolConversionError, "")
+    check(
+        lambda: branch(1.0),
+        TracerBoolConversionError,
+        """
+Python cannot branch on a traced array: its truth value is not known while tracing.
+  value: bool[], traced by jit of branch (HERE)
+  it comes from: HERE (test_tracer_in_an_if.<locals>.branch)
+Use didax.lax.cond or didax.numpy.where, or make the argument static (static_argnames of jit).
+""",
+    )
 
 
 def test_tracer_in_an_if_under_vmap():
-    check(lambda: dx.vmap(lambda x: x if x > 0 else -x)(dnp.ones(3)), TracerBoolConversionError, "")
+    check(
+        lambda: dx.vmap(lambda x: x if x > 0 else -x)(dnp.ones(3)),
+        TracerBoolConversionError,
+        """
+Python cannot branch on a traced array: its truth value is not known while tracing.
+  value: bool[], traced by vmap of <lambda> (HERE)
+Use didax.lax.cond or didax.numpy.where, or make the argument static (static_argnames of jit).
+""",
+    )
 
 
 def test_tracer_as_an_index():
-    check(lambda: dx.jit(lambda i: [1, 2, 3][i])(1), TracerIntegerConversionError, "")
+    check(
+        lambda: dx.jit(lambda i: [1, 2, 3][i])(1),
+        TracerIntegerConversionError,
+        """
+A traced array cannot be a Python index, a length or part of a shape.
+  value: int32[], traced by jit of <lambda> (HERE)
+  it comes from: argument i
+Index an array (not a list) with it, compute shapes from x.shape, or make the argument static (static_argnames of jit).
+""",
+    )
 
 
 def test_tracer_as_a_length():
-    check(lambda: dx.jit(lambda n: list(range(n)))(3), TracerIntegerConversionError, "")
+    check(
+        lambda: dx.jit(lambda n: list(range(n)))(3),
+        TracerIntegerConversionError,
+        """
+A traced array cannot be a Python index, a length or part of a shape.
+  value: int32[], traced by jit of <lambda> (HERE)
+  it comes from: argument n
+Index an array (not a list) with it, compute shapes from x.shape, or make the argument static (static_argnames of jit).
+""",
+    )
 
 
 def test_tracer_as_a_shape():
-    check(lambda: dx.jit(lambda n: dnp.zeros(n))(3), TracerIntegerConversionError, "")
-    check(lambda: dx.jit(lambda x, n: x.reshape(n, -1))(dnp.ones(4), 2), TracerIntegerConversionError, "")
+    check(
+        lambda: dx.jit(lambda n: dnp.zeros(n))(3),
+        TracerIntegerConversionError,
+        """
+A traced array cannot be a Python index, a length or part of a shape.
+  value: int32[], traced by jit of <lambda> (HERE)
+  it comes from: argument n
+Index an array (not a list) with it, compute shapes from x.shape, or make the argument static (static_argnames of jit).
+""",
+    )
+    check(
+        lambda: dx.jit(lambda x, n: x.reshape(n, -1))(dnp.ones(4), 2),
+        TracerIntegerConversionError,
+        """
+A traced array cannot be a Python index, a length or part of a shape.
+  value: int32[], traced by jit of <lambda> (HERE)
+  it comes from: argument n
+Index an array (not a list) with it, compute shapes from x.shape, or make the argument static (static_argnames of jit).
+""",
+    )
 
 
 def test_tracer_as_a_python_number():
-    check(lambda: dx.jit(lambda x: int(x))(1.0), TracerIntegerConversionError, "")
-    check(lambda: dx.jit(lambda x: float(x))(1.0), ConcretizationTypeError, "")
-    check(lambda: dx.jit(lambda x: complex(x))(1.0), ConcretizationTypeError, "")
+    check(
+        lambda: dx.jit(lambda x: int(x))(1.0),
+        TracerIntegerConversionError,
+        """
+A traced array has no int value: its numbers are not known while tracing.
+  value: float32[], traced by jit of <lambda> (HERE)
+  it comes from: argument x
+Keep it an array, or make the argument static (static_argnames of jit).
+""",
+    )
+    check(
+        lambda: dx.jit(lambda x: float(x))(1.0),
+        ConcretizationTypeError,
+        """
+A traced array has no float value: its numbers are not known while tracing.
+  value: float32[], traced by jit of <lambda> (HERE)
+  it comes from: argument x
+Keep it an array (didax.numpy instead of math), or compute it outside.
+""",
+    )
+    check(
+        lambda: dx.jit(lambda x: complex(x))(1.0),
+        ConcretizationTypeError,
+        """
+A traced array has no complex value: its numbers are not known while tracing.
+  value: float32[], traced by jit of <lambda> (HERE)
+  it comes from: argument x
+Keep it an array (didax.numpy instead of cmath), or compute it outside.
+""",
+    )
 
 
 def test_tracer_in_numpy():
-    check(lambda: dx.jit(lambda x: np.sin(x))(1.0), TracerArrayConversionError, "")
-    check(lambda: dx.jit(lambda x: np.asarray(x) + 1)(1.0), TracerArrayConversionError, "")
+    check(
+        lambda: dx.jit(lambda x: np.sin(x))(1.0),
+        TracerArrayConversionError,
+        """
+NumPy needs numbers, and a traced array has none yet.
+  value: float32[], traced by jit of <lambda> (HERE)
+  it comes from: argument x
+Use the function of the same name in didax.numpy, or compute this part outside the transformation.
+""",
+    )
+    check(
+        lambda: dx.jit(lambda x: np.asarray(x) + 1)(1.0),
+        TracerArrayConversionError,
+        """
+NumPy needs numbers, and a traced array has none yet.
+  value: float32[], traced by jit of <lambda> (HERE)
+  it comes from: argument x
+Use the function of the same name in didax.numpy, or compute this part outside the transformation.
+""",
+    )
 
 
 def test_tracer_as_a_key():
-    check(lambda: dx.jit(lambda x: {x: 1})(1.0), TypeError, "")
+    check(
+        lambda: dx.jit(lambda x: {x: 1})(1.0),
+        TypeError,
+        """
+Arrays are not hashable, traced or not.
+  value: float32[], traced by jit of <lambda> (HERE)
+  it comes from: argument x
+Hash a static value instead, or use id(x) for identity.
+""",
+    )
 
 
 class Leak:
@@ -233,7 +506,16 @@ def test_leaked_tracer_of_jit():
         return leak(x)
 
     dx.jit(leaking)(1.0)
-    check(lambda: leak.kept + 1.0, UnexpectedTracerError, "")
+    check(
+        lambda: leak.kept + 1.0,
+        UnexpectedTracerError,
+        """
+A traced array was used after the transformation that made it had ended.
+  value: float32[], made during jit of leaking (HERE)
+  it comes from: HERE (Leak.__call__)
+Return the value from the transformed function instead of storing it in a global, an attribute or a list.
+""",
+    )
 
 
 # --- jit ----------------------------------------------------------------------------------------------------
@@ -241,29 +523,125 @@ def test_leaked_tracer_of_jit():
 
 def test_unhashable_static_argument():
     jitted = dx.jit(lambda x, axes: x.sum(tuple(axes)), static_argnames="axes")
-    check(lambda: jitted(dnp.ones(3), axes=[0]), TypeError, "")
-    check(lambda: jitted(dnp.ones(3), dnp.ones(1)), TypeError, "")
+    check(
+        lambda: jitted(dnp.ones(3), axes=[0]),
+        TypeError,
+        """
+Static arguments of jit must be hashable: they are part of the compilation cache's key.
+  argument axes: [0] of type list
+Pass a hashable value (a tuple instead of a list), or do not mark the argument static.
+""",
+    )
+    check(
+        lambda: jitted(dnp.ones(3), dnp.ones(1)),
+        TypeError,
+        """
+Static arguments of jit must be hashable: they are part of the compilation cache's key.
+  argument axes: Array([1.], dtype=float32) of type ConcreteArray
+Arrays are data: do not mark the argument static.
+""",
+    )
 
 
 def test_argument_that_is_no_array():
-    check(lambda: dx.jit(lambda p, name: p["w"])({"w": 1.0, "kind": "relu"}, 1), TypeError, "")
-    check(lambda: dx.grad(f)("abc"), TypeError, "")
-    check(lambda: dx.vmap(f)([{"text"}]), TypeError, "")
-    check(lambda: dx.jit(f)(np.array(["a"])), TypeError, "")
+    check(
+        lambda: dx.jit(lambda p, name: p["w"])({"w": 1.0, "kind": "relu"}, 1),
+        TypeError,
+        """
+The arguments of a function given to jit must be arrays, scalars, or pytrees of them.
+  function: <lambda> (HERE)
+  argument p['kind']: 'relu' of type str
+Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit).
+""",
+    )
+    check(
+        lambda: dx.grad(f)("abc"),
+        TypeError,
+        """
+The arguments of a function given to grad must be arrays, scalars, or pytrees of them.
+  function: f (HERE)
+  argument x: 'abc' of type str
+Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit).
+""",
+    )
+    check(
+        lambda: dx.vmap(f)([{"text"}]),
+        TypeError,
+        """
+The arguments of a function given to vmap must be arrays, scalars, or pytrees of them.
+  function: f (HERE)
+  argument x[0]: {'text'} of type set
+Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit).
+""",
+    )
+    check(
+        lambda: dx.jit(f)(np.array(["a"])),
+        TypeError,
+        """
+The arguments of a function given to jit must be arrays, scalars, or pytrees of them.
+  function: f (HERE)
+  argument x: array(['a'], dtype='<U1') of type ndarray
+Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit).
+""",
+    )
 
 
 def test_a_shape_in_the_place_of_an_array():
-    check(lambda: dx.jit(f)(dx.ShapeDtypeStruct((3,), "float32")), TypeError, "")
+    check(
+        lambda: dx.jit(f)(dx.ShapeDtypeStruct((3,), "float32")),
+        TypeError,
+        """
+Only arrays with numbers can be computed with.
+  got: ShapeDtypeStruct(shape=(3,), dtype=float32)
+Pass an array of this type.
+""",
+    )
 
 
 def test_result_that_is_no_array():
-    check(lambda: dx.jit(lambda x: {"y": [x, "text"]})(1.0), TypeError, "")
-    check(lambda: dx.vmap(lambda x: print)(dnp.ones(3)), TypeError, "")
+    check(
+        lambda: dx.jit(lambda x: {"y": [x, "text"]})(1.0),
+        TypeError,
+        """
+The function given to jit must return arrays, scalars, or pytrees of them.
+  function: <lambda> (HERE)
+  result['y'][1]: 'text' of type str
+Return an array there, or return the value by other means (outside the transformation).
+""",
+    )
+    check(
+        lambda: dx.vmap(lambda x: print)(dnp.ones(3)),
+        TypeError,
+        """
+The function given to vmap must return arrays, scalars, or pytrees of them.
+  function: <lambda> (HERE)
+  result: <built-in function print> of type builtin_function_or_method
+Return an array there, or return the value by other means (outside the transformation).
+""",
+    )
 
 
 def test_static_argument_that_does_not_exist():
-    check(lambda: dx.jit(lambda x: x, static_argnums=3), ValueError, "")
-    check(lambda: dx.jit(lambda x: x, static_argnames="n"), ValueError, "")
+    check(
+        lambda: dx.jit(lambda x: x, static_argnums=3),
+        ValueError,
+        """
+static_argnums and static_argnames of jit must name arguments of the function.
+  not arguments: 3
+  function: <lambda> (HERE), arguments: x
+Number positional arguments from 0, or use their names.
+""",
+    )
+    check(
+        lambda: dx.jit(lambda x: x, static_argnames="n"),
+        ValueError,
+        """
+static_argnums and static_argnames of jit must name arguments of the function.
+  not arguments: 'n'
+  function: <lambda> (HERE), arguments: x
+Number positional arguments from 0, or use their names.
+""",
+    )
 
 
 # --- Shapes and dtypes --------------------------------------------------------------------------------------
@@ -277,17 +655,21 @@ def test_static_argument_that_does_not_exist():
 def test_mismatched_shapes(transform):
     add = transform(lambda x, y: x + y)
     text = raised_by(lambda: add(dnp.ones(3), dnp.ones(4)), ValueError)
-    assert "float32[3]" in text and "float32[4]" in text
+    assert "(3,), (4,)" in text
     multiply = transform(lambda x, y: x @ y)
     text = raised_by(lambda: multiply(dnp.ones((2, 3)), dnp.ones((2, 3))), TypeError)
     assert "float32[2,3]" in text
 
 
 def test_mismatched_dtypes_in_lax():
-    text = raised_by(lambda: lax.add(dnp.ones(3), dnp.ones(3, "int32")), TypeError)
-    assert (
-        text
-        == "add takes operands of one dtype.\n  operands: float32[3], int32[3]\nCast one of them (x.astype)."
+    check(
+        lambda: dx.jit(lax.add)(dnp.ones(3), dnp.ones(3, "int32")),
+        TypeError,
+        """
+add takes operands of one dtype.
+  operands: float32[3], int32[3]
+Cast one of them (x.astype).
+""",
     )
 
 
@@ -303,47 +685,170 @@ def test_reduction_of_a_zero_size_axis(reduction):
 
 
 def test_in_axes_out_of_range():
-    check(lambda: dx.vmap(lambda p, y: y, in_axes=(2, None))({"w": dnp.ones((2, 3))}, 1.0), ValueError, "")
-    check(lambda: dx.vmap(f)(1.0), ValueError, "")
+    check(
+        lambda: dx.vmap(lambda p, y: y, in_axes=(2, None))({"w": dnp.ones((2, 3))}, 1.0),
+        ValueError,
+        """
+in_axes of vmap must name an axis that the argument has.
+  argument p['w']: float32[2,3], axis 2
+  function: <lambda> (HERE)
+Use an axis from -2 to 1, or None to pass the argument whole.
+""",
+    )
+    check(
+        lambda: dx.vmap(f)(1.0),
+        ValueError,
+        """
+in_axes of vmap must name an axis that the argument has.
+  argument x: float32[], axis 0
+  function: f (HERE)
+A scalar has no axis to map: use None to pass it whole.
+""",
+    )
 
 
 def test_in_axes_of_the_wrong_length():
-    check(lambda: dx.vmap(f, in_axes=(0, 0))(dnp.ones(3)), ValueError, "")
+    check(
+        lambda: dx.vmap(f, in_axes=(0, 0))(dnp.ones(3)),
+        ValueError,
+        """
+A tuple of in_axes of vmap has one entry for each positional argument.
+  in_axes: (0, 0) (2 entries), positional arguments: 1
+  function: f (HERE)
+Give each positional argument an entry; keyword arguments are mapped over axis 0.
+""",
+    )
 
 
 def test_in_axes_of_another_structure():
-    check(lambda: dx.vmap(lambda p: p["w"], in_axes=({"w": 0, "b": 0},))({"w": dnp.ones(3)}), ValueError, "")
+    check(
+        lambda: dx.vmap(lambda p: p["w"], in_axes=({"w": 0, "b": 0},))({"w": dnp.ones(3)}),
+        ValueError,
+        """
+vmap in_axes must be a tree prefix of args.
+  in_axes[0] is a dict with keys 'b', 'w', but args[0] is a dict with keys 'w'
+  in_axes: PyTreeDef(({'b': *, 'w': *},))
+  args: PyTreeDef(({'w': *},))
+Give in_axes the containers of args there, or one leaf in place of a whole subtree.
+""",
+    )
 
 
 def test_in_axes_that_are_no_integers():
-    check(lambda: dx.vmap(f, in_axes="0"), TypeError, "")
-    check(lambda: dx.vmap(f, out_axes=0.5), TypeError, "")
+    check(
+        lambda: dx.vmap(f, in_axes="0"),
+        TypeError,
+        """
+in_axes of vmap consists of integers and None, alone or in a prefix of the pytree.
+  in_axes: '0', which holds '0' of type str
+Write an integer, None, or a tuple, list or dict of these.
+""",
+    )
+    check(
+        lambda: dx.vmap(f, out_axes=0.5),
+        TypeError,
+        """
+out_axes of vmap consists of integers and None, alone or in a prefix of the pytree.
+  out_axes: 0.5, which holds 0.5 of type float
+Write an integer, None, or a tuple, list or dict of these.
+""",
+    )
 
 
 def test_in_axes_by_a_name_that_is_no_argument():
-    check(lambda: dx.vmap(lambda x: x, in_axes={"y": 0})(dnp.ones(3)), ValueError, "")
+    check(
+        lambda: dx.vmap(lambda x: x, in_axes={"y": 0})(dnp.ones(3)),
+        ValueError,
+        """
+A dictionary of in_axes of vmap names arguments of the call.
+  not arguments: y; arguments: x
+Use the parameter names of the function; arguments left out are mapped over axis 0.
+""",
+    )
 
 
 def test_batches_of_different_lengths():
-    check(lambda: dx.vmap(lambda x, y: x + y)(dnp.ones(3), dnp.ones((4, 2))), ValueError, "")
-    check(lambda: dx.vmap(lambda x: x, axis_size=2)(dnp.ones(3)), ValueError, "")
+    check(
+        lambda: dx.vmap(lambda x, y: x + y)(dnp.ones(3), dnp.ones((4, 2))),
+        ValueError,
+        """
+All axes that vmap maps must have one length.
+  argument x: float32[3], axis 0 has length 3
+  argument y: float32[4,2], axis 0 has length 4
+Map axes of equal length, or pass an argument whole with None in in_axes.
+""",
+    )
+    check(
+        lambda: dx.vmap(lambda x: x, axis_size=2)(dnp.ones(3)),
+        ValueError,
+        """
+All axes that vmap maps must have one length.
+  axis_size: 2
+  argument x: float32[3], axis 0 has length 3
+Map axes of equal length, or pass an argument whole with None in in_axes.
+""",
+    )
 
 
 def test_nothing_to_map():
-    check(lambda: dx.vmap(f, in_axes=None)(1.0), ValueError, "")
-    check(lambda: dx.vmap(lambda: 1.0)(), ValueError, "")
+    check(
+        lambda: dx.vmap(f, in_axes=None)(1.0),
+        ValueError,
+        """
+vmap needs at least one mapped argument, or axis_size.
+  function: f (HERE), arguments: 1 positional, 0 by keyword
+Map an argument with in_axes, or pass axis_size=n.
+""",
+    )
+    check(
+        lambda: dx.vmap(lambda: 1.0)(),
+        ValueError,
+        """
+vmap needs at least one mapped argument, or axis_size.
+  function: <lambda> (HERE), arguments: 0 positional, 0 by keyword
+Map an argument with in_axes, or pass axis_size=n.
+""",
+    )
 
 
 def test_out_axes_out_of_range():
-    check(lambda: dx.vmap(f, out_axes=2)(dnp.ones(3)), ValueError, "")
+    check(
+        lambda: dx.vmap(f, out_axes=2)(dnp.ones(3)),
+        ValueError,
+        """
+out_axes of vmap must name an axis that the batched result has.
+  result: float32[] for each element, axis 2
+  function: f (HERE)
+Use an axis from -1 to 0.
+""",
+    )
 
 
 def test_out_axes_none_for_a_batched_result():
-    check(lambda: dx.vmap(f, out_axes=None)(dnp.ones(3)), ValueError, "")
+    check(
+        lambda: dx.vmap(f, out_axes=None)(dnp.ones(3)),
+        ValueError,
+        """
+out_axes of vmap is None for a result that depends on the batch.
+  result: float32[] for each element
+  function: f (HERE)
+Give it an axis in out_axes, or reduce it over the batch (lax.pmean with axis_name).
+""",
+    )
 
 
 def test_out_axes_of_another_structure():
-    check(lambda: dx.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(dnp.ones(3)), ValueError, "")
+    check(
+        lambda: dx.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(dnp.ones(3)),
+        ValueError,
+        """
+vmap out_axes must be a tree prefix of result.
+  out_axes is a tuple of 3, but result is a tuple of 2
+  out_axes: PyTreeDef((*, *, *))
+  result: PyTreeDef((*, *))
+Give out_axes the containers of result there, or one leaf in place of a whole subtree.
+""",
+    )
 
 
 # --- Frames -------------------------------------------------------------------------------------------------

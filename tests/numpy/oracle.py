@@ -66,3 +66,25 @@ def compare(
             return call(dnp, *[next(rest) if a else x for x, a in zip(args, is_array, strict=True)])
 
         assert_same(dx.jit(staged)(*arrays), theirs, rtol, weak)
+
+
+DTYPES = ("bool", "uint8", "int8", "int32", "uint32", "float32", "float16", "bfloat16", "complex64")
+
+
+def sample(dtype: str, shape: tuple[int, ...] = (4,), seed: int = 0) -> np.ndarray[Any, Any]:
+    """Small numbers of both signs (where the dtype has them) and zeros."""
+    rng = np.random.default_rng([seed, len(shape)])
+    x = np.round(rng.normal(size=shape) * 3, 2)
+    if dtype == "bool":
+        return np.asarray(x > 0)
+    if dtype.startswith("u"):
+        return np.asarray(np.abs(x)).astype(dtype)
+    if dtype.startswith("complex"):
+        return np.asarray(x + 1j * np.round(rng.normal(size=shape), 2)).astype(dtype)
+    return np.asarray(x).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def check(text: str, *args: Any, **options: Any) -> None:
+    """`compare` for an expression in np, x, y and z."""
+    names = ("x", "y", "z")[: len(args)]
+    compare(eval(f"lambda np, {', '.join(names)}: {text}" if args else f"lambda np: {text}"), *args, **options)

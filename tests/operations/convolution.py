@@ -1,4 +1,4 @@
-"""Rows for `conv_general_dilated`: strides, padding, dilations, groups, layouts, and the depthwise lowering."""
+"""Rows for `conv_general_dilated`: strides, padding, dilations, groups, layouts, depthwise windows."""
 
 from __future__ import annotations
 

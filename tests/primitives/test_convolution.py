@@ -113,7 +113,7 @@ ERRORS = {
     "letters": (
         general(dimension_numbers=("NCHW", "OIHX", "NCHW")),
         ValueError,
-        "name N, C and each spatial axis once",
+        "name N, C and each spatial axis",
     ),
 }
 

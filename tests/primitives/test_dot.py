@@ -23,7 +23,7 @@ def primitives(fun, *args):
     "axes, out_axis", [((0, 0), 0), ((2, 1), 0), ((0, None), 0), ((1, None), 1), ((None, 2), 2)]
 )
 def test_a_batch_moves_no_axis(axes, out_axis):
-    """A batched product is one dot_general, wherever the batch axes are; `out_axis` is where the result has its own."""
+    """A batched product is one dot_general, wherever the batch axes are."""
     args = [x if axis is None else np.stack([x] * 5, axis) for x, axis in zip((X, Y), axes, strict=True)]
     assert primitives(dx.vmap(lax.dot, axes, out_axis), *args) == ["dot_general"]
     assert np.array_equal(np.asarray(dx.vmap(lax.dot, axes)(*args))[3], X @ Y)

@@ -40,6 +40,17 @@ def test_values_that_follow_extreme_keys(evaluate: Any, dtype: str) -> None:
 
 
 @EVALUATE
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ml_dtypes.bfloat16])
+def test_denormals_are_in_order(evaluate: Any, dtype: Any) -> None:
+    """XLA compares them as if they were zero; JAX leaves them in the order they came in."""
+    tiny = float(ml_dtypes.finfo(dtype).smallest_subnormal)
+    x = np.array([0.0, 2 * tiny, -tiny, 3 * tiny, -0.0, tiny], dtype)
+    with dx.enable_x64():
+        alone = evaluate(lax.sort)(x)
+        keys, order = evaluate(lambda x: lax.sort_key_val(x, np.arange(6)))(x)
+        by_two = evaluate(lambda x: lax.sort((x, x, np.arange(6)), num_keys=2))(x)
+    assert np.asarray(order).tolist() == np.asarray(by_two[2]).tolist() == [2, 0, 4, 5, 1, 3]
+    assert np.asarray(alone).tobytes() == np.asarray(keys).tobytes() == x[[2, 0, 4, 5, 1, 3]].tobytes()
 
 
 def test_tangents_follow_their_elements_at_ties() -> None:

@@ -1,0 +1,106 @@
+"""Reductions, running totals and quantiles agree with jax.numpy in value, dtype, shape and weak type."""
+
+import jax
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from tests.numpy.oracle import DTYPES, check, compare, sample
+
+REDUCTIONS = ("sum", "prod", "mean", "var", "std", "all", "any", "nansum", "nanmean", "nanprod", "nanvar", "count_nonzero")
+EXTREMA = ("max", "min", "argmax", "argmin", "ptp", "nanmax", "nanmin")
+REAL = tuple(d for d in DTYPES if d != "complex64")
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reductions_of_every_dtype(name, dtype):
+    for axis in (None, 0, (0, 1), -1):
+        compare(lambda np, x: getattr(np, name)(x, axis=axis), sample(dtype, (3, 2)), jit=axis == 0, rtol=1e-2)  # noqa: B023
+    compare(lambda np, x: getattr(np, name)(x, axis=1, keepdims=True), sample(dtype, (3, 2)), jit=False, rtol=1e-2)
+
+
+@pytest.mark.parametrize("name", EXTREMA)
+@pytest.mark.parametrize("dtype", REAL)
+def test_extrema_of_every_real_dtype(name, dtype):
+    if name == "ptp" and dtype == "bool":
+        return
+    for axis in (None, 1):
+        compare(lambda np, x: getattr(np, name)(x, axis=axis), sample(dtype, (3, 2)), jit=axis == 1)  # noqa: B023
+    compare(lambda np, x: getattr(np, name)(x, keepdims=True), sample(dtype, (3, 2)), jit=False)
+
+
+@pytest.mark.parametrize("dtype", ("bool", "int8", "int32", "uint8", "int64", "float32", "float64"))
+def test_accumulators_with_x64(x64, dtype):
+    for name in ("sum", "prod", "mean", "var", "cumsum", "argmax", "count_nonzero"):
+        compare(lambda np, x: getattr(np, name)(x), sample(dtype, (3, 2)), jit=False)  # noqa: B023
+
+
+EXPRESSIONS = [
+    "np.sum(x, dtype='int32')", "np.sum(x, initial=2)", "np.sum(x, where=x > 0)", "np.sum(x, 0, where=x > 0, initial=1.5)",
+    "np.prod(x, where=x > 0)", "np.max(x, where=x > 0, initial=-1)", "np.min(x, axis=1, initial=0)",
+    "np.mean(x, where=x > 0)", "np.mean(x, axis=1, where=x > 0, keepdims=True)", "np.mean(x, dtype='float16')",
+    "np.mean(x, dtype=int)", "np.var(x, ddof=1)", "np.var(x, correction=1)", "np.var(x, where=x > 0)",
+    "np.std(x, axis=0, keepdims=True)", "np.cumsum(x)", "np.cumsum(x, 1)", "np.cumprod(x, axis=0)",
+    "np.cumsum(x, dtype='int32')", "np.nancumsum(x)", "np.cumulative_sum(x, axis=1, include_initial=True)",
+    "np.cumulative_prod(x, axis=0)", "np.average(x)", "np.average(x, axis=0, weights=np.abs(x))",
+    "np.average(x, axis=1, weights=np.arange(4))", "np.average(x, weights=x * x, returned=True)",
+    "np.median(x)", "np.median(x, axis=0)", "np.median(x, axis=(0, 1), keepdims=True)", "np.quantile(x, 0.3, axis=1)",
+    "np.quantile(x, np.array([0.1, 0.5]), axis=0)", "np.quantile(x, 0.3, keepdims=True)", "np.percentile(x, 40)",
+    *[f"np.quantile(x, 0.4, axis=0, method='{m}')" for m in ("lower", "higher", "nearest", "midpoint")],
+    "np.sum(x, axis=())", "np.all(x > -100, axis=0)", "np.any(x > 3, where=x < 5)", "np.argmax(x, axis=1, keepdims=True)",
+    "np.sum(np.zeros((0, 2)))", "np.prod(np.zeros((0, 2)), 0)", "np.mean(np.zeros((2, 0)), 0)", "np.max(np.zeros((0, 2)), 1)",
+    "np.sum(2.0)", "np.max(3)", "np.mean(1)", "np.cumsum(np.array([True, True]))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_arguments(text):
+    check(text, sample("float32", (3, 4)), jit="np.sum(2" not in text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *[f"np.{name}(x{axis})" for name in ("nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "nansum") for axis in ("", ", 1")],
+        "np.nanargmax(x)", "np.nanargmin(x, 0)", "np.nanmedian(x)", "np.nanmedian(x, 1)", "np.nanquantile(x, 0.3, 1)",
+        "np.nancumprod(x)", "np.max(x, 0)", "np.argmax(x, 0)", "np.median(x, 0)", "np.nansum(x, where=y)",
+    ],
+)  # fmt: skip
+def test_nan(text):
+    x = sample("float32", (3, 3))
+    x[0, 1] = np.nan
+    x[2] = np.nan
+    check(text, x, np.array([True, False, True]))
+
+
+def test_narrow_floats_are_accumulated_in_float32():
+    x = np.full(3000, 1.0, np.float16)
+    assert float(dnp.sum(x)) == 3000 and float(dnp.mean(x)) == 1
+    assert float(dx.jit(dnp.sum)(dnp.asarray(x))) == 3000
+
+
+def test_derivatives():
+    x = sample("float32", (3, 2))
+    for name in ("mean", "var", "std", "prod", "max", "median"):
+        ours = dx.grad(lambda v: getattr(dnp, name)(v))(dnp.asarray(x))  # noqa: B023
+        theirs = jax.grad(lambda v: getattr(jax.numpy, name)(v))(x)  # noqa: B023
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_errors_name_the_rule_the_values_and_the_fix():
+    with pytest.raises(ValueError, match=r"max of nothing is not defined\.\n  a: float32\[0\], axes: \(0,\)\nGive `initial`"):
+        dnp.max(dnp.zeros(0))
+    with pytest.raises(np.exceptions.AxisError, match=r"axis: 2, array of 1 axes\nUse an axis from -1 to 0"):
+        dnp.sum(dnp.zeros(3), axis=2)
+    with pytest.raises(ValueError, match="each axis once"):
+        dnp.sum(dnp.zeros(3), axis=(0, -1))
+    with pytest.raises(TypeError, match=r"axes as integers\.\n  axis: 1.5"):
+        dnp.sum(dnp.zeros(3), axis=1.5)
+    with pytest.raises(TypeError, match=r"sum takes arrays and scalars\.\n  a: \[1, 2\] of type list\nConvert it"):
+        dnp.sum([1, 2])
+    with pytest.raises(NotImplementedError, match="arrays are immutable"):
+        dnp.sum(dnp.zeros(3), out=np.zeros(()))
+    with pytest.raises(ValueError, match=r"method: 'cubic'\nUse one of 'linear'"):
+        dnp.quantile(dnp.zeros(3), 0.5, method="cubic")
