@@ -65,12 +65,13 @@ class Program:
             _forget(args, self.donated)
         return list(map(ConcreteArray, executable.out_avals, repeat(None), outs))
 
-    def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...]] | None:
-        """The executable's own entry for programs with nothing to add: no captured values, donation or placement."""
-        if self._constants or True in self.donated or None not in self._executables:
+    def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...], list[Any]] | None:
+        """The executable's own entry and the captured buffers, for programs without donation that need no more."""
+        executable = self._executables.get(None)
+        if executable is None or True in self.donated:
             return None
-        executable = self._executables[None]
-        return executable.execute, executable.handlers, executable.out_avals
+        captured = [x.device_buffer() for x in self._constants]
+        return executable.execute, executable.handlers, executable.out_avals, captured
 
 
 def argument_buffers(args: Sequence[Any], device: Any = None) -> list[Any]:

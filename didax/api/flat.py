@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from didax.array import as_concrete
 from didax.core import dtypes, pytree
@@ -90,6 +91,25 @@ def argument_names(f: Any, args: Sequence[Any], kwargs: Any) -> list[str]:
 
 def positional_names(f: Any, count: int) -> list[str]:
     """Names of the first `count` positional arguments of `f`."""
+    names, rest = _parameter_names(f)
+    return [names[i] if i < len(names) else f"{rest}[{i - len(names)}]" for i in range(count)]
+
+
+_known_names: WeakKeyDictionary[Any, tuple[list[str], str]] = WeakKeyDictionary()
+
+
+def _parameter_names(f: Any) -> tuple[list[str], str]:
+    """Names of the positional parameters of `f`, and of the one for the rest; read once per function."""
+    try:
+        found = _known_names.get(f)
+        if found is None:
+            found = _known_names[f] = _read_parameter_names(f)
+        return found
+    except TypeError:  # a callable that cannot be hashed or weakly referred to
+        return _read_parameter_names(f)
+
+
+def _read_parameter_names(f: Any) -> tuple[list[str], str]:
     names: list[str] = []
     rest = "args"
     try:
@@ -100,7 +120,7 @@ def positional_names(f: Any, count: int) -> list[str]:
                 rest = p.name
     except (TypeError, ValueError):
         pass
-    return [names[i] if i < len(names) else f"{rest}[{i - len(names)}]" for i in range(count)]
+    return names, rest
 
 
 def check_callable(what: str, f: Any) -> None:

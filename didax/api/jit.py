@@ -13,7 +13,7 @@ import logging
 import types
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary, WeakSet
 
 from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names
@@ -57,6 +57,17 @@ class Staged:
         return outs[0] if self.single else pytree.unflatten(self.out_tree, outs)
 
 
+class Ready(NamedTuple):
+    """All that a call of a known signature needs: the hot path of jit."""
+
+    execute: Any
+    handlers: Any
+    avals: Any  # of all results, or of the only one
+    staged: Staged | None  # None: the result is a single array
+    state: config.State
+    captured: list[Any]
+
+
 class JitFunction(Generic[P, R]):
     """A function that runs compiled; made by `jit`."""
 
@@ -93,9 +104,9 @@ class JitFunction(Generic[P, R]):
                     key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
                     entry = self._programs.ready.get(key)
                     buffers = argument_buffers(leaves) if entry is not None else []
-                if entry is not None and entry[4] is config.state():
-                    execute, handlers, avals, staged, _ = entry
-                    outs = execute(buffers).consume_with_handlers(handlers, False)
+                if entry is not None and entry.state is config.state():
+                    execute, handlers, avals, staged, _, captured = entry
+                    outs = execute(captured + buffers if captured else buffers).consume_with_handlers(handlers, False)
                     if staged is None:
                         return ConcreteArray(avals, None, outs[0])  # type: ignore[return-value]
                     return pytree.unflatten(staged.out_tree, map(ConcreteArray, avals, repeat(None), outs))
@@ -138,9 +149,12 @@ class JitFunction(Generic[P, R]):
         """Let calls of this signature take the hot path from now on, where nothing but the run is left to do."""
         entry = staged.program.direct() if staged.program is not None else None
         if entry is not None:
-            execute, handlers, out_avals = entry
-            single = staged.single
-            self._programs.ready[key] = (execute, handlers, out_avals[0] if single else out_avals, None if single else staged, state)
+            execute, handlers, avals, captured = entry
+            self._programs.ready[key] = (
+                Ready(execute, handlers, avals[0], None, state, captured)
+                if staged.single
+                else Ready(execute, handlers, avals, staged, state, captured)
+            )
 
     def stage(self, args: Sequence[Any], kwargs: dict[str, Any], static: Any, tree: Any, avals: Any) -> Staged:
         """The staged function for a signature, from the cache or by tracing."""
@@ -304,7 +318,7 @@ class Programs:
 
     def __init__(self) -> None:
         self.staged: dict[Any, Staged] = {}
-        self.ready: dict[Any, tuple[Any, Any, Any, Staged | None, config.State]] = {}
+        self.ready: dict[Any, Ready] = {}
         _all_programs.add(self)
 
     def clear(self) -> None:

@@ -39,7 +39,7 @@ from didax.primitives.shape import (
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.text import function_type, names, tensor_type, types
+from didax.xla.text import function_type, int_array, names, tensor_type, types
 
 _BOOL = np.dtype(bool)
 
@@ -183,16 +183,35 @@ def _product(x: Any) -> Any:
 # --- Positions of extrema -----------------------------------------------------------------------------------
 
 
+# Note [Searching in blocks]
+# XLA reduces pairs (value, position) one after the other, and floats alone with vector instructions. So of a long
+# axis the extremum of each block is found first, then the first block that attains the extremum of all, then the
+# position in that block. The length of a block divides that of the axis: slices and padding would copy the operand.
+# 1e7 float32 on two cores: 1.4 ms instead of 9; 1000x10000 and 10000x1000 XXX.
+
+
+def _block_length(x: ShapedArray, axis: int) -> int | None:
+    if x.shape[axis] < 4096 or x.dtype.name not in ("float32", "float64"):
+        return None
+    return next((n for n in range(64, 1025) if x.shape[axis] % n == 0), None)
+
+
 class ArgExtremum(Primitive):
     """Position of the first extremum along one axis (`axes` holds one), NaN counting as one."""
 
     holes = {"transpose": NOT_DIFFERENTIABLE}
 
     def __init__(
-        self, name: str, direction: str, find: Callable[..., Any], worst: Callable[[np.dtype[Any]], Any]
+        self,
+        name: str,
+        *,
+        direction: str,
+        op: str,
+        find: Callable[..., Any],
+        worst: Callable[[np.dtype[Any]], Any],
     ):
         super().__init__(name)
-        self.direction, self.find, self.worst = direction, find, worst
+        self.direction, self.op, self.find, self.worst = direction, op, find, worst
 
     def type(self, x: ShapedArray, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> ShapedArray:
         out = reduced_aval(self.name, x, axes, "biuf")
@@ -220,16 +239,39 @@ class ArgExtremum(Primitive):
         return self.find(x, axis=axes[0]).astype(index_dtype)
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> Any:
+        length = _block_length(x.aval, axes[0])
+        if length is not None:
+            return self._search_blocks(ctx, x, axes[0], length, index_dtype)
+        return self._search(ctx, x, axes[0], index_dtype)
+
+    def _search(self, ctx: Any, x: Any, axis: int, index_dtype: np.dtype[Any]) -> Any:
+        """A reduction of pairs (value, position)."""
         value, index = x.aval, ShapedArray(x.aval.shape, index_dtype)
         starts = [ctx.scalar(self.worst(value.dtype), value.dtype), ctx.scalar(0, index_dtype)]
-        ramp = ctx.emit(f"stablehlo.iota dim = {axes[0]} : {tensor_type(index)}", index)
-        outs = [ctx.out_avals[0].update(dtype=value.dtype), ctx.out_avals[0]]
+        ramp = ctx.emit(f"stablehlo.iota dim = {axis} : {tensor_type(index)}", index)
+        outs = [a.update(shape=a.shape[:axis] + a.shape[axis + 1 :]) for a in (value, index)]
         return ctx.emit_many(
             f"stablehlo.reduce({x} init: {starts[0]}), ({ramp} init: {starts[1]}) "
-            f"across dimensions = {list(axes)} : {function_type([x, ramp, *starts], outs)} "
+            f"across dimensions = [{axis}] : {function_type([x, ramp, *starts], outs)} "
             f"{self._reducer(ctx, starts[0].aval, starts[1].aval)}",
             outs,
         )[1]
+
+    def _search_blocks(self, ctx: Any, x: Any, axis: int, length: int, index_dtype: np.dtype[Any]) -> Any:
+        """See Note [Searching in blocks]."""
+        shape = x.aval.shape
+        blocks = (*shape[:axis], shape[axis] // length, length, *shape[axis + 1 :])
+        x = ctx.op("reshape", [x], x.aval.update(shape=blocks))
+        worst = ctx.scalar(self.worst(x.aval.dtype), x.aval.dtype)
+        best = x.aval.update(shape=_without(blocks, axis + 1))
+        best = ctx.emit(
+            f"stablehlo.reduce({x} init: {worst}) applies stablehlo.{self.op} "
+            f"across dimensions = [{axis + 1}] : {function_type([x, worst], [best])}",
+            best,
+        )
+        block = self._search(ctx, best, axis, index_dtype)
+        inside = self._search(ctx, _take_block(ctx, x, block, axis), axis, index_dtype)
+        return ctx.op("add", [ctx.op("multiply", [block, ctx.constant(length, block.aval)]), inside])
 
     def _reducer(self, ctx: Any, value: ShapedArray, index: ShapedArray) -> str:
         """Of two pairs (value, position) the one with the better value; of equal values the earlier one."""
@@ -240,7 +282,7 @@ class ArgExtremum(Primitive):
             better = body.op("or", [better, body.compare("NE", x, x)])  # x comes first: the first NaN stays
         earlier = body.op("and", [tie, body.compare("LT", i, j)])
         first = body.op("or", [better, earlier])
-        outs = [body.select(first, x, y), body.select(first, i, j)]
+        outs = [body.select(better, x, y), body.select(first, i, j)]
         lines = "\n".join([*body.lines, f"stablehlo.return {names(outs)} : {types(outs)}"])
         return f"reducer({x}: {x.type}, {y}: {y.type}) ({i}: {i.type}, {j}: {j.type}) {{\n{lines}\n}}"
 
@@ -255,11 +297,35 @@ class ArgExtremum(Primitive):
         return self.bind(args[0], axes=inner, index_dtype=index_dtype), out_dim
 
 
+def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _take_block(ctx: Any, x: Any, block: Any, axis: int) -> Any:
+    """x[..., block, :, ...], where `block` has an index for the position of each along the other axes."""
+    others = [i for i in range(x.aval.ndim) if i not in (axis, axis + 1)]
+    index = ctx.op("reshape", [block], block.aval.update(shape=(*block.aval.shape, 1)))
+    out = x.aval.update(shape=_without(x.aval.shape, axis))
+    batching = (
+        f"operand_batching_dims = {others}, start_indices_batching_dims = {list(range(len(others)))}, "
+        if others
+        else ""
+    )
+    sizes = int_array([n if i == axis + 1 else 1 for i, n in enumerate(x.aval.shape)])
+    return ctx.emit(
+        f'"stablehlo.gather"({x}, {index}) <{{dimension_numbers = #stablehlo.gather<offset_dims = [{axis}], '
+        f"collapsed_slice_dims = [{axis}], {batching}start_index_map = [{axis}], "
+        f"index_vector_dim = {len(others)}>, indices_are_sorted = false, slice_sizes = {sizes}}}> : "
+        f"{function_type([x, index], [out])}",
+        out,
+    )
+
+
 reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
 reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
 reduce_prod_p = Product("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
 reduce_and_p = LogicalReduction("reduce_and", "and", np.bitwise_and, "biu", _all_ones)
 reduce_or_p = LogicalReduction("reduce_or", "or", np.bitwise_or, "biu", lambda dtype: dtype.type(0))
 reduce_xor_p = LogicalReduction("reduce_xor", "xor", np.bitwise_xor, "biu", lambda dtype: dtype.type(0))
-argmax_p = ArgExtremum("argmax", "GT", np.argmax, least)
-argmin_p = ArgExtremum("argmin", "LT", np.argmin, greatest)
+argmax_p = ArgExtremum("argmax", direction="GT", op="maximum", find=np.argmax, worst=least)
+argmin_p = ArgExtremum("argmin", direction="LT", op="minimum", find=np.argmin, worst=greatest)

@@ -1,0 +1,212 @@
+"""Elementwise functions and operators: promotion, broadcasting, values and weak types as in jax.numpy."""
+
+import itertools
+import timeit
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax.core import config
+from didax.core.errors import TypePromotionError
+from didax.numpy import ufuncs
+from didax.numpy.ufunc import ufunc
+from tests.numpy.oracle import DTYPES, assert_same, compare, sample
+
+FUNCTIONS = {
+    name: getattr(ufuncs, name)
+    for name in ufuncs.__all__
+    if isinstance(getattr(ufuncs, name), ufunc) and getattr(ufuncs, name).__name__ == name and hasattr(jnp, name)
+}
+UNARY = [name for name, function in FUNCTIONS.items() if function.nin == 1]
+BINARY = [name for name, function in FUNCTIONS.items() if function.nin == 2]
+# jax loses or keeps weakness by how each function happens to be written; here the operands alone decide.
+WEAK_AS_OPERANDS = {"log2", "log10", "rint", "copysign", "gcd", "lcm", "heaviside", "hypot", "logaddexp", "logaddexp2", "nextafter"}
+REFUSES_COMPLEX = {"arctan2", "deg2rad", "rad2deg", "logaddexp", "logaddexp2"}  # as NumPy does
+INT_BY_ZERO = {"floor_divide", "fmod", "remainder"}
+
+
+def refused_by_jax(name, args):
+    try:
+        getattr(jnp, name)(*[jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in args])
+    except (TypeError, ValueError, OverflowError):
+        return True
+    return False
+
+
+def check_call(name, args, jit=False):
+    complex_given = any(np.iscomplexobj(x) for x in args)
+    if refused_by_jax(name, args) or (name in REFUSES_COMPLEX and complex_given):
+        with pytest.raises((TypeError, OverflowError)):
+            FUNCTIONS[name](*[dnp.asarray(x) if isinstance(x, np.ndarray) else x for x in args])
+    else:
+        compare(lambda np, *xs: getattr(np, name)(*xs), *args, weak=name not in WEAK_AS_OPERANDS, jit=jit)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name):
+    for x in [*[sample(dtype) for dtype in DTYPES], np.zeros((0, 2), "float32"), 2, 2.5, True, 1j]:
+        check_call(name, (x,))
+    corners = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], "float32")
+    if name not in ("sinc", "bitwise_count", "invert"):
+        check_call(name, (corners,), jit=True)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name):
+    for dtype in DTYPES:
+        y = sample(dtype, seed=1)
+        if name in INT_BY_ZERO and dtype == "bool":
+            continue
+        check_call(name, (sample(dtype), y))
+        for scalar in (2, 2.0, True):
+            check_call(name, (sample(dtype), scalar))
+    pairs = [("int8", "uint8"), ("int32", "float32"), ("bool", "int32"), ("float16", "int32"), ("bfloat16", "float16"),
+             ("float32", "complex64"), ("uint32", "int8")]  # fmt: skip
+    for left, right in pairs:
+        check_call(name, (sample(left, (2, 1)), sample(right, (3,), seed=2) + sample(right, (3,), seed=2).dtype.type(7)))
+    check_call(name, (2.0, 3))
+
+
+@pytest.mark.parametrize("name", ["add", "divide", "maximum", "less"])
+def test_promotion_of_every_pair_with_x64(x64, name):
+    for left, right in itertools.product((*DTYPES, "int64", "float64"), repeat=2):
+        check_call(name, (sample(left, (2,)), sample(right, (2,))))
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod", "divide"])
+def test_division_at_corners(name):
+    x = np.array([1.0, -1.0, 0.0, np.inf, 5.0, -5.0, np.nan, 7.5], "float32")
+    y = np.array([0.0, 0.0, 0.0, 2.0, np.inf, 3.0, 1.0, -2.0], "float32")
+    check_call(name, (x, y), jit=True)
+    i = np.array([7, -7, 7, -7, -(2**31), 5], "int32")
+    j = np.array([2, 2, -2, -2, -1, 3], "int32")
+    check_call(name, (i, j), jit=True)
+
+
+def test_integer_remainder_by_zero_is_zero_as_in_numpy():
+    for x in (dnp.array([5, -5]), dnp.array([5, 250], "uint8")):
+        assert dnp.remainder(x, 0).tolist() == dnp.fmod(x, 0).tolist() == [0, 0]
+
+
+OPERATORS = ["x + y", "x - y", "x * y", "x / y", "x // y", "x % y", "x ** 2", "x < y", "x <= y", "x > y", "x >= y", "x == y",
+             "x != y", "-x", "+x", "abs(x)", "divmod(x, y)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OPERATORS)
+def test_operators(text):
+    call = eval(f"lambda x, y: {text}")
+    x, y = sample("float32"), sample("float32", seed=3) + 5
+    ours, theirs = dnp.asarray(x), jnp.asarray(x)
+    wanted = call(theirs, jnp.asarray(y))
+    assert_same(call(ours, dnp.asarray(y)), wanted)
+    assert_same(call(ours, y), wanted)  # a NumPy array on the right, on the left, and inside jit
+    if "y" in text and "divmod" not in text:
+        assert_same(call(y, ours), call(jnp.asarray(y), theirs))
+        assert_same(call(ours, 2), call(theirs, 2))
+        assert_same(call(2.5, ours), call(2.5, theirs))
+    assert_same(dx.jit(call)(ours, dnp.asarray(y)), wanted)
+
+
+def test_integer_operators():
+    x, y = np.array([6, -3, 2], "int32"), np.array([3, 1, 2], "int32")
+    for text in ("x & y", "x | y", "x ^ y", "x << y", "x >> y", "~x", "7 & x", "2 ** y", "1 << y", "x @ y"):
+        call = eval(f"lambda x, y: {text}")
+        assert_same(call(dnp.asarray(x), dnp.asarray(y)), call(jnp.asarray(x), jnp.asarray(y)))
+
+
+def test_in_place_operators_bind_a_new_array():
+    x = y = dnp.arange(3)
+    x += 1
+    assert x.tolist() == [1, 2, 3] and y.tolist() == [0, 1, 2]
+
+
+def test_other_classes_get_their_turn():
+    class Other:
+        def __radd__(self, other):
+            return "radd"
+
+        def __rmatmul__(self, other):
+            return "rmatmul"
+
+    x = dnp.ones(2)
+    assert x + Other() == "radd" and x @ Other() == "rmatmul"
+    for text in ("x + [1, 2]", "x < None", "[1] * x", "x ** 'a'"):
+        with pytest.raises(TypeError):
+            eval(text)
+    assert (x == None) is False  # noqa: E711
+
+
+def test_python_integers_fit_the_dtype_or_wrap():
+    assert (dnp.ones(1, "uint8") + (-1)).tolist() == [0]
+    assert (dnp.ones(1, "uint8") + 300).tolist() == [45]
+    assert (dnp.ones(1, "uint32") + 2**31).tolist() == [2**31 + 1]
+    assert (dnp.ones(1) * 2**40).tolist() == [2.0**40]
+    with pytest.raises(OverflowError, match=r"fit the dtype it takes\.\n  integer: 2147483648, dtype: int32"):
+        dnp.ones(1, "int32") + 2**31
+
+
+def test_strict_promotion():
+    with dx.numpy_dtype_promotion("strict"):
+        assert (dnp.ones(2, "int8") + 1).dtype == np.int8
+        with pytest.raises(TypePromotionError, match="no operand changes its dtype implicitly"):
+            dnp.ones(2, "int8") + dnp.ones(2)
+    assert (dnp.ones(2, "int8") + dnp.ones(2)).dtype == np.float32
+
+
+ERRORS = [
+    (lambda: dnp.add([1, 2], 1), TypeError, r"add takes arrays and scalars\.\n  argument 1: \[1, 2\] of type list\nConvert"),
+    (lambda: dnp.add(1, None), TypeError, r"argument 2: None of type NoneType\nPass an array"),
+    (lambda: dnp.add(1), TypeError, r"add takes 2 operands\.\n  got: 1\nPass 2 arrays by position"),
+    (lambda: dnp.zeros(2) + dnp.zeros(3), ValueError, r"shapes broadcast.*\n  shapes: \(2,\), \(3,\)\nAdd axes"),
+    (lambda: -dnp.zeros(2, bool), TypeError, r"negative takes .*\n  operands: bool\[2\]\nUse logical functions"),
+    (lambda: dnp.zeros(2) & 1, TypeError, r"bitwise_and takes booleans and integers\.\n  operands: float32\[2\], int32\[\]\nCast"),
+    (lambda: dnp.power(dnp.array([1]), -1), TypeError, r"Integers have no negative powers"),
+    (lambda: dnp.sin("a"), TypeError, r"argument 1: 'a' of type str"),
+    (lambda: dnp.hypot(1j, 1), TypeError, r"hypot takes real numbers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), ERRORS)
+def test_errors(call, kind, text):
+    with pytest.raises(kind, match=text) as caught:
+        call()
+    assert not [entry for entry in caught.traceback if "/didax/" in str(entry.path)], "internal frames are shown"
+
+
+DERIVATIVES = [
+    ("hypot", (0.0, 0.0), (0.0, 0.0)), ("hypot", (3.0, 4.0), (0.6, 0.8)), ("sinc", (0.0,), (0.0,)),
+    ("logaddexp", (0.0, 0.0), (0.5, 0.5)), ("logaddexp", (-np.inf, 1.0), (0.0, 1.0)), ("power", (0.0, 2), (0.0,)),
+    ("remainder", (5.0, 3.0), (1.0, -1.0)), ("maximum", (1.0, 1.0), (0.5, 0.5)), ("clip", (2.0, 0.0, 1.0), (0.0,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "slopes"), DERIVATIVES)
+def test_derivatives_are_finite_where_their_limit_is(name, args, slopes):
+    found = dx.grad(getattr(dnp, name), argnums=tuple(range(len(slopes))))(*args)
+    np.testing.assert_allclose([float(slope) for slope in found], slopes, atol=1e-6)
+
+
+def test_second_derivatives_at_the_points_of_care():
+    assert float(dx.grad(dx.grad(dnp.sinc))(0.0)) == pytest.approx(-np.pi**2 / 3, rel=1e-5)
+    assert float(dx.grad(dx.grad(lambda x: dnp.logaddexp(x, 0.0)))(0.0)) == pytest.approx(0.25)
+
+
+def test_ufuncs_compose_with_transformations():
+    x = sample("float32", (3,))
+    for name in ("sin", "hypot", "logaddexp", "floor_divide"):
+        call = lambda np, v: getattr(np, name)(*[v, v + 2][: FUNCTIONS[name].nin])  # noqa: B023
+        assert_same(dx.vmap(lambda v: call(dnp, v))(dnp.asarray(x)), jax.vmap(lambda v: call(jnp, v))(x))
+        ours = dx.grad(lambda v: call(dnp, v).sum())(dnp.asarray(x))
+        np.testing.assert_allclose(ours, jax.grad(lambda v: call(jnp, v).sum())(x), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_eager_operators_cost_less_than_half_of_jax():
+    with config.override(check=False):
+        x, y = dnp.ones(3), jnp.ones(3)
+        ours, theirs = [min(timeit.repeat(lambda: v + v, number=5000, repeat=9)) for v in (x, y)]  # noqa: B023
+    assert ours < 0.4 * theirs
