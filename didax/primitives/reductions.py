@@ -184,10 +184,11 @@ def _product(x: Any) -> Any:
 
 
 # Note [Searching in blocks]
-# XLA reduces pairs (value, position) one after the other, and floats alone with vector instructions. So of a long
-# axis the extremum of each block is found first, then the first block that attains the extremum of all, then the
-# position in that block. The length of a block divides that of the axis: slices and padding would copy the operand.
-# 1e7 float32 on two cores: 1.4 ms instead of 9; 1000x10000 and 10000x1000 XXX.
+# XLA reduces pairs (value, position) one after the other, and floats alone with vector instructions. So of a
+# long axis the extremum of each block is found first, then the first block that attains the extremum of all,
+# then the position in that block. A block's length divides that of the axis: slicing or padding would copy
+# the operand. Milliseconds, float32, two AMD Zen cores, fastest of 21, pairs -> blocks: (100000,) 0.13 ->
+# 0.056, (10000000,) 9.1 -> 2.4, (1000, 10000) along axis 1 10 -> 2.8, (10000, 1000) along axis 0 39 -> 2.1.
 
 
 def _block_length(x: ShapedArray, axis: int) -> int | None:

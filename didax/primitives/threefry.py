@@ -29,7 +29,7 @@ from didax.primitives.elementwise import add, or_, shift_left, shift_right_logic
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import call
-from didax.xla.text import Value, function_type
+from didax.xla.text import Value, function_type, names
 
 UINT32 = np.dtype(np.uint32)
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -173,14 +173,14 @@ def _type(aval: ShapedArray) -> str:
 def _lower_keys(ctx: Any, words: Sequence[Value]) -> Value:
     """New keys: the two words of each block as a last axis.
 
-    Behind a barrier: XLA would make new keys once more for each element drawn with them, and compile kernels of
-    two ciphers in 1.8 s instead of 0.2.
+    Behind a barrier, since XLA would make the keys once more for each element drawn with them, in kernels of
+    several ciphers that take 1.8 s instead of 0.2 to compile.
     """
     out = ctx.out_avals[0]
     part = ShapedArray((*words[0].aval.shape, 1), UINT32)
     parts = [ctx.op("reshape", [x], part) for x in words]
     keys = ctx.emit(
-        f"stablehlo.concatenate {parts[0]}, {parts[1]}, dim = {part.ndim - 1} : {function_type(parts, [out])}", out
+        f"stablehlo.concatenate {names(parts)}, dim = {part.ndim - 1} : {function_type(parts, [out])}", out
     )
     return ctx.emit(f"stablehlo.optimization_barrier {keys} : {keys.type}", out)
 

@@ -87,4 +87,6 @@ def sample(dtype: str, shape: tuple[int, ...] = (4,), seed: int = 0) -> np.ndarr
 def check(text: str, *args: Any, **options: Any) -> None:
     """`compare` for an expression in np, x, y and z."""
     names = ("x", "y", "z")[: len(args)]
-    compare(eval(f"lambda np, {', '.join(names)}: {text}" if args else f"lambda np: {text}"), *args, **options)
+    compare(
+        eval(f"lambda np, {', '.join(names)}: {text}" if args else f"lambda np: {text}"), *args, **options
+    )

@@ -25,7 +25,7 @@ def test_matmul_shapes(left, right):
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "float16", "bfloat16", "complex64"])
 def test_matmul_dtypes(dtype):
     x = sample(dtype, (2, 2))
-    for text in ("x @ x", "np.dot(x, x[0])", "x @ np.ones((2, 2))", "np.dot(x, 2)", "np.outer(x[0], x[0])"):
+    for text in ("x @ x", "np.dot(x, x[0])", "x @ np.ones((2, 2))", "np.outer(x[0], x[0])"):
         check(text, x, jit=False, rtol=2e-2)
 
 
@@ -35,7 +35,7 @@ def test_products_of_weak_operands_are_weak():
 
 
 EXPRESSIONS = [  # x: (2, 3), y: (3, 4), z: (5, 2, 3)
-    "np.dot(z, y)", "np.inner(x, z[0])", "np.inner(x, 2.0)", "np.vdot(x, z[0])", "np.vdot(x * 1j, z[1])", "np.vecdot(x, z)",
+    "np.dot(z, y)", "np.inner(x, z[0])", "np.inner(x, 2.0)", "np.dot(x, 2)", "np.vdot(x, z[0])", "np.vdot(x * 1j, z[1])", "np.vecdot(x, z)",
     "np.vecdot(x * 1j, x, axis=0)", "np.outer(x, y)", "np.tensordot(x, y, 1)", "np.tensordot(z, x, ((1, 2), (0, 1)))",
     "np.tensordot(x, x)", "np.tensordot(x, y, 0)", "np.tensordot(x, y, (1, 0))", "np.trace(x)", "np.trace(z, 1, 1, 2)",
     "np.kron(x, y)", "np.kron(x[0], y)", "np.cross(x, z[0])", "np.matvec(z, y[:, 0])", "np.vecmat(x[:, 0], z)",
@@ -51,7 +51,10 @@ EXPRESSIONS = [  # x: (2, 3), y: (3, 4), z: (5, 2, 3)
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_products(text):
     if "float64" in text:
-        assert dnp.matmul(dnp.ones((2, 2)), dnp.ones((2, 2)), preferred_element_type="float64").dtype == np.float64
+        assert (
+            dnp.matmul(dnp.ones((2, 2)), dnp.ones((2, 2)), preferred_element_type="float64").dtype
+            == np.float64
+        )
         return
     check(text, sample("float32", (2, 3)), sample("float32", (3, 4)), sample("float32", (5, 2, 3)), jit=False)
 
@@ -95,6 +98,9 @@ def test_vmap_of_matmul_over_every_placement():
     for i, j in itertools.product((0, 1, None), repeat=2):
         if i is None and j is None:
             continue
-        a, b = (x if i == 0 else x.transpose(1, 0, 2) if i == 1 else x[0]), (y if j == 0 else y.transpose(1, 0, 2) if j == 1 else y[0])
+        a, b = (
+            (x if i == 0 else x.transpose(1, 0, 2) if i == 1 else x[0]),
+            (y if j == 0 else y.transpose(1, 0, 2) if j == 1 else y[0]),
+        )
         ours = dx.vmap(dnp.matmul, in_axes=(i, j))(a, b)
         np.testing.assert_allclose(ours, jax.vmap(jnp.matmul, in_axes=(i, j))(a, b), rtol=1e-4, atol=1e-5)

@@ -99,7 +99,13 @@ def test_rearranging(text):
 
 
 def test_rearranging_compiled():
-    texts = ["np.roll(x, 5)", "np.pad(x[0], 1, mode='reflect')", "np.tile(x, (2, 1, 1))", "np.rot90(x)", "np.diag(x[0, 0], 1)"]
+    texts = [
+        "np.roll(x, 5)",
+        "np.pad(x[0], 1, mode='reflect')",
+        "np.tile(x, (2, 1, 1))",
+        "np.rot90(x)",
+        "np.diag(x[0, 0], 1)",
+    ]
     for text in texts:
         check(text, sample("float32", (2, 3, 4)))
 
@@ -119,7 +125,12 @@ def test_partition_has_smaller_elements_before_and_larger_ones_after():
 
 def test_found_positions_compiled_with_size():
     y = np.array([3, 1, 0, 1])
-    for text in ("np.nonzero(x, size=3)", "np.unique(x, size=3)", "np.bincount(x, length=4)", "np.where(x, size=2)"):
+    for text in (
+        "np.nonzero(x, size=3)",
+        "np.unique(x, size=3)",
+        "np.bincount(x, length=4)",
+        "np.where(x, size=2)",
+    ):
         check(text, y)
 
 
@@ -185,7 +196,9 @@ def test_errors(call, kind, text):
     with pytest.raises(kind, match=text) as caught:
         call()
     frames = [entry.path for entry in caught.traceback]
-    assert not [path for path in frames if "didax/" in str(path) and "tests" not in str(path)], "internal frames are shown"
+    assert not [path for path in frames if "didax/" in str(path) and "tests" not in str(path)], (
+        "internal frames are shown"
+    )
 
 
 def test_a_traced_shape_is_explained():

@@ -8,33 +8,46 @@ import didax as dx
 import didax.numpy as dnp
 from tests.numpy.oracle import DTYPES, check, compare, sample
 
-REDUCTIONS = ("sum", "prod", "mean", "var", "std", "all", "any", "nansum", "nanmean", "nanprod", "nanvar", "count_nonzero")
+REDUCTIONS = (
+    "sum",
+    "prod",
+    "mean",
+    "var",
+    "std",
+    "all",
+    "any",
+    "nansum",
+    "nanmean",
+    "nanprod",
+    "nanvar",
+    "count_nonzero",
+)
 EXTREMA = ("max", "min", "argmax", "argmin", "ptp", "nanmax", "nanmin")
 REAL = tuple(d for d in DTYPES if d != "complex64")
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_reductions_of_every_dtype(name, dtype):
-    for axis in (None, 0, (0, 1), -1):
-        compare(lambda np, x: getattr(np, name)(x, axis=axis), sample(dtype, (3, 2)), jit=axis == 0, rtol=1e-2)  # noqa: B023
-    compare(lambda np, x: getattr(np, name)(x, axis=1, keepdims=True), sample(dtype, (3, 2)), jit=False, rtol=1e-2)
+def test_reductions_of_every_dtype(name):
+    for dtype in DTYPES:
+        compare(lambda np, x: getattr(np, name)(x), sample(dtype, (3, 2)), jit=False, rtol=1e-2)
+    for axis in (0, (0, 1), -1):
+        compare(lambda np, x: getattr(np, name)(x, axis=axis), sample("float32", (3, 2)), jit=axis == 0)
+    compare(lambda np, x: getattr(np, name)(x, axis=1, keepdims=True), sample("float32", (3, 2)), jit=False)
 
 
 @pytest.mark.parametrize("name", EXTREMA)
-@pytest.mark.parametrize("dtype", REAL)
-def test_extrema_of_every_real_dtype(name, dtype):
-    if name == "ptp" and dtype == "bool":
-        return
-    for axis in (None, 1):
-        compare(lambda np, x: getattr(np, name)(x, axis=axis), sample(dtype, (3, 2)), jit=axis == 1)  # noqa: B023
-    compare(lambda np, x: getattr(np, name)(x, keepdims=True), sample(dtype, (3, 2)), jit=False)
+def test_extrema_of_every_real_dtype(name):
+    for dtype in REAL[1:] if name == "ptp" else REAL:
+        compare(lambda np, x: getattr(np, name)(x), sample(dtype, (3, 2)), jit=False)
+    compare(lambda np, x: getattr(np, name)(x, axis=1), sample("float32", (3, 2)))
+    compare(lambda np, x: getattr(np, name)(x, keepdims=True), sample("float32", (3, 2)), jit=False)
 
 
-@pytest.mark.parametrize("dtype", ("bool", "int8", "int32", "uint8", "int64", "float32", "float64"))
-def test_accumulators_with_x64(x64, dtype):
-    for name in ("sum", "prod", "mean", "var", "cumsum", "argmax", "count_nonzero"):
-        compare(lambda np, x: getattr(np, name)(x), sample(dtype, (3, 2)), jit=False)  # noqa: B023
+@pytest.mark.parametrize("name", ("sum", "prod", "mean", "var", "cumsum", "argmax", "count_nonzero"))
+def test_accumulators_with_x64(x64, name):
+    for dtype in ("bool", "int8", "int32", "uint8", "int64", "float32", "float64"):
+        x = sample(dtype, (3, 2))
+        assert getattr(dnp, name)(x).dtype == jax.eval_shape(getattr(jax.numpy, name), x).dtype
 
 
 EXPRESSIONS = [
@@ -57,7 +70,17 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_arguments(text):
-    check(text, sample("float32", (3, 4)), jit="np.sum(2" not in text)
+    check(text, sample("float32", (3, 4)), jit=False)
+
+
+def test_compiled():
+    for text in (
+        "np.var(x, 0)",
+        "np.cumsum(x, 1)",
+        "np.median(x, axis=0)",
+        "np.max(x, where=x > 0, initial=-1)",
+    ):
+        check(text, sample("float32", (3, 4)))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +107,15 @@ def test_narrow_floats_are_accumulated_in_float32():
 def test_derivatives():
     x = sample("float32", (3, 2))
     for name in ("mean", "var", "std", "prod", "max", "median"):
-        ours = dx.grad(lambda v: getattr(dnp, name)(v))(dnp.asarray(x))  # noqa: B023
-        theirs = jax.grad(lambda v: getattr(jax.numpy, name)(v))(x)  # noqa: B023
+        ours = dx.grad(lambda v: getattr(dnp, name)(v))(dnp.asarray(x))
+        theirs = jax.grad(lambda v: getattr(jax.numpy, name)(v))(x)
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_errors_name_the_rule_the_values_and_the_fix():
-    with pytest.raises(ValueError, match=r"max of nothing is not defined\.\n  a: float32\[0\], axes: \(0,\)\nGive `initial`"):
+    with pytest.raises(
+        ValueError, match=r"max of nothing is not defined\.\n  a: float32\[0\], axes: \(0,\)\nGive `initial`"
+    ):
         dnp.max(dnp.zeros(0))
     with pytest.raises(np.exceptions.AxisError, match=r"axis: 2, array of 1 axes\nUse an axis from -1 to 0"):
         dnp.sum(dnp.zeros(3), axis=2)
@@ -98,7 +123,9 @@ def test_errors_name_the_rule_the_values_and_the_fix():
         dnp.sum(dnp.zeros(3), axis=(0, -1))
     with pytest.raises(TypeError, match=r"axes as integers\.\n  axis: 1.5"):
         dnp.sum(dnp.zeros(3), axis=1.5)
-    with pytest.raises(TypeError, match=r"sum takes arrays and scalars\.\n  a: \[1, 2\] of type list\nConvert it"):
+    with pytest.raises(
+        TypeError, match=r"sum takes arrays and scalars\.\n  a: \[1, 2\] of type list\nConvert it"
+    ):
         dnp.sum([1, 2])
     with pytest.raises(NotImplementedError, match="arrays are immutable"):
         dnp.sum(dnp.zeros(3), out=np.zeros(()))

@@ -19,12 +19,27 @@ from tests.numpy.oracle import DTYPES, assert_same, compare, sample
 FUNCTIONS = {
     name: getattr(ufuncs, name)
     for name in ufuncs.__all__
-    if isinstance(getattr(ufuncs, name), ufunc) and getattr(ufuncs, name).__name__ == name and hasattr(jnp, name)
+    if isinstance(getattr(ufuncs, name), ufunc)
+    and getattr(ufuncs, name).__name__ == name
+    and hasattr(jnp, name)
 }
+SAMPLES = [sample(dtype).dtype for dtype in DTYPES]
 UNARY = [name for name, function in FUNCTIONS.items() if function.nin == 1]
 BINARY = [name for name, function in FUNCTIONS.items() if function.nin == 2]
 # jax loses or keeps weakness by how each function happens to be written; here the operands alone decide.
-WEAK_AS_OPERANDS = {"log2", "log10", "rint", "copysign", "gcd", "lcm", "heaviside", "hypot", "logaddexp", "logaddexp2", "nextafter"}
+WEAK_AS_OPERANDS = {
+    "log2",
+    "log10",
+    "rint",
+    "copysign",
+    "gcd",
+    "lcm",
+    "heaviside",
+    "hypot",
+    "logaddexp",
+    "logaddexp2",
+    "nextafter",
+}
 REFUSES_COMPLEX = {"arctan2", "deg2rad", "rad2deg", "logaddexp", "logaddexp2"}  # as NumPy does
 INT_BY_ZERO = {"floor_divide", "fmod", "remainder"}
 
@@ -62,19 +77,32 @@ def test_binary(name):
         if name in INT_BY_ZERO and dtype == "bool":
             continue
         check_call(name, (sample(dtype), y))
-        for scalar in (2, 2.0, True):
-            check_call(name, (sample(dtype), scalar))
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "divide", "less", "maximum", "logical_and", "left_shift", "floor_divide"]
+)
+def test_binary_with_scalars_and_broadcasting(name):
+    for dtype, scalar in itertools.product(("bool", "int8", "float32", "bfloat16"), (2, 2.0, True)):
+        check_call(name, (sample(dtype), scalar))
     pairs = [("int8", "uint8"), ("int32", "float32"), ("bool", "int32"), ("float16", "int32"), ("bfloat16", "float16"),
              ("float32", "complex64"), ("uint32", "int8")]  # fmt: skip
     for left, right in pairs:
-        check_call(name, (sample(left, (2, 1)), sample(right, (3,), seed=2) + sample(right, (3,), seed=2).dtype.type(7)))
+        check_call(
+            name,
+            (sample(left, (2, 1)), sample(right, (3,), seed=2) + sample(right, (3,), seed=2).dtype.type(7)),
+        )
     check_call(name, (2.0, 3))
 
 
 @pytest.mark.parametrize("name", ["add", "divide", "maximum", "less"])
 def test_promotion_of_every_pair_with_x64(x64, name):
-    for left, right in itertools.product((*DTYPES, "int64", "float64"), repeat=2):
-        check_call(name, (sample(left, (2,)), sample(right, (2,))))
+    operands = [*[np.zeros(2, dtype) for dtype in (*SAMPLES, np.int64, np.float64)], 1, 1.0, 1j, True]
+    for pair in itertools.product(operands, repeat=2):
+        theirs = jax.eval_shape(lambda: getattr(jnp, name)(*[jnp.asarray(x) for x in pair]))
+        ours = FUNCTIONS[name](*pair)
+        assert ours.dtype == theirs.dtype, pair
+        assert ours.weak_type == theirs.weak_type or ours.dtype == bool, pair
 
 
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod", "divide"])
@@ -174,7 +202,9 @@ ERRORS = [
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text) as caught:
         call()
-    assert not [entry for entry in caught.traceback if "/didax/" in str(entry.path)], "internal frames are shown"
+    assert not [entry for entry in caught.traceback if "/didax/" in str(entry.path)], (
+        "internal frames are shown"
+    )
 
 
 DERIVATIVES = [
@@ -191,14 +221,14 @@ def test_derivatives_are_finite_where_their_limit_is(name, args, slopes):
 
 
 def test_second_derivatives_at_the_points_of_care():
-    assert float(dx.grad(dx.grad(dnp.sinc))(0.0)) == pytest.approx(-np.pi**2 / 3, rel=1e-5)
+    assert float(dx.grad(dx.grad(dnp.sinc))(0.0)) == pytest.approx(-(np.pi**2) / 3, rel=1e-5)
     assert float(dx.grad(dx.grad(lambda x: dnp.logaddexp(x, 0.0)))(0.0)) == pytest.approx(0.25)
 
 
 def test_ufuncs_compose_with_transformations():
     x = sample("float32", (3,))
     for name in ("sin", "hypot", "logaddexp", "floor_divide"):
-        call = lambda np, v: getattr(np, name)(*[v, v + 2][: FUNCTIONS[name].nin])  # noqa: B023
+        call = lambda np, v: getattr(np, name)(*[v, v + 2][: FUNCTIONS[name].nin])
         assert_same(dx.vmap(lambda v: call(dnp, v))(dnp.asarray(x)), jax.vmap(lambda v: call(jnp, v))(x))
         ours = dx.grad(lambda v: call(dnp, v).sum())(dnp.asarray(x))
         np.testing.assert_allclose(ours, jax.grad(lambda v: call(jnp, v).sum())(x), rtol=1e-4, atol=1e-6)
@@ -208,5 +238,5 @@ def test_ufuncs_compose_with_transformations():
 def test_eager_operators_cost_less_than_half_of_jax():
     with config.override(check=False):
         x, y = dnp.ones(3), jnp.ones(3)
-        ours, theirs = [min(timeit.repeat(lambda: v + v, number=5000, repeat=9)) for v in (x, y)]  # noqa: B023
+        ours, theirs = [min(timeit.repeat(lambda: v + v, number=5000, repeat=9)) for v in (x, y)]
     assert ours < 0.4 * theirs

@@ -1,4 +1,4 @@
-"""Rows for cumulative reductions, along each axis and both ways, short and long enough to be cut into blocks."""
+"""Rows for cumulative reductions, along each axis and both ways, in a loop and in blocks."""
 
 from __future__ import annotations
 
@@ -33,11 +33,20 @@ def row(name: str, axis: int, reverse: bool, shape: tuple[int, ...] = (2, 5, 2),
 
 
 # in blocks: NumPy's cumulative sum rounds as often as there are elements, so float64 is compared
-LONG: dict[str, Any] = {"shape": (2, 2500), "dtypes": ("float64", "int32"), "differentiable": False, "corners": None}
+LONG: dict[str, Any] = {
+    "shape": (2, 2500),
+    "dtypes": ("float64", "int32"),
+    "differentiable": False,
+    "corners": None,
+}
 
 ROWS = [
     *(row(name, 1, False) for name in ACCEPTED),
-    *(row(name, axis, True, second_order=False, dtypes=("float32", "float64")) for name in ACCEPTED for axis in (0, 2)),
+    *(
+        row(name, axis, True, second_order=False, dtypes=("float32", "float64"))
+        for name in ACCEPTED
+        for axis in (0, 2)
+    ),
     *(row(name, 1, reverse, **LONG) for name in ("cumsum", "cumprod", "cummax") for reverse in (False, True)),
     row("cumlogsumexp", 1, True, **{**LONG, "dtypes": ("float64",)}),
 ]

@@ -1,4 +1,4 @@
-"""Rows for reductions over axes: empty axes and operands, NaN, infinities, ties of zeros, wrapping integers."""
+"""Rows for reductions over axes: nothing to reduce, NaN, infinities, ties of zeros, wrapping integers."""
 
 from __future__ import annotations
 

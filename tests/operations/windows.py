@@ -1,4 +1,4 @@
-"""Rows for reductions over windows: strides, padding on either side (also negative), dilations of both kinds."""
+"""Rows for reductions over windows: strides, padding (also negative), dilations of both kinds."""
 
 from __future__ import annotations
 

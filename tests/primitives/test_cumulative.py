@@ -49,7 +49,9 @@ def test_cumlogsumexp_ignores_minus_infinity() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("shape, axis", [((2047,), 0), ((2, 2049), 1), ((2081, 3), 0), ((65601,), 0), ((0, 3), 0)])
+@pytest.mark.parametrize(
+    "shape, axis", [((2047,), 0), ((2, 2049), 1), ((2081, 3), 0), ((65601,), 0), ((0, 3), 0)]
+)
 def test_long_axes(name: str, reverse: bool, shape: tuple[int, ...], axis: int) -> None:
     """Blocks, blocks of blocks, and lengths around multiples of a block."""
     x = 1 + np.random.default_rng(0).normal(size=shape) / 1000
@@ -88,7 +90,8 @@ def test_sums_of_many_numbers_are_accurate() -> None:
     "call, error, text",
     [
         (lambda: lax.cumsum(np.zeros((2, 3), np.float32), 2), ValueError,
-         "cumsum runs along an axis of its operand.\n  operand: float32[2,3], axis: 2\nName an axis from 0 to 1."),
+         "cumsum runs along an axis of its operand.\n"
+         "  operand: float32[2,3], axis: 2\nName an axis from 0 to 1."),
         (lambda: lax.cumprod(np.float32(1)), ValueError, "A scalar has no axes: reshape it to (1,)."),
         (lambda: lax.cumlogsumexp(np.arange(3, dtype=np.int32)), TypeError,
          "cumlogsumexp cannot accumulate this dtype.\n  operand: int32[3]\nCast it first."),

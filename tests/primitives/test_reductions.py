@@ -1,4 +1,4 @@
-"""Reductions: derivatives at ties and zeros, empty operands, `lax.reduce` of any operation, texts of errors."""
+"""Reductions: derivatives at ties and zeros, long and empty axes, `lax.reduce`, texts of errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def test_derivatives_of_a_product_with_zeros(zeros: tuple[int, ...], n: int) -> 
 
 
 def test_derivative_of_an_empty_product_vanishes() -> None:
-    assert_close(dx.grad(lambda x: lax.reduce_prod(x, (0,)))(np.zeros(0, np.float32)), np.zeros(0, np.float32))
+    assert_close(
+        dx.grad(lambda x: lax.reduce_prod(x, (0,)))(np.zeros(0, np.float32)), np.zeros(0, np.float32)
+    )
 
 
 @pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
@@ -54,17 +56,38 @@ def test_extrema_have_the_sign_of_the_extreme_zero(evaluate: Any) -> None:
 
 @pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
 def test_arguments_of_extrema_are_the_first(evaluate: Any) -> None:
-    x = np.float32([[1, np.nan, 9, np.nan], [2, 2, 1, 1], [-np.inf] * 4, [-0.0, 0.0, -0.0, 0.0], [np.inf] * 4])
+    inf, nan = np.inf, np.nan
+    x = np.float32([[1, nan, 9, nan], [2, 2, 1, 1], [-inf] * 4, [-0.0, 0.0, -0.0, 0.0], [inf] * 4])
     assert np.asarray(evaluate(lambda x: lax.argmax(x, 1, np.int8))(x)).tolist() == [1, 0, 0, 0, 0]
     assert np.asarray(evaluate(lambda x: lax.argmin(x, 1, np.int8))(x)).tolist() == [1, 2, 0, 0, 0]
 
 
-# --- lax.reduce -------------------------------------------------------------------------------------------------
+LONG_AXES = [((4096,), 0), ((3, 5000), 1), ((4100, 2, 2), 0), ((2, 4104, 3), 1), ((4099,), 0)]
+
+
+@pytest.mark.parametrize("shape, axis", LONG_AXES)
+@pytest.mark.parametrize("special", [None, np.nan, np.inf, -np.inf])
+def test_arguments_of_extrema_along_long_axes(shape: tuple[int, ...], axis: int, special: Any) -> None:
+    """Searched in blocks, and (the prime length) not; ties and NaN lie in several blocks."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-50, 50, shape).astype(np.float32)
+    if special is not None:
+        x[rng.random(shape) < 0.001] = special
+    assert_close(dx.jit(lambda x: lax.argmax(x, axis, np.int32))(x), np.argmax(x, axis).astype(np.int32))
+    assert_close(dx.jit(lambda x: lax.argmin(x, axis, np.int32))(x), np.argmin(x, axis).astype(np.int32))
+
+
+# --- lax.reduce
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "computation, init, primitive",
-    [(lax.add, 0, "reduce_sum"), (lax.mul, 1, "reduce_prod"), (lambda x, y: lax.max(y, x), -np.inf, "reduce_max")],
+    [
+        (lax.add, 0, "reduce_sum"),
+        (lax.mul, 1, "reduce_prod"),
+        (lambda x, y: lax.max(y, x), -np.inf, "reduce_max"),
+    ],
 )
 def test_reduce_recognises_monoids(computation: Any, init: Any, primitive: str) -> None:
     x = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -75,7 +98,9 @@ def test_reduce_recognises_monoids(computation: Any, init: Any, primitive: str) 
 def test_reduce_starts_from_the_init_value() -> None:
     x = np.float32([[1, 2, 3], [4, 5, 6]])
     assert_close(lax.reduce(x, 10.0, lax.add, (1,)), np.float32([16, 25]))
-    assert_close(dx.jit(lambda init: lax.reduce(x, init, lax.max, (0,)))(np.float32(4.5)), np.float32([4.5, 5, 6]))
+    assert_close(
+        dx.jit(lambda init: lax.reduce(x, init, lax.max, (0,)))(np.float32(4.5)), np.float32([4.5, 5, 6])
+    )
 
 
 def test_reduce_by_any_associative_operation_of_several_operands() -> None:
@@ -103,7 +128,8 @@ def test_reduce_over_nothing_is_the_init_value() -> None:
     assert_close(out, np.float32([3, 3]))
 
 
-# --- errors -----------------------------------------------------------------------------------------------------
+# --- errors
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
