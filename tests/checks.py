@@ -2,9 +2,9 @@
 
     check_grads(f, args)    jvp against finite differences, vjp against jvp, then the same of the derivatives
 
-Finite differences are central, of fourth order, with a step suited to the coarsest dtype on the way. The vjp is
-compared with the jvp by one number: Re <y_bar, df x_dot> = Re <df^T y_bar, x_dot> for random x_dot and y_bar (the
-pairing does not conjugate). Arguments and results are pytrees; integer leaves are held fixed.
+Finite differences are central, of fourth order, with a step suited to the coarsest dtype on the way. The vjp
+is compared with the jvp by one number, Re <y_bar, df x_dot> = Re <df^T y_bar, x_dot>, for random x_dot and
+y_bar (the pairing does not conjugate). Arguments and results are pytrees; integer leaves are held fixed.
 """
 
 from __future__ import annotations

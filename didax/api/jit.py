@@ -236,11 +236,13 @@ class JitFunction(Generic[P, R]):
         fixed = sorted((where, value) for where, _, value in static if isinstance(where, int))
         named = {where: value for where, _, value in static if not isinstance(where, int)}
 
+        fun: Callable[..., Any] = self._fun
+
         def with_static(*args: Any, **kwargs: Any) -> Any:
             full = list(args)
             for position, value in fixed:
                 full.insert(position, value)
-            return self._fun(*full, **kwargs, **named)
+            return fun(*full, **kwargs, **named)
 
         return with_static
 

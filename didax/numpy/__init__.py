@@ -2,11 +2,12 @@
 
     import didax.numpy as dnp
 
-Promotion follows the lattice of `core/dtypes.py`, arrays are immutable, and shapes that depend on values need `size=`
-under jit. Loading this package gives `didax.Array` its operators and methods.
+Promotion follows the lattice of `core/dtypes.py`, arrays are immutable, and shapes that depend on values need
+`size=` under jit. Loading this package gives `didax.Array` its operators and methods.
 Read in this order: `promotion.py`, `ufunc.py`, `ufuncs.py`, `creation.py`, then any other.
 """
 
+# ruff: noqa: F403  (the public face: each module lists its names in __all__)
 from typing import TYPE_CHECKING
 
 from didax.core.value import Array as ndarray

@@ -1,7 +1,8 @@
-"""The operators and methods of arrays, attached to `Array`: concrete arrays and tracers share one implementation.
+"""The operators and methods of arrays, attached to `Array`: concrete arrays and tracers share one
+implementation.
 
-Operators are made from the ufuncs; a method that means the same as a function *is* that function. The names are declared
-for type checkers in `core/value.py`; a test holds both lists together.
+Operators are made from the ufuncs; a method that means the same as a function *is* that function. The names
+are declared for type checkers in `core/value.py`; a test holds both lists together.
 Read next: `ufunc.py` (how an operator finds what to do), `indexing.py`.
 """
 
@@ -22,29 +23,63 @@ from didax.primitives.convert import bitcast_convert_type_p
 from didax.primitives.shape import reshape
 
 BINARY = {
-    "add": ufuncs.add, "sub": ufuncs.subtract, "mul": ufuncs.multiply, "truediv": ufuncs.divide,
-    "floordiv": ufuncs.floor_divide, "mod": ufuncs.remainder, "and": ufuncs.bitwise_and, "or": ufuncs.bitwise_or,
-    "xor": ufuncs.bitwise_xor, "lshift": ufuncs.left_shift, "rshift": ufuncs.right_shift,
-}  # fmt: skip
+    "add": ufuncs.add,
+    "sub": ufuncs.subtract,
+    "mul": ufuncs.multiply,
+    "truediv": ufuncs.divide,
+    "floordiv": ufuncs.floor_divide,
+    "mod": ufuncs.remainder,
+    "and": ufuncs.bitwise_and,
+    "or": ufuncs.bitwise_or,
+    "xor": ufuncs.bitwise_xor,
+    "lshift": ufuncs.left_shift,
+    "rshift": ufuncs.right_shift,
+}
 COMPARISONS = {
-    "eq": ufuncs.equal, "ne": ufuncs.not_equal, "lt": ufuncs.less, "le": ufuncs.less_equal, "gt": ufuncs.greater,
+    "eq": ufuncs.equal,
+    "ne": ufuncs.not_equal,
+    "lt": ufuncs.less,
+    "le": ufuncs.less_equal,
+    "gt": ufuncs.greater,
     "ge": ufuncs.greater_equal,
-}  # fmt: skip
+}
 UNARY = {"neg": ufuncs.negative, "pos": ufuncs.positive, "abs": ufuncs.absolute, "invert": ufuncs.invert}
 FUNCTIONS = {  # two-operand functions that are no ufuncs
     "pow": ufuncs.power, "matmul": linear.matmul, "divmod": ufuncs.divmod,
 }  # fmt: skip
 METHODS = {
-    "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax, "argmin": reductions.argmin,
-    "argpartition": selection.argpartition, "argsort": selection.argsort, "astype": manipulation.astype,
-    "clip": ufuncs.clip, "cumprod": reductions.cumprod, "cumsum": reductions.cumsum, "diagonal": manipulation.diagonal,
-    "dot": linear.dot, "max": reductions.max, "mean": reductions.mean, "min": reductions.min,
-    "nonzero": selection.nonzero, "prod": reductions.prod, "ptp": reductions.ptp, "ravel": manipulation.ravel,
-    "flatten": manipulation.ravel, "repeat": manipulation.repeat, "round": ufuncs.round,
-    "searchsorted": selection.searchsorted, "sort": selection.sort, "squeeze": manipulation.squeeze,
-    "std": reductions.std, "sum": reductions.sum, "swapaxes": manipulation.swapaxes, "take": selection.take,
-    "trace": linear.trace, "var": reductions.var,
-}  # fmt: skip
+    "all": reductions.all,
+    "any": reductions.any,
+    "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "argpartition": selection.argpartition,
+    "argsort": selection.argsort,
+    "astype": manipulation.astype,
+    "clip": ufuncs.clip,
+    "cumprod": reductions.cumprod,
+    "cumsum": reductions.cumsum,
+    "diagonal": manipulation.diagonal,
+    "dot": linear.dot,
+    "max": reductions.max,
+    "mean": reductions.mean,
+    "min": reductions.min,
+    "nonzero": selection.nonzero,
+    "prod": reductions.prod,
+    "ptp": reductions.ptp,
+    "ravel": manipulation.ravel,
+    "flatten": manipulation.ravel,
+    "repeat": manipulation.repeat,
+    "round": ufuncs.round,
+    "searchsorted": selection.searchsorted,
+    "sort": selection.sort,
+    "squeeze": manipulation.squeeze,
+    "std": reductions.std,
+    "sum": reductions.sum,
+    "swapaxes": manipulation.swapaxes,
+    "take": selection.take,
+    "trace": linear.trace,
+    "var": reductions.var,
+}
 
 
 def _operator_of(function: Any) -> Any:
@@ -64,7 +99,7 @@ def _reflected(function: Any) -> Any:
     return _operator_of(lambda self, other: function(other, self))
 
 
-# --- methods that are not functions of the same name -------------------------------------------------------------
+# --- methods that are not functions of the same name --------------------------------------------------------
 
 
 @api_boundary
@@ -90,7 +125,7 @@ def _view(self: Array, dtype: DTypeLike = None) -> Array:
     if np.bool_ in (new, old) or (not self.ndim and new.itemsize != old.itemsize):
         raise TypeError(
             message(
-                "view reads bytes as another dtype, not to or from bool, and of scalars only as one of the same size.",
+                "view reads bytes as another dtype; not as bool, and scalars only as one of the same size.",
                 f"array: {self.aval}, dtype: {new.name}",
                 fix="Convert the values with astype instead.",
             )
@@ -171,15 +206,29 @@ def _round_operator(self: Array, ndigits: int | None = None) -> Any:
 
 
 OTHERS = {
-    "reshape": _reshape, "transpose": _transpose, "view": _view, "copy": _copy, "item": _item, "tolist": _tolist,
-    "tobytes": _tobytes, "conj": unary_operator(ufuncs.conj, "conj"), "conjugate": unary_operator(ufuncs.conj, "conjugate"),
-    "__len__": _length, "__iter__": _iterate, "__contains__": _contains, "__getitem__": indexing.getitem,
-    "__setitem__": _set_item, "__round__": _round_operator,
-}  # fmt: skip
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "view": _view,
+    "copy": _copy,
+    "item": _item,
+    "tolist": _tolist,
+    "tobytes": _tobytes,
+    "conj": unary_operator(ufuncs.conj, "conj"),
+    "conjugate": unary_operator(ufuncs.conj, "conjugate"),
+    "__len__": _length,
+    "__iter__": _iterate,
+    "__contains__": _contains,
+    "__getitem__": indexing.getitem,
+    "__setitem__": _set_item,
+    "__round__": _round_operator,
+}
 PROPERTIES = {
-    "T": manipulation.transpose, "mT": manipulation.matrix_transpose, "at": indexing.at,
-    "real": unary_operator(ufuncs.real, "real"), "imag": unary_operator(ufuncs.imag, "imag"),
-}  # fmt: skip
+    "T": manipulation.transpose,
+    "mT": manipulation.matrix_transpose,
+    "at": indexing.at,
+    "real": unary_operator(ufuncs.real, "real"),
+    "imag": unary_operator(ufuncs.imag, "imag"),
+}
 
 
 def attach() -> None:

@@ -1,7 +1,7 @@
 """Making arrays: from Python and NumPy data, filled with one value, counted, spaced, triangular, on a grid.
 
-Values of no stated dtype have the default width (32 bits, or 64 under enable_x64); a dtype the user writes is honoured.
-Shapes and counts are static: a traced array among them raises TracerIntegerConversionError.
+Values of no stated dtype have the default width (32 bits, or 64 under enable_x64); a dtype the user writes is
+honoured. Shapes and counts are static: a traced array among them raises TracerIntegerConversionError.
 Read next: `promotion.py` (what counts as an array), `manipulation.py`.
 """
 
@@ -40,15 +40,16 @@ from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_ax
 from didax.primitives.slicing import concatenate
 
 __all__ = [
-    "arange", "array", "asarray", "copy", "empty", "empty_like", "eye", "from_dlpack", "frombuffer", "fromfunction", "full",
-    "full_like", "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri",
-    "tril", "tril_indices", "triu", "triu_indices", "vander", "zeros", "zeros_like",
+    "arange", "array", "asarray", "copy", "empty", "empty_like", "eye", "from_dlpack", "frombuffer",
+    "fromfunction", "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace",
+    "meshgrid", "ones", "ones_like", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
 
 
-# --- from data ---------------------------------------------------------------------------------------------------
+# --- from data ----------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -57,8 +58,8 @@ def array(
 ) -> Array:
     """An array of a scalar, a NumPy array (copied), nested lists of these, or arrays, traced ones included.
 
-    Without a dtype, elements promote to their common one; Python scalars and NumPy's 64-bit values get the default
-    width. Arrays are immutable, so `copy=False` only spares what it can. ValueError for ragged lists.
+    Without a dtype, elements promote to their common one; Python scalars and NumPy's 64-bit values get the
+    default width. Arrays are immutable, so `copy=False` only spares what it can. ValueError for ragged lists.
 
     >>> import didax.numpy as dnp
     >>> dnp.array([[1, 2], [3, 4]], dtype="float32")
@@ -152,7 +153,9 @@ def _map_leaves(f: Any, x: Any) -> Any:
 
 
 def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
-    """Lists that hold nothing but numbers and NumPy arrays: NumPy assembles them, our promotion picks the dtype."""
+    """Lists that hold nothing but numbers and NumPy arrays: NumPy assembles them, our promotion picks the
+    dtype.
+    """
     if dtype is None:
         operands = {
             type(x): checked_operand("array", x, "element") for x in leaves if not isinstance(x, np.ndarray)
@@ -225,7 +228,7 @@ def from_dlpack(x: Any) -> Array:
     return from_numpy(value, dtypes.dtype(value.dtype))
 
 
-# --- filled ------------------------------------------------------------------------------------------------------
+# --- filled -------------------------------------------------------------------------------------------------
 
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
@@ -246,7 +249,9 @@ def _lengths(name: str, shape: Any) -> tuple[int, ...]:
         if isinstance(error, ConcretizationTypeError):
             raise
         fix = "Pass an int or a tuple of ints."
-        raise TypeError(message(f"{name} takes a shape of integers.", f"shape: {shape!r:.100}", fix=fix)) from None
+        raise TypeError(
+            message(f"{name} takes a shape of integers.", f"shape: {shape!r:.100}", fix=fix)
+        ) from None
 
 
 def _fill(shape: tuple[int, ...], value: Any) -> Array:
@@ -361,7 +366,7 @@ def full_like(a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any
     return _like("full_like", a, fill_value, dtype, shape)
 
 
-# --- counted and spaced ------------------------------------------------------------------------------------------
+# --- counted and spaced -------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -426,7 +431,8 @@ def linspace(
     dtype: DTypeLike = None,
     axis: int = 0,
 ) -> Any:
-    """`num` evenly spaced values from `start` to `stop`, along a new axis; with `retstep` also their distance.
+    """`num` evenly spaced values from `start` to `stop`, along a new axis; with `retstep` also their
+    distance.
 
     `start` and `stop` may be arrays, traced ones included; integers with an integer dtype are rounded down.
 
@@ -517,7 +523,7 @@ def _log(x: Array) -> Array:
     return el.log(cast(x, inexact(x.dtype, x.weak_type)[0]))
 
 
-# --- matrices and grids ------------------------------------------------------------------------------------------
+# --- matrices and grids -------------------------------------------------------------------------------------
 
 
 def triangle(rows: int, columns: int, k: int) -> Array:
@@ -586,7 +592,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
            [1, 1]], dtype=int32)
     """
     x = _matrices("tril", m)
-    return where(triangle(*x.shape[-2:], operator.index(k)), x, _zero(x))
+    return where(triangle(x.shape[-2], x.shape[-1], operator.index(k)), x, _zero(x))
 
 
 @api_boundary
@@ -599,7 +605,7 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
            [0, 1]], dtype=int32)
     """
     x = _matrices("triu", m)
-    return where(triangle(*x.shape[-2:], operator.index(k) - 1), _zero(x), x)
+    return where(triangle(x.shape[-2], x.shape[-1], operator.index(k) - 1), _zero(x), x)
 
 
 def _zero(x: Array) -> Any:
@@ -632,7 +638,8 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 @api_boundary
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
-    """Coordinate arrays of the grid spanned by vectors; `indexing` "ij" keeps their order, "xy" swaps the first two.
+    """Coordinate arrays of the grid spanned by vectors; `indexing` "ij" keeps their order, "xy" swaps the
+    first two.
 
     >>> import didax.numpy as dnp
     >>> [a.shape for a in dnp.meshgrid(dnp.arange(3), dnp.arange(2))]

@@ -20,7 +20,8 @@ from didax.numpy.reductions import canonical_axes
 from didax.numpy.ufuncs import logical_and, logical_or
 
 __all__ = [
-    "allclose", "array_equal", "array_equiv", "isclose", "iscomplexobj", "isrealobj", "isscalar", "ndim", "shape", "size",
+    "allclose", "array_equal", "array_equiv", "isclose", "iscomplexobj", "isrealobj", "isscalar", "ndim",
+    "shape", "size",
 ]  # fmt: skip
 
 

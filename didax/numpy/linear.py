@@ -1,7 +1,7 @@
 """Products of vectors, matrices and tensors, all as `dot_general`.
 
-Operands are promoted; `precision` and `preferred_element_type` (the dtype of the sums and of the result) go to XLA.
-`einsum` orders the pairwise contractions of more than two operands with opt_einsum.
+Operands are promoted; `precision` and `preferred_element_type` (the dtype of the sums and of the result) go
+to XLA. `einsum` orders the pairwise contractions of more than two operands with opt_einsum.
 Read next: `didax/lax/dot.py`.
 """
 
@@ -35,8 +35,8 @@ from didax.numpy.ufunc import truth
 from didax.primitives.shape import reduce_sum, reshape, transpose
 
 __all__ = [
-    "cross", "dot", "einsum", "einsum_path", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "trace", "vdot",
-    "vecdot", "vecmat",
+    "cross", "dot", "einsum", "einsum_path", "inner", "kron", "matmul", "matvec", "outer", "tensordot",
+    "trace", "vdot", "vecdot", "vecmat",
 ]  # fmt: skip
 
 Axes = Sequence[int]
@@ -73,7 +73,8 @@ def _length_mismatch(name: str, x: Array, y: Array) -> TypeError:
 def matmul(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
-    """The matrix product a @ b: vectors count as a row on the left, a column on the right; leading axes broadcast.
+    """The matrix product a @ b: vectors count as a row on the left, a column on the right; leading axes
+    broadcast.
 
     ValueError for scalars, TypeError where the summed lengths differ.
 
@@ -309,7 +310,7 @@ def cross(
     return stack(parts, axisc if axis is None else axis)
 
 
-# --- einsum ------------------------------------------------------------------------------------------------------
+# --- einsum -------------------------------------------------------------------------------------------------
 
 
 class _Step(NamedTuple):
@@ -345,9 +346,11 @@ def einsum(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """Einstein's summation: `einsum("ij,jk->ik", a, b)` is a matrix product; labels missing on the right are summed.
+    """Einstein's summation: `einsum("ij,jk->ik", a, b)` is a matrix product; labels missing on the right are
+    summed.
 
-    `optimize` chooses the order of contractions as in opt_einsum. Operands and lists of labels may also alternate.
+    `optimize` chooses the order of contractions as in opt_einsum. Operands and lists of labels may also
+    alternate.
 
     >>> import didax.numpy as dnp
     >>> dnp.einsum("ij,ij->i", dnp.array([[1, 2], [3, 4]]), dnp.array([[1, 1], [2, 2]]))

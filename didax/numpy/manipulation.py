@@ -1,6 +1,7 @@
 """Rearranging arrays: shapes and axes, joining and splitting, repeating and padding.
 
-Shapes, axes, counts and split points are static. Read next: `selection.py` (take, sort, unique), `indexing.py`.
+Shapes, axes, counts and split points are static. Read next: `selection.py` (take, sort, unique),
+`indexing.py`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,11 +34,12 @@ from didax.primitives.slicing import pad as pad_axes
 from didax.primitives.slicing import rev, slice_axis
 
 __all__ = [
-    "append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "column_stack", "concat", "concatenate", "delete", "diag", "diagflat", "diagonal", "diff", "dsplit",
-    "dstack", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "hstack", "insert", "matrix_transpose", "moveaxis",
-    "pad", "permute_dims", "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "split", "squeeze",
-    "stack", "swapaxes", "tile", "transpose", "unstack", "vsplit", "vstack",
+    "append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "column_stack", "concat", "concatenate", "delete", "diag", "diagflat",
+    "diagonal", "diff", "dsplit", "dstack", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "hstack",
+    "insert", "matrix_transpose", "moveaxis", "pad", "permute_dims", "ravel", "repeat", "reshape", "resize",
+    "roll", "rollaxis", "rot90", "split", "squeeze", "stack", "swapaxes", "tile", "transpose", "unstack",
+    "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -50,7 +53,7 @@ def _arrays(name: str, xs: Any) -> list[Array]:
     return [as_array(name, x, i) for i, x in enumerate(xs)]
 
 
-# --- shapes ------------------------------------------------------------------------------------------------------
+# --- shapes -------------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -82,7 +85,8 @@ def _new_shape(x: Array, shape: Any) -> tuple[int, ...]:
 
 @api_boundary
 def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
-    """The elements in another shape; one length may be -1, "whatever is left". `order` "F" counts columns first.
+    """The elements in another shape; one length may be -1, "whatever is left". `order` "F" counts columns
+    first.
 
     >>> import didax.numpy as dnp
     >>> dnp.reshape(dnp.arange(6), (2, -1))
@@ -345,7 +349,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
     )
 
 
-# --- joining and splitting ---------------------------------------------------------------------------------------
+# --- joining and splitting ----------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -495,7 +499,7 @@ def _split_points(name: str, x: Array, sections: Any, axis: int, even: bool) -> 
             message(
                 f"{name} makes equal parts.",
                 f"a: {x.aval}, axis: {axis}, parts: {count}",
-                fix="Use a divisor of the length, a list of split points, or array_split, which makes the first parts longer.",
+                fix="Use a divisor of the length, a list of split points, or array_split (uneven parts).",
             )
         )
     small, extra = divmod(length, count)
@@ -506,7 +510,7 @@ def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Ar
     x = as_array(name, ary, "ary")
     dimension = canonical_axis(name, axis, x.ndim)
     points = [0, *_split_points(name, x, sections, dimension, even), x.shape[dimension]]
-    return [slice_axis(x, a, max(a, b), dimension) for a, b in zip(points[:-1], points[1:], strict=True)]
+    return [slice_axis(x, a, max(a, b), dimension) for a, b in pairwise(points)]
 
 
 @api_boundary
@@ -579,7 +583,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     )
 
 
-# --- repeating, turning, padding ---------------------------------------------------------------------------------
+# --- repeating, turning, padding ----------------------------------------------------------------------------
 
 
 @api_boundary
@@ -608,8 +612,8 @@ def repeat(
 ) -> Array:
     """Each element repeated in place, all as often or each its own number of times.
 
-    Traced `repeats` need `total_repeat_length`, the length of the result: longer results are cut, shorter ones repeat
-    the last element.
+    Traced `repeats` need `total_repeat_length`, the length of the result: longer results are cut, shorter
+    ones repeat the last element.
 
     >>> import didax.numpy as dnp
     >>> dnp.repeat(dnp.array([1, 2]), dnp.array([1, 3]))
@@ -749,8 +753,8 @@ _INDEX_MODES = ("edge", "reflect", "symmetric", "wrap")
 def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Array:
     """Longer at both ends of each axis: by constants, or by the array's own elements.
 
-    `pad_width` is a number, a pair (before, after), or a pair per axis. `mode` is "constant", "edge", "reflect",
-    "symmetric", "wrap" or "empty".
+    `pad_width` is a number, a pair (before, after), or a pair per axis. `mode` is "constant", "edge",
+    "reflect", "symmetric", "wrap" or "empty".
 
     >>> import didax.numpy as dnp
     >>> dnp.pad(dnp.array([1, 2]), (1, 2), mode="edge")
@@ -813,7 +817,7 @@ def _pad_constant(x: Array, widths: Sequence[tuple[int, int]], values: Sequence[
     return x
 
 
-# --- diagonals ---------------------------------------------------------------------------------------------------
+# --- diagonals ----------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -869,7 +873,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     return diag(ravel(v), k)
 
 
-# --- differences, insertions -------------------------------------------------------------------------------------
+# --- differences, insertions --------------------------------------------------------------------------------
 
 
 @api_boundary

@@ -3,10 +3,12 @@
     promote("add", x, y)      operands of the promoted dtype and one shape (scalars stretch by themselves)
     as_array("sum", x)        any single operand as an array
 
-Primitives never promote; everything implicit happens here, and leaves an explicit conversion or broadcast in the program.
-Python scalars are weak: they take the dtype of the arrays beside them. NumPy arrays and scalars have the dtype they say,
-except that 64-bit ones become 32-bit unless enable_x64 is on, since NumPy's 64 bits are mostly nobody's choice.
-Read next: `didax/core/dtypes.py` (the lattice), `ufunc.py` (which remembers, per combination of types, what to do).
+Primitives never promote; everything implicit happens here, and leaves an explicit conversion or broadcast in
+the program. Python scalars are weak: they take the dtype of the arrays beside them. NumPy arrays and scalars
+have the dtype they say, except that 64-bit ones become 32-bit unless enable_x64 is on, since NumPy's 64 bits
+are mostly nobody's choice.
+Read next: `didax/core/dtypes.py` (the lattice), `ufunc.py` (which remembers, per combination of types, what
+to do).
 """
 
 from __future__ import annotations
@@ -35,11 +37,12 @@ _PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 Step: TypeAlias = Callable[[Any], Any]
 
 
-# --- single operands ---------------------------------------------------------------------------------------------
+# --- single operands ----------------------------------------------------------------------------------------
 
 
 def narrowed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a NumPy value here: its own, or the default width where it is 64-bit and enable_x64 is off.
+    """The dtype of a NumPy value here: its own, or the default width where it is 64-bit and enable_x64 is
+    off.
 
     >>> narrowed(np.dtype("float64"))
     dtype('float32')
@@ -119,7 +122,8 @@ def cast(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
 
 
 def scalar(x: Any, dtype: np.dtype[Any], keep_python: bool) -> Any:
-    """A Python scalar in `dtype`: still a Python scalar, hence weak, where that is its default and `keep_python`.
+    """A Python scalar in `dtype`: still a Python scalar, hence weak, where that is its default and
+    `keep_python`.
 
     Integers that do not fit `dtype` wrap around, as in XLA, unless not even the default integer holds them.
     """
@@ -148,7 +152,7 @@ def _wrapped(x: int, dtype: np.dtype[Any]) -> int:
     return (x - int(info.min)) % (1 << info.bits) + int(info.min)
 
 
-# --- several operands --------------------------------------------------------------------------------------------
+# --- several operands ---------------------------------------------------------------------------------------
 
 
 def pair_of(x: Any) -> tuple[np.dtype[Any], bool]:
@@ -163,7 +167,9 @@ def result_pair(*operands: Any) -> tuple[np.dtype[Any], bool]:
 
 
 def inexact(dtype: np.dtype[Any], weak: bool) -> tuple[np.dtype[Any], bool]:
-    """Where functions of real numbers compute: inexact dtypes stay, weak and 64-bit ones take the default width."""
+    """Where functions of real numbers compute: inexact dtypes stay, weak and 64-bit ones take the default
+    width.
+    """
     if dtypes.is_inexact(dtype):
         return dtype, weak
     return (dtypes.default_dtype("f") if weak or dtype.itemsize == 8 else np.dtype(np.float32)), weak
@@ -180,7 +186,7 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
     if any(len(found) > 1 for found in lengths):
         raise ValueError(
             message(
-                f"{name} takes arrays whose shapes broadcast: aligned at the last axis, lengths agree or are 1.",
+                f"{name} takes arrays whose shapes broadcast: from the last axis on, lengths agree or are 1.",
                 f"shapes: {', '.join(map(str, shapes))}",
                 fix="Add axes where they are meant to repeat (x[:, None]), or check for a missing transpose.",
             )
@@ -200,7 +206,8 @@ def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 def promote(name: str, *args: Any, to_inexact: bool = False) -> list[Any]:
     """Operands of one dtype whose shapes fit elementwise primitives; scalars stay scalars.
 
-    TypeError for arguments that are no arrays, TypePromotionError and ValueError where dtypes or shapes do not fit.
+    TypeError for arguments that are no arrays, TypePromotionError and ValueError where dtypes or shapes do
+    not fit.
     """
     operands = promote_dtypes(name, *args, to_inexact=to_inexact)
     return broadcast_ranked(name, operands)

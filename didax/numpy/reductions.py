@@ -1,8 +1,8 @@
 """Reductions and running totals: sum, mean, var, max, argmax, cumsum, quantile and their NaN-ignoring forms.
 
-All take `axis` (None for every axis, an integer, or a tuple where several make sense) and `keepdims`; `where` leaves
-elements out. Sums and products of integers widen to the default width, of booleans become integers; narrow floats are
-accumulated in float32 and rounded once. Results are never weakly typed.
+All take `axis` (None for every axis, an integer, or a tuple where several make sense) and `keepdims`; `where`
+leaves elements out. Sums and products of integers widen to the default width, of booleans become integers;
+narrow floats are accumulated in float32 and rounded once. Results are never weakly typed.
 Read next: `didax/primitives/reductions.py` and `cumulative.py` (the primitives).
 """
 
@@ -37,10 +37,10 @@ from didax.primitives.slicing import pad
 from didax.primitives.sort import sort_p, take_along
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod",
-    "cumulative_sum", "max", "mean", "median", "min", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax",
-    "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
-    "percentile", "prod", "ptp", "quantile", "std", "sum", "var",
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum",
+    "cumulative_prod", "cumulative_sum", "max", "mean", "median", "min", "nanargmax", "nanargmin",
+    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
+    "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "prod", "ptp", "quantile", "std", "sum", "var",
 ]  # fmt: skip
 
 Axis = int | Sequence[int] | None
@@ -48,7 +48,7 @@ _FLOAT32 = np.dtype(np.float32)
 _BOOL = np.dtype(np.bool_)
 
 
-# --- axes and dtypes ---------------------------------------------------------------------------------------------
+# --- axes and dtypes ----------------------------------------------------------------------------------------
 
 
 def canonical_axis(name: str, axis: Any, ndim: int) -> int:
@@ -133,7 +133,7 @@ def _reduce(
     )
 
 
-# --- sums and products -------------------------------------------------------------------------------------------
+# --- sums and products --------------------------------------------------------------------------------------
 
 
 def _total(
@@ -322,7 +322,8 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The weighted mean; with `returned` also the sum of the weights. Weights have the shape of `a` or of its axis.
+    """The weighted mean; with `returned` also the sum of the weights. Weights have the shape of `a` or of its
+    axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.average(dnp.array([1.0, 4.0]), weights=dnp.array([2.0, 1.0]))
@@ -359,7 +360,7 @@ def _along_axis(x: Array, w: Array, axes: tuple[int, ...]) -> Array:
     return broadcast_in_dim(w, x.shape, axes)
 
 
-# --- extrema -----------------------------------------------------------------------------------------------------
+# --- extrema ------------------------------------------------------------------------------------------------
 
 
 def _extremum(
@@ -390,7 +391,8 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The largest element over axes, NaN if there is one; ValueError for empty axes unless `initial` is given.
+    """The largest element over axes, NaN if there is one; ValueError for empty axes unless `initial` is
+    given.
 
     >>> import didax.numpy as dnp
     >>> dnp.max(dnp.array([[1, 5], [3, 2]]), axis=1)
@@ -409,7 +411,8 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The smallest element over axes, NaN if there is one; ValueError for empty axes unless `initial` is given.
+    """The smallest element over axes, NaN if there is one; ValueError for empty axes unless `initial` is
+    given.
 
     >>> import didax.numpy as dnp
     >>> dnp.min(dnp.array([[1, 5], [3, 2]]), axis=1)
@@ -447,7 +450,8 @@ def _position(name: str, primitive: Any, a: Any, axis: int | None, keepdims: boo
 
 @api_boundary
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """Position of the largest element along an axis (of the ravelled array by default); NaN counts as largest.
+    """Position of the largest element along an axis (of the ravelled array by default); NaN counts as
+    largest.
 
     >>> import didax.numpy as dnp
     >>> dnp.argmax(dnp.array([1, 5, 5]))
@@ -459,7 +463,8 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
 
 @api_boundary
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """Position of the smallest element along an axis (of the ravelled array by default); NaN counts as smallest.
+    """Position of the smallest element along an axis (of the ravelled array by default); NaN counts as
+    smallest.
 
     >>> import didax.numpy as dnp
     >>> dnp.argmin(dnp.array([4, 1, 1]))
@@ -469,7 +474,7 @@ def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
     return _position("argmin", rd.argmin_p, a, axis, keepdims)
 
 
-# --- truth -------------------------------------------------------------------------------------------------------
+# --- truth --------------------------------------------------------------------------------------------------
 
 
 def _truth_over(
@@ -529,7 +534,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
     return sum(truth(as_array("count_nonzero", a, "a")), axis, keepdims=keepdims)
 
 
-# --- running totals ----------------------------------------------------------------------------------------------
+# --- running totals -----------------------------------------------------------------------------------------
 
 
 def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) -> Array:
@@ -559,7 +564,8 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: 
 
 @api_boundary
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """Running products along an axis (of the ravelled array by default), in the dtype of `a` unless one is given.
+    """Running products along an axis (of the ravelled array by default), in the dtype of `a` unless one is
+    given.
 
     >>> import didax.numpy as dnp
     >>> dnp.cumprod(dnp.array([1, 2, 3]))
@@ -613,7 +619,7 @@ def cumulative_prod(
     return _running_from("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
 
 
-# --- without NaN -------------------------------------------------------------------------------------------------
+# --- without NaN --------------------------------------------------------------------------------------------
 
 
 def without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array | None]:
@@ -832,7 +838,7 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, o
     return cumprod(without_nan("nancumprod", a, 1)[0], axis, dtype, out)
 
 
-# --- quantiles ---------------------------------------------------------------------------------------------------
+# --- quantiles ----------------------------------------------------------------------------------------------
 
 _METHODS: dict[
     str, Callable[[Any, Any, Any], Any]
@@ -891,8 +897,8 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     place = el.mul(broadcast_in_dim(flat, shape, (0,)), last)
     low = el.floor(place)
     stacked = broadcast_in_dim(rows, (*shape, length), tuple(range(1, len(shape) + 1)))
-    neighbours = [_pick(stacked, low), _pick(stacked, ufuncs.minimum(el.ceil(place), last))]
-    result = _METHODS[method](*neighbours, el.sub(place, low))
+    below, above = _pick(stacked, low), _pick(stacked, ufuncs.minimum(el.ceil(place), last))
+    result = _METHODS[method](below, above, el.sub(place, low))
     if ignore_nan:
         return result
     return where(
@@ -908,9 +914,14 @@ def _pick(rows: Array, place: Array) -> Array:
 
 @api_boundary
 def quantile(
-    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
     keepdims: bool = False,
-) -> Array:  # fmt: skip
+) -> Array:
     """The values below which a share `q` (0 to 1) of the elements lies; the axes of `q` come first.
 
     >>> import didax.numpy as dnp
@@ -923,9 +934,14 @@ def quantile(
 
 @api_boundary
 def nanquantile(
-    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
     keepdims: bool = False,
-) -> Array:  # fmt: skip
+) -> Array:
     """`quantile` of what is not NaN.
 
     >>> import didax.numpy as dnp
@@ -938,9 +954,14 @@ def nanquantile(
 
 @api_boundary
 def percentile(
-    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
     keepdims: bool = False,
-) -> Array:  # fmt: skip
+) -> Array:
     """`quantile` with `q` from 0 to 100.
 
     >>> import didax.numpy as dnp
@@ -952,9 +973,14 @@ def percentile(
 
 @api_boundary
 def nanpercentile(
-    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
     keepdims: bool = False,
-) -> Array:  # fmt: skip
+) -> Array:
     """`nanquantile` with `q` from 0 to 100.
 
     >>> import didax.numpy as dnp

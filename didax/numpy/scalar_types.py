@@ -1,4 +1,5 @@
-"""The dtypes by name: `dnp.float32` names a dtype wherever one is asked for, and called it makes an array of it.
+"""The dtypes by name: `dnp.float32` names a dtype wherever one is asked for, and called it makes an array of
+it.
 
     dnp.zeros(3, dnp.int8)      dnp.float32(1)      x.dtype == dnp.bfloat16
 
@@ -23,9 +24,9 @@ from didax.numpy.creation import array
 from didax.numpy.promotion import ArrayLike, DTypeLike, checked_operand, pair_of
 
 __all__ = [
-    "can_cast", "dtype", "e", "euler_gamma", "finfo", "generic", "iinfo", "inexact", "inf", "integer", "isdtype", "issubdtype",
-    "complexfloating", "floating", "nan", "newaxis", "number", "pi", "promote_types", "result_type", "signedinteger",
-    "unsignedinteger", "character", "flexible", "object_",
+    "can_cast", "dtype", "e", "euler_gamma", "finfo", "generic", "iinfo", "inexact", "inf", "integer",
+    "isdtype", "issubdtype", "complexfloating", "floating", "nan", "newaxis", "number", "pi", "promote_types",
+    "result_type", "signedinteger", "unsignedinteger", "character", "flexible", "object_",
 ]  # fmt: skip
 
 pi, e, euler_gamma, inf, nan, newaxis = math.pi, math.e, float(np.euler_gamma), math.inf, math.nan, None
@@ -37,7 +38,9 @@ dtype = np.dtype
 
 
 class ScalarType(type):
-    """The class of `float32` and the others: equal to NumPy's scalar type, and a function from data to arrays."""
+    """The class of `float32` and the others: equal to NumPy's scalar type, and a function from data to
+    arrays.
+    """
 
     dtype: np.dtype[Any]
 
@@ -68,7 +71,8 @@ SCALAR_TYPES: dict[str, ScalarType] = {
 }
 SCALAR_TYPES |= {
     "bool": SCALAR_TYPES["bool_"], "half": SCALAR_TYPES["float16"], "single": SCALAR_TYPES["float32"],
-    "double": SCALAR_TYPES["float64"], "csingle": SCALAR_TYPES["complex64"], "cdouble": SCALAR_TYPES["complex128"],
+    "double": SCALAR_TYPES["float64"], "csingle": SCALAR_TYPES["complex64"],
+    "cdouble": SCALAR_TYPES["complex128"],
 }  # fmt: skip
 
 
@@ -142,7 +146,8 @@ _KIND_NAMES = {
 
 @api_boundary
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether a dtype is of a kind of the array API: "bool", "integral", "real floating", ..., a dtype, or a tuple.
+    """Whether a dtype is of a kind of the array API: "bool", "integral", "real floating", ..., a dtype, or a
+    tuple.
 
     >>> import didax.numpy as dnp
     >>> dnp.isdtype("bfloat16", "real floating")

@@ -1,7 +1,7 @@
 """Choosing and ordering elements: take, sort, searchsorted, nonzero, unique, bincount, select.
 
-What is found (`nonzero`, `unique`, one-argument `where`) has a shape that depends on the values: outside of jit it is
-what it is in NumPy; under jit `size=` fixes it, cutting off or filling up.
+What is found (`nonzero`, `unique`, one-argument `where`) has a shape that depends on the values: outside of
+jit it is what it is in NumPy; under jit `size=` fixes it, cutting off or filling up.
 Read next: `indexing.py`, `didax/primitives/sort.py`.
 """
 
@@ -39,9 +39,9 @@ from didax.primitives.sort import argsort as stable_order
 from didax.primitives.sort import sort_p
 
 __all__ = [
-    "argpartition", "argsort", "argwhere", "bincount", "digitize", "extract", "flatnonzero", "interp", "isin", "lexsort",
-    "nonzero", "partition", "searchsorted", "select", "sort", "take", "take_along_axis", "trapezoid", "unique",
-    "unique_all", "unique_counts", "unique_inverse", "unique_values", "where",
+    "argpartition", "argsort", "argwhere", "bincount", "digitize", "extract", "flatnonzero", "interp", "isin",
+    "lexsort", "nonzero", "partition", "searchsorted", "select", "sort", "take", "take_along_axis",
+    "trapezoid", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "where",
 ]  # fmt: skip
 
 _INT32 = np.dtype(np.int32)
@@ -51,7 +51,7 @@ def _ravel(x: Array) -> Array:
     return reshape(x, (x.size,))
 
 
-# --- by position -------------------------------------------------------------------------------------------------
+# --- by position --------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -61,8 +61,8 @@ def take(
 ) -> Array:  # fmt: skip
     """The elements at positions along an axis (of the ravelled array by default).
 
-    Positions count from the end if negative. Beyond the ends `mode` "fill" (the default) gives NaN, or for integers the
-    most extreme value, or `fill_value`; "clip" the nearest element; "wrap" starts again.
+    Positions count from the end if negative. Beyond the ends `mode` "fill" (the default) gives NaN, or for
+    integers the most extreme value, or `fill_value`; "clip" the nearest element; "wrap" starts again.
 
     >>> import didax.numpy as dnp
     >>> dnp.take(dnp.array([1.0, 2.0]), dnp.array([1, 5]))
@@ -135,7 +135,7 @@ def _ramp(length: int, axis: int, ndim: int) -> Array:
     return reshape(iota(_INT32, (length,), 0), tuple([length if i == axis else 1 for i in range(ndim)]))
 
 
-# --- order -------------------------------------------------------------------------------------------------------
+# --- order --------------------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -211,7 +211,8 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 @api_boundary
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Sorted, which is one way to have the element `kth` in its place, smaller ones before and larger ones after it.
+    """Sorted, which is one way to have the element `kth` in its place, smaller ones before and larger ones
+    after it.
 
     >>> import didax.numpy as dnp
     >>> dnp.partition(dnp.array([3, 1, 2]), 1)
@@ -237,7 +238,8 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 @api_boundary
 def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:
-    """Where each of `v` belongs in the sorted vector `a`: before equal elements ("left") or after them ("right").
+    """Where each of `v` belongs in the sorted vector `a`: before equal elements ("left") or after them
+    ("right").
 
     >>> import didax.numpy as dnp
     >>> dnp.searchsorted(dnp.array([1, 3, 5]), dnp.array([3, 4]))
@@ -282,7 +284,8 @@ def _before(x: Array, y: Array) -> Any:
 
 @api_boundary
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
-    """The number of the bin each element falls into; bins increase and, unless `right`, contain their lower edge.
+    """The number of the bin each element falls into; bins increase and, unless `right`, contain their lower
+    edge.
 
     >>> import didax.numpy as dnp
     >>> dnp.digitize(dnp.array([0.5, 2.5]), dnp.array([0.0, 1.0, 2.0]))
@@ -310,7 +313,7 @@ def isin(
     return ufuncs.logical_not(found) if invert else found
 
 
-# --- found by value ----------------------------------------------------------------------------------------------
+# --- found by value -----------------------------------------------------------------------------------------
 
 
 def _found(name: str, mask: Array, size: int | None) -> int:
@@ -343,7 +346,8 @@ def _hits(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
 
 @api_boundary
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
-    """The positions of nonzero elements, an array per axis; `size` fixes their number, filled with `fill_value` or 0.
+    """The positions of nonzero elements, an array per axis; `size` fixes their number, filled with
+    `fill_value` or 0.
 
     >>> import didax.numpy as dnp
     >>> dnp.nonzero(dnp.array([0, 5, 7]))
@@ -394,7 +398,8 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
 def where(
     condition: ArrayLike, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None
 ) -> Any:
-    """`x` where the condition holds, else `y`, all broadcast together; with the condition alone, its `nonzero`.
+    """`x` where the condition holds, else `y`, all broadcast together; with the condition alone, its
+    `nonzero`.
 
     The branches are computed in full: where one has a NaN or infinite derivative, replace its operand, too.
 
@@ -429,7 +434,7 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fi
 
 
 class _Groups(NamedTuple):
-    """Rows in sorted order: the columns, where each row came from, and whether it is the first of its kind."""
+    """Rows in sorted order: the columns, where each row came from, whether it is the first of its kind."""
 
     columns: list[Array]
     order: Array
@@ -455,12 +460,14 @@ def _groups(rows: Array, equal_nan: bool) -> _Groups:
 @api_boundary
 def unique(
     ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-    axis: int | None = None, *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None, sorted: bool = True,
+    axis: int | None = None, *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None,
+    sorted: bool = True,
 ) -> Any:  # fmt: skip
     """The distinct elements in order, or the distinct slices along an axis.
 
-    On request also, in this order: where each first occurs, for each element the position of its value, and how often
-    each value occurs. `size` fixes the number of results, filled with `fill_value` or the smallest value.
+    On request also, in this order: where each first occurs, for each element the position of its value, and
+    how often each value occurs. `size` fixes the number of results, filled with `fill_value` or the smallest
+    value.
 
     >>> import didax.numpy as dnp
     >>> dnp.unique(dnp.array([3, 1, 1]))
@@ -509,7 +516,9 @@ def _unique_values(x: Array, axis: int | None, source: Array, is_hit: Array, fil
 
 
 class UniqueAll(NamedTuple):
-    """The distinct values, where each first occurs, the position of each element's value, how often each occurs."""
+    """The distinct values, where each first occurs, the position of each element's value, how often each
+    occurs.
+    """
 
     values: Array
     indices: Array
@@ -595,7 +604,7 @@ def bincount(
         if known is None:
             raise ConcretizationTypeError(
                 message(
-                    "The length of the result of bincount depends on values, which are not known while tracing.",
+                    "The length of the result of bincount depends on values, not known while tracing.",
                     f"x: {values.aval}",
                     fix="Give length=, one more than the largest integer counted.",
                 )
@@ -631,12 +640,13 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
     return result
 
 
-# --- between points ----------------------------------------------------------------------------------------------
+# --- between points -----------------------------------------------------------------------------------------
 
 
 @api_boundary
 def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None) -> Array:
-    """Linear interpolation between the points (xp, fp), xp increasing; beyond them `left` and `right`, or the ends.
+    """Linear interpolation between the points (xp, fp), xp increasing; beyond them `left` and `right`, or the
+    ends.
 
     >>> import didax.numpy as dnp
     >>> dnp.interp(2.5, dnp.array([1.0, 2.0, 3.0]), dnp.array([0.0, 10.0, 30.0]))

@@ -1,11 +1,12 @@
 """`ufunc`: a function of NumPy that works element by element, and the operators made from it.
 
-A ufunc promotes and broadcasts its operands and hands them to an implementation chosen by the kind of their dtype:
+A ufunc promotes and broadcasts its operands and hands them to an implementation chosen by the kind of their
+dtype:
 
     add = ufunc("add", 2, "x + y; booleans are or-ed.", iufc=lax.add.bind, b=lax.or_.bind)
 
-What has to happen follows from the types of the operands alone, so each ufunc decides it once per combination ("plan")
-and remembers it: an eager `x + x` costs one dictionary lookup beyond the primitive.
+What has to happen follows from the types of the operands alone, so each ufunc decides it once per combination
+("plan") and remembers it: an eager `x + x` costs one dictionary lookup beyond the primitive.
 Read next: `ufuncs.py` (the table), `array_methods.py` (which gives arrays their operators).
 """
 
@@ -41,10 +42,11 @@ _KINDS = {"b": "booleans", "i": "integers", "u": "integers", "f": "real numbers"
 
 
 class ufunc:
-    """An elementwise function of `nin` operands; keywords map the kinds of dtypes it takes to implementations.
+    """An elementwise function of `nin` operands; keywords map the kinds of dtypes it takes to
+    implementations.
 
-    `operands` says how they are promoted: to their common dtype ("common"), further to an inexact one ("inexact"), or
-    each to its truth value ("truth").
+    `operands` says how they are promoted: to their common dtype ("common"), further to an inexact one
+    ("inexact"), or each to its truth value ("truth").
     """
 
     def __init__(self, name: str, nin: int, doc: str, *, operands: str = "common", **implementations: Plan):
@@ -107,7 +109,9 @@ class ufunc:
         apply = self.implementations.get(dtypes.kind_of(dtype))
         if apply is None:
             raise self._wrong_kind(operands)
-        return _on_operands(apply, weak), [_both(cast, shape) for cast, shape in zip(casts, shapes, strict=True)]
+        return _on_operands(apply, weak), [
+            _both(cast, shape) for cast, shape in zip(casts, shapes, strict=True)
+        ]
 
     def _wrong_kind(self, operands: Sequence[Any]) -> TypeError:
         kinds = list(dict.fromkeys([_KINDS[kind] for kind in self.implementations if kind in _KINDS]))
@@ -128,7 +132,9 @@ class ufunc:
 
 
 def _on_operands(implementation: Any, weak: bool) -> Plan:
-    """A primitive takes operands as they are; Python functions get arrays, and their result is as strong as promised."""
+    """A primitive takes operands as they are; Python functions get arrays, and their result is as strong as
+    promised.
+    """
     if isinstance(implementation, Primitive):
         return implementation.bind
 
@@ -166,7 +172,9 @@ def _as_it_is(x: Any) -> Any:
 
 
 def binary_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
-    """The method `name` of arrays (`__add__`): `function(self, other)`, NotImplemented for what is no operand."""
+    """The method `name` of arrays (`__add__`): `function(self, other)`, NotImplemented for what is no
+    operand.
+    """
     plans, state, plan = function.plans, config.state, function.plan
 
     def operator(self: Any, other: Any) -> Any:
@@ -185,7 +193,9 @@ def binary_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
 
 
 def reflected_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
-    """The method `name` of arrays (`__radd__`): `function(other, self)`, NotImplemented for what is no operand."""
+    """The method `name` of arrays (`__radd__`): `function(other, self)`, NotImplemented for what is no
+    operand.
+    """
 
     def operator(self: Any, other: Any) -> Any:
         try:

@@ -1,8 +1,9 @@
 """The elementwise functions of NumPy: one entry each, with its implementation per kind of dtype.
 
-The letters are the kinds an implementation takes: b booleans, i and u signed and unsigned integers, f floats, c complex.
-Primitives are named directly; what needs several is written out above its entry. Where a formula is 0 / 0 or overflows
-on a branch that is not taken, its operands are replaced there, so that derivatives stay finite.
+The letters are the kinds an implementation takes: b booleans, i and u signed and unsigned integers, f floats,
+c complex. Primitives are named directly; what needs several is written out above its entry. Where a formula
+is 0 / 0 or overflows on a branch that is not taken, its operands are replaced there, so that derivatives stay
+finite.
 Read next: `ufunc.py` (what happens to the operands), `didax/primitives/elementwise.py` (the primitives).
 """
 
@@ -37,17 +38,18 @@ from didax.primitives.families import scalar_like
 from didax.primitives.select import where as select
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "around", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_count", "bitwise_invert",
-    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "cbrt", "ceil", "clip",
-    "conj", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees", "divide", "divmod", "equal", "exp", "exp2",
-    "expm1", "fabs", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "gcd", "greater", "greater_equal",
-    "heaviside", "hypot", "imag", "invert", "iscomplex", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal",
-    "lcm", "ldexp", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "modf", "multiply",
-    "nan_to_num", "negative", "nextafter", "not_equal", "positive", "pow", "power", "rad2deg", "radians", "real",
-    "reciprocal", "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "sqrt",
-    "square", "subtract", "tan", "tanh", "true_divide", "trunc",
+    "abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "around", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_count",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "cbrt", "ceil", "clip", "conj", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees", "divide",
+    "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide", "fmax", "fmin",
+    "fmod", "gcd", "greater", "greater_equal", "heaviside", "hypot", "imag", "invert", "iscomplex",
+    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "left_shift", "less",
+    "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "maximum", "minimum", "mod", "modf", "multiply", "nan_to_num", "negative",
+    "nextafter", "not_equal", "positive", "pow", "power", "rad2deg", "radians", "real", "reciprocal",
+    "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "sqrt", "square",
+    "subtract", "tan", "tanh", "true_divide", "trunc",
 ]  # fmt: skip
 
 
@@ -56,7 +58,7 @@ def _same(x: Any) -> Any:
 
 
 def _as_int(function: Any) -> Any:
-    """The implementation for booleans that first become default integers, as NumPy's arithmetic on them does."""
+    """The implementation for booleans that first become default integers, as in NumPy's arithmetic."""
     return lambda *xs: function(*[cast(x, dtypes.default_dtype("i")) for x in xs])
 
 
@@ -73,7 +75,7 @@ def _choose(condition: Any, x: Any, y: Any) -> Any:
     )
 
 
-# --- arithmetic --------------------------------------------------------------------------------------------------
+# --- arithmetic ---------------------------------------------------------------------------------------------
 
 
 def _floor_divide_int(x: Any, y: Any) -> Any:
@@ -146,7 +148,8 @@ multiply = ufunc("multiply", 2, "x * y; booleans are and-ed.", iufc=el.mul, b=el
 divide = ufunc("divide", 2, "x / y; integers are divided as floats.", operands="inexact", fc=el.div)
 true_divide = divide
 floor_divide = ufunc("floor_divide", 2, "x / y rounded down.",
-                     i=_floor_divide_int, u=el.div, f=_floor_divide_float, b=_as_int(_floor_divide_int))  # fmt: skip
+                     i=_floor_divide_int, u=el.div, f=_floor_divide_float,
+                     b=_as_int(_floor_divide_int))  # fmt: skip
 remainder = ufunc("remainder", 2, "What floor_divide leaves: x - y * floor(x / y), with the sign of y.",
                   f=_modulo, iu=_modulo_int, b=_as_int(_modulo_int))  # fmt: skip
 mod = remainder
@@ -166,11 +169,13 @@ hypot = ufunc(
 gcd = ufunc("gcd", 2, "Greatest common divisor of integers.", iu=_gcd)
 lcm = ufunc("lcm", 2, "Least common multiple of integers.", iu=_lcm)
 
-# --- powers ------------------------------------------------------------------------------------------------------
+# --- powers -------------------------------------------------------------------------------------------------
 
 
 def _power_int(x: Any, y: Any) -> Any:
-    """By repeated squaring over the bits of y; the result for negative y is 0, 1 or -1 as in x ** (y mod 2**bits)."""
+    """By repeated squaring over the bits of y; the result for negative y is 0, 1 or -1 as in x ** (y mod
+    2**bits).
+    """
     bits = dtypes.iinfo(aval_of(y).dtype).bits
     power: Any = _constant(1, x)
     for i in range(bits):
@@ -204,11 +209,11 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 pow = power
 float_power = ufunc("float_power", 2, "x ** y, as floats.", operands="inexact", fc=el.pow_)
 
-# --- exponentials and logarithms ---------------------------------------------------------------------------------
+# --- exponentials and logarithms ----------------------------------------------------------------------------
 
 
 def _log_add_exp(x: Any, y: Any) -> Any:
-    """m + log(exp(x - m) + exp(y - m)) with m the maximum: both branches have one derivative, to all orders."""
+    """m + log(exp(x - m) + exp(y - m)), m the maximum: both branches have one derivative, to all orders."""
     x_is_more = el.ge(x, y)
     larger = _choose(x_is_more, x, y)
     larger = _choose(el.is_finite(larger), larger, 0)
@@ -242,7 +247,7 @@ logaddexp2 = ufunc(
 sqrt = real_function("sqrt", el.sqrt, "Square root; NaN for negative numbers.")
 cbrt = real_function("cbrt", el.cbrt, "Cube root.", kinds="f")
 
-# --- trigonometric and hyperbolic functions ----------------------------------------------------------------------
+# --- trigonometric and hyperbolic functions -----------------------------------------------------------------
 
 
 def _sinc(x: Any) -> Any:
@@ -276,7 +281,7 @@ rad2deg = degrees = real_function(
     "rad2deg", lambda x: el.mul(x, 180 / math.pi), "Radians to degrees.", kinds="f"
 )
 
-# --- rounding, signs, parts --------------------------------------------------------------------------------------
+# --- rounding, signs, parts ---------------------------------------------------------------------------------
 
 
 def _truncate(x: Any) -> Any:
@@ -311,8 +316,15 @@ copysign = ufunc("copysign", 2, "|x| with the sign of y, as floats.", operands="
 nextafter = ufunc(
     "nextafter", 2, "The float after x in the direction of y.", operands="inexact", f=el.nextafter
 )
+
+
+def _heaviside(x: Any, y: Any) -> Any:
+    at_zero = _choose(el.eq(x, 0), y, x)  # NaN stays
+    return _choose(el.lt(x, 0), 0, _choose(el.gt(x, 0), 1, at_zero))
+
+
 heaviside = ufunc("heaviside", 2, "0 for x < 0, y at x = 0, 1 for x > 0.", operands="inexact",
-                  f=lambda x, y: _choose(el.lt(x, 0), 0, _choose(el.gt(x, 0), 1, _choose(el.eq(x, 0), y, x))))  # fmt: skip
+                  f=_heaviside)  # fmt: skip
 real = ufunc("real", 1, "The real part; real numbers stay as they are.", c=el.real, biuf=_same)
 imag = ufunc("imag", 1, "The imaginary part, 0 for real numbers.", c=el.imag, biuf=_zero_like)
 conjugate = conj = ufunc(
@@ -426,7 +438,7 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
-# --- comparison --------------------------------------------------------------------------------------------------
+# --- comparison ---------------------------------------------------------------------------------------------
 
 
 def _ordered(strict: Any, weak: Any) -> Any:
@@ -471,7 +483,7 @@ fmax = ufunc("fmax", 2, "The larger of x and y; NaN only if both are.", biu=el.m
 fmin = ufunc("fmin", 2, "The smaller of x and y; NaN only if both are.", biu=el.min_,
              f=_ignoring_nan(el.lt), c=_ignoring_nan(_less_c))  # fmt: skip
 
-# --- logic and bits ----------------------------------------------------------------------------------------------
+# --- logic and bits -----------------------------------------------------------------------------------------
 
 logical_and = ufunc("logical_and", 2, "Whether both are nonzero.", operands="truth", b=el.and_)
 logical_or = ufunc("logical_or", 2, "Whether either is nonzero.", operands="truth", b=el.or_)
@@ -483,13 +495,14 @@ bitwise_xor = ufunc("bitwise_xor", 2, "x ^ y.", biu=el.xor)
 invert = bitwise_not = bitwise_invert = ufunc("invert", 1, "~x.", biu=el.not_)
 left_shift = bitwise_left_shift = ufunc("left_shift", 2, "x << y; 0 for shifts beyond the width.",
                                         iu=el.shift_left, b=_as_int(el.shift_left))  # fmt: skip
-right_shift = bitwise_right_shift = ufunc("right_shift", 2, "x >> y, filling with the sign.", b=_as_int(el.shift_right_arithmetic),
+right_shift = bitwise_right_shift = ufunc("right_shift", 2, "x >> y, filling with the sign.",
+                                          b=_as_int(el.shift_right_arithmetic),
                                           i=el.shift_right_arithmetic, u=el.shift_right_logical)  # fmt: skip
 bitwise_count = ufunc("bitwise_count", 1, "The number of set bits of |x|, as uint8.",
                       iu=lambda x: cast(el.population_count(el.abs_(x)), np.dtype(np.uint8)),
                       b=lambda x: cast(x, np.dtype(np.uint8)))  # fmt: skip
 
-# --- questions ---------------------------------------------------------------------------------------------------
+# --- questions ----------------------------------------------------------------------------------------------
 
 
 def _false(x: Any) -> Any:
@@ -515,7 +528,8 @@ isinf = ufunc(
     c=_either_part(_is_infinite),
     biu=_false,
 )
-isfinite = ufunc("isfinite", 1, "Whether x is neither infinite nor NaN.", f=el.is_finite, biu=lambda x: el.eq(x, x),
+isfinite = ufunc("isfinite", 1, "Whether x is neither infinite nor NaN.",
+                 f=el.is_finite, biu=lambda x: el.eq(x, x),
                  c=lambda z: el.and_(el.is_finite(el.real(z)), el.is_finite(el.imag(z))))  # fmt: skip
 isposinf = ufunc("isposinf", 1, "Whether x is +inf.", f=lambda x: el.eq(x, math.inf), biu=_false)
 isneginf = ufunc("isneginf", 1, "Whether x is -inf.", f=lambda x: el.eq(x, -math.inf), biu=_false)
@@ -535,7 +549,7 @@ isreal = ufunc(
 )
 
 
-# --- choice ------------------------------------------------------------------------------------------------------
+# --- choice -------------------------------------------------------------------------------------------------
 
 
 def choose_where(condition: Any, x: Any, y: Any) -> Array:

@@ -120,12 +120,50 @@ class LogicalReduction(Reduction):
     holes = {"transpose": NOT_DIFFERENTIABLE}
 
 
+# Note [NaN in reduced extrema]
+# XLA's CPU compiler hands a reduction by `maximum` or `minimum` to a library that loses NaN (jaxlib 0.10; JAX
+# has this too). A reducer that does one thing more is compiled by XLA itself, and keeps it: rounding to the
+# precision that the number has. 1e6 float32 then take 0.16 ms instead of 0.12, and up to 0.8 along an
+# innermost axis.
+
+
+def keep_nan(ctx: Any, extremum: Any) -> Any:
+    """The same value, rounded to its own precision. See Note [NaN in reduced extrema]."""
+    dtype = extremum.aval.dtype
+    if not dtypes.is_float(dtype):
+        return extremum
+    info = dtypes.finfo(dtype)
+    precision = f"e{info.nexp}m{info.nmant}"
+    return ctx.emit(
+        f"stablehlo.reduce_precision {extremum}, format = {precision} : {extremum.type}", extremum.aval
+    )
+
+
+def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
+    """`stablehlo.reduce` by `maximum` or `minimum`."""
+    start = ctx.scalar(init, x.aval.dtype)
+    out = x.aval.update(shape=tuple(n for i, n in enumerate(x.aval.shape) if i not in axes))
+    args, _ = ctx.block([start.aval, start.aval])
+    body = ctx.region()
+    result = keep_nan(body, body.op(op, args))
+    return ctx.emit(
+        f"stablehlo.reduce({x} init: {start}) across dimensions = {list(axes)} : "
+        f"{function_type([x, start], [out])} reducer({', '.join(f'{y}: {y.type}' for y in args)}) {{\n"
+        + "\n".join([*body.lines, f"stablehlo.return {result} : {result.type}"])
+        + "\n}",
+        out,
+    )
+
+
 class Extremum(Reduction):
     """The largest or smallest element; NaN if there is one."""
 
     def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         x = np.asarray(x)
         return sign_zeros(super().eager(x, axes=axes), x, self.ufunc, lambda zeros: zeros.any(axis=axes))
+
+    def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return lower_extremum(ctx, x, axes, self.op, self.identity(x.aval.dtype))
 
     def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
         shape = aval_of(x).shape
@@ -263,13 +301,7 @@ class ArgExtremum(Primitive):
         shape = x.aval.shape
         blocks = (*shape[:axis], shape[axis] // length, length, *shape[axis + 1 :])
         x = ctx.op("reshape", [x], x.aval.update(shape=blocks))
-        worst = ctx.scalar(self.worst(x.aval.dtype), x.aval.dtype)
-        best = x.aval.update(shape=_without(blocks, axis + 1))
-        best = ctx.emit(
-            f"stablehlo.reduce({x} init: {worst}) applies stablehlo.{self.op} "
-            f"across dimensions = [{axis + 1}] : {function_type([x, worst], [best])}",
-            best,
-        )
+        best = lower_extremum(ctx, x, [axis + 1], self.op, self.worst(x.aval.dtype))
         block = self._search(ctx, best, axis, index_dtype)
         inside = self._search(ctx, _take_block(ctx, x, block, axis), axis, index_dtype)
         return ctx.op("add", [ctx.op("multiply", [block, ctx.constant(length, block.aval)]), inside])

@@ -23,7 +23,7 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR, scalar_like
-from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
+from didax.primitives.reductions import greatest, is_narrow_float, keep_nan, least, sign_zeros
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary
 from didax.primitives.slicing import pad, slice_axis
@@ -118,7 +118,7 @@ class ReduceWindow(Primitive):
         start = ctx.scalar(self.identity(x.aval.dtype), x.aval.dtype)
         args, header = ctx.block([start.aval, start.aval])
         body = ctx.region()
-        result = body.op(self.op, args)
+        result = self.finish(body, body.op(self.op, args))
         sizes, strides, _, base, dilation = (int_array(column) for column in zip(*windows, strict=True))
         return ctx.emit(
             f'"stablehlo.reduce_window"({x}, {start}) <{{base_dilations = {base}, '
@@ -128,6 +128,10 @@ class ReduceWindow(Primitive):
             + f"\n}}) : ({x.type}, {start.type}) -> {tensor_type(out)}",
             out,
         )
+
+    def finish(self, body: Any, combined: Any) -> Any:
+        """What the reducer makes of two combined elements."""
+        return combined
 
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
         windows = windows_of(**params)
@@ -189,6 +193,9 @@ class ReduceWindowExtremum(ReduceWindow):
     """The largest or smallest element of each window."""
 
     holes = {"transpose": NOT_LINEAR}
+
+    def finish(self, body: Any, combined: Any) -> Any:
+        return keep_nan(body, combined)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents

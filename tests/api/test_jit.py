@@ -494,3 +494,11 @@ def test_results_copy_and_pickle(x):
     again = pickle.loads(pickle.dumps(y))
     assert float(again) == 4.0 and again.weak_type == y.weak_type
     assert float(copy.deepcopy(y)) == 4.0
+
+
+def test_numpy_leaves_operators_to_arrays_and_takes_them_in_functions(x):
+    for y in (np.ones(3, np.float32), np.float32(1), np.int32(1)):
+        for z in (y + x, y * x, y - x, y < x, y == x):
+            assert isinstance(z, dx.Array)
+    np.testing.assert_allclose(np.sin(x), np.sin([0.0, 1.0, 2.0]), rtol=1e-6)
+    assert isinstance(np.add(x, np.ones(3)), np.ndarray)

@@ -15,13 +15,15 @@ from didax.core.errors import TracerArrayConversionError
 from tests.numpy.oracle import check, sample
 
 METHODS = [
-    "x.sum()", "x.sum(axis=1)", "x.prod(0)", "x.mean()", "x.std(1)", "x.var(ddof=1)", "x.min()", "x.max(axis=0, keepdims=True)",
-    "x.argmin()", "x.argmax(1)", "(x > 0).any(0)", "(x > 0).all()", "x.cumsum()", "x.cumprod(1)", "x.clip(0, 1)", "x.round(1)",
-    "x.dot(x.T)", "x.conj()", "x.real", "x.imag", "(x * 1j).imag", "x.copy()", "x.take(np.array([0, 2]))", "x.repeat(2, 1)", "x.sort()",
-    "x.argsort(0)", "x.diagonal()", "x.trace()", "x.nonzero()", "x.ravel()", "x.flatten()", "x.reshape(2, -1)", "x.reshape((6,))",
-    "x.transpose()", "x.transpose(1, 0)", "x.T", "x.mT", "x.swapaxes(0, 1)", "x[:1].squeeze()", "x.astype('int8')", "x.astype(bool)",
-    "x.ptp(0)", "x[0].searchsorted(0.5)", "x.view('int32')", "x.view('int16')", "x.view('int16').view('float32')", "x[1]",
-    "x[:, 1:]", "x.at[0, 1].set(7)", "x.at[1].add(2)", "x.item(2)", "x[0].tolist()", "len(x)", "list(x)[1]", "x.shape",
+    "x.sum()", "x.sum(axis=1)", "x.prod(0)", "x.mean()", "x.std(1)", "x.var(ddof=1)", "x.min()",
+    "x.max(axis=0, keepdims=True)", "x.argmin()", "x.argmax(1)", "(x > 0).any(0)", "(x > 0).all()",
+    "x.cumsum()", "x.cumprod(1)", "x.clip(0, 1)", "x.round(1)", "x.dot(x.T)", "x.conj()", "x.real", "x.imag",
+    "(x * 1j).imag", "x.copy()", "x.take(np.array([0, 2]))", "x.repeat(2, 1)", "x.sort()", "x.argsort(0)",
+    "x.diagonal()", "x.trace()", "x.nonzero()", "x.ravel()", "x.flatten()", "x.reshape(2, -1)",
+    "x.reshape((6,))", "x.transpose()", "x.transpose(1, 0)", "x.T", "x.mT", "x.swapaxes(0, 1)",
+    "x[:1].squeeze()", "x.astype('int8')", "x.astype(bool)", "x.ptp(0)", "x[0].searchsorted(0.5)",
+    "x.view('int32')", "x.view('int16')", "x.view('int16').view('float32')", "x[1]", "x[:, 1:]",
+    "x.at[0, 1].set(7)", "x.at[1].add(2)", "x.item(2)", "x[0].tolist()", "len(x)", "list(x)[1]", "x.shape",
     "abs(x)", "round(x, 1)", "x[0, 0].item()",
 ]  # fmt: skip
 
@@ -69,7 +71,7 @@ def test_values_leave_concrete_arrays_only():
 
 
 def test_methods_raise_at_the_line_of_the_user():
-    with pytest.raises(ValueError, match="equal parts|keeps|length") as caught:
+    with pytest.raises(ValueError, match="squeeze removes axes of length 1") as caught:
         dnp.zeros((2, 3)).squeeze(0)
     assert not [entry for entry in caught.traceback if "/didax/" in str(entry.path)]
 

@@ -11,8 +11,10 @@ import didax as dx
 import didax.numpy as dnp
 from tests.numpy.oracle import check, compare, sample
 
-SHAPES = [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
-          ((5, 2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((3,), (5, 3, 4)), ((5, 2, 3), (3,)), ((0, 3), (3, 0))]  # fmt: skip
+SHAPES = [
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((3,), (5, 3, 4)), ((5, 2, 3), (3,)), ((0, 3), (3, 0)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)
@@ -34,17 +36,21 @@ def test_products_of_weak_operands_are_weak():
     assert (x @ x).weak_type and not (x @ dnp.ones(1)).weak_type
 
 
-EXPRESSIONS = [  # x: (2, 3), y: (3, 4), z: (5, 2, 3)
-    "np.dot(z, y)", "np.inner(x, z[0])", "np.inner(x, 2.0)", "np.dot(x, 2)", "np.vdot(x, z[0])", "np.vdot(x * 1j, z[1])", "np.vecdot(x, z)",
-    "np.vecdot(x * 1j, x, axis=0)", "np.outer(x, y)", "np.tensordot(x, y, 1)", "np.tensordot(z, x, ((1, 2), (0, 1)))",
-    "np.tensordot(x, x)", "np.tensordot(x, y, 0)", "np.tensordot(x, y, (1, 0))", "np.trace(x)", "np.trace(z, 1, 1, 2)",
-    "np.kron(x, y)", "np.kron(x[0], y)", "np.cross(x, z[0])", "np.matvec(z, y[:, 0])", "np.vecmat(x[:, 0], z)",
-    "np.einsum('ij,jk', x, y)", "np.einsum('ij,jk->ki', x, y)", "np.einsum('ij->', x)", "np.einsum('ij->ji', x)", "np.einsum('ij', x)",
-    "np.einsum('bij,jk->bik', z, y)", "np.einsum('...ij,jk->...ik', z, y)", "np.einsum('ij,ij->i', x, x)", "np.einsum('i,j->ij', x[0], y[0])",
-    "np.einsum('ij,jk,bil->bkl', x, y, z)", "np.einsum('ii', x[:, :2])", "np.einsum('ii->i', x[:, :2])", "np.einsum('iij->j', z[:2, :2])",
-    "np.einsum('ij,kl->', x, y)", "np.einsum('bij,bij->b', z, z)", "np.einsum('ij,ik->jk', x, x[:1])", "np.einsum(x, [0, 1], y, [1, 2], [0, 2])",
-    "np.einsum('ij, jk -> ik', x, y)", "np.einsum('bij,ij->bj', z, x)", "np.einsum('ij,jk', x, y, precision='highest')",
-    "np.einsum('i->', x[0])", "np.matmul(x, y, preferred_element_type='float64')", "np.dot(x, y, precision='highest')",
+EXPRESSIONS = [
+    "np.dot(z, y)", "np.inner(x, z[0])", "np.inner(x, 2.0)", "np.dot(x, 2)", "np.vdot(x, z[0])",
+    "np.vdot(x * 1j, z[1])", "np.vecdot(x, z)", "np.vecdot(x * 1j, x, axis=0)", "np.outer(x, y)",
+    "np.tensordot(x, y, 1)", "np.tensordot(z, x, ((1, 2), (0, 1)))", "np.tensordot(x, x)",
+    "np.tensordot(x, y, 0)", "np.tensordot(x, y, (1, 0))", "np.trace(x)", "np.trace(z, 1, 1, 2)",
+    "np.kron(x, y)", "np.kron(x[0], y)", "np.cross(x, z[0])", "np.matvec(z, y[:, 0])",
+    "np.vecmat(x[:, 0], z)", "np.einsum('ij,jk', x, y)", "np.einsum('ij,jk->ki', x, y)",
+    "np.einsum('ij->', x)", "np.einsum('ij->ji', x)", "np.einsum('ij', x)", "np.einsum('bij,jk->bik', z, y)",
+    "np.einsum('...ij,jk->...ik', z, y)", "np.einsum('ij,ij->i', x, x)", "np.einsum('i,j->ij', x[0], y[0])",
+    "np.einsum('ij,jk,bil->bkl', x, y, z)", "np.einsum('ii', x[:, :2])", "np.einsum('ii->i', x[:, :2])",
+    "np.einsum('iij->j', z[:2, :2])", "np.einsum('ij,kl->', x, y)", "np.einsum('bij,bij->b', z, z)",
+    "np.einsum('ij,ik->jk', x, x[:1])", "np.einsum(x, [0, 1], y, [1, 2], [0, 2])",
+    "np.einsum('ij, jk -> ik', x, y)", "np.einsum('bij,ij->bj', z, x)",
+    "np.einsum('ij,jk', x, y, precision='highest')", "np.einsum('i->', x[0])",
+    "np.matmul(x, y, preferred_element_type='float64')", "np.dot(x, y, precision='highest')",
 ]  # fmt: skip
 
 
@@ -78,13 +84,25 @@ def test_a_product_of_many_matrices_is_ordered_well():
 
 
 ERRORS = [
-    (lambda: dnp.matmul(dnp.zeros(2), 1.0), ValueError, r"vectors and matrices\.\n  operands: float32\[2\], float32\[\]\nUse \*"),
-    (lambda: dnp.zeros((2, 3)) @ dnp.zeros((2, 3)), TypeError, r"of one length\.\n  operands: float32\[2,3\], float32\[2,3\]\nTranspose"),
+    (
+        lambda: dnp.matmul(dnp.zeros(2), 1.0),
+        ValueError,
+        r"vectors and matrices\.\n  operands: float32\[2\], float32\[\]\nUse \*",
+    ),
+    (
+        lambda: dnp.zeros((2, 3)) @ dnp.zeros((2, 3)),
+        TypeError,
+        r"of one length\.\n  operands: float32\[2,3\], float32\[2,3\]\nTranspose",
+    ),
     (lambda: dnp.tensordot(dnp.zeros(2), dnp.zeros(2), 2), TypeError, r"axes: 2, operands"),
-    (lambda: dnp.einsum("ij", dnp.zeros(2)), ValueError, r"subscripts: 'ij', operands: float32\[2\]\nCheck the labels"),
+    (
+        lambda: dnp.einsum("ij", dnp.zeros(2)),
+        ValueError,
+        r"subscripts: 'ij', operands: float32\[2\]\nCheck the labels",
+    ),
     (lambda: dnp.einsum("ij,jk", dnp.zeros((2, 3)), dnp.zeros((2, 3))), ValueError, "Check the labels"),
     (lambda: dnp.cross(dnp.zeros(2), dnp.zeros(2)), ValueError, "three components"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "kind", "text"), ERRORS)

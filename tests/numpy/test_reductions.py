@@ -22,6 +22,7 @@ REDUCTIONS = (
     "nanvar",
     "count_nonzero",
 )
+NAN_REDUCTIONS = ("nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "nansum")
 EXTREMA = ("max", "min", "argmax", "argmin", "ptp", "nanmax", "nanmin")
 REAL = tuple(d for d in DTYPES if d != "complex64")
 
@@ -51,20 +52,23 @@ def test_accumulators_with_x64(x64, name):
 
 
 EXPRESSIONS = [
-    "np.sum(x, dtype='int32')", "np.sum(x, initial=2)", "np.sum(x, where=x > 0)", "np.sum(x, 0, where=x > 0, initial=1.5)",
-    "np.prod(x, where=x > 0)", "np.max(x, where=x > 0, initial=-1)", "np.min(x, axis=1, initial=0)",
-    "np.mean(x, where=x > 0)", "np.mean(x, axis=1, where=x > 0, keepdims=True)", "np.mean(x, dtype='float16')",
-    "np.mean(x, dtype=int)", "np.var(x, ddof=1)", "np.var(x, correction=1)", "np.var(x, where=x > 0)",
+    "np.sum(x, dtype='int32')", "np.sum(x, initial=2)", "np.sum(x, where=x > 0)",
+    "np.sum(x, 0, where=x > 0, initial=1.5)", "np.prod(x, where=x > 0)", "np.max(x, where=x > 0, initial=-1)",
+    "np.min(x, axis=1, initial=0)", "np.mean(x, where=x > 0)",
+    "np.mean(x, axis=1, where=x > 0, keepdims=True)", "np.mean(x, dtype='float16')", "np.mean(x, dtype=int)",
+    "np.var(x, ddof=1)", "np.var(x, correction=1)", "np.var(x, where=x > 0)",
     "np.std(x, axis=0, keepdims=True)", "np.cumsum(x)", "np.cumsum(x, 1)", "np.cumprod(x, axis=0)",
     "np.cumsum(x, dtype='int32')", "np.nancumsum(x)", "np.cumulative_sum(x, axis=1, include_initial=True)",
     "np.cumulative_prod(x, axis=0)", "np.average(x)", "np.average(x, axis=0, weights=np.abs(x))",
     "np.average(x, axis=1, weights=np.arange(4))", "np.average(x, weights=x * x, returned=True)",
-    "np.median(x)", "np.median(x, axis=0)", "np.median(x, axis=(0, 1), keepdims=True)", "np.quantile(x, 0.3, axis=1)",
-    "np.quantile(x, np.array([0.1, 0.5]), axis=0)", "np.quantile(x, 0.3, keepdims=True)", "np.percentile(x, 40)",
+    "np.median(x)", "np.median(x, axis=0)", "np.median(x, axis=(0, 1), keepdims=True)",
+    "np.quantile(x, 0.3, axis=1)", "np.quantile(x, np.array([0.1, 0.5]), axis=0)",
+    "np.quantile(x, 0.3, keepdims=True)", "np.percentile(x, 40)",
     *[f"np.quantile(x, 0.4, axis=0, method='{m}')" for m in ("lower", "higher", "nearest", "midpoint")],
-    "np.sum(x, axis=())", "np.all(x > -100, axis=0)", "np.any(x > 3, where=x < 5)", "np.argmax(x, axis=1, keepdims=True)",
-    "np.sum(np.zeros((0, 2)))", "np.prod(np.zeros((0, 2)), 0)", "np.mean(np.zeros((2, 0)), 0)", "np.max(np.zeros((0, 2)), 1)",
-    "np.sum(2.0)", "np.max(3)", "np.mean(1)", "np.cumsum(np.array([True, True]))",
+    "np.sum(x, axis=())", "np.all(x > -100, axis=0)", "np.any(x > 3, where=x < 5)",
+    "np.argmax(x, axis=1, keepdims=True)", "np.sum(np.zeros((0, 2)))", "np.prod(np.zeros((0, 2)), 0)",
+    "np.mean(np.zeros((2, 0)), 0)", "np.max(np.zeros((0, 2)), 1)", "np.sum(2.0)", "np.max(3)", "np.mean(1)",
+    "np.cumsum(np.array([True, True]))",
 ]  # fmt: skip
 
 
@@ -86,8 +90,10 @@ def test_compiled():
 @pytest.mark.parametrize(
     "text",
     [
-        *[f"np.{name}(x{axis})" for name in ("nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "nansum") for axis in ("", ", 1")],
-        "np.nanargmax(x)", "np.nanargmin(x, 0)", "np.nanmedian(x)", "np.nanmedian(x, 1)", "np.nanquantile(x, 0.3, 1)",
+        *[f"np.{name}(x)" for name in NAN_REDUCTIONS],
+        *[f"np.{name}(x, 1)" for name in NAN_REDUCTIONS],
+        "np.nanargmax(x)", "np.nanargmin(x, 0)", "np.nanmedian(x)", "np.nanmedian(x, 1)",
+        "np.nanquantile(x, 0.3, 1)",
         "np.nancumprod(x)", "np.max(x, 0)", "np.argmax(x, 0)", "np.median(x, 0)", "np.nansum(x, where=y)",
     ],
 )  # fmt: skip

@@ -85,8 +85,10 @@ def test_binary(name):
 def test_binary_with_scalars_and_broadcasting(name):
     for dtype, scalar in itertools.product(("bool", "int8", "float32", "bfloat16"), (2, 2.0, True)):
         check_call(name, (sample(dtype), scalar))
-    pairs = [("int8", "uint8"), ("int32", "float32"), ("bool", "int32"), ("float16", "int32"), ("bfloat16", "float16"),
-             ("float32", "complex64"), ("uint32", "int8")]  # fmt: skip
+    pairs = [
+        ("int8", "uint8"), ("int32", "float32"), ("bool", "int32"), ("float16", "int32"),
+        ("bfloat16", "float16"), ("float32", "complex64"), ("uint32", "int8"),
+    ]  # fmt: skip
     for left, right in pairs:
         check_call(
             name,
@@ -120,8 +122,10 @@ def test_integer_remainder_by_zero_is_zero_as_in_numpy():
         assert dnp.remainder(x, 0).tolist() == dnp.fmod(x, 0).tolist() == [0, 0]
 
 
-OPERATORS = ["x + y", "x - y", "x * y", "x / y", "x // y", "x % y", "x ** 2", "x < y", "x <= y", "x > y", "x >= y", "x == y",
-             "x != y", "-x", "+x", "abs(x)", "divmod(x, y)"]  # fmt: skip
+OPERATORS = [
+    "x + y", "x - y", "x * y", "x / y", "x // y", "x % y", "x ** 2", "x < y", "x <= y", "x > y", "x >= y",
+    "x == y", "x != y", "-x", "+x", "abs(x)", "divmod(x, y)",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", OPERATORS)
@@ -186,16 +190,32 @@ def test_strict_promotion():
 
 
 ERRORS = [
-    (lambda: dnp.add([1, 2], 1), TypeError, r"add takes arrays and scalars\.\n  argument 1: \[1, 2\] of type list\nConvert"),
+    (
+        lambda: dnp.add([1, 2], 1),
+        TypeError,
+        r"add takes arrays and scalars\.\n  argument 1: \[1, 2\] of type list\nConvert",
+    ),
     (lambda: dnp.add(1, None), TypeError, r"argument 2: None of type NoneType\nPass an array"),
     (lambda: dnp.add(1), TypeError, r"add takes 2 operands\.\n  got: 1\nPass 2 arrays by position"),
-    (lambda: dnp.zeros(2) + dnp.zeros(3), ValueError, r"shapes broadcast.*\n  shapes: \(2,\), \(3,\)\nAdd axes"),
-    (lambda: -dnp.zeros(2, bool), TypeError, r"negative takes .*\n  operands: bool\[2\]\nUse logical functions"),
-    (lambda: dnp.zeros(2) & 1, TypeError, r"bitwise_and takes booleans and integers\.\n  operands: float32\[2\], int32\[\]\nCast"),
+    (
+        lambda: dnp.zeros(2) + dnp.zeros(3),
+        ValueError,
+        r"shapes broadcast.*\n  shapes: \(2,\), \(3,\)\nAdd axes",
+    ),
+    (
+        lambda: -dnp.zeros(2, bool),
+        TypeError,
+        r"negative takes .*\n  operands: bool\[2\]\nUse logical functions",
+    ),
+    (
+        lambda: dnp.zeros(2) & 1,
+        TypeError,
+        r"bitwise_and takes booleans and integers\.\n  operands: float32\[2\], int32\[\]\nCast",
+    ),
     (lambda: dnp.power(dnp.array([1]), -1), TypeError, r"Integers have no negative powers"),
     (lambda: dnp.sin("a"), TypeError, r"argument 1: 'a' of type str"),
     (lambda: dnp.hypot(1j, 1), TypeError, r"hypot takes real numbers"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "kind", "text"), ERRORS)
@@ -209,8 +229,9 @@ def test_errors(call, kind, text):
 
 DERIVATIVES = [
     ("hypot", (0.0, 0.0), (0.0, 0.0)), ("hypot", (3.0, 4.0), (0.6, 0.8)), ("sinc", (0.0,), (0.0,)),
-    ("logaddexp", (0.0, 0.0), (0.5, 0.5)), ("logaddexp", (-np.inf, 1.0), (0.0, 1.0)), ("power", (0.0, 2), (0.0,)),
-    ("remainder", (5.0, 3.0), (1.0, -1.0)), ("maximum", (1.0, 1.0), (0.5, 0.5)), ("clip", (2.0, 0.0, 1.0), (0.0,)),
+    ("logaddexp", (0.0, 0.0), (0.5, 0.5)), ("logaddexp", (-np.inf, 1.0), (0.0, 1.0)),
+    ("power", (0.0, 2), (0.0,)), ("remainder", (5.0, 3.0), (1.0, -1.0)), ("maximum", (1.0, 1.0), (0.5, 0.5)),
+    ("clip", (2.0, 0.0, 1.0), (0.0,)),
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -52,6 +53,18 @@ def test_extrema_have_the_sign_of_the_extreme_zero(evaluate: Any) -> None:
     largest, smallest = (evaluate(lambda x, f=f: f(x, (1,)))(x) for f in (lax.reduce_max, lax.reduce_min))
     np.testing.assert_array_equal(np.signbit(np.asarray(largest)), [False, True, False])
     np.testing.assert_array_equal(np.signbit(np.asarray(smallest)), [True, True, False])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_large_arrays_keep_nan(dtype: Any, axes: tuple[int, ...]) -> None:
+    """See Note [NaN in reduced extrema]."""
+    x = np.zeros((64, 64), dtype)
+    x[40, 50] = np.nan
+    with dx.enable_x64():
+        for f in (lax.reduce_max, lax.reduce_min):
+            found = np.isnan(np.asarray(dx.jit(lambda x, f=f: f(x, axes))(x)))
+            np.testing.assert_array_equal(found, np.isnan(x.astype(np.float32)).any(axis=axes))
 
 
 @pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])

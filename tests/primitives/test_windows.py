@@ -39,6 +39,15 @@ def test_init_value_of_an_extremum_takes_part() -> None:
     assert_close(out, np.float32([-2.5, 1, -2.5]))
 
 
+@pytest.mark.parametrize("operation, init", [("max", -np.inf), ("min", np.inf)])
+def test_large_arrays_keep_nan(operation: str, init: float) -> None:
+    """See Note [NaN in reduced extrema] of primitives/reductions.py."""
+    x = np.zeros((256, 256), np.float32)
+    x[40, 50] = np.nan
+    out = dx.jit(lambda x: reduce_window(x, init, getattr(lax, operation), (2, 2), (2, 2), "VALID"))(x)
+    assert np.argwhere(np.isnan(np.asarray(out))).tolist() == [[20, 25]]
+
+
 def test_narrow_floats_are_summed_in_float32() -> None:
     ones = lax.convert_element_type(np.ones(300), "bfloat16")
     out = reduce_window(ones, 0, lax.add, (300,), (1,), "VALID")

@@ -1,0 +1,56 @@
+"""Rows: the primitives of random numbers, on raw key words, against jax's threefry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.extend
+import numpy as np
+
+from didax.primitives.threefry import random_bits_p, random_fold_in_p, random_split_p, threefry2x32_p
+from tests.operations.row import Operation
+
+
+def words(rng: np.random.Generator, shape: tuple[int, ...] = (2,)) -> np.ndarray[Any, Any]:
+    return rng.integers(0, 1 << 32, shape, np.uint32)
+
+
+def split_by_jax(key: np.ndarray) -> np.ndarray:
+    return np.asarray(jax.random.split(key, 3))
+
+
+def bits(width: int) -> Operation:
+    return Operation(
+        f"random_bits-{width}",
+        lambda key: random_bits_p.bind(key, shape=(2, 3), bit_width=width),
+        lambda key: np.asarray(jax.random.bits(key, (2, 3), f"uint{width}")),
+        lambda rng, dtype: (words(rng),),
+        ("uint64",) if width == 64 else ("uint32",),  # 64 bits in 64-bit mode
+    )
+
+
+ROWS = [
+    Operation(
+        "threefry2x32",
+        threefry2x32_p.bind,
+        lambda *operands: [np.asarray(x) for x in jax.extend.random.threefry2x32_p.bind(*operands)],
+        lambda rng, dtype: tuple(words(rng, (3,)) for _ in range(4)),
+        ("uint32",),
+    ),
+    *map(bits, (8, 16, 32, 64)),
+    Operation(
+        "random_split",
+        lambda key: random_split_p.bind(key, shape=(3,)),
+        split_by_jax,
+        lambda rng, dtype: (words(rng),),
+        ("uint32",),
+    ),
+    Operation(
+        "random_fold_in",
+        random_fold_in_p.bind,
+        lambda key, data: np.asarray(jax.random.fold_in(key, data)),
+        lambda rng, dtype: (words(rng), words(rng, ())),
+        ("uint32",),
+    ),
+]
