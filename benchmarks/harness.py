@@ -114,7 +114,11 @@ def process(code: str, whole: bool = True, **environment: str) -> Sampler:
 
     Compiled bytecode is kept between the runs, as in any installation.
     """
-    command = [sys.executable, "-c", f"import time; _t = time.monotonic()\n{code}\nprint(_t, time.monotonic())"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import time; _t = time.monotonic()\n{code}\nprint(_t, time.monotonic())",
+    ]
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | environment
 
     def sample() -> float:

@@ -118,9 +118,15 @@ def _host_values(args: tuple[Any, ...]) -> list[Any]:
     return [
         (x._value if x._value is not None else x.host_value())
         if type(x) is ConcreteArray
-        else aval_of(x).dtype.type(x) if type(x) in _PYTHON_SCALARS else x
+        else _numpy_value(x)
         for x in args
     ]
+
+
+def _numpy_value(x: Any) -> Any:
+    if type(x) in _PYTHON_SCALARS:
+        return aval_of(x).dtype.type(x)
+    return np.asarray(x, aval_of(x).dtype) if isinstance(x, np.ndarray) else x
 
 
 def _numpy_plan(primitive: Primitive, out_avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:

@@ -177,7 +177,9 @@ def main() -> None:
     seconds = time.perf_counter() - started
     guesses = np.asarray(predict(params, test_images))
     accuracy = float(np.mean(guesses == test_labels))
-    print(f"{len(losses)} steps on {len(train_labels)} images in {seconds:.1f} s (tracing and compiling included)")
+    print(
+        f"{len(losses)} steps on {len(train_labels)} images in {seconds:.1f} s (tracing and compiling included)"
+    )
     print(f"accuracy on {len(test_labels)} images held out: {accuracy:.1%}")
     draw(options.picture, losses, test_images, test_labels, guesses, accuracy)
     print(f"picture: {options.picture}")

@@ -5,7 +5,9 @@ import os
 # These are read when the libraries start, so they are set before any test module imports them.
 os.environ["DIDAX_CHECK"] = "1"  # check_jaxpr after every transformation
 os.environ["JAX_PLATFORMS"] = "cpu"  # the oracle, on a machine that has a GPU too
-os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # it compiles each operation it is asked for: three times as fast
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = (
+    "1"  # it compiles each operation it is asked for: three times as fast
+)
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -25,7 +27,9 @@ settings.load_profile("didax")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write tests/golden/ anew instead of comparing with it")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/golden/ anew instead of comparing with it"
+    )
 
 
 @pytest.fixture

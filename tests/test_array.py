@@ -13,7 +13,18 @@ import didax as dx
 from didax.array import ConcreteArray, as_concrete
 from didax.primitives.elementwise import neg
 
-DTYPES = ["bool", "int8", "uint16", "int32", "uint64", "float16", "bfloat16", "float32", "float64", "complex64"]
+DTYPES = [
+    "bool",
+    "int8",
+    "uint16",
+    "int32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+]
 
 
 def array(value: object, dtype: str = "float32") -> ConcreteArray:
@@ -30,7 +41,8 @@ def on_device(x: ConcreteArray) -> ConcreteArray:
 def test_contents_survive_the_way_to_the_device_and_back(dtype: str, shape: tuple[int, ...]):
     rng = np.random.default_rng(0)
     value = (rng.random(shape) * 5).astype(dtype)
-    back = on_device(as_concrete(value)).__array__()
+    with dx.enable_x64():
+        back = on_device(as_concrete(value)).__array__()
     assert back.dtype == value.dtype and back.shape == value.shape
     np.testing.assert_array_equal(back, value)
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from didax.array import as_concrete
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -54,9 +56,15 @@ def result_name(out_tree: Any, i: int) -> str:
     return "result" + pytree.keystr(paths[i][0])
 
 
+def flatten_arguments(args: Any, kwargs: Any) -> tuple[list[Any], Any]:
+    """Leaves and structure of a call's arguments; 64-bit NumPy scalars get the default width, as NumPy arrays do."""
+    leaves, tree = pytree.flatten((args, kwargs))
+    return [dtypes.narrowed(x.dtype).type(x) if isinstance(x, np.generic) else x for x in leaves], tree
+
+
 def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
     """Types of all leaves; TypeError naming the argument for a leaf that is no array or scalar."""
-    leaves = pytree.leaves((args, kwargs))
+    leaves, _ = flatten_arguments(args, kwargs)
     try:
         return [aval_of(x) for x in leaves]
     except TypeError:

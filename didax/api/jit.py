@@ -16,7 +16,7 @@ from itertools import repeat
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary, WeakSet
 
-from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names
+from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, leaf_avals, positional_names
 from didax.api.stages import Lowered, Traced
 from didax.array import ConcreteArray, as_concrete
 from didax.compiled import Program, argument_buffers
@@ -124,7 +124,7 @@ class JitFunction(Generic[P, R]):
         named: dict[str, Any] = kwargs
         if self._has_static:
             dynamic, named, static = self._split_static(args, kwargs)
-        leaves, tree = pytree.flatten((dynamic, named))
+        leaves, tree = flatten_arguments(dynamic, named)
         try:
             avals = tuple([aval_of(x) for x in leaves])
         except TypeError:

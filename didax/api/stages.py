@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.api.flat import flatten_arguments
 from didax.compiled import Program
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -114,7 +115,7 @@ class Compiled:
         self.out_info = traced.out_info
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, tree = pytree.flatten((args, kwargs))
+        leaves, tree = flatten_arguments(args, kwargs)
         avals = tuple(aval_of(x) for x in leaves)
         wanted = self._traced.jaxpr.in_avals
         if tree != self.in_tree or any(

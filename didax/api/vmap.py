@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-from didax.api.flat import FlatFunction, argument_names, check_callable, leaf_avals, positional_names, result_name
+from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, leaf_avals, positional_names, result_name
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
@@ -54,7 +54,7 @@ def vmap(
 
     @functools.wraps(fun)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> Any:
-        leaves, tree = pytree.flatten((args, kwargs))
+        leaves, tree = flatten_arguments(args, kwargs)
         avals = leaf_avals("vmap", fun, args, kwargs)
         dims = _flat_in_axes(fun, in_axes, args, kwargs)
         dims = [_normalise(fun, args, kwargs, i, a, d) for i, (a, d) in enumerate(zip(avals, dims, strict=True))]

@@ -83,6 +83,8 @@ _python_scalars = (_python_scalar_avals(False), _python_scalar_avals(True))
 def aval_of(x: Any) -> ShapedArray:
     """The abstract value of anything a primitive accepts.
 
+    A NumPy array of 64-bit numbers has the default width, as nobody stated its dtype to us.
+
     >>> aval_of(2.0)
     float32[]
     """
@@ -97,7 +99,7 @@ def _aval_of_other(x: Any) -> ShapedArray:
         return found
     if isinstance(x, np.ndarray):
         array = cast("np.ndarray[Any, Any]", x)
-        return ShapedArray(array.shape, _checked(array.dtype))
+        return ShapedArray(array.shape, dtypes.narrowed(_checked(array.dtype)))
     if isinstance(x, np.generic):
         return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(cast("np.generic[Any]", x).dtype)))
     raise TypeError(

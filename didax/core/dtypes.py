@@ -200,6 +200,16 @@ def default_dtype(kind: Kind | type[Any]) -> DType:
     return _DEFAULTS[_SCALAR_KINDS[kind] if isinstance(kind, type) else kind][config.state().enable_x64]
 
 
+def narrowed(x: DType) -> DType:
+    """The dtype of a NumPy value here: its own, or the default width where it is 64-bit and enable_x64 is off.
+
+    >>> narrowed(np.dtype("float64"))
+    dtype('float32')
+    """
+    wide = x.kind in "iufc" and x.itemsize >= (16 if x.kind == "c" else 8)
+    return default_dtype(kind_of(dtype(x))) if wide and not config.state().enable_x64 else dtype(x)
+
+
 def scalar_kind(python_type: type[Any]) -> Kind | None:
     """Return the kind of exactly `bool`, `int`, `float` or `complex`, None for any other type.
 

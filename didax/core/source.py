@@ -72,6 +72,7 @@ def describe_function(f: object) -> str:
     >>> describe_function(len)
     'len'
     """
-    code = getattr(getattr(f, "__wrapped__", f), "__code__", None)
+    f = getattr(f, "__wrapped__", f)
+    code = getattr(f, "__code__", None)
     name = getattr(f, "__name__", None) or type(f).__name__
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name

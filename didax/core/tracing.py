@@ -95,8 +95,8 @@ class set_current_trace:
 class Tracer(Array):
     """An array in flight through a trace."""
 
-    __slots__ = ("__weakref__", "trace")
-    trace: Trace
+    __slots__ = ("__weakref__", "owner")
+    owner: Trace  # not "trace", which is a method of arrays
 
     def known(self) -> Any | None:
         """The concrete value behind this tracer, or None where only the type is known."""
@@ -107,7 +107,7 @@ class Tracer(Array):
         return None
 
     def _facts(self) -> list[str]:
-        facts = [f"value: {self.aval}, traced by {self.trace.describe()}"]
+        facts = [f"value: {self.aval}, traced by {self.owner.describe()}"]
         origin = self.origin()
         return [*facts, f"it comes from: {origin}"] if origin is not None else facts
 
@@ -167,7 +167,7 @@ class Tracer(Array):
         )
 
     def __repr__(self) -> str:
-        return f"Traced<{self.aval}>({self.trace.what})"
+        return f"Traced<{self.aval}>({self.owner.what})"
 
     def __hash__(self) -> int:
         raise TypeError(
@@ -196,7 +196,7 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
     return UnexpectedTracerError(
         message(
             "A traced array was used after the transformation that made it had ended.",
-            f"value: {tracer.aval}, made during {tracer.trace.describe()}",
+            f"value: {tracer.aval}, made during {tracer.owner.describe()}",
             *([f"it comes from: {origin}"] if origin is not None else []),
             fix="Return the value from the transformed function instead of storing it in a global, an attribute or a list.",
         )

@@ -1,8 +1,9 @@
 """`Array`, the public type of every array value: concrete arrays and tracers alike are instances.
 
-This class fixes what an array *is* here (a value with an `aval`); what one can *do* with it, the operators and methods of
-ndarray, is written with the NumPy layer and attached to this class by `didax/numpy/array_methods.py`, so that concrete
-arrays and tracers share one implementation. Read next: `tracing.py` (tracers), `didax/array.py` (concrete arrays).
+This class fixes what an array *is* here (a value with an `aval`); what one can *do* with it, the operators
+and methods of ndarray, is written with the NumPy layer and attached to this class by
+`didax/numpy/array_methods.py`, so that concrete arrays and tracers share one implementation. Read next:
+`tracing.py` (tracers), `didax/array.py` (concrete arrays).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from didax.core.avals import ShapedArray
 
-Axis: TypeAlias = int | Sequence[int] | None
+Axis: TypeAlias = int | Sequence[int] | None  # of reductions: one, several, all
 
 
 class Array:
@@ -22,7 +23,8 @@ class Array:
 
     __slots__ = ("aval",)
     aval: ShapedArray
-    # NumPy leaves `ndarray + Array` to us: promotion follows our lattice. np.sin(x) works on the numbers of x.
+    # NumPy leaves `ndarray + Array` to us: promotion follows our lattice.
+    # np.sin(x) works on the numbers of x.
     __array_priority__ = 1000
 
     @property
@@ -172,12 +174,12 @@ class Array:
             where: Any = None,
         ) -> Array: ...
         def var(
-            self, axis: Axis = None, dtype: Any = None, out: None = None, ddof: int = 0, keepdims: bool = False, *,
-            where: Any = None, mean: Any = None, correction: float | None = None,
+            self, axis: Axis = None, dtype: Any = None, out: None = None, ddof: int = 0,
+            keepdims: bool = False, *, where: Any = None, mean: Any = None, correction: float | None = None,
         ) -> Array: ...  # fmt: skip
         def std(
-            self, axis: Axis = None, dtype: Any = None, out: None = None, ddof: int = 0, keepdims: bool = False, *,
-            where: Any = None, mean: Any = None, correction: float | None = None,
+            self, axis: Axis = None, dtype: Any = None, out: None = None, ddof: int = 0,
+            keepdims: bool = False, *, where: Any = None, mean: Any = None, correction: float | None = None,
         ) -> Array: ...  # fmt: skip
         def ptp(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array: ...
         def argmax(

@@ -17,6 +17,7 @@ from didax.lax import select as _select
 from didax.lax import shape as _shape
 from didax.lax import slicing as _slicing
 from didax.lax import sort as _sort
+from didax.lax import windows as _windows
 from didax.lax.control_flow import *
 from didax.lax.convert import *
 from didax.lax.convolution import *
@@ -29,6 +30,7 @@ from didax.lax.select import *
 from didax.lax.shape import *
 from didax.lax.slicing import *
 from didax.lax.sort import *
+from didax.lax.windows import *
 
 __all__: list[str] = []
 __all__ += _control_flow.__all__
@@ -43,3 +45,4 @@ __all__ += _select.__all__
 __all__ += _shape.__all__
 __all__ += _slicing.__all__
 __all__ += _sort.__all__
+__all__ += _windows.__all__

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from didax.api.flat import FlatFunction, argument_names, leaf_avals
+from didax.api.flat import FlatFunction, argument_names, flatten_arguments, leaf_avals
 from didax.array import as_concrete
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -125,7 +125,7 @@ def _choose(
     """Run `functions[index]`, or stage the choice when the index is traced."""
     if config.state().disable_jit and not isinstance(index, Tracer):
         return functions[int(index)](*operands)
-    leaves, tree = pytree.flatten((operands, {}))
+    leaves, tree = flatten_arguments(operands, {})
     avals = tuple(leaf_avals(what, functions[0], operands, {}))
     traced = [_trace(what, f, operands, tree, avals) for f in functions]
     _check_results(what, names, functions, traced)

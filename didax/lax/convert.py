@@ -12,7 +12,7 @@ from typing import Any
 from didax.core import dtypes, pytree
 from didax.core.avals import aval_of
 from didax.core.dtypes import DTypeLike
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.primitives import convert as ops
 from didax.primitives.shape import broadcast_in_dim
 
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 
+@api_boundary
 def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> Any:
     """The values in another dtype; without `new_dtype` only the weak type goes.
 
@@ -44,6 +45,7 @@ def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> An
     return ops.convert_element_type(operand, dtype)
 
 
+@api_boundary
 def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
     """The same bits read as another dtype. A narrower one adds a last axis of parts, a wider one takes it.
 
@@ -62,6 +64,7 @@ def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
     return ops.bitcast_convert_type_p.bind(operand, new_dtype=dtype)
 
 
+@api_boundary
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     """Floats rounded to a format with that many bits of exponent and mantissa, in their own dtype.
 
@@ -75,6 +78,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     )
 
 
+@api_boundary
 def stop_gradient(x: Any) -> Any:
     """The same pytree of arrays, constant to every differentiation, of any order.
 
@@ -90,6 +94,7 @@ def _stop_gradient(x: Any) -> Any:
     return ops.stop_gradient_p.bind(x) if dtypes.is_inexact(aval_of(x).dtype) else x
 
 
+@api_boundary
 def optimization_barrier(operand: Any) -> Any:
     """The same pytree of arrays, all computed before any is used further: XLA moves nothing across.
 
@@ -100,6 +105,7 @@ def optimization_barrier(operand: Any) -> Any:
     return pytree.unflatten(treedef, ops.optimization_barrier_p.bind(*flat))
 
 
+@api_boundary
 def iota(dtype: DTypeLike, size: int) -> Any:
     """0, 1, ..., size - 1.
 
@@ -110,6 +116,7 @@ def iota(dtype: DTypeLike, size: int) -> Any:
     return broadcasted_iota(dtype, (size,), 0)
 
 
+@api_boundary
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Any:
     """0, 1, 2, ... along one axis of a shape, the same along the others.
 
@@ -121,6 +128,7 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
     return ops.iota(dtypes.dtype(dtype), _shape(shape), operator.index(dimension))
 
 
+@api_boundary
 def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) -> Any:
     """An array filled with one number, which may be traced; in its own dtype unless another is named.
 
@@ -142,6 +150,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) 
     return broadcast_in_dim(scalar, _shape(shape), ())
 
 
+@api_boundary
 def full_like(
     x: Any, fill_value: Any, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None
 ) -> Any:

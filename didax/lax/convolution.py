@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core.avals import aval_of
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision
 from didax.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p, dilated
 from didax.primitives.shape import transpose
@@ -30,6 +30,7 @@ ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, st
 PaddingLike = str | Sequence[tuple[int, int]]
 
 
+@api_boundary
 def conv_general_dilated(
     lhs: Any,
     rhs: Any,
@@ -89,6 +90,7 @@ def conv_general_dilated(
     )
 
 
+@api_boundary
 def conv(
     lhs: Any,
     rhs: Any,
@@ -109,6 +111,7 @@ def conv(
     )
 
 
+@api_boundary
 def conv_with_general_padding(
     lhs: Any,
     rhs: Any,
@@ -139,6 +142,7 @@ def conv_with_general_padding(
     )
 
 
+@api_boundary
 def conv_transpose(
     lhs: Any,
     rhs: Any,
@@ -245,6 +249,7 @@ def _padding_name(padding: str, choices: tuple[str, ...]) -> str:
     return padding.upper()
 
 
+@api_boundary
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: ConvGeneralDilatedDimensionNumbers
 ) -> ConvDimensionNumbers:
@@ -277,6 +282,7 @@ def conv_dimension_numbers(
     return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))
 
 
+@api_boundary
 def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[tuple[int, ...]]:
     """Axes of lhs, rhs and out: first N and C (O and I of rhs), then the spatial ones in the order of rhs.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.primitives.dot import Precision, dot_general_p
 from didax.primitives.families import match_scalars
 
@@ -34,6 +34,7 @@ _PRECISIONS = {
 }
 
 
+@api_boundary
 def dot_general(
     lhs: Any,
     rhs: Any,
@@ -64,6 +65,7 @@ def dot_general(
     )
 
 
+@api_boundary
 def dot(
     lhs: Any,
     rhs: Any,
@@ -93,6 +95,7 @@ def dot(
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
 
 
+@api_boundary
 def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
     """Matrix products of two stacks: the last two axes are matrices, the axes before them agree.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.errors import api_boundary
 from didax.primitives import elementwise as ops
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import RoundingMethod
@@ -91,6 +92,7 @@ __all__ = [
 # --- arithmetic --------------------------------------------------------------------------------------------
 
 
+@api_boundary
 def neg(x: Any) -> Any:
     """Minus x.
 
@@ -101,6 +103,7 @@ def neg(x: Any) -> Any:
     return ops.neg(x)
 
 
+@api_boundary
 def add(x: Any, y: Any) -> Any:
     """Sum.
 
@@ -112,6 +115,7 @@ def add(x: Any, y: Any) -> Any:
     return ops.add(x, y)
 
 
+@api_boundary
 def sub(x: Any, y: Any) -> Any:
     """Difference x - y.
 
@@ -122,6 +126,7 @@ def sub(x: Any, y: Any) -> Any:
     return ops.sub(x, y)
 
 
+@api_boundary
 def mul(x: Any, y: Any) -> Any:
     """Product.
 
@@ -133,6 +138,7 @@ def mul(x: Any, y: Any) -> Any:
     return ops.mul(x, y)
 
 
+@api_boundary
 def div(x: Any, y: Any) -> Any:
     """Quotient x / y. Integers are divided towards zero; by zero, they give all bits set.
 
@@ -143,6 +149,7 @@ def div(x: Any, y: Any) -> Any:
     return ops.div(x, y)
 
 
+@api_boundary
 def rem(x: Any, y: Any) -> Any:
     """Remainder of the division towards zero: it has the sign of x. The remainder of an integer by zero is x.
 
@@ -153,6 +160,7 @@ def rem(x: Any, y: Any) -> Any:
     return ops.rem(x, y)
 
 
+@api_boundary
 def square(x: Any) -> Any:
     """x * x.
 
@@ -163,6 +171,7 @@ def square(x: Any) -> Any:
     return ops.square(x)
 
 
+@api_boundary
 def reciprocal(x: Any) -> Any:
     """1 / x.
 
@@ -173,6 +182,7 @@ def reciprocal(x: Any) -> Any:
     return ops.div(scalar_like(1.0, aval_of(x).dtype), x)
 
 
+@api_boundary
 def integer_pow(x: Any, y: int) -> Any:
     """x to the power of a static integer, by repeated squaring. Integers have no negative powers (TypeError).
 
@@ -183,6 +193,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return ops.integer_pow.bind(x, y=int(y))
 
 
+@api_boundary
 def pow(x: Any, y: Any) -> Any:
     """x to the power of y. An integer y may stand beside an inexact x; powers of integers wrap.
 
@@ -198,6 +209,7 @@ def pow(x: Any, y: Any) -> Any:
     return ops.pow_(x, y)
 
 
+@api_boundary
 def abs(x: Any) -> Any:
     """Absolute value; real for complex x. The smallest signed integer is its own absolute value.
 
@@ -208,6 +220,7 @@ def abs(x: Any) -> Any:
     return ops.abs_(x)
 
 
+@api_boundary
 def sign(x: Any) -> Any:
     """-1, 0 or 1; z / |z| for complex numbers. Zeros keep their sign, NaN stays.
 
@@ -219,6 +232,7 @@ def sign(x: Any) -> Any:
     return ops.sign(x)
 
 
+@api_boundary
 def max(x: Any, y: Any) -> Any:
     """The larger of two, NaN where either is. At a tie each gets half of the derivative.
 
@@ -230,6 +244,7 @@ def max(x: Any, y: Any) -> Any:
     return ops.max_(x, y)
 
 
+@api_boundary
 def min(x: Any, y: Any) -> Any:
     """The smaller of two, NaN where either is. At a tie each gets half of the derivative.
 
@@ -241,6 +256,7 @@ def min(x: Any, y: Any) -> Any:
     return ops.min_(x, y)
 
 
+@api_boundary
 def nextafter(x1: Any, x2: Any) -> Any:
     """The next representable number from x1 towards x2.
 
@@ -255,6 +271,7 @@ def nextafter(x1: Any, x2: Any) -> Any:
 # --- rounding and parts ------------------------------------------------------------------------------------
 
 
+@api_boundary
 def floor(x: Any) -> Any:
     """The largest integer not above x, as a float.
 
@@ -265,6 +282,7 @@ def floor(x: Any) -> Any:
     return ops.floor(x)
 
 
+@api_boundary
 def ceil(x: Any) -> Any:
     """The smallest integer not below x, as a float.
 
@@ -275,6 +293,7 @@ def ceil(x: Any) -> Any:
     return ops.ceil(x)
 
 
+@api_boundary
 def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
     """The nearest integer, as a float; halves go away from zero, or to the even neighbour.
 
@@ -287,6 +306,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return ops.round_(x, rounding_method=RoundingMethod(rounding_method))
 
 
+@api_boundary
 def is_finite(x: Any) -> Any:
     """True where x is neither infinite nor NaN.
 
@@ -298,6 +318,7 @@ def is_finite(x: Any) -> Any:
     return ops.is_finite(x)
 
 
+@api_boundary
 def real(x: Any) -> Any:
     """The real part of complex x.
 
@@ -308,6 +329,7 @@ def real(x: Any) -> Any:
     return ops.real(x)
 
 
+@api_boundary
 def imag(x: Any) -> Any:
     """The imaginary part of complex x.
 
@@ -318,6 +340,7 @@ def imag(x: Any) -> Any:
     return ops.imag(x)
 
 
+@api_boundary
 def complex(x: Any, y: Any) -> Any:
     """x + iy from float32 or float64 parts.
 
@@ -329,6 +352,7 @@ def complex(x: Any, y: Any) -> Any:
     return ops.complex_(x, y)
 
 
+@api_boundary
 def conj(x: Any) -> Any:
     """The complex conjugate; float32 and float64 arrays become complex.
 
@@ -342,6 +366,7 @@ def conj(x: Any) -> Any:
 # --- exponentials, logarithms, roots -----------------------------------------------------------------------
 
 
+@api_boundary
 def exp(x: Any) -> Any:
     """e to the power of x.
 
@@ -352,6 +377,7 @@ def exp(x: Any) -> Any:
     return ops.exp(x)
 
 
+@api_boundary
 def exp2(x: Any) -> Any:
     """2 to the power of x.
 
@@ -362,6 +388,7 @@ def exp2(x: Any) -> Any:
     return ops.exp2(x)
 
 
+@api_boundary
 def expm1(x: Any) -> Any:
     """exp(x) - 1, accurate near 0.
 
@@ -372,6 +399,7 @@ def expm1(x: Any) -> Any:
     return ops.expm1(x)
 
 
+@api_boundary
 def log(x: Any) -> Any:
     """Natural logarithm.
 
@@ -382,6 +410,7 @@ def log(x: Any) -> Any:
     return ops.log(x)
 
 
+@api_boundary
 def log1p(x: Any) -> Any:
     """log(1 + x), accurate near 0.
 
@@ -392,6 +421,7 @@ def log1p(x: Any) -> Any:
     return ops.log1p(x)
 
 
+@api_boundary
 def logistic(x: Any) -> Any:
     """1 / (1 + exp(-x)), the sigmoid.
 
@@ -402,6 +432,7 @@ def logistic(x: Any) -> Any:
     return ops.logistic(x)
 
 
+@api_boundary
 def sqrt(x: Any) -> Any:
     """Square root.
 
@@ -412,6 +443,7 @@ def sqrt(x: Any) -> Any:
     return ops.sqrt(x)
 
 
+@api_boundary
 def rsqrt(x: Any) -> Any:
     """1 / sqrt(x).
 
@@ -422,6 +454,7 @@ def rsqrt(x: Any) -> Any:
     return ops.rsqrt(x)
 
 
+@api_boundary
 def cbrt(x: Any) -> Any:
     """Cube root, real for negative x.
 
@@ -435,6 +468,7 @@ def cbrt(x: Any) -> Any:
 # --- trigonometric and hyperbolic functions ----------------------------------------------------------------
 
 
+@api_boundary
 def sin(x: Any) -> Any:
     """Sine.
 
@@ -445,6 +479,7 @@ def sin(x: Any) -> Any:
     return ops.sin(x)
 
 
+@api_boundary
 def cos(x: Any) -> Any:
     """Cosine.
 
@@ -455,6 +490,7 @@ def cos(x: Any) -> Any:
     return ops.cos(x)
 
 
+@api_boundary
 def tan(x: Any) -> Any:
     """Tangent.
 
@@ -465,6 +501,7 @@ def tan(x: Any) -> Any:
     return ops.tan(x)
 
 
+@api_boundary
 def asin(x: Any) -> Any:
     """Inverse sine.
 
@@ -475,6 +512,7 @@ def asin(x: Any) -> Any:
     return ops.asin(x)
 
 
+@api_boundary
 def acos(x: Any) -> Any:
     """Inverse cosine.
 
@@ -485,6 +523,7 @@ def acos(x: Any) -> Any:
     return ops.acos(x)
 
 
+@api_boundary
 def atan(x: Any) -> Any:
     """Inverse tangent.
 
@@ -495,6 +534,7 @@ def atan(x: Any) -> Any:
     return ops.atan(x)
 
 
+@api_boundary
 def atan2(x: Any, y: Any) -> Any:
     """Angle of the point (y, x), in (-pi, pi].
 
@@ -505,6 +545,7 @@ def atan2(x: Any, y: Any) -> Any:
     return ops.atan2(x, y)
 
 
+@api_boundary
 def sinh(x: Any) -> Any:
     """Hyperbolic sine.
 
@@ -515,6 +556,7 @@ def sinh(x: Any) -> Any:
     return ops.sinh(x)
 
 
+@api_boundary
 def cosh(x: Any) -> Any:
     """Hyperbolic cosine.
 
@@ -525,6 +567,7 @@ def cosh(x: Any) -> Any:
     return ops.cosh(x)
 
 
+@api_boundary
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent.
 
@@ -535,6 +578,7 @@ def tanh(x: Any) -> Any:
     return ops.tanh(x)
 
 
+@api_boundary
 def asinh(x: Any) -> Any:
     """Inverse hyperbolic sine.
 
@@ -545,6 +589,7 @@ def asinh(x: Any) -> Any:
     return ops.asinh(x)
 
 
+@api_boundary
 def acosh(x: Any) -> Any:
     """Inverse hyperbolic cosine.
 
@@ -555,6 +600,7 @@ def acosh(x: Any) -> Any:
     return ops.acosh(x)
 
 
+@api_boundary
 def atanh(x: Any) -> Any:
     """Inverse hyperbolic tangent.
 
@@ -568,6 +614,7 @@ def atanh(x: Any) -> Any:
 # --- special functions -------------------------------------------------------------------------------------
 
 
+@api_boundary
 def erf(x: Any) -> Any:
     """Error function.
 
@@ -578,6 +625,7 @@ def erf(x: Any) -> Any:
     return ops.erf(x)
 
 
+@api_boundary
 def erfc(x: Any) -> Any:
     """1 - erf(x), accurate for large x.
 
@@ -588,6 +636,7 @@ def erfc(x: Any) -> Any:
     return ops.erfc(x)
 
 
+@api_boundary
 def erf_inv(x: Any) -> Any:
     """Inverse of the error function.
 
@@ -598,6 +647,7 @@ def erf_inv(x: Any) -> Any:
     return ops.erf_inv(x)
 
 
+@api_boundary
 def lgamma(x: Any) -> Any:
     """Logarithm of |gamma(x)|.
 
@@ -608,6 +658,7 @@ def lgamma(x: Any) -> Any:
     return ops.lgamma(x)
 
 
+@api_boundary
 def digamma(x: Any) -> Any:
     """Derivative of lgamma.
 
@@ -618,6 +669,7 @@ def digamma(x: Any) -> Any:
     return ops.digamma(x)
 
 
+@api_boundary
 def polygamma(m: Any, x: Any) -> Any:
     """Derivative of digamma, m times. It has no derivative by m.
 
@@ -628,6 +680,7 @@ def polygamma(m: Any, x: Any) -> Any:
     return ops.polygamma(m, x)
 
 
+@api_boundary
 def zeta(x: Any, q: Any) -> Any:
     """Hurwitz zeta function, the sum of (k + q) ** -x over k = 0, 1, ... It has no derivative by x.
 
@@ -641,6 +694,7 @@ def zeta(x: Any, q: Any) -> Any:
 # --- comparison --------------------------------------------------------------------------------------------
 
 
+@api_boundary
 def eq(x: Any, y: Any) -> Any:
     """True where x == y.
 
@@ -652,6 +706,7 @@ def eq(x: Any, y: Any) -> Any:
     return ops.eq(x, y)
 
 
+@api_boundary
 def ne(x: Any, y: Any) -> Any:
     """True where x != y.
 
@@ -663,6 +718,7 @@ def ne(x: Any, y: Any) -> Any:
     return ops.ne(x, y)
 
 
+@api_boundary
 def lt(x: Any, y: Any) -> Any:
     """True where x < y.
 
@@ -674,6 +730,7 @@ def lt(x: Any, y: Any) -> Any:
     return ops.lt(x, y)
 
 
+@api_boundary
 def le(x: Any, y: Any) -> Any:
     """True where x <= y.
 
@@ -685,6 +742,7 @@ def le(x: Any, y: Any) -> Any:
     return ops.le(x, y)
 
 
+@api_boundary
 def gt(x: Any, y: Any) -> Any:
     """True where x > y.
 
@@ -696,6 +754,7 @@ def gt(x: Any, y: Any) -> Any:
     return ops.gt(x, y)
 
 
+@api_boundary
 def ge(x: Any, y: Any) -> Any:
     """True where x >= y.
 
@@ -710,6 +769,7 @@ def ge(x: Any, y: Any) -> Any:
 # --- logic and bits ----------------------------------------------------------------------------------------
 
 
+@api_boundary
 def bitwise_and(x: Any, y: Any) -> Any:
     """And, of booleans or of the bits of integers.
 
@@ -720,6 +780,7 @@ def bitwise_and(x: Any, y: Any) -> Any:
     return ops.and_(x, y)
 
 
+@api_boundary
 def bitwise_or(x: Any, y: Any) -> Any:
     """Or, of booleans or of the bits of integers.
 
@@ -730,6 +791,7 @@ def bitwise_or(x: Any, y: Any) -> Any:
     return ops.or_(x, y)
 
 
+@api_boundary
 def bitwise_xor(x: Any, y: Any) -> Any:
     """Exclusive or, of booleans or of the bits of integers.
 
@@ -740,6 +802,7 @@ def bitwise_xor(x: Any, y: Any) -> Any:
     return ops.xor(x, y)
 
 
+@api_boundary
 def bitwise_not(x: Any) -> Any:
     """Not, of booleans or of the bits of integers.
 
@@ -750,6 +813,7 @@ def bitwise_not(x: Any) -> Any:
     return ops.not_(x)
 
 
+@api_boundary
 def shift_left(x: Any, y: Any) -> Any:
     """The bits of x moved up by y; 0 where y is negative or at least the width.
 
@@ -760,6 +824,7 @@ def shift_left(x: Any, y: Any) -> Any:
     return ops.shift_left(x, y)
 
 
+@api_boundary
 def shift_right_arithmetic(x: Any, y: Any) -> Any:
     """The bits of x moved down by y, copies of the highest bit moving in.
 
@@ -770,6 +835,7 @@ def shift_right_arithmetic(x: Any, y: Any) -> Any:
     return ops.shift_right_arithmetic(x, y)
 
 
+@api_boundary
 def shift_right_logical(x: Any, y: Any) -> Any:
     """The bits of x moved down by y, zeros moving in.
 
@@ -780,6 +846,7 @@ def shift_right_logical(x: Any, y: Any) -> Any:
     return ops.shift_right_logical(x, y)
 
 
+@api_boundary
 def population_count(x: Any) -> Any:
     """The number of bits set in an integer.
 
@@ -790,6 +857,7 @@ def population_count(x: Any) -> Any:
     return ops.population_count(x)
 
 
+@api_boundary
 def clz(x: Any) -> Any:
     """The number of zero bits above the highest bit set.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.primitives import slicing
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt
@@ -87,6 +87,7 @@ def canonical_axis(function: str, x: ShapedArray, axis: Any, ndim: int | None = 
 # --- Static windows -----------------------------------------------------------------------------------------
 
 
+@api_boundary
 def slice(
     operand: Any,
     start_indices: Sequence[int],
@@ -107,6 +108,7 @@ def slice(
     return slicing.slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)
 
 
+@api_boundary
 def slice_in_dim(
     operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Any:
@@ -126,6 +128,7 @@ def slice_in_dim(
     return slicing.slice_axis(operand, start, limit, axis, operator.index(stride))
 
 
+@api_boundary
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
     """The elements at one static index along an axis; IndexError when it is out of range.
 
@@ -147,6 +150,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     return result if keepdims else squeeze(result, (axis,))
 
 
+@api_boundary
 def concatenate(operands: Any, dimension: int) -> Any:
     """Arrays of one dtype joined along an axis.
 
@@ -165,6 +169,7 @@ def concatenate(operands: Any, dimension: int) -> Any:
     )
 
 
+@api_boundary
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
     """Padding by `(low, high, interior)` for each axis; negative `low` and `high` remove elements.
 
@@ -179,6 +184,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     )
 
 
+@api_boundary
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     """The elements in reverse order along some axes.
 
@@ -191,6 +197,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     return slicing.rev_p.bind(operand, dimensions=tuple([canonical_axis("rev", aval, i) for i in dimensions]))
 
 
+@api_boundary
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """Consecutive pieces of these sizes along an axis; the sizes add up to its length.
 
@@ -211,6 +218,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     ]
 
 
+@api_boundary
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     """Without these axes, each of length 1.
 
@@ -233,6 +241,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     return reshape_to(array, tuple([n for i, n in enumerate(aval.shape) if i not in axes]))
 
 
+@api_boundary
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     """With new axes of length 1, at these positions of the result.
 
@@ -254,6 +263,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 # --- Windows at a traced position ---------------------------------------------------------------------------
 
 
+@api_boundary
 def dynamic_slice(
     operand: Any,
     start_indices: Any,
@@ -274,6 +284,7 @@ def dynamic_slice(
     return slicing.dynamic_slice_p.bind(operand, *starts, slice_sizes=_ints(slice_sizes))
 
 
+@api_boundary
 def dynamic_update_slice(
     operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Any:
@@ -340,6 +351,7 @@ def _at_axis(
     return axis, starts, [size if i == axis else n for i, n in enumerate(x.shape)]
 
 
+@api_boundary
 def dynamic_slice_in_dim(
     operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -354,6 +366,7 @@ def dynamic_slice_in_dim(
     return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
+@api_boundary
 def dynamic_index_in_dim(
     operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -369,6 +382,7 @@ def dynamic_index_in_dim(
     return result if keepdims else squeeze(result, (axis,))
 
 
+@api_boundary
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -383,6 +397,7 @@ def dynamic_update_slice_in_dim(
     return dynamic_update_slice(operand, update, starts, allow_negative_indices=allow_negative_indices)
 
 
+@api_boundary
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -408,6 +423,7 @@ def dynamic_update_index_in_dim(
 # --- gather and scatter -------------------------------------------------------------------------------------
 
 
+@api_boundary
 def gather(
     operand: Any,
     start_indices: Any,
@@ -445,6 +461,7 @@ def gather(
     )
 
 
+@api_boundary
 def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Any:
     """Elements of `src` at index arrays for some of its axes, whole along the others; indices are in bounds.
 
@@ -534,6 +551,7 @@ scatter_max = _scatter(
 )
 
 
+@api_boundary
 def scatter_apply(
     operand: Any,
     scatter_indices: Any,

@@ -10,6 +10,7 @@ import operator
 from typing import Any
 
 from didax.core.avals import aval_of
+from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.primitives.sort import sort_p, top_k_p
 
@@ -21,6 +22,7 @@ def _axis(axis: int, x: Any) -> int:
     return axis + aval_of(x).ndim if axis < 0 else axis
 
 
+@api_boundary
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sort along `dimension`: an array, or a tuple of arrays of one shape by the first `num_keys` of them.
 
@@ -42,6 +44,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     return tuple(outs) if many else outs[0]
 
 
+@api_boundary
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
     """Sort `keys` along `dimension`, and `values`, of the same shape, in the same order.
 
@@ -53,6 +56,7 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
     return sort((keys, values), dimension, is_stable)
 
 
+@api_boundary
 def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
     """The `k` largest elements along `axis`, from the largest down, and their int32 positions.
 

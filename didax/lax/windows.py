@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core.avals import aval_of
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.core.primitive import Primitive
 from didax.core.tracing import known_value
 from didax.core.value import Array
@@ -33,6 +33,7 @@ _MONOIDS: dict[Primitive, ReduceWindow] = {
 }
 
 
+@api_boundary
 def reduce_window(
     operand: Any,
     init_value: Any,

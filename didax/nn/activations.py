@@ -191,7 +191,9 @@ def _finite_max(x: Array, axis: Axes) -> Array:
     return dnp.where(top == -dnp.inf, 0.0, top).astype(x.dtype)
 
 
-def standardize(x: Any, axis: Axes = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5) -> Array:
+def standardize(
+    x: Any, axis: Axes = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5
+) -> Array:
     """(x - mean) / sqrt(variance + epsilon), mean and variance over `axis` unless given."""
     x = _inexact(x)
     if mean is None:
@@ -211,5 +213,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     """
     x = dnp.expand_dims(dnp.asarray(x), axis)
     axis = axis % x.ndim
-    classes = dnp.arange(num_classes, dtype=x.dtype).reshape([num_classes if i == axis else 1 for i in range(x.ndim)])
+    classes = dnp.arange(num_classes, dtype=x.dtype).reshape(
+        [num_classes if i == axis else 1 for i in range(x.ndim)]
+    )
     return (x == classes).astype(default_dtype("f") if dtype is None else dtype)

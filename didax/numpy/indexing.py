@@ -851,7 +851,7 @@ def at(x: ArrayLike) -> _IndexUpdateHelper:
     """`x.at`: index it, then `set`, `add`, ... for a copy of `x` with these elements changed.
 
     >>> import didax.numpy as dnp
-    >>> at(dnp.arange(4))[1:3].set(7)
+    >>> dnp.arange(4).at[1:3].set(7)
     Array([0, 7, 7, 3], dtype=int32)
     """
     return _IndexUpdateHelper(as_array("indexing", x))

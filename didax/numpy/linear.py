@@ -326,10 +326,11 @@ def _einsum_steps(subscripts: str, shapes: tuple[tuple[int, ...], ...], optimize
     """The order of contractions; results go to the end of the list of operands."""
     import opt_einsum
 
-    _, contractions = opt_einsum.contract_path(
+    path: Any = opt_einsum.contract_path(
         subscripts, *shapes, shapes=True, einsum_call=True, optimize=optimize
     )
-    steps = []
+    _, contractions = path
+    steps: list[_Step] = []
     for places, _, text, *_ in contractions:
         inputs, output = text.split("->")
         steps.append(_Step(tuple(places), tuple(inputs.split(",")), output))

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from didax.array import ConcreteArray
-from didax.core import config, dtypes
+from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.value import Array
@@ -40,22 +40,6 @@ Step: TypeAlias = Callable[[Any], Any]
 # --- single operands ----------------------------------------------------------------------------------------
 
 
-def narrowed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a NumPy value here: its own, or the default width where it is 64-bit and enable_x64 is
-    off.
-
-    >>> narrowed(np.dtype("float64"))
-    dtype('float32')
-    """
-    if (
-        config.state().enable_x64
-        or dtype.kind not in "iufc"
-        or dtype.itemsize < (16 if dtype.kind == "c" else 8)
-    ):
-        return dtypes.dtype(dtype)
-    return dtypes.default_dtype(dtypes.kind_of(dtypes.dtype(dtype)))
-
-
 def as_operand(x: Any) -> Any:
     """An Array, a Python scalar or a NumPy scalar for any array-like value; None for anything else."""
     kind = type(x)
@@ -64,7 +48,7 @@ def as_operand(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return from_numpy(x)
     if isinstance(x, np.generic):
-        dtype = narrowed(x.dtype)
+        dtype = dtypes.narrowed(x.dtype)
         return x if x.dtype == dtype else x.astype(dtype)
     if (convert := getattr(x, "__jax_array__", None)) is not None:
         return as_operand(convert())
@@ -112,7 +96,7 @@ def lifted(x: Any) -> Array:
 
 def from_numpy(x: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> Array:
     """An Array with a copy of the contents, since their owner may write to them later."""
-    dtype = narrowed(x.dtype) if dtype is None else dtype
+    dtype = dtypes.narrowed(x.dtype) if dtype is None else dtype
     return ConcreteArray(ShapedArray(x.shape, dtype), np.array(x, dtype))
 
 

@@ -38,14 +38,18 @@ class Jit(Primitive):
     def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr) -> list[Any]:
         return call(ctx, jaxpr, args)
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr) -> tuple[list[Any], list[Any]]:
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr
+    ) -> tuple[list[Any], list[Any]]:
         nonzero = tuple(type(t) is not Zero for t in tangents)
         new, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
         outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), jaxpr=new)
         n = len(jaxpr.outvars)
         return outs[:n], fill_zeros(outs[n:], nonzero_out, jaxpr.out_avals)
 
-    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr) -> tuple[list[Any], list[Any]]:
+    def linearize(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr
+    ) -> tuple[list[Any], list[Any]]:
         split = linearize_jaxpr(jaxpr, tuple(type(t) is not Zero for t in tangents))
         n = len(jaxpr.outvars)
         outs = self.bind(*primals, jaxpr=split.known)

@@ -28,6 +28,7 @@ from didax.core.jaxpr_print import register_param_type
 from didax.primitives import numpy_rules as rules
 from didax.primitives.families import Elementwise, binary, scalar_like, unary
 from didax.primitives.select import where
+from didax.xla.text import keep_nan
 
 _BOOL = np.dtype(np.bool_)
 
@@ -350,9 +351,13 @@ def _share_of_winner(t: Any, z: Any, x: Any, y: Any) -> Any:
     return where(eq(x, y), mul(t, 0.5), where(eq(z, x), t, _scalar(0, t)))
 
 
-max_ = binary("max", hlo="maximum", eager=rules.maximum, accepts="biuf",
+def _extremum_lower(op: str) -> Callable[..., Any]:
+    return lambda ctx, x, y: keep_nan(ctx, ctx.op(op, [x, y]))  # See Note [NaN in extrema]
+
+
+max_ = binary("max", eager=rules.maximum, accepts="biuf", lower=_extremum_lower("maximum"),
               jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
-min_ = binary("min", hlo="minimum", eager=rules.minimum, accepts="biuf",
+min_ = binary("min", eager=rules.minimum, accepts="biuf", lower=_extremum_lower("minimum"),
               jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
 clamp = Elementwise("clamp", 3, hlo="clamp", eager=rules.clamp, accepts="iuf",
                     jvp=[lambda t, z, low, x, high: _where_or_zero(and_(gt(low, x), lt(low, high)), t),

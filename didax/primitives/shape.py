@@ -37,11 +37,16 @@ class LinearUnary(Primitive):
 class BroadcastInDim(LinearUnary):
     """Axis i of the operand becomes axis broadcast_dimensions[i] of the result; the other axes repeat it."""
 
-    def type(self, x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> ShapedArray:
+    def type(
+        self, x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+    ) -> ShapedArray:
         fits = len(broadcast_dimensions) == x.ndim and all(
-            0 <= d < len(shape) and n in (1, shape[d]) for n, d in zip(x.shape, broadcast_dimensions, strict=False)
+            0 <= d < len(shape) and n in (1, shape[d])
+            for n, d in zip(x.shape, broadcast_dimensions, strict=False)
         )
-        if not fits or any(a >= b for a, b in zip(broadcast_dimensions, broadcast_dimensions[1:], strict=False)):
+        if not fits or any(
+            a >= b for a, b in zip(broadcast_dimensions, broadcast_dimensions[1:], strict=False)
+        ):
             raise TypeError(
                 message(
                     "broadcast_in_dim maps each axis of the operand to an axis of the shape, in order, of the same length or 1.",
@@ -56,18 +61,28 @@ class BroadcastInDim(LinearUnary):
             return x
         return np.broadcast_to(_spread(np.asarray(x), shape, broadcast_dimensions), shape)
 
-    def lower(self, ctx: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
+    def lower(
+        self, ctx: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+    ) -> Any:
         if x.constant is not None:
             return ctx.constant(x.constant, ctx.out_avals[0])
         return ctx.broadcast(x, ctx.out_avals[0], broadcast_dimensions)
 
-    def transpose(self, ct: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> list[Any]:
+    def transpose(
+        self, ct: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+    ) -> list[Any]:
         repeated = [i for i in range(len(shape)) if i not in broadcast_dimensions]
         repeated += [d for n, d in zip(x.aval.shape, broadcast_dimensions, strict=True) if n != shape[d]]
         return [reshape(reduce_sum(ct, tuple(sorted(repeated))), x.aval.shape)]
 
     def batch(
-        self, axis: AxisData, args: Any, dims: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+        self,
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        shape: tuple[int, ...],
+        broadcast_dimensions: tuple[int, ...],
     ) -> tuple[Any, int]:
         x = basis.move_axis(args[0], dims[0], 0)
         return broadcast_in_dim(x, (axis.size, *shape), (0, *(d + 1 for d in broadcast_dimensions))), 0
@@ -126,7 +141,9 @@ class Transpose(LinearUnary):
 
     def lower(self, ctx: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
         out = ctx.out_avals[0]
-        return ctx.emit(f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}", out)
+        return ctx.emit(
+            f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}", out
+        )
 
     def transpose(self, ct: Any, x: Any, *, permutation: tuple[int, ...]) -> list[Any]:
         return [transpose(ct, tuple(int(i) for i in np.argsort(permutation)))]
@@ -164,13 +181,17 @@ class ReduceSum(LinearUnary):
 def reduced_aval(name: str, x: ShapedArray, axes: tuple[int, ...], accepts: str) -> ShapedArray:
     """Type of a reduction over `axes`; TypeError for a dtype or axes it cannot take."""
     if dtypes.kind_of(x.dtype) not in accepts:
-        raise TypeError(message(f"{name} cannot reduce this dtype.", f"operand: {x}", fix="Cast it first (x.astype)."))
+        raise TypeError(
+            message(f"{name} cannot reduce this dtype.", f"operand: {x}", fix="Cast it first (x.astype).")
+        )
     if len(set(axes)) != len(axes) or any(not 0 <= i < x.ndim for i in axes):
         raise TypeError(
             message(
                 f"{name} takes distinct axes of its operand.",
                 f"operand: {x}, axes: {axes}",
-                fix=f"Name axes from 0 to {x.ndim - 1}, each at most once." if x.ndim else "A scalar has no axes: use axes=().",
+                fix=f"Name axes from 0 to {x.ndim - 1}, each at most once."
+                if x.ndim
+                else "A scalar has no axes: use axes=().",
             )
         )
     return x.update(shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))

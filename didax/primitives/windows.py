@@ -23,12 +23,12 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR, scalar_like
-from didax.primitives.reductions import greatest, is_narrow_float, keep_nan, least, sign_zeros
+from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary
 from didax.primitives.slicing import pad, slice_axis
 from didax.transforms.batching import AxisData
-from didax.xla.text import int_array, int_matrix, names, tensor_type
+from didax.xla.text import int_array, int_matrix, keep_nan, names, tensor_type
 
 
 class Window(NamedTuple):

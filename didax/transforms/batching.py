@@ -39,7 +39,7 @@ class BatchTracer(Tracer):
     __slots__ = ("dim", "value")
 
     def __init__(self, trace: Trace, value: Any, dim: int):
-        self.trace = trace
+        self.owner = trace
         self.value = value
         self.dim = dim
         self.aval = element_aval(aval_of(value), dim)
@@ -59,7 +59,7 @@ class BatchTrace(Trace):
         self.axis = axis
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        mine = [type(x) is BatchTracer and x.trace is self for x in args]
+        mine = [type(x) is BatchTracer and x.owner is self for x in args]
         if True not in mine and self.axis.name not in primitive.named_axes(params):
             return self.parent.process(primitive, args, params)
         values = [x.value if own else x for x, own in zip(args, mine, strict=True)]
@@ -79,7 +79,7 @@ class BatchTrace(Trace):
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """Value and batch axis of a result."""
-        return (x.value, x.dim) if type(x) is BatchTracer and x.trace is self else (x, None)
+        return (x.value, x.dim) if type(x) is BatchTracer and x.owner is self else (x, None)
 
 
 def element_aval(aval: ShapedArray, dim: int | None) -> ShapedArray:

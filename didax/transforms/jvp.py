@@ -27,7 +27,7 @@ class JVPTracer(Tracer):
     __slots__ = ("primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any):
-        self.trace = trace
+        self.owner = trace
         self.primal = primal
         self.tangent = tangent
         self.aval = aval_of(primal)
@@ -43,7 +43,7 @@ class JVPTrace(Trace):
     what = "jvp"
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        mine = [type(x) is JVPTracer and x.trace is self for x in args]
+        mine = [type(x) is JVPTracer and x.owner is self for x in args]
         if True not in mine:
             return self.parent.process(primitive, args, params)
         primals = [x.primal if own else x for x, own in zip(args, mine, strict=True)]
@@ -63,7 +63,7 @@ class JVPTrace(Trace):
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """Primal and tangent of a result."""
-        if type(x) is JVPTracer and x.trace is self:
+        if type(x) is JVPTracer and x.owner is self:
             return x.primal, x.tangent
         return x, Zero(aval_of(x).tangent())
 

@@ -30,7 +30,7 @@ class LinearizeTracer(Tracer):
     __slots__ = ("primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: UnknownTracer):
-        self.trace = trace
+        self.owner = trace
         self.primal = primal
         self.tangent = tangent
         self.aval = aval_of(primal)
@@ -54,7 +54,7 @@ class LinearizeTrace(Trace):
         tangents: list[Any] = []
         active = False
         for x in args:
-            if type(x) is LinearizeTracer and x.trace is self:
+            if type(x) is LinearizeTracer and x.owner is self:
                 primals.append(x.primal)
                 tangents.append(x.tangent)
                 active = True
@@ -79,7 +79,7 @@ class LinearizeTrace(Trace):
 
     def owns(self, x: Any) -> bool:
         """True for tracers of this trace."""
-        return type(x) is LinearizeTracer and x.trace is self
+        return type(x) is LinearizeTracer and x.owner is self
 
     def new_arg(self, primal: Any) -> LinearizeTracer:
         """A tracer for an argument to differentiate with respect to."""
@@ -119,8 +119,8 @@ def linearize_flat(
     finally:
         trace.ended = trace.tangents.ended = True
     results = [y.primal if trace.owns(y) else y for y in outs]
-    out_tangents = [y.tangent.var if trace.owns(y) else Zero(aval_of(y).tangent()) for y in outs]
-    invars = [x.tangent.var for x, want in zip(args, wanted, strict=True) if want]
+    out_tangents = [y.tangent.variable if trace.owns(y) else Zero(aval_of(y).tangent()) for y in outs]
+    invars = [x.tangent.variable for x, want in zip(args, wanted, strict=True) if want]
     return results, LinearProgram(invars, trace.tangents.eqns, out_tangents)
 
 
@@ -147,7 +147,7 @@ def linearize_jaxpr(
         staging,
         trace.tangents.eqns,
         [y.primal if trace.owns(y) else y for y in outs],
-        [t.tangent.var for t, nz in zip(tracers, nonzero_in, strict=True) if nz],
+        [t.tangent.variable for t in tracers if isinstance(t, LinearizeTracer)],
         out_tangents,
     )
     trace.ended = trace.tangents.ended = True
@@ -155,4 +155,4 @@ def linearize_jaxpr(
 
 
 def _tangent_atom(trace: LinearizeTrace, y: Any) -> Atom:
-    return y.tangent.var if trace.owns(y) else Literal(basis.zeros(aval_of(y).tangent()))
+    return y.tangent.variable if trace.owns(y) else Literal(basis.zeros(aval_of(y).tangent()))

@@ -24,11 +24,11 @@ from didax.transforms.staging import StagingTrace, StagingTracer
 class UnknownTracer(Tracer):
     """A value that will be known later: a variable of the tape."""
 
-    __slots__ = ("var",)
+    __slots__ = ("variable",)
 
     def __init__(self, trace: Trace, var: Var):
-        self.trace = trace
-        self.var = var
+        self.owner = trace
+        self.variable = var
         self.aval = var.aval
 
 
@@ -53,7 +53,7 @@ class PartialEvalTrace(Trace):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         for x in args:
-            if type(x) is UnknownTracer and x.trace is self:
+            if type(x) is UnknownTracer and x.owner is self:
                 break
         else:
             return self.parent.process(primitive, args, params)
@@ -67,18 +67,18 @@ class PartialEvalTrace(Trace):
 
     def owns(self, x: Any) -> bool:
         """True for unknowns of this trace."""
-        return type(x) is UnknownTracer and x.trace is self
+        return type(x) is UnknownTracer and x.owner is self
 
     def atom(self, x: Any) -> Atom:
         """The tape's variable for an unknown, a literal for a known value."""
-        return x.var if type(x) is UnknownTracer and x.trace is self else Literal(x)
+        return x.variable if type(x) is UnknownTracer and x.owner is self else Literal(x)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write the operation on the tape."""
         invars = [self.atom(x) for x in args]
         out_avals = infer(primitive, tuple([x.aval for x in invars]), params)
         outs = [UnknownTracer(self, Var(aval)) for aval in out_avals]
-        self.eqns.append(Eqn(primitive, invars, params, [x.var for x in outs]))
+        self.eqns.append(Eqn(primitive, invars, params, [x.variable for x in outs]))
         return outs if primitive.multiple_results else outs[0]
 
 
@@ -119,9 +119,9 @@ def finish_split(
     def close(x: Atom) -> Atom:
         if type(x) is Var or not isinstance(x.val, StagingTracer):
             return x
-        if x.val.trace is not staging:
+        if x.val.owner is not staging:
             raise leaked(x.val)
-        return residuals.setdefault(x.val.var, (Var(x.aval), x.val))[0]
+        return residuals.setdefault(x.val.variable, (Var(x.aval), x.val))[0]
 
     eqns = [
         eqn if all(type(x) is Var for x in eqn.invars) else eqn.replace(invars=[close(x) for x in eqn.invars])
@@ -167,7 +167,7 @@ def partial_eval_jaxpr(
         staging,
         trace.eqns,
         [y for y, unk in zip(outs, unknown_out, strict=True) if not unk],
-        [t.var for t in unknowns.values()],
+        [t.variable for t in unknowns.values()],
         [trace.atom(y) for y, unk in zip(outs, unknown_out, strict=True) if unk],
     )
     trace.ended = True

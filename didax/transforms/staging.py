@@ -28,17 +28,17 @@ _PYTHON_SCALARS = (float, int, bool, complex)
 class StagingTracer(Tracer):
     """A variable of the jaxpr being written."""
 
-    __slots__ = ("var",)
+    __slots__ = ("variable",)
 
     def __init__(self, trace: StagingTrace, var: Var):
-        self.trace = trace
-        self.var = var
+        self.owner = trace
+        self.variable = var
         self.aval = var.aval
 
     def origin(self) -> SourceLine | str | None:
-        trace = self.trace
+        trace = self.owner
         assert isinstance(trace, StagingTrace)
-        return trace.origin_of(self.var)
+        return trace.origin_of(self.variable)
 
 
 class StagingTrace(Trace):
@@ -62,7 +62,7 @@ class StagingTrace(Trace):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         invars = [
-            x.var if type(x) is StagingTracer and x.trace is self else self.constant(x)  # type: ignore[union-attr]
+            x.variable if type(x) is StagingTracer and x.owner is self else self.constant(x)  # type: ignore[union-attr]
             for x in args
         ]
         out_avals = infer(primitive, tuple([x.aval for x in invars]), params)
@@ -74,14 +74,14 @@ class StagingTrace(Trace):
 
     def atom(self, x: Any) -> Atom:
         """The variable or literal for a value used here."""
-        return x.var if type(x) is StagingTracer and x.trace is self else self.constant(x)
+        return x.variable if type(x) is StagingTracer and x.owner is self else self.constant(x)
 
     def constant(self, x: Any) -> Atom:
         """The atom for a value from outside: a literal for scalars, else a captured variable (one per object)."""
         if type(x) in _PYTHON_SCALARS or isinstance(x, np.generic):
             return Literal(x)
         if isinstance(x, Tracer):
-            if x.trace.ended:
+            if x.owner.ended:
                 raise leaked(x)
         elif aval_of(x).ndim == 0:
             return Literal(x)

@@ -238,6 +238,23 @@ class FunctionContext:
         return args, header
 
 
+# Note [NaN in extrema]
+# XLA's CPU compiler hands reductions, with what is fused into them, to a library that loses NaN in `maximum` and
+# `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway is compiled by
+# XLA itself and keeps NaN. Elementwise it costs nothing that can be measured; `primitives/reductions.py` has the rest.
+
+
+def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
+    """The same value, rounded to its own precision. See Note [NaN in extrema]."""
+    dtype = extremum.aval.dtype
+    if not dtypes.is_float(dtype):
+        return extremum
+    info = dtypes.finfo(dtype)
+    return ctx.emit(
+        f"stablehlo.reduce_precision {extremum}, format = e{info.nexp}m{info.nmant} : {extremum.type}", extremum.aval
+    )
+
+
 def compare_kind(dtype: np.dtype[Any]) -> str:
     """How StableHLO compares values of a dtype."""
     if dtypes.is_inexact(dtype):

@@ -66,7 +66,9 @@ def test_bad_options_are_refused(option: str, value: object, kind: type[Exceptio
 def test_environment_variables_set_options():
     program = "import didax as dx; print(dx.config.enable_x64, dx.config.compilation_cache_max_size)"
     environment = {**os.environ, "DIDAX_ENABLE_X64": "1", "DIDAX_COMPILATION_CACHE_MAX_SIZE": "1000"}
-    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
     assert run.stdout.split() == ["True", "1000"]
 
 

@@ -91,9 +91,15 @@ print(dx.jit(lambda x: mul(sin(x), 2.0))(np.arange(3, dtype="float32")), len(com
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path):
-    environment = {**os.environ, "DIDAX_COMPILATION_CACHE_DIR": str(tmp_path), "DIDAX_ENABLE_COMPILATION_CACHE": "1"}
+    environment = {
+        **os.environ,
+        "DIDAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "DIDAX_ENABLE_COMPILATION_CACHE": "1",
+    }
     runs = [
-        subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+        )
         for _ in range(2)
     ]
     values = [run.stdout.rsplit(maxsplit=1) for run in runs]
