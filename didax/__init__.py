@@ -12,6 +12,7 @@ from didax.version import __version__, check_jaxlib, installed_jaxlib
 check_jaxlib(installed_jaxlib())
 
 # ruff: noqa: E402
+from didax import lax, nn, numpy, random, tree, tree_util
 from didax.api.autodiff import (
     grad,
     hessian,
@@ -32,7 +33,6 @@ from didax.api.vmap import vmap
 from didax.core.config import Config
 from didax.core.dtypes import float0
 from didax.core.value import Array
-from didax import lax, nn, numpy, random, tree, tree_util
 
 config = Config()
 

@@ -56,7 +56,8 @@ class ConcreteArray(Array):
             if self._value is None:
                 raise self._deleted()
             buffer = _device_floor().to_device(self._value, self.aval, device)
-            self._buffer = buffer
+            if device is None:  # what the user did not place stays on no other device
+                self._buffer = buffer
             return buffer
         if device is not None and _device_of(buffer) is not device:
             return _device_floor().copy_to_device(buffer, device)
@@ -146,9 +147,15 @@ class ConcreteArray(Array):
         return complex(self.item_of("complex"))
 
     def __index__(self) -> int:
-        if self.aval.ndim or self.aval.dtype.kind not in "iub" and not np.issubdtype(self.aval.dtype, np.integer):
+        if self.aval.ndim or (
+            self.aval.dtype.kind not in "iub" and not np.issubdtype(self.aval.dtype, np.integer)
+        ):
             raise TypeError(
-                message("Only an integer array without axes is an index.", f"array: {self.aval}", fix="Index one element.")
+                message(
+                    "Only an integer array without axes is an index.",
+                    f"array: {self.aval}",
+                    fix="Index one element.",
+                )
             )
         return int(self.host_value())
 
@@ -175,7 +182,9 @@ class ConcreteArray(Array):
 
     def __hash__(self) -> int:
         raise TypeError(
-            message("Arrays are not hashable.", f"array: {self.aval}", fix="Hash x.tobytes() or id(x) instead.")
+            message(
+                "Arrays are not hashable.", f"array: {self.aval}", fix="Hash x.tobytes() or id(x) instead."
+            )
         )
 
     def __reduce__(self) -> Any:
@@ -192,7 +201,9 @@ class ConcreteArray(Array):
         suffix = f"dtype={self.aval.dtype.name}{weak})"
         if self.is_deleted():
             return f"Array(deleted, shape={self.aval.shape}, {suffix}"
-        body = np.array2string(np.asarray(self.host_value()), prefix="Array(", separator=", ", suffix=f", {suffix}")
+        body = np.array2string(
+            np.asarray(self.host_value()), prefix="Array(", separator=", ", suffix=f", {suffix}"
+        )
         if self.aval.size == 0:
             body = f"[], shape={self.aval.shape}"
         return f"Array({body}, {suffix}"
@@ -226,7 +237,9 @@ def as_concrete(x: Any) -> ConcreteArray:
         return ConcreteArray(aval, np.array(x, aval.dtype))
     if not isinstance(x, _HOST_VALUES):
         raise _no_numbers(x)
-    return ConcreteArray(aval, x if isinstance(x, np.generic) and x.dtype == aval.dtype else aval.dtype.type(x))
+    return ConcreteArray(
+        aval, x if isinstance(x, np.generic) and x.dtype == aval.dtype else aval.dtype.type(x)
+    )
 
 
 def argument_buffer(x: Any, device: Any = None) -> Any:
@@ -243,5 +256,9 @@ def argument_buffer(x: Any, device: Any = None) -> Any:
 def _no_numbers(x: Any) -> TypeError:
     """The error for a description of an array (`ShapeDtypeStruct`) in the place of one."""
     return TypeError(
-        message("Only arrays with numbers can be computed with.", f"got: {x!r:.100}", fix="Pass an array of this type.")
+        message(
+            "Only arrays with numbers can be computed with.",
+            f"got: {x!r:.100}",
+            fix="Pass an array of this type.",
+        )
     )

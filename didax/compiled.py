@@ -2,6 +2,7 @@
 
 A `Program` is a jaxpr with the values of its leading (captured) inputs, compiled on first use for each device it runs
 on. `run_jaxpr` keeps one program per jaxpr, for as long as the jaxpr lives; `jit_p` evaluates with it.
+A program runs on the device its arguments or captured values were placed on by the user, and so are its results then.
 Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper users call.
 """
 
@@ -26,15 +27,22 @@ if TYPE_CHECKING:
 class Program:
     """A jaxpr ready to run on concrete arrays."""
 
-    __slots__ = ("_constants", "_executables", "donated", "jaxpr", "options")
+    __slots__ = ("_cheap", "_constants", "_executables", "_placed", "donated", "jaxpr", "options")
 
     def __init__(
-        self, jaxpr: Jaxpr, constants: Sequence[Any] = (), donated: Sequence[bool] = (), options: Any = None
+        self,
+        jaxpr: Jaxpr,
+        constants: Sequence[Any] = (),
+        donated: Sequence[bool] = (),
+        options: Any = None,
+        cheap: bool = False,
     ):
         self.jaxpr = jaxpr
         self.donated = tuple(donated)  # per input after the constants
         self.options = options
+        self._cheap = cheap  # compiled with the settings for programs of one operation
         self._constants = [as_concrete(x) for x in constants]
+        self._placed = [x for x in self._constants if x.committed]
         self._executables: dict[Any, Executable] = {}
 
     def text(self) -> str:
@@ -48,13 +56,13 @@ class Program:
         if found is None:
             from didax.xla.compile import compile_text  # loads jaxlib: on first need
 
-            found = compile_text(self.text(), self.jaxpr.out_avals, device, options=self.options)
+            found = compile_text(self.text(), self.jaxpr.out_avals, device, self._cheap, self.options)
             self._executables[device] = found
         return found
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Results for concrete arguments, whose types are the jaxpr's."""
-        device = common_device(args)
+        device = common_device([*self._placed, *args] if self._placed else args)
         executable = self._executables.get(device) or self.executable(device)
         try:
             buffers = [x.device_buffer(device) for x in self._constants]
@@ -63,12 +71,17 @@ class Program:
             raise _explain(error, args) from None
         if True in self.donated:
             _forget(args, self.donated)
-        return list(map(ConcreteArray, executable.out_avals, repeat(None), outs))
+        return list(map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None)))
 
     def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...], list[Any]] | None:
-        """The executable's own entry and the captured buffers, for programs without donation that need no more."""
+        """The executable's own entry and the captured buffers, for programs without donation that need no more.
+
+        Where there are several devices a program looks at its arguments first, so there is none.
+        """
+        from didax.xla.client import backend
+
         executable = self._executables.get(None)
-        if executable is None or True in self.donated:
+        if executable is None or True in self.donated or len(backend().devices) > 1:
             return None
         captured = [x.device_buffer() for x in self._constants]
         return executable.execute, executable.handlers, executable.out_avals, captured
@@ -79,7 +92,8 @@ def argument_buffers(args: Sequence[Any], device: Any = None) -> list[Any]:
     if device is not None:
         return [argument_buffer(x, device) for x in args]
     return [
-        buffer if type(x) is ConcreteArray and (buffer := x._buffer) is not None else argument_buffer(x) for x in args
+        buffer if type(x) is ConcreteArray and (buffer := x._buffer) is not None else argument_buffer(x)
+        for x in args
     ]
 
 
@@ -128,7 +142,9 @@ def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[ConcreteArray]:
     """Run a jaxpr, compiled, on concrete arguments."""
     program = _programs.get(jaxpr)
     if program is None:
-        program = _programs[jaxpr] = Program(jaxpr)
+        # The program of a copy: of the jaxpr itself it would keep its own key alive.
+        copy = Jaxpr(jaxpr.invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
+        program = _programs[jaxpr] = Program(copy)
     return program.run(args)
 
 

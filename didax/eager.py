@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from didax.array import ConcreteArray, as_concrete
+from didax.compiled import Program
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var
@@ -126,7 +127,8 @@ def _host_values(args: tuple[Any, ...]) -> list[Any]:
 def _numpy_value(x: Any) -> Any:
     if type(x) in _PYTHON_SCALARS:
         return aval_of(x).dtype.type(x)
-    return np.asarray(x, aval_of(x).dtype) if isinstance(x, np.ndarray) else x
+    # A copy: the rule may return a view, and the owner of the argument may write to it.
+    return np.array(x, aval_of(x).dtype) if isinstance(x, np.ndarray) else x
 
 
 def _numpy_plan(primitive: Primitive, out_avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
@@ -164,17 +166,14 @@ def _checked_plan(primitive: Primitive, rule: Any, out_aval: ShapedArray, params
 def _compiled_plan(
     primitive: Primitive, avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...], params: dict[str, Any]
 ) -> Plan:
-    from didax.xla.compile import compile_text
-    from didax.xla.lowering import lower_module
-
     invars = [Var(aval) for aval in avals]
     outvars = [Var(aval) for aval in out_avals]
     jaxpr = Jaxpr(invars, [Eqn(primitive, invars, params, outvars)], outvars, primitive.name)
-    executable = compile_text(lower_module(jaxpr), out_avals, cheap=True)
+    program = Program(jaxpr, cheap=True)
+    program.executable()
 
     def run(args: tuple[Any, ...]) -> Any:
-        buffers = executable.run([as_concrete(x).device_buffer() for x in args])
-        outs = [ConcreteArray(aval, None, b) for aval, b in zip(out_avals, buffers, strict=True)]
+        outs = program.run([as_concrete(x) for x in args])
         return outs if primitive.multiple_results else outs[0]
 
     return run

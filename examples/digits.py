@@ -1,9 +1,9 @@
 """Train a small network on handwritten digits: `make demo`.
 
 1,797 real images of 8 x 8 pixels (scikit-learn ships them; nothing is downloaded) are learned by a two-layer perceptron
-with dropout. The loss is written for one image; `vmap` makes it a loss over a minibatch, `value_and_grad` differentiates
-it, `jit` compiles the whole training step. Prints the accuracy on images held out and writes a picture: the loss curve
-and a page of test digits with what the network takes them for.
+with dropout. The loss is written for one image; `vmap` makes it a loss over a minibatch, `value_and_grad`
+differentiates it, `jit` compiles the whole training step. Prints the accuracy on images held out and writes a
+picture: the loss curve and a page of test digits with what the network takes them for.
 
     python examples/digits.py [--epochs 40] [--seed 0] [--picture out/digits.png]
 """

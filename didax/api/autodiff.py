@@ -12,19 +12,27 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, leaf_avals, positional_names, result_name
+from didax.api.flat import (
+    FlatFunction,
+    argument_names,
+    as_array,
+    check_callable,
+    flatten_arguments,
+    leaf_avals,
+    positional_names,
+    result_name,
+)
 from didax.api.vmap import vmap
-from didax.array import ConcreteArray, as_concrete
+from didax.array import ConcreteArray
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.basis import Zero, instantiate
 from didax.core.errors import api_boundary, message
 from didax.core.source import describe_function
-from didax.core.value import Array
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import full, reshape
 from didax.transforms.jvp import JVPTracer, jvp_flat
@@ -37,7 +45,9 @@ R = TypeVar("R")
 
 
 @api_boundary
-def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
     """Results of `fun` at `primals` and their directional derivatives along `tangents`.
 
     Args:
@@ -68,7 +78,9 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         raise TypeError(
             message(
                 "jvp needs one tangent for each argument, in the same structure.",
-                *pytree.mismatch(tuple(primals), tuple(tangents), "primals", "tangents", root="args").splitlines(),
+                *pytree.mismatch(
+                    tuple(primals), tuple(tangents), "primals", "tangents", root="args"
+                ).splitlines(),
                 fix="Give every argument a tangent of its own structure (zeros where it does not move).",
             )
         )
@@ -76,7 +88,10 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     flat = FlatFunction(fun, tree, "jvp")
     aux = _SplitAux(flat, "jvp") if has_aux else flat
     outs, out_dots = jvp_flat(aux, leaves, dots, function=fun)
-    result = _as_arrays(aux.out_tree, outs), pytree.unflatten(aux.out_tree, [_materialise(t) for t in out_dots])
+    result = (
+        _as_arrays(aux.out_tree, outs),
+        pytree.unflatten(aux.out_tree, [_materialise(t) for t in out_dots]),
+    )
     return (*result, aux.aux()) if isinstance(aux, _SplitAux) else result
 
 
@@ -93,7 +108,7 @@ class _SplitAux:
     def __call__(self, *leaves: Any) -> list[Any]:
         args, kwargs = pytree.unflatten(self.flat.in_tree, leaves)
         pair = self.flat.f(*args, **kwargs)
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
+        if not isinstance(pair, tuple | list) or len(cast("Sequence[Any]", pair)) != 2:
             raise TypeError(
                 message(
                     f"With has_aux=True the function given to {self.what} returns a pair (result, auxiliary data).",
@@ -113,17 +128,24 @@ class _SplitAux:
 
 def _primal_of_ended(x: Any) -> Any:
     """The primal of a tracer whose transformation has ended; tracers of enclosing transformations stay."""
-    return x.primal if isinstance(x, JVPTracer | LinearizeTracer) and x.owner.ended else x
+    return as_array(x.primal) if isinstance(x, JVPTracer | LinearizeTracer) and x.owner.ended else x
 
 
 def _check_tangents(
-    what: str, avals: Sequence[ShapedArray], tangents: Sequence[Any], name: Callable[[int], str], of: str = "primal"
+    what: str,
+    avals: Sequence[ShapedArray],
+    tangents: Sequence[Any],
+    name: Callable[[int], str],
+    of: str = "primal",
 ) -> list[Any]:
     """The tangents (cotangents, `of` results) in the dtypes they belong to, symbolic zeros for float0.
 
     TypeError for one that does not fit; `name(i)` is what the user knows the i-th leaf by.
     """
-    return [_check_tangent(what, aval, t, name, i, of) for i, (aval, t) in enumerate(zip(avals, tangents, strict=True))]
+    return [
+        _check_tangent(what, aval, t, name, i, of)
+        for i, (aval, t) in enumerate(zip(avals, tangents, strict=True))
+    ]
 
 
 def _check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[int], str], i: int, of: str) -> Any:
@@ -134,7 +156,9 @@ def _check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[int], s
             return Zero(wanted)
     elif is_array_like(t):
         found_aval = aval_of(t)
-        if found_aval.shape == wanted.shape and (found_aval.dtype == wanted.dtype or _weakly_fits(found_aval, wanted)):
+        if found_aval.shape == wanted.shape and (
+            found_aval.dtype == wanted.dtype or _weakly_fits(found_aval, wanted)
+        ):
             return convert_element_type(t, wanted.dtype, found_aval.weak_type)
     kind = "cotangent" if of == "result" else "tangent"
     zero = wanted.dtype == dtypes.float0
@@ -142,7 +166,9 @@ def _check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[int], s
         message(
             f"In {what} a {kind} has the shape and dtype of its {of} (float0 where that is an integer or boolean).",
             f"{name(i)}: {of} {aval}, {kind} {_type_text(t)}, expected {wanted}",
-            fix=f"Pass np.zeros({wanted.shape}, didax.float0)." if zero else f"Cast or reshape the {kind}, or the {of}.",
+            fix=f"Pass np.zeros({wanted.shape}, didax.float0)."
+            if zero
+            else f"Cast or reshape the {kind}, or the {of}.",
         )
     )
 
@@ -150,7 +176,9 @@ def _check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[int], s
 def _weakly_fits(found: ShapedArray, wanted: ShapedArray) -> bool:
     """True for a Python number, or what came of one, of a kind that `wanted` includes."""
     kinds = "biufc"
-    return found.weak_type and kinds.index(dtypes.kind_of(found.dtype)) <= kinds.index(dtypes.kind_of(wanted.dtype))
+    return found.weak_type and kinds.index(dtypes.kind_of(found.dtype)) <= kinds.index(
+        dtypes.kind_of(wanted.dtype)
+    )
 
 
 def _type_text(x: Any) -> str:
@@ -159,16 +187,11 @@ def _type_text(x: Any) -> str:
 
 def _materialise(t: Any) -> Any:
     """An array for a symbolic zero (a NumPy array of float0 for integers)."""
-    return _as_array(instantiate(t))
-
-
-def _as_array(x: Any) -> Any:
-    """An `Array` for a scalar or a NumPy array that came through as it was; float0 stays NumPy's."""
-    return x if isinstance(x, Array) or getattr(x, "dtype", None) == dtypes.float0 else as_concrete(x)
+    return as_array(instantiate(t))
 
 
 def _as_arrays(tree: Any, leaves: Sequence[Any]) -> Any:
-    return pytree.unflatten(tree, [_as_array(x) for x in leaves])
+    return pytree.unflatten(tree, [as_array(x) for x in leaves])
 
 
 @api_boundary
@@ -215,7 +238,9 @@ class VJPFunction:
 
     __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_program", "_tree")
 
-    def __init__(self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any):
+    def __init__(
+        self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any
+    ):
         self._program = program
         self._tree = tree
         self._avals = avals
@@ -234,7 +259,9 @@ class VJPFunction:
                     fix="Pass one cotangent for each result, in the same structure.",
                 )
             )
-        cts = _check_tangents("vjp", self._out_avals, cts, lambda i: result_name(self._out_tree, i), of="result")
+        cts = _check_tangents(
+            "vjp", self._out_avals, cts, lambda i: result_name(self._out_tree, i), of="result"
+        )
         args, _ = pytree.unflatten(self._tree, self.flat(cts))
         return args
 
@@ -268,7 +295,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (*result, aux) if has_aux else result
 
 
-def _vjp(fun: Any, what: str, leaves: Any, tree: Any, avals: Any, has_aux: bool) -> tuple[Any, Any, VJPFunction, Any]:
+def _vjp(
+    fun: Any, what: str, leaves: Any, tree: Any, avals: Any, has_aux: bool
+) -> tuple[Any, Any, VJPFunction, Any]:
     flat = FlatFunction(fun, tree, what)
     split = _SplitAux(flat, what) if has_aux else flat
     inexact = [dtypes.is_inexact(a.dtype) for a in avals]
@@ -331,7 +360,12 @@ def value_and_grad(
 
 
 def _gradient(
-    what: str, fun: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, allow_int: bool
+    what: str,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
 ) -> Callable[..., Any]:
     """The function behind `grad` and `value_and_grad`: (value or (value, aux), gradient)."""
     check_callable(what, fun)
@@ -347,7 +381,7 @@ def _gradient(
         _check_scalar(what, fun, pytree.unflatten(out_tree, outs), holomorphic)
         aval = aval_of(outs[0])
         g, _ = pytree.unflatten(tree, f_vjp.flat([1.0 if aval is aval_of(1.0) else full((), 1, aval.dtype)]))
-        value = _as_array(outs[0])
+        value = as_array(outs[0])
         return (value, aux) if has_aux else value, g[0] if isinstance(argnums, int) else g
 
     return value_and_gradient
@@ -373,11 +407,14 @@ def _chosen_avals(what: str, fun: Any, args: tuple[Any, ...], chosen: Sequence[i
         return [aval_of(x) for x in flatten_arguments([args[i] for i in chosen], {})[0]]
     except TypeError:
         for i in chosen:
-            leaf_avals(what, fun, [x if i == j else None for j, x in enumerate(args)], {})  # raises, naming the argument
+            alone = [x if i == j else None for j, x in enumerate(args)]
+            leaf_avals(what, fun, alone, {})  # raises, naming the argument
         raise
 
 
-def _with_arguments(fun: Any, args: tuple[Any, ...], kwargs: Any, chosen: Sequence[int]) -> Callable[..., Any]:
+def _with_arguments(
+    fun: Any, args: tuple[Any, ...], kwargs: Any, chosen: Sequence[int]
+) -> Callable[..., Any]:
     """`fun` as a function of the chosen positional arguments only."""
 
     def partial(*values: Any) -> Any:
@@ -386,12 +423,19 @@ def _with_arguments(fun: Any, args: tuple[Any, ...], kwargs: Any, chosen: Sequen
             filled[i] = x
         return fun(*filled, **kwargs)
 
-    partial.__wrapped__ = fun  # type: ignore[attr-defined]  # for error messages; functools.wraps costs 4 us a call
+    # For error messages; functools.wraps costs 4 us a call.
+    partial.__wrapped__ = fun  # pyright: ignore[reportFunctionMemberAccess]
     return partial
 
 
 def _check_differentiable(
-    what: str, fun: Any, args: Any, chosen: Sequence[int], avals: Sequence[ShapedArray], holomorphic: bool, allow_int: bool
+    what: str,
+    fun: Any,
+    args: Any,
+    chosen: Sequence[int],
+    avals: Sequence[ShapedArray],
+    holomorphic: bool,
+    allow_int: bool,
 ) -> None:
     """TypeError for a leaf whose dtype cannot be differentiated."""
     for i, aval in enumerate(avals):
@@ -418,11 +462,19 @@ def _check_scalar(what: str, fun: Any, out: Any, holomorphic: bool) -> None:
     """TypeError unless the result is one scalar of a dtype with a gradient."""
     leaves = pytree.leaves(out)
     aval = aval_of(leaves[0]) if len(leaves) == 1 else None
-    if aval is None or not hasattr(out, "dtype") and not isinstance(out, int | float | complex):
-        shown = pytree.map(lambda x: aval_of(x), out)
-        rule, facts, fix = "a single scalar", f"result: {shown}", "Return one scalar; use has_aux=True for other data."
+    if aval is None or (not hasattr(out, "dtype") and not isinstance(out, int | float | complex)):
+        shown = pytree.map(aval_of, out)
+        rule, facts, fix = (
+            "a single scalar",
+            f"result: {shown}",
+            "Return one scalar; use has_aux=True for other data.",
+        )
     elif aval.shape != ():
-        rule, facts, fix = "a scalar", f"result: {aval}", "Sum or average it, or use jacrev or jacfwd for the Jacobian."
+        rule, facts, fix = (
+            "a scalar",
+            f"result: {aval}",
+            "Sum or average it, or use jacrev or jacfwd for the Jacobian.",
+        )
     elif holomorphic and not dtypes.is_complex(aval.dtype):
         rule, facts, fix = "a complex scalar (holomorphic=True)", f"result: {aval}", "Drop holomorphic=True."
     elif not holomorphic and not dtypes.is_float(aval.dtype):
@@ -430,7 +482,14 @@ def _check_scalar(what: str, fun: Any, out: Any, holomorphic: bool) -> None:
         fix = "Cast it to a floating-point type, or take its real part (holomorphic=True for holomorphic functions)."
     else:
         return
-    raise TypeError(message(f"The function given to {what} must return {rule}.", f"function: {describe_function(fun)}", facts, fix=fix))
+    raise TypeError(
+        message(
+            f"The function given to {what} must return {rule}.",
+            f"function: {describe_function(fun)}",
+            facts,
+            fix=fix,
+        )
+    )
 
 
 @api_boundary
@@ -453,11 +512,17 @@ def jacfwd(
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _chosen_arguments("jacfwd", fun, numbers, args)
         x = tuple(args[i] for i in chosen)
-        _check_differentiable("jacfwd", fun, args, chosen, _chosen_avals("jacfwd", fun, args, chosen), holomorphic, False)
+        _check_differentiable(
+            "jacfwd", fun, args, chosen, _chosen_avals("jacfwd", fun, args, chosen), holomorphic, False
+        )
         push = functools.partial(jvp, _with_arguments(fun, args, kwargs, chosen), x, has_aux=has_aux)
-        out, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(_standard_basis(x))
+        out, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(
+            _standard_basis(x)
+        )
         blocks = [_split_inputs(c, x) for c in pytree.leaves(columns)]
-        jac = pytree.unflatten(pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks])
+        jac = pytree.unflatten(
+            pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks]
+        )
         return (jac, aux[0]) if has_aux else jac
 
     return api_boundary(jacobian)
@@ -487,11 +552,15 @@ def jacrev(
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _chosen_arguments("jacrev", fun, numbers, args)
         x = tuple(args[i] for i in chosen)
-        _check_differentiable("jacrev", fun, args, chosen, _chosen_avals("jacrev", fun, args, chosen), holomorphic, allow_int)
+        _check_differentiable(
+            "jacrev", fun, args, chosen, _chosen_avals("jacrev", fun, args, chosen), holomorphic, allow_int
+        )
         out, pull, *aux = vjp(_with_arguments(fun, args, kwargs, chosen), *x, has_aux=has_aux)
         _check_results_differentiable("jacrev", fun, out, holomorphic)
         blocks = _split_outputs(vmap(pull)(_standard_basis(out)), out)
-        jac = pytree.unflatten(pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks])
+        jac = pytree.unflatten(
+            pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks]
+        )
         return (jac, aux[0]) if has_aux else jac
 
     return api_boundary(jacobian)
@@ -536,9 +605,13 @@ def _split_inputs(columns: Any, x: Any) -> Any:
 def _split_outputs(rows: Any, out: Any) -> list[Any]:
     """Cut the leading axis, which runs over all outputs, into blocks: for each output, the inputs' structure."""
     return [
-        pytree.map(lambda r: reshape(r[a:b], (*aval_of(y).shape, *aval_of(r).shape[1:])), rows)  # noqa: B023
+        pytree.map(functools.partial(_block, aval_of(y).shape, a, b), rows)
         for y, a, b in _ranges(pytree.leaves(out))
     ]
+
+
+def _block(shape: tuple[int, ...], start: int, stop: int, rows: Any) -> Any:
+    return reshape(rows[start:stop], (*shape, *aval_of(rows).shape[1:]))
 
 
 def _ranges(leaves: Sequence[Any]) -> list[tuple[Any, int, int]]:
@@ -552,10 +625,10 @@ def _check_results_differentiable(what: str, fun: Any, out: Any, holomorphic: bo
     accepted = dtypes.is_complex if holomorphic else dtypes.is_float
     for i, y in enumerate(pytree.leaves(out)):
         if not accepted(aval_of(y).dtype):
-            kind = "complex" if holomorphic else "real floating-point"
+            kind = "complex arrays (holomorphic=True)" if holomorphic else "real floating-point arrays"
             raise TypeError(
                 message(
-                    f"The function given to {what} must return {kind} arrays{' (holomorphic=True)' if holomorphic else ''}.",
+                    f"The function given to {what} must return {kind}.",
                     f"function: {describe_function(fun)}",
                     f"{result_name(pytree.structure(out), i)}: {aval_of(y)}",
                     fix="Cast it, or return it by has_aux=True.",
@@ -564,7 +637,9 @@ def _check_results_differentiable(what: str, fun: Any, out: Any, holomorphic: bo
 
 
 @api_boundary
-def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()) -> Callable[..., Any]:
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()
+) -> Callable[..., Any]:
     """The transpose of a function that is linear in all of its arguments.
 
     `primals` give shapes and dtypes only (arrays or `ShapeDtypeStruct`s). The result maps cotangents, in the structure
@@ -602,9 +677,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
                     fix="Pass one cotangent for each result, in the same structure.",
                 )
             )
-        cts = _check_tangents("linear_transpose", jaxpr.out_avals, cts, lambda i: result_name(out_tree, i), of="result")
+        cts = _check_tangents(
+            "linear_transpose", jaxpr.out_avals, cts, lambda i: result_name(out_tree, i), of="result"
+        )
         x_bars = backward_jaxpr(jaxpr, linear, consts, cts)
         return pytree.unflatten(tree, [_materialise(x) for x in x_bars])[0]
 
     return transposed
-

@@ -51,7 +51,11 @@ def device_put(x: T, device: Any = None) -> T:
     >>> float(dx.device_put(2.0))
     2.0
     """
-    return pytree.map(lambda leaf: leaf if isinstance(leaf, Tracer) else _put(leaf, device), x)
+
+    def put(leaf: Any) -> Any:
+        return leaf if isinstance(leaf, Tracer) else _put(leaf, device)
+
+    return pytree.map(put, x)
 
 
 def _put(x: Any, device: Any) -> ConcreteArray:
@@ -61,15 +65,28 @@ def _put(x: Any, device: Any) -> ConcreteArray:
         (device,) = device.device_set
     if device is not None and device not in backend().shardings:
         raise ValueError(
-            message("device_put takes one of the backend's devices.", f"device: {device!r}, devices: {backend().devices}", fix="Choose one of didax.devices().")
+            message(
+                "device_put takes one of the backend's devices.",
+                f"device: {device!r}, devices: {backend().devices}",
+                fix="Choose one of didax.devices().",
+            )
         )
     array = as_concrete(x)
-    return ConcreteArray(array.aval, None, array.device_buffer(device), committed=device is not None)
+    if device is None:
+        array.device_buffer()
+        return array
+    # Of an array that has a host value too the buffer is its own: deleting or donating the one leaves the other.
+    mine = array if array._value is None else ConcreteArray(array.aval, array._value)  # pyright: ignore[reportPrivateUsage]
+    return ConcreteArray(array.aval, None, mine.device_buffer(device), committed=True)
 
 
 def device_get(x: Any) -> Any:
     """A pytree of NumPy arrays with the contents of a pytree of arrays."""
-    return pytree.map(lambda leaf: leaf.__array__() if isinstance(leaf, ConcreteArray) else leaf, x)
+
+    def get(leaf: Any) -> Any:
+        return leaf.__array__() if isinstance(leaf, ConcreteArray) else leaf
+
+    return pytree.map(get, x)
 
 
 def block_until_ready(x: T) -> T:

@@ -14,6 +14,7 @@ from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.source import describe_function
+from didax.core.value import Array
 
 
 class FlatFunction:
@@ -50,16 +51,25 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
         ) from None
 
 
+def as_array(x: Any) -> Any:
+    """An `Array` for a scalar or a NumPy array that came through as it was; float0 stays NumPy's."""
+    return x if isinstance(x, Array) or getattr(x, "dtype", None) == dtypes.float0 else as_concrete(x)
+
+
 def result_name(out_tree: Any, i: int) -> str:
     """A name for the i-th leaf of a result: `result`, `result['loss'][0]`."""
     paths = pytree.flatten_with_path(pytree.unflatten(out_tree, range(out_tree.num_leaves)))[0]
     return "result" + pytree.keystr(paths[i][0])
 
 
+def _narrowed_scalar(x: Any) -> Any:
+    return dtypes.narrowed(x.dtype).type(x)
+
+
 def flatten_arguments(args: Any, kwargs: Any) -> tuple[list[Any], Any]:
     """Leaves and structure of a call's arguments; 64-bit NumPy scalars get the default width, as NumPy arrays do."""
     leaves, tree = pytree.flatten((args, kwargs))
-    return [dtypes.narrowed(x.dtype).type(x) if isinstance(x, np.generic) else x for x in leaves], tree
+    return [_narrowed_scalar(x) if isinstance(x, np.generic) else x for x in leaves], tree
 
 
 def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
@@ -75,7 +85,8 @@ def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
                 f"The arguments of a function given to {what} must be arrays, scalars, or pytrees of them.",
                 f"function: {describe_function(f)}",
                 f"argument {name}: {leaf!r:.100} of type {type(leaf).__name__}",
-                fix="Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit).",
+                fix="Convert it to an array, close over it, or mark it static "
+                "(static_argnums or static_argnames of jit).",
             )
         ) from None
 

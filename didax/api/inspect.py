@@ -44,4 +44,3 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     return make_jaxpr(fun, return_shape=True)(*args, **kwargs)[1]
-

@@ -1,8 +1,8 @@
 """`jit`: stage a function once per signature, compile it, run the compiled program from then on.
 
-A call flattens its arguments and looks up (structure, types, static values, options) among the programs it has; the hot
-path is that lookup and the run. Under another transformation the call stays a call: a `jit_p` equation with the staged
-jaxpr. Read next: `didax/compiled.py` (running), `primitives/call.py` (transforming), `stages.py` (trace, lower, compile).
+A call flattens its arguments and looks up (structure, types, static values, options) among the programs it has; the
+hot path is that lookup and the run. Under another transformation the call stays a call: a `jit_p` equation with the
+staged jaxpr. Read next: `didax/compiled.py` (running), `primitives/call.py` (transforming), `stages.py` (trace, lower, compile).
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from itertools import repeat
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary, WeakSet
 
-from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, leaf_avals, positional_names
+from didax.api.flat import (
+    FlatFunction,
+    argument_names,
+    check_callable,
+    flatten_arguments,
+    leaf_avals,
+    positional_names,
+)
 from didax.api.stages import Lowered, Traced
 from didax.array import ConcreteArray, as_concrete
 from didax.compiled import Program, argument_buffers
@@ -80,7 +87,7 @@ class JitFunction(Generic[P, R]):
         donate_argnames: Sequence[str],
         compiler_options: dict[str, Any] | None,
     ):
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())  # an attribute of the function hides none of ours
         self._fun = fun
         self._static_argnums = tuple(static_argnums)
         self._static_argnames = frozenset(static_argnames)
@@ -98,7 +105,7 @@ class JitFunction(Generic[P, R]):
             try:
                 if len(args) == 1 and type(x := args[0]) is ConcreteArray and not kwargs:
                     entry = self._programs.ready.get(x.aval)
-                    buffers = [x.device_buffer() if (buffer := x._buffer) is None else buffer]
+                    buffers = [x.device_buffer() if (buffer := x._buffer) is None else buffer]  # pyright: ignore[reportPrivateUsage]
                 else:
                     leaves, tree = pytree.flatten((args, kwargs))
                     key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
@@ -106,9 +113,11 @@ class JitFunction(Generic[P, R]):
                     buffers = argument_buffers(leaves) if entry is not None else []
                 if entry is not None and entry.state is config.state():
                     execute, handlers, avals, staged, _, captured = entry
-                    outs = execute(captured + buffers if captured else buffers).consume_with_handlers(handlers, False)
+                    outs = execute(captured + buffers if captured else buffers).consume_with_handlers(
+                        handlers, False
+                    )
                     if staged is None:
-                        return ConcreteArray(avals, None, outs[0])  # type: ignore[return-value]
+                        return ConcreteArray(avals, None, outs[0])  # pyright: ignore[reportReturnType]
                     return pytree.unflatten(staged.out_tree, map(ConcreteArray, avals, repeat(None), outs))
             except Exception:
                 pass
@@ -156,7 +165,9 @@ class JitFunction(Generic[P, R]):
                 else Ready(execute, handlers, avals, staged, state, captured)
             )
 
-    def stage(self, args: Sequence[Any], kwargs: dict[str, Any], static: Any, tree: Any, avals: Any) -> Staged:
+    def stage(
+        self, args: Sequence[Any], kwargs: dict[str, Any], static: Any, tree: Any, avals: Any
+    ) -> Staged:
         """The staged function for a signature, from the cache or by tracing."""
         key = (tree, config.state(), avals, static, tuple(axis_env.get().items()))
         staged = self._programs.staged.get(key)
@@ -196,16 +207,22 @@ class JitFunction(Generic[P, R]):
 
     def _split_static(self, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any], tuple[Any, ...]]:
         """Positional and keyword arguments that are data, and a key for those that are static."""
-        positions = {i % len(args) if -len(args) <= i < 0 else i for i in self._static_argnums} if args else set()
-        names = positional_names(self._fun, len(args))
+        count = len(args)
+        numbers = self._static_argnums if args else ()
+        positions = {i % count if -count <= i < 0 else i for i in numbers}
+        names = positional_names(self._fun, count)
         positions |= {i for i, name in enumerate(names) if name in self._static_argnames}
-        static = [(i, args[i]) for i in sorted(positions) if i < len(args)]
-        static += [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_argnames or self._is_static_position(name)]
+        static: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(positions) if i < count]
+        static += [
+            (name, kwargs[name])
+            for name in sorted(kwargs)
+            if name in self._static_argnames or self._is_static_position(name)
+        ]
         for where, value in static:
             self._check_hashable(names[where] if isinstance(where, int) else where, value)
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
         taken = {where for where, _ in static}
-        key = tuple((where, type(value), value) for where, value in static)
+        key: tuple[Any, ...] = tuple((where, type(value), value) for where, value in static)
         return dynamic, {k: v for k, v in kwargs.items() if k not in taken}, key
 
     def _is_static_position(self, name: str) -> bool:
@@ -276,7 +293,8 @@ class JitFunction(Generic[P, R]):
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
         staged, tree, _ = self._staged_for(args, kwargs)
-        name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have no name
+        # Partials and callable objects have no name.
+        name = getattr(self, "__name__", type(self._fun).__name__)
         return Traced(name, staged.jaxpr, staged.consts, tree, staged.out_tree, staged.program)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
@@ -430,7 +448,9 @@ def _check_arguments_exist(fun: Any, option: str, numbers: Sequence[int], names:
     except (TypeError, ValueError):  # written in C: nothing is known
         return
     kinds = [p.kind for p in parameters.values()]
-    count = sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+    count = sum(
+        kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds
+    )
     wrong: list[Any] = []
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         wrong += [i for i in numbers if not -count <= i < count]
@@ -453,4 +473,3 @@ def _ints(x: int | Sequence[int] | None) -> tuple[int, ...]:
 
 def _strings(x: str | Iterable[str] | None) -> tuple[str, ...]:
     return () if x is None else (x,) if isinstance(x, str) else tuple(x)
-

@@ -1,6 +1,6 @@
 """The stages of compilation, one object each: `Traced` (a jaxpr), `Lowered` (StableHLO), `Compiled` (an executable).
 
-    jit(f).trace(x).lower().compile()(x)
+One after the other: `jit(f).trace(x).lower().compile()(x)`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,13 @@ class Traced:
     """A function staged for one signature."""
 
     def __init__(
-        self, name: str, jaxpr: Jaxpr, consts: Sequence[Any], in_tree: Any, out_tree: Any, program: Program | None
+        self,
+        name: str,
+        jaxpr: Jaxpr,
+        consts: Sequence[Any],
+        in_tree: Any,
+        out_tree: Any,
+        program: Program | None,
     ):
         self.fun_name = name
         self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
@@ -123,7 +129,8 @@ class Compiled:
         ):
             raise TypeError(
                 message(
-                    f"The compiled function {self._traced.fun_name} takes arguments of exactly the types it was compiled for.",
+                    f"The compiled function {self._traced.fun_name} takes arguments of exactly "
+                    "the types it was compiled for.",
                     f"compiled for: {', '.join(map(str, wanted))} in {self.in_tree}",
                     f"got: {', '.join(map(str, avals))} in {tree}",
                     fix="Cast or reshape the arguments, or call the jitted function, which compiles anew.",
@@ -137,7 +144,7 @@ class Compiled:
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the work: 'flops', 'bytes accessed', ..."""
-        found = self._executable.loaded.cost_analysis()
+        found: dict[str, float] | list[dict[str, float]] = self._executable.loaded.cost_analysis()
         return found[0] if isinstance(found, list) else found
 
     def memory_analysis(self) -> Any:

@@ -11,9 +11,18 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, cast
 
-from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, leaf_avals, positional_names, result_name
+from didax.api.flat import (
+    FlatFunction,
+    argument_names,
+    as_array,
+    check_callable,
+    flatten_arguments,
+    leaf_avals,
+    positional_names,
+    result_name,
+)
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
@@ -48,7 +57,7 @@ def vmap(
     """
     check_callable("vmap", fun)
     if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
+        in_axes = tuple(cast("list[Any]", in_axes))
     _check_axes_tree("in_axes", in_axes)
     _check_axes_tree("out_axes", out_axes)
 
@@ -57,13 +66,18 @@ def vmap(
         leaves, tree = flatten_arguments(args, kwargs)
         avals = leaf_avals("vmap", fun, args, kwargs)
         dims = _flat_in_axes(fun, in_axes, args, kwargs)
-        dims = [_normalise(fun, args, kwargs, i, a, d) for i, (a, d) in enumerate(zip(avals, dims, strict=True))]
+        dims = [
+            _normalise(fun, args, kwargs, i, a, d) for i, (a, d) in enumerate(zip(avals, dims, strict=True))
+        ]
         axis = AxisData(axis_name, _batch_size(fun, args, kwargs, avals, dims, axis_size))
         flat = FlatFunction(fun, tree, "vmap")
         outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)
         out = pytree.unflatten(flat.out_tree, list(range(len(outs))))
         wanted = pytree.broadcast_prefix(out_axes, out, "vmap out_axes", is_leaf=_is_none, of="result")
-        moved = [_place(fun, flat.out_tree, i, y, dim, want, axis.size) for i, (y, dim, want) in enumerate(zip(outs, out_dims, wanted, strict=True))]
+        moved = [
+            as_array(_place(fun, flat.out_tree, i, y, dim, want, axis.size))
+            for i, (y, dim, want) in enumerate(zip(outs, out_dims, wanted, strict=True))
+        ]
         return pytree.unflatten(flat.out_tree, moved)
 
     return api_boundary(mapped)
@@ -88,12 +102,12 @@ def _check_axes_tree(name: str, axes: Any) -> None:
 def _flat_in_axes(fun: Any, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
     """One axis (or None) for each leaf of the arguments."""
     if isinstance(in_axes, dict):
-        return _axes_by_name(fun, in_axes, args, kwargs)
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        return _axes_by_name(fun, cast("dict[str, Any]", in_axes), args, kwargs)
+    if isinstance(in_axes, tuple) and (count := len(cast("tuple[Any, ...]", in_axes))) != len(args):
         raise ValueError(
             message(
                 "A tuple of in_axes of vmap has one entry for each positional argument.",
-                f"in_axes: {in_axes!r:.200} ({len(in_axes)} entries), positional arguments: {len(args)}",
+                f"in_axes: {in_axes!r:.200} ({count} entries), positional arguments: {len(args)}",
                 f"function: {describe_function(fun)}",
                 fix="Give each positional argument an entry; keyword arguments are mapped over axis 0.",
             )
@@ -102,7 +116,9 @@ def _flat_in_axes(fun: Any, in_axes: Any, args: tuple[Any, ...], kwargs: dict[st
     return [*positional, *(0 for _ in pytree.leaves(kwargs))]
 
 
-def _axes_by_name(fun: Any, in_axes: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
+def _axes_by_name(
+    fun: Any, in_axes: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[int | None]:
     names = positional_names(fun, len(args))
     unknown = sorted(set(map(str, in_axes)) - set(names) - set(kwargs))
     if unknown:
@@ -115,7 +131,9 @@ def _axes_by_name(fun: Any, in_axes: dict[str, Any], args: tuple[Any, ...], kwar
         )
     dims: list[int | None] = []
     for name, arg in [*zip(names, args, strict=True), *sorted(kwargs.items())]:
-        dims += pytree.broadcast_prefix(in_axes.get(name, 0), arg, f"vmap in_axes[{name!r}]", is_leaf=_is_none, of=name)
+        dims += pytree.broadcast_prefix(
+            in_axes.get(name, 0), arg, f"vmap in_axes[{name!r}]", is_leaf=_is_none, of=name
+        )
     return dims
 
 
@@ -145,7 +163,7 @@ def _batch_size(
     sizes = {i: a.shape[d] for i, (a, d) in enumerate(zip(avals, dims, strict=True)) if d is not None}
     if axis_size is not None and not sizes:
         return axis_size
-    found = set(sizes.values()) | ({axis_size} if axis_size is not None else set())
+    found = {*sizes.values(), *([axis_size] if axis_size is not None else [])}
     if len(found) == 1:
         return found.pop()
     if not found:

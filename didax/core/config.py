@@ -2,8 +2,8 @@
 
 A `State` is an immutable snapshot of every option, and equal snapshots are the same object: caches use the snapshot's
 identity as part of their keys, and reading options costs one context-variable lookup. Environment variables are named
-`DIDAX_<OPTION>`; names may carry JAX's `jax_` prefix. Context managers (`enable_x64`, ...) overlay the global options for
-the current thread or task only.
+`DIDAX_<OPTION>`; names may carry JAX's `jax_` prefix. Context managers (`enable_x64`, ...) overlay the global options
+for the current thread or task only.
 """
 
 from __future__ import annotations
@@ -62,24 +62,42 @@ def _normalise(name: str, value: Any) -> Any:
     if isinstance(default, str) and value is None:
         value = ""
     if type(value) is not type(default):
-        raise TypeError(f"option {name!r} takes a {type(default).__name__}.\n  got: {value!r}\nPass a {type(default).__name__}.")
+        raise TypeError(
+            f"option {name!r} takes a {type(default).__name__}.\n  got: {value!r}\nPass a {type(default).__name__}."
+        )
     if name in CHOICES and value not in CHOICES[name]:
-        raise ValueError(f"option {name!r} takes one of {CHOICES[name]}.\n  got: {value!r}\nPass one of these.")
+        raise ValueError(
+            f"option {name!r} takes one of {CHOICES[name]}.\n  got: {value!r}\nPass one of these."
+        )
     return value
 
 
-_BOOLS = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False, "": False}
+_BOOLS = {
+    "1": True,
+    "true": True,
+    "on": True,
+    "yes": True,
+    "0": False,
+    "false": False,
+    "off": False,
+    "no": False,
+    "": False,
+}
 
 
 def _name(option: str) -> str:
     name = option.removeprefix("jax_")
     if name not in _FIELDS:
-        raise AttributeError(f"unknown option {option!r}.\n  options: {', '.join(_NAMES)}\nUse one of these names.")
+        raise AttributeError(
+            f"unknown option {option!r}.\n  options: {', '.join(_NAMES)}\nUse one of these names."
+        )
     return name
 
 
 def _from_environment() -> State:
-    found = {name: os.environ[f"DIDAX_{name.upper()}"] for name in _NAMES if f"DIDAX_{name.upper()}" in os.environ}
+    found = {
+        name: os.environ[f"DIDAX_{name.upper()}"] for name in _NAMES if f"DIDAX_{name.upper()}" in os.environ
+    }
     return _intern(_values(State()) | {name: _normalise(name, text) for name, text in found.items()})
 
 

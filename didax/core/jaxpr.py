@@ -66,7 +66,10 @@ class Eqn:
 
     def replace(self, **changes: Any) -> Eqn:
         """The same equation with some fields replaced."""
-        fields = {name: changes.get(name, getattr(self, name)) for name in ("primitive", "invars", "params", "outvars")}
+        fields = {
+            name: changes.get(name, getattr(self, name))
+            for name in ("primitive", "invars", "params", "outvars")
+        }
         return Eqn(**fields, source=self.source)
 
 

@@ -1,7 +1,7 @@
 """`Primitive`: an operation, declared once with all of its rules.
 
-A primitive is one object. Its class holds, as methods, what every interpreter needs to know of it; nothing is registered
-anywhere else. Arrays are positional arguments, static parameters are hashable keywords:
+A primitive is one object. Its class holds, as methods, what every interpreter needs to know of it; nothing is
+registered anywhere else. Arrays are positional arguments, static parameters are hashable keywords:
 
     class Cumsum(Primitive):
         def type(self, x, *, axis): ...                  # abstract values in, abstract value(s) out; raises on misuse
@@ -13,9 +13,9 @@ anywhere else. Arrays are positional arguments, static parameters are hashable k
 
     cumsum_p = Cumsum("cumsum")
 
-An absent rule stays None, and the interpreter that needs it raises `MissingRuleError`. Rules that can be derived are: the
-linearize rule from jvp, the eager rule from the lowering. Families of elementwise primitives, which need 2-4 lines each,
-are in `didax/primitives/families.py`. Read next: `tracing.py` (who calls the rules).
+An absent rule stays None, and the interpreter that needs it raises `MissingRuleError`. Rules that can be derived are:
+the linearize rule from jvp, the eager rule from the lowering. Families of elementwise primitives, which need 2-4
+lines each, are in `didax/primitives/families.py`. Read next: `tracing.py` (who calls the rules).
 """
 
 from __future__ import annotations
@@ -41,8 +41,12 @@ class Primitive:
     """
 
     multiple_results: ClassVar[bool] = False
-    contraction: ClassVar[bool] = False  # its operands are not fused into it: a large program may be cut before it
-    linear: ClassVar[bool] = False  # linear in all of its arguments together: the jvp applies it to the tangents
+    contraction: ClassVar[bool] = (
+        False  # its operands are not fused into it: a large program may be cut before it
+    )
+    linear: ClassVar[bool] = (
+        False  # linear in all of its arguments together: the jvp applies it to the tangents
+    )
 
     type: Rule = None
     eager: Rule = None
@@ -81,13 +85,17 @@ _NO_AXES: frozenset[str] = frozenset()
 by_name: dict[str, Primitive] = {}
 
 
-def infer(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> tuple[ShapedArray, ...]:
+def infer(
+    primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> tuple[ShapedArray, ...]:
     """Types of the results, by the primitive's type rule; remembered, since types are interned and params hashable."""
     key = (primitive, avals, *params.items()) if params else (primitive, avals)
     found = _type_cache.get(key)
     if found is None:
         out = require(primitive, "type")(*avals, **params)
         found = tuple(out) if primitive.multiple_results else (out,)
+        if primitive.dce is not None:  # its parameters hold jaxprs, which the memory would keep alive
+            return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
             _type_cache.clear()
         _type_cache[key] = found
@@ -113,7 +121,8 @@ def require(primitive: Primitive, rule: str) -> Callable[..., Any]:
             message(
                 f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
                 *([f"reason: {why}"] if why else []),
-                fix=f"Give {type(primitive).__name__} a `{rule}` method, or keep the operation out of that transformation.",
+                fix=f"Give {type(primitive).__name__} a `{rule}` method, or keep the operation out of that "
+                "transformation.",
             )
         )
     return found

@@ -49,7 +49,9 @@ class Trace:
 
     def describe(self) -> str:
         """`vmap of f (file:line)`."""
-        return f"{self.what} of {describe_function(self.function)}" if self.function is not None else self.what
+        return (
+            f"{self.what} of {describe_function(self.function)}" if self.function is not None else self.what
+        )
 
 
 class EagerTrace(Trace):
@@ -141,7 +143,9 @@ class Tracer(Array):
         return self._scalar(float, "Keep it an array (didax.numpy instead of math), or compute it outside.")
 
     def __complex__(self) -> complex:
-        return self._scalar(complex, "Keep it an array (didax.numpy instead of cmath), or compute it outside.")
+        return self._scalar(
+            complex, "Keep it an array (didax.numpy instead of cmath), or compute it outside."
+        )
 
     def __index__(self) -> int:
         if (value := self.known()) is not None:
@@ -162,7 +166,8 @@ class Tracer(Array):
             message(
                 "NumPy needs numbers, and a traced array has none yet.",
                 *self._facts(),
-                fix="Use the function of the same name in didax.numpy, or compute this part outside the transformation.",
+                fix="Use the function of the same name in didax.numpy, or compute this part outside the "
+                "transformation.",
             )
         )
 
@@ -198,6 +203,7 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
             "A traced array was used after the transformation that made it had ended.",
             f"value: {tracer.aval}, made during {tracer.owner.describe()}",
             *([f"it comes from: {origin}"] if origin is not None else []),
-            fix="Return the value from the transformed function instead of storing it in a global, an attribute or a list.",
+            fix="Return the value from the transformed function instead of storing it in a global, an attribute "
+            "or a list.",
         )
     )

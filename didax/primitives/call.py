@@ -24,7 +24,10 @@ from didax.xla.lowering import call
 
 
 class Jit(Primitive):
-    """`jit_p.bind(*args, jaxpr=jaxpr)` runs the jaxpr as one compiled program (`didax/compiled.py` gives `evaluate`)."""
+    """`jit_p.bind(*args, jaxpr=jaxpr)` runs the jaxpr as one compiled program.
+
+    `didax/compiled.py` gives its `evaluate`.
+    """
 
     multiple_results = True
 

@@ -6,6 +6,7 @@ Read next: `families.py` (elementwise primitives), which stretches scalars with 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -44,12 +45,11 @@ class BroadcastInDim(LinearUnary):
             0 <= d < len(shape) and n in (1, shape[d])
             for n, d in zip(x.shape, broadcast_dimensions, strict=False)
         )
-        if not fits or any(
-            a >= b for a, b in zip(broadcast_dimensions, broadcast_dimensions[1:], strict=False)
-        ):
+        if not fits or any(a >= b for a, b in itertools.pairwise(broadcast_dimensions)):
             raise TypeError(
                 message(
-                    "broadcast_in_dim maps each axis of the operand to an axis of the shape, in order, of the same length or 1.",
+                    "broadcast_in_dim maps each axis of the operand to an axis of the shape, in order, of the same "
+                    "length or 1.",
                     f"operand: {x}, shape: {shape}, broadcast_dimensions: {broadcast_dimensions}",
                     fix="Name one axis of the shape for each axis of the operand.",
                 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from didax.core.avals import ShapedArray, aval_of
@@ -99,7 +100,7 @@ def move_batch_axis(x: Any, dim: int | None, destination: int, size: int) -> Any
     return x if dim == destination else basis.move_axis(x, dim, destination)
 
 
-axis_env: ContextVar[Mapping[str, int]] = ContextVar("didax_axis_env", default={})
+axis_env: ContextVar[Mapping[str, int]] = ContextVar("didax_axis_env", default=MappingProxyType({}))
 
 
 def axis_size(name: str) -> int:

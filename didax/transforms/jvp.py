@@ -47,7 +47,9 @@ class JVPTrace(Trace):
         if True not in mine:
             return self.parent.process(primitive, args, params)
         primals = [x.primal if own else x for x, own in zip(args, mine, strict=True)]
-        tangents = [x.tangent if own else Zero(aval_of(x).tangent()) for x, own in zip(args, mine, strict=True)]
+        tangents = [
+            x.tangent if own else Zero(aval_of(x).tangent()) for x, own in zip(args, mine, strict=True)
+        ]
         token = current_trace_var.set(self.parent)
         try:
             out, out_dot = (primitive.jvp or require(primitive, "jvp"))(primals, tangents, **params)
@@ -95,7 +97,8 @@ def jvp_jaxpr(
     def jvp_of_jaxpr(*args: Any) -> list[Any]:
         given = iter(args[len(jaxpr.invars) :])
         tangents = [
-            next(given) if nz else Zero(v.aval.tangent()) for v, nz in zip(jaxpr.invars, nonzero_in, strict=True)
+            next(given) if nz else Zero(v.aval.tangent())
+            for v, nz in zip(jaxpr.invars, nonzero_in, strict=True)
         ]
         outs, out_dots = jvp_flat(lambda *xs: eval_jaxpr(jaxpr, xs), args[: len(jaxpr.invars)], tangents)
         wanted = nonzero_out or (False,) * len(outs)

@@ -1,6 +1,7 @@
 """Partial evaluation: do now what is known, write down what must wait.
 
-    (a_known, a_unknown) -> b    becomes    a_known -> (b_known, residuals)    and    (residuals, a_unknown) -> b_unknown
+    (a_known, a_unknown) -> b
+    becomes    a_known -> (b_known, residuals)    and    (residuals, a_unknown) -> b_unknown
 
 `PartialEvalTrace` runs operations on known values under its parent, at once, so that Python control flow on known
 values works; operations that touch an unknown value are recorded on a tape. Known values on the tape are literals.
@@ -88,10 +89,10 @@ Half = TypeVar("Half")  # a jaxpr; of a primitive with several, a tuple of them
 class Split(NamedTuple, Generic[Half]):
     """A jaxpr in two halves.
 
-    `known` takes the known inputs and returns the known outputs, then residuals; `unknown` takes all residuals, then the
-    unknown inputs, and returns the unknown outputs. `unknown_out` tells which outputs are unknown. `residuals[i]` says
-    where the i-th residual input of `unknown` comes from: `("in", k)` is the k-th input of `known` itself, which needs
-    no copy, `("out", k)` its k-th residual output.
+    `known` takes the known inputs and returns the known outputs, then residuals; `unknown` takes all residuals, then
+    the unknown inputs, and returns the unknown outputs. `unknown_out` tells which outputs are unknown. `residuals[i]`
+    says where the i-th residual input of `unknown` comes from: `("in", k)` is the k-th input of `known` itself, which
+    needs no copy, `("out", k)` its k-th residual output.
     """
 
     known: Half
@@ -111,7 +112,11 @@ class Split(NamedTuple, Generic[Half]):
 
 
 def finish_split(
-    staging: StagingTrace, tape: Sequence[Eqn], known_outs: Sequence[Any], unknown_ins: Sequence[Var], outs: Sequence[Atom]
+    staging: StagingTrace,
+    tape: Sequence[Eqn],
+    known_outs: Sequence[Any],
+    unknown_ins: Sequence[Var],
+    outs: Sequence[Atom],
 ) -> tuple[Jaxpr, Jaxpr, tuple[tuple[str, int], ...]]:
     """Close both halves: values of `staging` that the tape (or its outputs) uses become residuals."""
     residuals: dict[Any, tuple[Var, StagingTracer | Any]] = {}
@@ -172,4 +177,3 @@ def partial_eval_jaxpr(
     )
     trace.ended = True
     return Split(known, unknown, unknown_out, sources)
-

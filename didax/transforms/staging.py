@@ -84,7 +84,7 @@ class StagingTrace(Trace):
             if x.owner.ended:
                 raise leaked(x)
         elif aval_of(x).ndim == 0:
-            return Literal(x)
+            return Literal(x[()] if isinstance(x, np.ndarray) else x)  # NumPy's owner may write to it
         found = self.constants.get(id(x))
         if found is None:
             found = self.constants[id(x)] = Var(aval_of(x)), x
@@ -105,7 +105,11 @@ class StagingTrace(Trace):
         """The user's line, or the argument, that a variable comes from."""
         if var in self.invars:
             position = self.invars.index(var)
-            return f"argument {self.arg_names[position]}" if position < len(self.arg_names) else f"argument {position}"
+            return (
+                f"argument {self.arg_names[position]}"
+                if position < len(self.arg_names)
+                else f"argument {position}"
+            )
         return next((eqn.source for eqn in self.eqns if var in eqn.outvars), None)
 
 

@@ -3,9 +3,9 @@
     f(x) = A x    becomes    f^T(y_bar) = A^T y_bar
 
 `backward` walks linear equations from the last to the first, asks each primitive for its transpose rule and sums the
-cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule sees
-`Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s.
-Read next: `linearize.py` (where linear programs come from), `api.py` (vjp and grad).
+cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule
+sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s. Read next:
+`linearize.py` (where linear programs come from), `api.py` (vjp and grad).
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def backward(
     return [sums[v] if v in sums else Zero(v.aval) for v in invars]
 
 
-def substitute_known(jaxpr: Jaxpr, linear: Sequence[bool], known: Sequence[Any]) -> tuple[list[Eqn], list[Atom]]:
+def substitute_known(
+    jaxpr: Jaxpr, linear: Sequence[bool], known: Sequence[Any]
+) -> tuple[list[Eqn], list[Atom]]:
     """The linear equations of a jaxpr, with everything that depends on no linear input evaluated into literals."""
     values = iter(known)
     env: dict[Var, Any] = {v: next(values) for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin}

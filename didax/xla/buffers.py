@@ -1,7 +1,7 @@
 """Arrays between host and device: NumPy values to PJRT buffers and back, without copying where XLA allows it.
 
 `to_device` may alias the NumPy array it is given, so only arrays that nobody will write to belong here.
-`to_host` returns a read-only view of a CPU buffer; from an accelerator it copies. Both keep what they view alive.
+`to_host` views a CPU buffer where it can; from an accelerator it copies. Both keep what they view alive.
 """
 
 from __future__ import annotations
@@ -40,36 +40,9 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     """The contents of a device buffer as a NumPy array, which must not be written to."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    if backend().platform == "cpu":
-        if aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1:
-            return np.asarray(buffer)
-        return _view(buffer, aval)
-    return _copy_from_accelerator(buffer)
-
-
-def _view(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
-    """A view by address, for dtypes (bfloat16, float8, int4) that the buffer protocol does not know."""
-    if aval.size == 0:
-        return np.zeros(aval.shape, aval.dtype)
-    buffer.block_until_ready()
-    holder = _AddressView(buffer, aval)
-    return np.asarray(holder).view(aval.dtype).reshape(aval.shape)
-
-
-class _AddressView:
-    """Memory of a buffer, by NumPy's array interface; keeps the buffer alive."""
-
-    def __init__(self, buffer: Any, aval: ShapedArray):
-        self.buffer = buffer
-        self.__array_interface__ = {
-            "shape": (aval.size,),
-            "typestr": f"|V{aval.dtype.itemsize}" if aval.dtype.itemsize > 1 else "|u1",
-            "data": (buffer.unsafe_buffer_pointer(), True),
-            "version": 3,
-        }
-
-
-def _copy_from_accelerator(buffer: Any) -> np.ndarray[Any, Any]:
+    if backend().platform == "cpu" and aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1:
+        return np.asarray(buffer)
+    # jaxlib's own reader: a view where host and device agree on the layout, unpacked for dtypes narrower than a byte
     read = getattr(buffer, "_to_np_array_did_copy", None) or buffer._single_device_array_to_np_array_did_copy
     return read()[0]
 
@@ -78,5 +51,8 @@ def copy_to_device(buffer: Any, device: Any) -> Any:
     """A buffer with the same contents on another device."""
     started = backend()
     return xe.batched_copy_array_to_devices_with_sharding(
-        [buffer], [started.device_lists[device]], [started.shardings[device]], [xe.ArrayCopySemantics.REUSE_INPUT]
+        [buffer],
+        [started.device_lists[device]],
+        [started.shardings[device]],
+        [xe.ArrayCopySemantics.REUSE_INPUT],
     )[0]

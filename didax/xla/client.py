@@ -1,7 +1,7 @@
 """The XLA client: started on first need, on the CPU or, where the plugin is installed, on an NVIDIA GPU.
 
-`backend()` gives the client with its devices. The option `platforms` (`DIDAX_PLATFORMS=cpu`) chooses; left empty, the GPU
-is taken when its plugin is installed and finds a device. Read next: `compile.py`.
+`backend()` gives the client with its devices. The option `platforms` (`DIDAX_PLATFORMS=cpu`) chooses; left empty, the
+GPU is taken when its plugin is installed and finds a device. Read next: `compile.py`.
 """
 
 from __future__ import annotations

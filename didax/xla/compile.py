@@ -1,9 +1,9 @@
 """Compilation: StableHLO text to an executable, remembered in memory and on disk.
 
-`compile_text(text, ...)` first looks among the programs this process has compiled, then in the compilation cache on disk
-(bounded, safe against concurrent writers; a bad entry is a miss), then asks XLA. `Executable` runs on device buffers.
-XLA checks only number and byte size of what it is fed: callers key their programs by abstract values.
-Read next: `buffers.py`, `didax/api.py` (jit).
+`compile_text(text, ...)` first looks among the programs this process has compiled, then in the compilation cache on
+disk (bounded, safe against concurrent writers; a bad entry is a miss), then asks XLA. `Executable` runs on device
+buffers. XLA checks only number and byte size of what it is fed: callers key their programs by abstract values. Read
+next: `buffers.py`, `didax/api.py` (jit).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray
@@ -63,7 +65,10 @@ def compile_text(
     """
     started = backend()
     device = started.default_device if device is None else device
-    flags = [*(_cheap_flags() if cheap and started.platform == "cpu" else ()), *sorted((options or {}).items())]
+    flags = [
+        *(_cheap_flags() if cheap and started.platform == "cpu" else ()),
+        *sorted((options or {}).items()),
+    ]
     key = (text, device, tuple(flags))
     loaded = _memory.get(key)
     if loaded is None:
@@ -103,6 +108,7 @@ def _compile(
 ) -> Any:
     """Compile, or load from `store`. Programs that are cheap to compile are given no store: not worth a file each."""
     options = xe.CompileOptions()
+    options.device_assignment = xe.DeviceAssignment.create(np.array([[device.id]], np.int32))
     if flags:
         options.env_option_overrides = list(flags)
     devices = started.device_lists[device]
@@ -135,7 +141,9 @@ def _machine() -> str:
 
 
 def _fingerprint(text: str, device: Any, flags: Sequence[tuple[str, Any]]) -> str:
-    content = "\0".join([_machine(), str(getattr(device, "device_kind", device)), str(device.id), repr(list(flags)), text])
+    content = "\0".join(
+        [_machine(), str(getattr(device, "device_kind", device)), str(device.id), repr(list(flags)), text]
+    )
     return hashlib.sha256(content.encode()).hexdigest()
 
 

@@ -132,4 +132,6 @@ def call(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value], inline: 
     avals = jaxpr.out_avals
     results = ", ".join([tensor_type(aval) for aval in avals])
     how = "" if inline else ' {mhlo.frontend_attributes = {inlineable = "false"}}'
-    return ctx.emit_many(f"func.call @{name}({names(operands)}){how} : ({types(operands)}) -> ({results})", avals)
+    return ctx.emit_many(
+        f"func.call @{name}({names(operands)}){how} : ({types(operands)}) -> ({results})", avals
+    )

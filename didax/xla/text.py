@@ -4,8 +4,8 @@ A rule receives operands (`Value`s: an SSA name and its type) and emits lines of
 
     def lower(self, ctx, x): return ctx.emit(f"stablehlo.sine {x} : {x.type}", x.aval)
 
-`FunctionContext` collects the lines of one function or region. There are no MLIR objects: text costs about a microsecond
-an operation, and XLA parses it itself. Read next: `lowering.py`.
+`FunctionContext` collects the lines of one function or region. There are no MLIR objects: text costs about a
+microsecond an operation, and XLA parses it itself. Read next: `lowering.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def element_type(dtype: np.dtype[Any]) -> str:
     name = dtype.name
     found = _ELEMENT_TYPES.get(name)
     if found is None:  # float8_e4m3fn -> f8E4M3FN, float4_e2m1fn -> f4E2M1FN
-        found = _ELEMENT_TYPES[name] = name.replace("float", "f").replace("_", "").replace("e", "E").replace("m", "M")
+        found = _ELEMENT_TYPES[name] = (
+            name.replace("float", "f").replace("_", "").replace("e", "E").replace("m", "M")
+        )
         if found.endswith(("fn", "fnu", "fnuz", "b11fnuz")):
             head, tail = found[:6], found[6:]
             found = _ELEMENT_TYPES[name] = head + tail.upper()
@@ -224,7 +226,8 @@ class FunctionContext:
     def select(self, condition: Value, on_true: Value, on_false: Value) -> Value:
         """Elementwise choice."""
         return self.emit(
-            f"stablehlo.select {condition}, {on_true}, {on_false} : {condition.type}, {on_true.type}", on_true.aval
+            f"stablehlo.select {condition}, {on_true}, {on_false} : {condition.type}, {on_true.type}",
+            on_true.aval,
         )
 
     def region(self) -> FunctionContext:
@@ -251,7 +254,8 @@ def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
         return extremum
     info = dtypes.finfo(dtype)
     return ctx.emit(
-        f"stablehlo.reduce_precision {extremum}, format = e{info.nexp}m{info.nmant} : {extremum.type}", extremum.aval
+        f"stablehlo.reduce_precision {extremum}, format = e{info.nexp}m{info.nmant} : {extremum.type}",
+        extremum.aval,
     )
 
 

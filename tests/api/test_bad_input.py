@@ -1,6 +1,5 @@
 """Misuse: an error that states the rule, the user's values and the way out, raised at the user's own line."""
 
-# ruff: noqa: E501  (texts are written as they are)
 from __future__ import annotations
 
 import re

@@ -23,11 +23,11 @@ class Operation:
     """An operation, its reference, and arguments to try it on.
 
     `fun` takes Didax arrays, with parameters closed over; `reference` takes NumPy arrays and returns what jax or NumPy
-    gives. `args(rng, dtype)` makes one tuple of NumPy arguments for a dtype, away from kinks and poles; `corners(dtype)`
-    makes tuples of values at the corners (NaN, infinities, zeros, extremes) that only value and dtype are compared on.
-    The harness checks every row x dtype: value, dtype and shape against the reference; eager = jit; jaxpr check and
-    print/parse round trip; vmap against a loop over each argument; and, where `differentiable`, jvp against finite
-    differences, vjp against jvp, and second order.
+    gives. `args(rng, dtype)` makes one tuple of NumPy arguments for a dtype, away from kinks and poles;
+    `corners(dtype)` makes tuples of values at the corners (NaN, infinities, zeros, extremes) that only value and
+    dtype are compared on. The harness checks every row x dtype: value, dtype and shape against the reference; eager =
+    jit; jaxpr check and print/parse round trip; vmap against a loop over each argument; and, where `differentiable`,
+    jvp against finite differences, vjp against jvp, and second order.
     """
 
     name: str

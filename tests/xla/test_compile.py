@@ -65,7 +65,7 @@ def test_an_unwritable_directory_is_done_without():
 
 def test_a_corrupt_file_in_the_cache_is_compiled_anew(tmp_path: Path):
     with config.override(compilation_cache_dir=str(tmp_path)):
-        f = lambda x: mul(sin(x), 3.0)  # noqa: E731
+        f = lambda x: mul(sin(x), 3.0)
         expected = float(dx.jit(f)(0.5))
         (entry,) = tmp_path.iterdir()
         entry.write_bytes(b"x" * 100)
@@ -110,8 +110,8 @@ def test_a_second_process_compiles_nothing(tmp_path: Path):
 
 def test_equal_programs_share_one_executable():
     x = np.arange(3, dtype="float32")
-    f = lambda x: mul(sin(x), 5.0)  # noqa: E731
-    g = lambda x: mul(sin(x), 5.0)  # noqa: E731
+    f = lambda x: mul(sin(x), 5.0)
+    g = lambda x: mul(sin(x), 5.0)
     dx.clear_caches()
     one, two = dx.jit(f).lower(x).compile(), dx.jit(g).lower(x).compile()
     assert one._executable.loaded is two._executable.loaded
