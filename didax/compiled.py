@@ -65,8 +65,10 @@ class Program:
         device = common_device([*self._placed, *args] if self._placed else args)
         executable = self._executables.get(device) or self.executable(device)
         try:
-            buffers = [x.device_buffer(device) for x in self._constants]
-            outs = executable.run(buffers + argument_buffers(args, device))
+            buffers = argument_buffers(args, device)
+            if self._constants:
+                buffers = [x.device_buffer(device) for x in self._constants] + buffers
+            outs = executable.run(buffers)
         except Exception as error:
             raise _explain(error, args) from None
         if True in self.donated:
@@ -123,16 +125,19 @@ def _forget(args: Sequence[Any], donated: Sequence[bool]) -> None:
 
 def common_device(args: Sequence[Any]) -> Any:
     """The device that committed arrays are on; None (the default device) when the user placed no argument."""
-    devices = {x.device for x in args if type(x) is ConcreteArray and x.committed}
-    if len(devices) > 1:
-        raise ValueError(
-            message(
-                "The arguments of a compiled function must be on one device.",
-                f"devices: {', '.join(map(str, devices))}",
-                fix="Move them with didax.device_put.",
-            )
-        )
-    return devices.pop() if devices else None
+    device: Any = None
+    for x in args:
+        if type(x) is ConcreteArray and x.committed and x.device is not device:
+            if device is not None:
+                raise ValueError(
+                    message(
+                        "The arguments of a compiled function must be on one device.",
+                        f"devices: {device}, {x.device}",
+                        fix="Move them with didax.device_put.",
+                    )
+                )
+            device = x.device
+    return device
 
 
 _programs: WeakKeyDictionary[Jaxpr, Program] = WeakKeyDictionary()

@@ -164,7 +164,10 @@ def _checked_plan(primitive: Primitive, rule: Any, out_aval: ShapedArray, params
 
 
 def _compiled_plan(
-    primitive: Primitive, avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...], params: dict[str, Any]
+    primitive: Primitive,
+    avals: tuple[ShapedArray, ...],
+    out_avals: tuple[ShapedArray, ...],
+    params: dict[str, Any],
 ) -> Plan:
     invars = [Var(aval) for aval in avals]
     outvars = [Var(aval) for aval in out_avals]

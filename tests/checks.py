@@ -99,7 +99,7 @@ def random_like(rng: np.random.Generator, x: Any) -> Any:
         numbers = rng.normal(size=shape)
         if dtype.kind == "c":
             numbers = numbers + 1j * rng.normal(size=shape)
-        return np.asarray(numbers).astype(dtype)
+        return dx.numpy.asarray(np.asarray(numbers).astype(dtype), dtype=dtype)
 
     return tree.map(leaf, x)
 

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
 import tests.operations
 from didax import tree
 from didax.array import ConcreteArray, as_concrete
@@ -136,7 +137,8 @@ class Case:
 
 
 def stack(xs: Sequence[Any], axis: int) -> Any:
-    return as_concrete(np.stack([np.asarray(x) for x in xs], axis))
+    stacked = np.stack([np.asarray(x) for x in xs], axis)
+    return dnp.asarray(stacked, dtype=stacked.dtype)
 
 
 def arrays(args: Any) -> Any:

@@ -590,7 +590,8 @@ def _standard_basis(tree: Any) -> Any:
         np.eye(total, a.size, -int(start), dtype=a.tangent().dtype).reshape(total, *a.shape)
         for a, start in zip(avals, starts[:-1], strict=True)
     ]
-    return pytree.unflatten(structure, [ConcreteArray(ShapedArray(u.shape, u.dtype), u) for u in units])
+    types = [ShapedArray(u.shape, u.dtype, a.weak_type) for a, u in zip(avals, units, strict=True)]
+    return pytree.unflatten(structure, list(map(ConcreteArray, types, units)))
 
 
 def _split_inputs(columns: Any, x: Any) -> Any:

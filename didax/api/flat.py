@@ -14,6 +14,7 @@ from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.source import describe_function
+from didax.core.tracing import Tracer, leaked
 from didax.core.value import Array
 
 
@@ -31,6 +32,9 @@ class FlatFunction:
     def __call__(self, *leaves: Any) -> list[Any]:
         args, kwargs = pytree.unflatten(self.in_tree, leaves)
         out, self.out_tree = pytree.flatten(self.f(*args, **kwargs))
+        for x in out:
+            if isinstance(x, Tracer) and x.owner.ended:
+                raise leaked(x)
         return [x if hasattr(x, "aval") else as_result(self, out, x) for x in out]
 
 

@@ -2,7 +2,8 @@
 
 A call flattens its arguments and looks up (structure, types, static values, options) among the programs it has; the
 hot path is that lookup and the run. Under another transformation the call stays a call: a `jit_p` equation with the
-staged jaxpr. Read next: `didax/compiled.py` (running), `primitives/call.py` (transforming), `stages.py` (trace, lower, compile).
+staged jaxpr. Read next: `didax/compiled.py` (running), `primitives/call.py` (transforming), `stages.py` (trace, lower,
+compile).
 """
 
 from __future__ import annotations
@@ -87,7 +88,12 @@ class JitFunction(Generic[P, R]):
         donate_argnames: Sequence[str],
         compiler_options: dict[str, Any] | None,
     ):
-        functools.update_wrapper(self, fun, updated=())  # an attribute of the function hides none of ours
+        functools.update_wrapper(self, fun, updated=())
+        # Its own attributes, of which none may hide a method of ours.
+        attributes: dict[str, Any] = getattr(fun, "__dict__", {})
+        vars(self).update(
+            {k: v for k, v in attributes.items() if not hasattr(JitFunction, k) and k != "__wrapped__"}
+        )
         self._fun = fun
         self._static_argnums = tuple(static_argnums)
         self._static_argnames = frozenset(static_argnames)

@@ -89,7 +89,9 @@ def aval_of(x: Any) -> ShapedArray:
     float32[]
     """
     aval = getattr(x, "aval", None)  # with a default: no exception is made for NumPy values
-    return _aval_of_other(x) if aval is None else aval
+    return (
+        aval if type(aval) is ShapedArray else _aval_of_other(x)
+    )  # other libraries' arrays have an `aval` too
 
 
 def _aval_of_other(x: Any) -> ShapedArray:

@@ -85,7 +85,7 @@ def stop_gradient(x: Any) -> Any:
     >>> import didax as dx
     >>> from didax import lax
     >>> dx.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
-    Array(3., dtype=float32)
+    Array(3., dtype=float32, weak_type=True)
     """
     return pytree.map(_stop_gradient, x)
 

@@ -44,7 +44,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     >>> lax.broadcast_in_dim(np.arange(3), (3, 2), (0,))
     Array([[0, 0],
            [1, 1],
-           [2, 2]], dtype=int64)
+           [2, 2]], dtype=int32)
     """
     return primitives.broadcast_in_dim_p.bind(
         operand, shape=tuple(shape), broadcast_dimensions=tuple(broadcast_dimensions)

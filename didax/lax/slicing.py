@@ -99,7 +99,7 @@ def slice(
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.slice(np.arange(10), (2,), (9,), (3,))
-    Array([2, 5, 8], dtype=int64)
+    Array([2, 5, 8], dtype=int32)
     """
     starts, limits = _ints(start_indices), _ints(limit_indices)
     steps = None if strides is None else _ints(strides)
@@ -117,7 +117,7 @@ def slice_in_dim(
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.slice_in_dim(np.arange(6), 1, -1, 2)
-    Array([1, 3], dtype=int64)
+    Array([1, 3], dtype=int32)
     """
     aval = aval_of(operand)
     axis = canonical_axis("slice_in_dim", aval, axis)
@@ -135,7 +135,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.index_in_dim(np.arange(6).reshape(2, 3), -1, axis=1, keepdims=False)
-    Array([2, 5], dtype=int64)
+    Array([2, 5], dtype=int32)
     """
     aval = aval_of(operand)
     axis = canonical_axis("index_in_dim", aval, axis)
@@ -176,7 +176,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.pad(np.array([1, 2, 3]), 0, [(1, 0, 1)])
-    Array([0, 1, 0, 2, 0, 3], dtype=int64)
+    Array([0, 1, 0, 2, 0, 3], dtype=int32)
     """
     operand, padding_value = match_scalars((operand, padding_value))
     return slicing.pad_p.bind(
@@ -191,7 +191,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.rev(np.array([1, 2, 3]), (0,))
-    Array([3, 2, 1], dtype=int64)
+    Array([3, 2, 1], dtype=int32)
     """
     aval = aval_of(operand)
     return slicing.rev_p.bind(operand, dimensions=tuple([canonical_axis("rev", aval, i) for i in dimensions]))
@@ -278,7 +278,7 @@ def dynamic_slice(
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.dynamic_slice(np.arange(6), (4,), (3,))
-    Array([3, 4, 5], dtype=int64)
+    Array([3, 4, 5], dtype=int32)
     """
     starts = start_scalars("dynamic_slice", aval_of(operand), start_indices, allow_negative_indices)
     return slicing.dynamic_slice_p.bind(operand, *starts, slice_sizes=_ints(slice_sizes))
@@ -293,7 +293,7 @@ def dynamic_update_slice(
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.dynamic_update_slice(np.arange(6), np.array([7, 8]), (2,))
-    Array([0, 1, 7, 8, 4, 5], dtype=int64)
+    Array([0, 1, 7, 8, 4, 5], dtype=int32)
     """
     starts = start_scalars("dynamic_update_slice", aval_of(operand), start_indices, allow_negative_indices)
     operand, update = match_scalars((operand, update))
@@ -375,7 +375,7 @@ def dynamic_index_in_dim(
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.dynamic_index_in_dim(np.arange(5), 2, keepdims=False)
-    Array(2, dtype=int64)
+    Array(2, dtype=int32)
     """
     axis, starts, sizes = _at_axis("dynamic_index_in_dim", aval_of(operand), index, 1, axis)
     result = dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
@@ -391,7 +391,7 @@ def dynamic_update_slice_in_dim(
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.dynamic_update_slice_in_dim(np.zeros((3, 1)), np.ones((2, 1)), 0, axis=0).sum()
-    Array(2., dtype=float64)
+    Array(2., dtype=float32)
     """
     _, starts, _ = _at_axis("dynamic_update_slice_in_dim", aval_of(operand), start_index, 1, axis)
     return dynamic_update_slice(operand, update, starts, allow_negative_indices=allow_negative_indices)
@@ -406,7 +406,7 @@ def dynamic_update_index_in_dim(
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.dynamic_update_index_in_dim(np.array([1., 2.]), 5., 1, axis=0)
-    Array([1., 5.], dtype=float64)
+    Array([1., 5.], dtype=float32)
     """
     aval = aval_of(operand)
     axis = canonical_axis("dynamic_update_index_in_dim", aval, axis)
@@ -468,7 +468,7 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Any:
     >>> from didax import lax
     >>> import numpy as np
     >>> lax.index_take(np.arange(12).reshape(3, 4), (np.array([0, 2]), np.array([1, 1])), (0, 1))
-    Array([1, 9], dtype=int64)
+    Array([1, 9], dtype=int32)
     """
     aval = aval_of(src)
     axes = tuple([canonical_axis("index_take", aval, i) for i in axes])
@@ -526,28 +526,28 @@ def _scatter(primitive: Scatter, doc: str, example: str) -> Callable[..., Any]:
 scatter = _scatter(
     scatter_p,
     "The operand with windows overwritten; the last update of a place stays.",
-    "Array([1., 4., 3.], dtype=float64)",
+    "Array([1., 4., 3.], dtype=float32)",
 )
 scatter_add = _scatter(
-    scatter_add_p, "The operand with updates added to windows.", "Array([ 1., 11.,  3.], dtype=float64)"
+    scatter_add_p, "The operand with updates added to windows.", "Array([ 1., 11.,  3.], dtype=float32)"
 )
 scatter_sub = _scatter(
     scatter_sub_p,
     "The operand with updates subtracted from windows.",
-    "Array([ 1., -7.,  3.], dtype=float64)",
+    "Array([ 1., -7.,  3.], dtype=float32)",
 )
 scatter_mul = _scatter(
-    scatter_mul_p, "The operand with windows multiplied by updates.", "Array([ 1., 40.,  3.], dtype=float64)"
+    scatter_mul_p, "The operand with windows multiplied by updates.", "Array([ 1., 40.,  3.], dtype=float32)"
 )
 scatter_min = _scatter(
     scatter_min_p,
     "The lesser of the operand's windows and the updates.",
-    "Array([1., 2., 3.], dtype=float64)",
+    "Array([1., 2., 3.], dtype=float32)",
 )
 scatter_max = _scatter(
     scatter_max_p,
     "The greater of the operand's windows and the updates.",
-    "Array([1., 5., 3.], dtype=float64)",
+    "Array([1., 5., 3.], dtype=float32)",
 )
 
 
@@ -569,7 +569,7 @@ def scatter_apply(
     >>> import numpy as np
     >>> elements = lax.ScatterDimensionNumbers((), (0,), scatter_dims_to_operand_dims=(0,))
     >>> lax.scatter_apply(np.array([1., 2.]), np.array([[1]]), lambda x: x * 10, elements, update_shape=(1,))
-    Array([ 1., 20.], dtype=float64)
+    Array([ 1., 20.], dtype=float32)
     """
     flags = {
         "dimension_numbers": ScatterDimensionNumbers(*[_ints(axes) for axes in dimension_numbers]),

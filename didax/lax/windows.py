@@ -39,12 +39,12 @@ def reduce_window(
     init_value: Any,
     computation: Callable[[Any, Any], Any],
     window_dimensions: Sequence[int],
-    window_strides: Sequence[int],
-    padding: str | Sequence[tuple[int, int]],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Array:
-    """Combine the elements of each window; windows move along every axis by `window_strides`.
+    """Combine the elements of each window; windows move along every axis by `window_strides` (default 1).
 
     `computation` is `lax.add` (with init value 0), `lax.max` or `lax.min`. `padding` is "VALID", "SAME",
     "SAME_LOWER" or pairs (low, high), and is filled with `init_value`. The derivative of an extremum goes to
@@ -70,7 +70,8 @@ def reduce_window(
             )
         )
     ones = (1,) * aval.ndim
-    sizes, strides = _entries(window_dimensions), _entries(window_strides)
+    sizes = _entries(window_dimensions)
+    strides = ones if window_strides is None else _entries(window_strides)
     spread = ones if base_dilation is None else _entries(base_dilation)
     dilation = ones if window_dilation is None else _entries(window_dilation)
     out = reduction.bind(
@@ -89,6 +90,8 @@ def _padding(
 ) -> tuple[tuple[int, int], ...]:
     if not isinstance(padding, str):
         return tuple((operator.index(low), operator.index(high)) for low, high in padding)
+    if any(len(entries) != len(shape) for entries in windows):
+        return ((0, 0),) * len(shape)  # the primitive says which of them lacks an entry
     sizes, strides, spread, dilation = windows
     lengths = [max((n - 1) * d + 1, 0) for n, d in zip(shape, spread, strict=True)]
     reach = [(n - 1) * d + 1 for n, d in zip(sizes, dilation, strict=True)]

@@ -2,6 +2,7 @@
 
 `variance_scaling` is the general one; `glorot`, `he` and `lecun` are its usual settings. The fans of a weight are the
 numbers of inputs and outputs a unit is connected to: the last two axes, times the others (as for convolutions).
+Where no dtype is given it is the default float.
 """
 
 from __future__ import annotations
@@ -12,80 +13,109 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax import random
+from didax.core import dtypes
 from didax.core.errors import message
 from didax.core.value import Array
 
 Initializer = Callable[..., Array]
+Axes = int | Sequence[int]
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = dnp.float32) -> Array:
+def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Array:
     """All zeros."""
     return dnp.zeros(shape, dtype)
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = dnp.float32) -> Array:
+def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Array:
     """All ones."""
     return dnp.ones(shape, dtype)
 
 
-def constant(value: Any, dtype: Any = dnp.float32) -> Initializer:
+def constant(value: Any, dtype: Any = None) -> Initializer:
     """Every element is `value`."""
-    return lambda key, shape, dtype=dtype: dnp.full(shape, value, dtype)
+    return lambda key, shape, dtype=dtype: dnp.full(shape, value, dtype or dtypes.default_dtype("f"))
 
 
-def uniform(scale: float = 1e-2, dtype: Any = dnp.float32) -> Initializer:
+def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
     """Uniform on [0, scale)."""
     return lambda key, shape, dtype=dtype: random.uniform(key, shape, dtype) * scale
 
 
-def normal(stddev: float = 1e-2, dtype: Any = dnp.float32) -> Initializer:
+def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
     """Normal with mean 0."""
     return lambda key, shape, dtype=dtype: random.normal(key, shape, dtype) * stddev
+
+
+def truncated_normal(
+    stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
+    """Normal with mean 0, cut off at `lower` and `upper` standard deviations (`stddev` is that before the cut)."""
+    return lambda key, shape, dtype=dtype: random.truncated_normal(key, lower, upper, shape, dtype) * stddev
+
+
+# The standard deviation of a standard normal cut off at -2 and 2.
+_CUT_DEVIATION = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / math.erf(math.sqrt(2)))
+
+_FANS: dict[str, Callable[[float, float], float]] = {
+    "fan_in": lambda fan_in, fan_out: fan_in,
+    "fan_out": lambda fan_in, fan_out: fan_out,
+    "fan_avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+    "fan_geo_avg": lambda fan_in, fan_out: math.sqrt(fan_in * fan_out),
+}
+
+# Draws of mean 0 with a given standard deviation.
+_DRAWS: dict[str, Callable[[Any, Sequence[int], Any, float], Array]] = {
+    "truncated_normal": lambda key, shape, dtype, deviation: truncated_normal(deviation / _CUT_DEVIATION)(
+        key, shape, dtype
+    ),
+    "normal": lambda key, shape, dtype, deviation: normal(deviation)(key, shape, dtype),
+    "uniform": lambda key, shape, dtype, deviation: (
+        random.uniform(key, shape, dtype, -1.0, 1.0) * (math.sqrt(3) * deviation)
+    ),
+}
 
 
 def variance_scaling(
     scale: float,
     mode: str,
     distribution: str,
-    in_axis: int = -2,
-    out_axis: int = -1,
-    dtype: Any = dnp.float32,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: Any = None,
 ) -> Initializer:
     """Mean 0 and variance scale / fan.
 
     Args:
-      mode: 'fan_in', 'fan_out', or 'fan_avg' for their mean.
-      distribution: 'normal' or 'uniform'.
+      mode: 'fan_in', 'fan_out', 'fan_avg' or 'fan_geo_avg' for their arithmetic or geometric mean.
+      distribution: 'truncated_normal' (cut off at two standard deviations), 'normal' or 'uniform'.
       in_axis, out_axis: the axes of inputs and outputs; the others multiply both fans.
+      batch_axis: axes that do not count: they number independent weights.
 
     Raises ValueError for another mode or distribution, or a shape without these axes.
 
     >>> from didax import random
-    >>> init = variance_scaling(1.0, "fan_in", "normal")
+    >>> init = variance_scaling(1.0, "fan_in", "truncated_normal")
     >>> init(random.PRNGKey(0), (100, 200)).shape
     (100, 200)
     """
-    if mode not in ("fan_in", "fan_out", "fan_avg") or distribution not in ("normal", "uniform"):
+    if mode not in _FANS or distribution not in _DRAWS:
         raise ValueError(
             message(
-                "variance_scaling knows three modes and two distributions.",
+                "variance_scaling knows four modes and three distributions.",
                 f"mode: {mode!r}, distribution: {distribution!r}",
-                fix="Use 'fan_in', 'fan_out' or 'fan_avg', and 'normal' or 'uniform'.",
+                fix=f"Use one of {', '.join(map(repr, _FANS))}, and one of {', '.join(map(repr, _DRAWS))}.",
             )
         )
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Array:
-        fan_in, fan_out = _fans(tuple(shape), in_axis, out_axis)
-        fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
-        deviation = math.sqrt(scale / max(fan, 1))
-        if distribution == "normal":
-            return random.normal(key, shape, dtype) * deviation
-        return random.uniform(key, shape, dtype, -1.0, 1.0) * (math.sqrt(3) * deviation)
+        fan = _FANS[mode](*_fans(tuple(shape), in_axis, out_axis, batch_axis))
+        return _DRAWS[distribution](key, shape, dtype, math.sqrt(scale / max(fan, 1)))
 
     return init
 
 
-def _fans(shape: tuple[int, ...], in_axis: int, out_axis: int) -> tuple[float, float]:
+def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
     if len(shape) < 2:
         raise ValueError(
             message(
@@ -94,36 +124,51 @@ def _fans(shape: tuple[int, ...], in_axis: int, out_axis: int) -> tuple[float, f
                 fix="Use an initializer without fans (normal, zeros) for vectors and scalars.",
             )
         )
-    inputs, outputs = shape[in_axis], shape[out_axis]
-    receptive = math.prod(shape) / max(inputs * outputs, 1)
+    inputs, outputs, batch = (
+        math.prod(shape[axis] for axis in ((axes,) if isinstance(axes, int) else axes))
+        for axes in (in_axis, out_axis, batch_axis)
+    )
+    receptive = math.prod(shape) / max(inputs * outputs * batch, 1)
     return inputs * receptive, outputs * receptive
 
 
-def glorot_uniform(**axes: Any) -> Initializer:
+def glorot_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+) -> Initializer:
     """Uniform, variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
-    return variance_scaling(1.0, "fan_avg", "uniform", **axes)
+    return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def glorot_normal(**axes: Any) -> Initializer:
-    """Normal, variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
-    return variance_scaling(1.0, "fan_avg", "normal", **axes)
+def glorot_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+) -> Initializer:
+    """Truncated normal, variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+    return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_uniform(**axes: Any) -> Initializer:
+def he_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+) -> Initializer:
     """Uniform, variance 2 / fan_in (He and others, 2015)."""
-    return variance_scaling(2.0, "fan_in", "uniform", **axes)
+    return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_normal(**axes: Any) -> Initializer:
-    """Normal, variance 2 / fan_in (He and others, 2015)."""
-    return variance_scaling(2.0, "fan_in", "normal", **axes)
+def he_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+) -> Initializer:
+    """Truncated normal, variance 2 / fan_in (He and others, 2015)."""
+    return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_uniform(**axes: Any) -> Initializer:
+def lecun_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+) -> Initializer:
     """Uniform, variance 1 / fan_in (LeCun and others, 1998)."""
-    return variance_scaling(1.0, "fan_in", "uniform", **axes)
+    return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_normal(**axes: Any) -> Initializer:
-    """Normal, variance 1 / fan_in (LeCun and others, 1998)."""
-    return variance_scaling(1.0, "fan_in", "normal", **axes)
+def lecun_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+) -> Initializer:
+    """Truncated normal, variance 1 / fan_in (LeCun and others, 1998)."""
+    return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)

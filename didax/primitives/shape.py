@@ -264,13 +264,14 @@ def zeros(aval: ShapedArray) -> Any:
     """An array of zeros of a type."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
+    if aval.weak_type and aval_of(0.0).dtype == aval.dtype:
+        return broadcast_in_dim(0.0, aval.shape, ())  # a Python scalar: weak as well
     return full(aval.shape, 0, aval.dtype)
 
 
 def full(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Any:
     """An array filled with a scalar."""
-    scalar = dtype.type(value)
-    return scalar if shape == () else broadcast_in_dim(scalar, shape, ())
+    return broadcast_in_dim(dtype.type(value), shape, ())
 
 
 def out_type(primitive: Primitive, *avals: ShapedArray, **params: Any) -> ShapedArray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import TracerIntegerConversionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import shift_right_logical
@@ -125,7 +125,18 @@ def key_words(name: str, key: Any) -> Any:
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of non-negative ints; a bare int is a shape with one axis."""
-    lengths = tuple([operator.index(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))])
+    try:
+        lengths = tuple([operator.index(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))])
+    except TracerIntegerConversionError:  # says itself what to do
+        raise
+    except TypeError:
+        raise TypeError(
+            message(
+                f"{name} takes a shape of integers.",
+                f"shape: {shape!r}",
+                fix="Pass an int or a tuple of ints.",
+            )
+        ) from None
     if any(n < 0 for n in lengths):
         raise ValueError(
             message(

@@ -26,7 +26,7 @@ from didax.core.avals import ShapedArray
 from didax.version import __version__, installed_jaxlib
 from didax.xla.client import Backend, backend, xe  # pyright: ignore[reportAttributeAccessIssue]
 
-_MEMORY_MAX = 4096  # programs kept in memory
+_MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
 _memory: OrderedDict[Any, Any] = OrderedDict()
 
 
@@ -76,6 +76,8 @@ def compile_text(
         _memory[key] = loaded
         if len(_memory) > _MEMORY_MAX:
             _memory.popitem(last=False)
+    else:
+        _memory.move_to_end(key)
     return Executable(loaded, out_avals, device)
 
 

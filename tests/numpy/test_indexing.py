@@ -306,7 +306,7 @@ X = as_concrete(np.zeros((3, 4), np.float32))
         ),
         (lambda i: getitem(X, (..., 0, ...)), IndexError, r"at most once"),
         (lambda i: getitem(X, 1.0), TypeError, r"integers, slices(.|\n)*got: 1.0 of type float"),
-        (lambda i: getitem(X, np.zeros(2)), TypeError, r"got: float64\[2\](.|\n)*astype\('int32'\)"),
+        (lambda i: getitem(X, np.zeros(2)), TypeError, r"got: float32\[2\](.|\n)*astype\('int32'\)"),
         (lambda i: getitem(X, "name"), TypeError, r"got: 'name' of type str"),
         (lambda i: getitem(X, slice("a", None)), TypeError, r"got: slice\('a', None, None\)"),
         (

@@ -116,7 +116,7 @@ def test_reduce_starts_from_the_init_value() -> None:
     )
 
 
-def test_reduce_by_any_associative_operation_of_several_operands() -> None:
+def test_reduce_by_any_associative_operation_of_several_operands(x64: None) -> None:
     """Composition of the affine functions x -> a x + b, which does not commute."""
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 2, 7, 3))
@@ -131,8 +131,9 @@ def test_reduce_by_any_associative_operation_of_several_operands() -> None:
     for i in range(2):
         for j in range(3):
             slopes, offsets = a[i, :, j] * slopes, a[i, :, j] * offsets + b[i, :, j]
-    assert_close(reduced(a, b), (slopes, offsets))
-    assert_close(dx.jit(reduced)(a, b), (slopes, offsets))
+    with dx.enable_x64():
+        assert_close(reduced(a, b), (slopes, offsets))
+        assert_close(dx.jit(reduced)(a, b), (slopes, offsets))
     check_grads(reduced, (a, b))
 
 

@@ -227,16 +227,16 @@ X = np.zeros((3, 4), np.float32)
             r"an integer scalar for each axis(.|\n)*cast others",
         ),
         (
-            lambda: lax.dynamic_update_slice(X, np.zeros((1, 1)), (0, 0)),
-            r"an update of the operand's dtype(.|\n)*float64",
+            lambda: lax.dynamic_update_slice(X, np.zeros((1, 1), "int32"), (0, 0)),
+            r"an update of the operand's dtype(.|\n)*int32",
         ),
         (
             lambda: lax.pad(X, 0.0, [(-2, -2, 0), (0, 0, 0)]),
             r"no axis of negative length(.|\n)*\(-2, -2, 0\)",
         ),
         (
-            lambda: lax.concatenate([X, np.zeros((3, 1))], 1),
-            r"arrays of one dtype(.|\n)*float32\[3,4\], float64\[3,1\]",
+            lambda: lax.concatenate([X, np.zeros((3, 1), "int32")], 1),
+            r"arrays of one dtype(.|\n)*float32\[3,4\], int32\[3,1\]",
         ),
         (lambda: lax.concatenate([], 0), r"at least one array"),
         (lambda: lax.rev(X, (2,)), r"rev has no such axis(.|\n)*axis: 2"),

@@ -1,0 +1,167 @@
+"""One test for each defect that was found by using the library; read what broke in the docstrings."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax
+from didax.core.errors import UnexpectedTracerError
+from didax.core.jaxpr import Jaxpr
+
+
+def live_jaxprs() -> int:
+    gc.collect()
+    return sum(type(x) is Jaxpr for x in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda f: dx.grad(lambda x: dx.jit(f)(x).sum()),
+        lambda f: dx.vmap(dx.jit(f)),
+        lambda f: dx.jit(dx.vmap(dx.grad(dx.jit(f)))),
+    ],
+    ids=["grad of jit", "vmap of jit", "jit of grad of jit"],
+)
+def test_programs_of_functions_that_are_gone_are_freed(use: Any):
+    """A program kept alive the jaxpr it was remembered by, and the memory of result types kept every inner jaxpr."""
+
+    def once() -> None:
+        use(lambda x: dnp.sin(x) * 2)(dnp.ones(2))
+
+    once()
+    before = live_jaxprs()
+    for _ in range(5):
+        once()
+    assert live_jaxprs() == before
+
+
+DEVICES = """
+import numpy as np
+import didax as dx
+import didax.numpy as dnp
+
+first, second = dx.devices()
+f, add = dx.jit(lambda x: x * 2), dx.jit(lambda x, y: x + y)
+f(dnp.ones(3)), f(dnp.ones(3))
+there, free = dx.device_put(dnp.ones(3), second), dnp.ones(3)
+y = f(there)
+assert y.device is second and f(y).device is second
+assert add(free, there).device is second and add(free, free).device is first
+assert dx.jit(lambda x: x + there)(free).device is second
+large = dx.device_put(np.ones(100_000, np.float32), second)
+assert (dnp.sin(large) + 1).device is second
+assert float(dx.grad(lambda x: f(x).sum())(there)[0]) == 2.0
+"""
+
+
+def test_programs_run_on_the_device_their_arguments_were_placed_on():
+    """Programs were compiled for the first device, whatever device was asked for, and results forgot it."""
+    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "DIDAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", DEVICES], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2", "float4_e2m1fn"])
+def test_dtypes_narrower_than_a_byte_come_back_from_the_device(name: str):
+    """The packed buffer was read as if it had one byte an element: garbage from beyond its end."""
+    x = np.array([1, 0, 1, 1, 0, 0, 1, 0, 1]).astype(getattr(ml_dtypes, name))
+    y = np.asarray(dx.jit(lambda x: x)(x))
+    assert y.dtype == x.dtype
+    np.testing.assert_array_equal(y.astype(np.float32), x.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a: lax.reshape(a, (2, 3)),
+        lambda a: lax.broadcast_in_dim(a, (2, 6), (1,)),
+        lambda a: lax.slice(a, (0,), (3,)),
+        lambda a: lax.rev(a, (0,)),
+        lambda a: lax.bitcast_convert_type(a, "int32"),
+        dx.vmap(lambda x: x),
+        lambda a: dx.grad(lambda x: (x.sum(), x), has_aux=True)(a)[1],
+    ],
+    ids=["reshape", "broadcast", "slice", "rev", "bitcast", "vmap", "aux"],
+)
+def test_a_result_does_not_change_with_the_numpy_array_it_came_from(f: Any):
+    """Eager rules that return views, vmap and auxiliary data gave the caller's own memory back."""
+    a = np.arange(6, dtype=np.float32)
+    y = f(a)
+    before = np.array(y)
+    a[:] = -7
+    assert isinstance(y, dx.Array)
+    np.testing.assert_array_equal(np.asarray(y), before)
+
+
+def test_a_scalar_numpy_array_is_captured_with_the_value_it_has():
+    """A rank-0 array became a literal by reference: what was traced once gave different numbers later."""
+    a = np.array(1.0, np.float32)
+    f = dx.jit(lambda x: lax.add(x, a))
+    x = dnp.ones(3)
+    f(x)
+    a[...] = 5
+    np.testing.assert_array_equal(np.asarray(f(x)), np.asarray(dx.jvp(f, (x,), (x,))[0]))
+
+
+def test_the_attributes_of_a_callable_do_not_hide_the_methods_of_its_jitted_form():
+    """`jit` copied the attributes of the function over its own methods."""
+
+    class Model:
+        def __init__(self) -> None:
+            self.stage, self.trace, self._call, self.weight = 1, 2, 3, 2.0
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.weight
+
+    f: Any = dx.jit(Model())
+    assert float(f(3.0)) == 6.0
+    assert f.weight == 2.0
+    assert len(f.trace(3.0).jaxpr.eqns) == 1
+
+
+def test_a_leaked_tracer_cannot_be_returned():
+    """A tracer of an ended transformation went through grad, jvp and linearize, grad returning zero for it."""
+    box: list[Any] = []
+    dx.jit(lambda x: (box.append(x), x)[1])(1.0)
+    for leak in (dx.grad, lambda f: lambda x: dx.jvp(f, (x,), (x,)), lambda f: lambda x: dx.linearize(f, x)):
+        with pytest.raises(UnexpectedTracerError, match="after the transformation"):
+            leak(lambda x: box[0])(1.0)
+
+
+def test_arrays_of_another_library_are_refused_by_name():
+    """Their `aval` was taken for one of ours, and failed much later as an AttributeError."""
+
+    class Foreign:
+        aval = "float32[3]"
+
+    with pytest.raises(TypeError, match="Foreign"):
+        dx.jit(lambda x: x)(Foreign())
+
+
+def test_zero_tangents_keep_the_weak_type_of_their_primals():
+    """A symbolic zero was made strong, and so were Jacobians of Python scalars."""
+    assert dx.grad(lambda x: 3.0)(1.0).weak_type
+    assert dx.jvp(lambda x: (x, 3.0), (1.0,), (1.0,))[1][1].weak_type
+    assert dx.jacrev(lambda x: x * 2)(1.0).weak_type
+    assert dx.jacfwd(lambda x: x * 2)(1.0).weak_type
+    assert not dx.grad(lambda x: 3.0)(np.float32(1)).weak_type
+
+
+def test_an_array_put_on_a_device_is_donated_without_its_original():
+    """device_put shared the buffer with an array that also had a host value, which then was half deleted."""
+    x = dnp.asarray(np.arange(100_000, dtype=np.float32))
+    dx.jit(lambda x: x + 1)(x)
+    y = dx.device_put(x, dx.devices()[0])
+    y.delete()
+    assert float(dx.jit(lambda x: x + 1)(x)[0]) == 1.0
