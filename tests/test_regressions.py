@@ -165,3 +165,13 @@ def test_an_array_put_on_a_device_is_donated_without_its_original():
     y = dx.device_put(x, dx.devices()[0])
     y.delete()
     assert float(dx.jit(lambda x: x + 1)(x)[0]) == 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn"])
+def test_what_numpy_was_given_survives_the_donation_of_the_array(dtype: str) -> None:
+    """A NumPy view of a donated array keeps its numbers."""
+    x = dx.jit(lambda x: x + x)(dx.numpy.ones(64, dtype))
+    seen = np.asarray(x)
+    before = seen.copy()
+    dx.jit(lambda x: x + x, donate_argnums=0)(x).block_until_ready()
+    np.testing.assert_array_equal(seen, before)

@@ -40,11 +40,42 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     """The contents of a device buffer as a NumPy array, which must not be written to."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    if backend().platform == "cpu" and aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1:
-        return np.asarray(buffer)
-    # jaxlib's own reader: a view where host and device agree on the layout, unpacked for dtypes narrower than a byte
+    if backend().platform == "cpu":
+        if aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1:
+            return np.asarray(buffer)
+        if aval.dtype.name not in _PACKED:
+            return _copy(buffer, aval)
+    # jaxlib's own reader: unpacks dtypes narrower than a byte and copies from accelerators. Its first call imports jax
+    # with jaxlib 0.10, where jax is installed.
     read = getattr(buffer, "_to_np_array_did_copy", None) or buffer._single_device_array_to_np_array_did_copy
     return read()[0]
+
+
+_PACKED = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
+
+
+def _copy(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    """A copy by address, for dtypes (bfloat16, float8) that the buffer protocol does not know.
+
+    A view would not do: XLA does not know of it, and would write into donated memory under it.
+    """
+    if aval.size == 0:
+        return np.zeros(aval.shape, aval.dtype)
+    buffer.block_until_ready()
+    return np.array(_AddressView(buffer, aval)).view(aval.dtype).reshape(aval.shape)
+
+
+class _AddressView:
+    """Memory of a buffer, by NumPy's array interface."""
+
+    def __init__(self, buffer: Any, aval: ShapedArray):
+        self.buffer = buffer
+        self.__array_interface__ = {
+            "shape": (aval.size,),
+            "typestr": f"|V{aval.dtype.itemsize}" if aval.dtype.itemsize > 1 else "|u1",
+            "data": (buffer.unsafe_buffer_pointer(), True),
+            "version": 3,
+        }
 
 
 def copy_to_device(buffer: Any, device: Any) -> Any:
