@@ -49,10 +49,12 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(DEMO_READY): pyproject.toml | $(BIN)/python
+	@echo 'installing what the demo needs into $(VENV): once, about a minute'
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	touch $@
 
 # The development extra holds the demo's.
 $(DEV_READY): pyproject.toml | $(BIN)/python
+	@echo 'installing what tests and checks need into $(VENV): once, a minute or two'
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(DEMO_READY) $@

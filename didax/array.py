@@ -160,22 +160,22 @@ class ConcreteArray(Array):
         return int(self.host_value())
 
     def item_of(self, what: str) -> Any:
-        """The only element; TypeError or ValueError when there is not exactly one axis-free element."""
+        """The only element; TypeError (ValueError for a truth value) when it is not the array's only one."""
         value = self.host_value()
-        if self.aval.size != 1:
+        if what == "truth value" and self.aval.size != 1:
             raise ValueError(
                 message(
-                    f"Only an array of one element has a {what}.",
+                    "Only an array of one element has a truth value.",
                     f"array: {self.aval}",
-                    fix="Use .any() or .all() for truth, or index one element.",
+                    fix="Use .any() or .all(), or index one element.",
                 )
             )
-        if self.aval.ndim and what != "truth value":
+        if what != "truth value" and self.aval.ndim:
             raise TypeError(
                 message(
                     f"Only an array without axes converts to {what}.",
                     f"array: {self.aval}",
-                    fix="Use x.item() for the single element.",
+                    fix="Index one element, or use x.item() where there is only one.",
                 )
             )
         return value if self.aval.ndim == 0 else value.reshape(())[()]

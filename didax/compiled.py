@@ -40,7 +40,7 @@ class Program:
         self.jaxpr = jaxpr
         self.donated = tuple(donated)  # per input after the constants
         self.options = options
-        self._cheap = cheap  # compiled with the settings for programs of one operation
+        self._cheap = cheap  # compiled with the settings for one operation on small arrays
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
         self._executables: dict[Any, Executable] = {}

@@ -79,7 +79,7 @@ def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dic
     small = sum(a.size for a in avals) + sum(a.size for a in out_avals) <= NUMPY_MAX_ELEMENTS
     if primitive.eager_for(avals) is not None and small and _on_cpu():
         return _numpy_plan(primitive, out_avals, params)
-    return _compiled_plan(primitive, avals, out_avals, params)
+    return _compiled_plan(primitive, avals, out_avals, params, cheap=small)
 
 
 def _on_cpu() -> bool:
@@ -168,11 +168,12 @@ def _compiled_plan(
     avals: tuple[ShapedArray, ...],
     out_avals: tuple[ShapedArray, ...],
     params: dict[str, Any],
+    cheap: bool,
 ) -> Plan:
     invars = [Var(aval) for aval in avals]
     outvars = [Var(aval) for aval in out_avals]
     jaxpr = Jaxpr(invars, [Eqn(primitive, invars, params, outvars)], outvars, primitive.name)
-    program = Program(jaxpr, cheap=True)
+    program = Program(jaxpr, cheap=cheap)
     program.executable()
 
     def run(args: tuple[Any, ...]) -> Any:

@@ -81,7 +81,7 @@ def test_conversions_to_python_values():
     [
         (lambda: bool(array([1.0, 2.0])), ValueError, "Only an array of one element has a truth value."),
         (lambda: float(array([1.0])), TypeError, "Only an array without axes converts to float."),
-        (lambda: int(array([1.0, 2.0])), ValueError, "Only an array of one element has a int."),
+        (lambda: int(array([1.0, 2.0])), TypeError, "Only an array without axes converts to int."),
         (lambda: [1][array(0.0)], TypeError, "Only an integer array without axes is an index."),
         (lambda: hash(array(0.0)), TypeError, "Arrays are not hashable."),
         (lambda: array([1.0]).__array__("int32", copy=False), ValueError, "A change of dtype needs a copy."),

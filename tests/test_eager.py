@@ -16,7 +16,7 @@ from didax.primitives.elementwise import add, exp, mul, sin
 def test_small_arrays_are_evaluated_with_numpy_and_large_ones_compiled(monkeypatch: pytest.MonkeyPatch):
     compiled: list[object] = []
     original = eager._compiled_plan
-    monkeypatch.setattr(eager, "_compiled_plan", lambda *a: compiled.append(a[0]) or original(*a))
+    monkeypatch.setattr(eager, "_compiled_plan", lambda *a, **k: compiled.append(a[0]) or original(*a, **k))
     eager.clear_plans()
     small, large = np.ones(3, "float32"), np.ones(eager.NUMPY_MAX_ELEMENTS, "float32")
     np.testing.assert_allclose(np.asarray(sin(small)), np.sin(small), rtol=1e-6)

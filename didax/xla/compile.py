@@ -60,7 +60,8 @@ def compile_text(
 ) -> Executable:
     """Compile a module for one device.
 
-    `cheap` takes the settings that compile three times as fast and suit programs of one operation. `options` are
+    `cheap` takes the settings that compile three times as fast, for one operation on small arrays: on large ones its
+    code is several times slower. `options` are
     XLA debug options by name.
     """
     started = backend()
