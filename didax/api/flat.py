@@ -11,7 +11,7 @@ import numpy as np
 
 from didax.array import as_concrete
 from didax.core import dtypes, pytree
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import message
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, leaked
@@ -21,7 +21,7 @@ from didax.core.value import Array
 class FlatFunction:
     """`f` over pytrees as a function from leaves to leaves; remembers the structure of its last result."""
 
-    __slots__ = ("f", "has_aux", "in_tree", "out_tree", "what")
+    __slots__ = ("f", "in_tree", "out_tree", "what")
 
     def __init__(self, f: Callable[..., Any], in_tree: Any, what: str):
         self.f = f
@@ -83,7 +83,7 @@ def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
         return [aval_of(x) for x in leaves]
     except TypeError:
         names = argument_names(f, args, kwargs)
-        name, leaf = next((n, x) for n, x in zip(names, leaves, strict=True) if not _is_array(x))
+        name, leaf = next((n, x) for n, x in zip(names, leaves, strict=True) if not is_array_like(x))
         raise TypeError(
             message(
                 f"The arguments of a function given to {what} must be arrays, scalars, or pytrees of them.",
@@ -93,14 +93,6 @@ def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
                 "(static_argnums or static_argnames of jit).",
             )
         ) from None
-
-
-def _is_array(x: Any) -> bool:
-    try:
-        aval_of(x)
-    except TypeError:
-        return False
-    return True
 
 
 def argument_names(f: Any, args: Sequence[Any], kwargs: Any) -> list[str]:

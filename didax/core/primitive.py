@@ -44,9 +44,6 @@ class Primitive:
     contraction: ClassVar[bool] = (
         False  # its operands are not fused into it: a large program may be cut before it
     )
-    linear: ClassVar[bool] = (
-        False  # linear in all of its arguments together: the jvp applies it to the tangents
-    )
 
     type: Rule = None
     eager: Rule = None

@@ -25,8 +25,6 @@ from didax.xla.text import tensor_type
 class LinearUnary(Primitive):
     """A primitive that is linear in its only operand."""
 
-    linear = True
-
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
         y = self.bind(x, **params)

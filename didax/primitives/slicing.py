@@ -164,8 +164,6 @@ class Rev(LinearUnary):
 class Concatenate(Primitive):
     """Arrays joined along an axis."""
 
-    linear = True
-
     def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
         others = {_insert(x.shape[:dimension] + x.shape[dimension + 1 :], dimension, 0) for x in xs}
         if not xs or len(others) != 1 or len({x.dtype for x in xs}) != 1 or not 0 <= dimension < xs[0].ndim:
@@ -215,8 +213,6 @@ class Pad(Primitive):
 
     Negative `low` and `high` remove elements. `padding_config` holds `(low, high, interior)` for each axis.
     """
-
-    linear = True
 
     def type(self, x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
         lengths = [_padded(n, p) for n, p in zip(x.shape, padding_config, strict=False)]
