@@ -1,7 +1,7 @@
 """Elementwise functions and operators: promotion, broadcasting, values and weak types as in jax.numpy."""
 
 import itertools
-import timeit
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -255,9 +255,20 @@ def test_ufuncs_compose_with_transformations():
         np.testing.assert_allclose(ours, jax.grad(lambda v: call(jnp, v).sum())(x), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_eager_operators_cost_less_than_half_of_jax():
+def test_an_eager_operator_is_a_dozen_python_calls():
+    """What keeps `x + x` cheap, counted instead of timed: no context manager, no closure, no loop over rules."""
+    x = dnp.ones(3)
+    called: list[str] = []
+
+    def count(frame, event, _):
+        if event == "call" and "didax" in frame.f_code.co_filename:  # not the garbage collector's callbacks
+            called.append(frame.f_code.co_name)
+
     with config.override(check=False):
-        x, y = dnp.ones(3), jnp.ones(3)
-        ours, theirs = [min(timeit.repeat(lambda: v + v, number=5000, repeat=9)) for v in (x, y)]
-    assert ours < 0.4 * theirs
+        x + x  # the plan of the operation is made once
+        sys.setprofile(count)
+        try:
+            x + x
+        finally:
+            sys.setprofile(None)
+    assert len(called) <= 12, called
