@@ -12,6 +12,8 @@ import didax.numpy as dnp
 from didax import lax
 from didax.core.dtypes import default_dtype
 from didax.core.value import Array
+from didax.numpy.reductions import canonical_axes
+from didax.primitives.reductions import reduce_max_no_nan_p
 
 Axes = int | tuple[int, ...] | None
 
@@ -58,6 +60,22 @@ def sparse_plus(x: Any) -> Array:
     """0 below -1, x above 1, and (x + 1)^2 / 4 between."""
     x = _inexact(x)
     return dnp.where(x <= -1.0, 0.0, dnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+
+
+def sparse_sigmoid(x: Any) -> Array:
+    """The derivative of `sparse_plus`: 0 below -1, 1 above 1, and (x + 1) / 2 between."""
+    return dnp.clip((_inexact(x) + 1.0) / 2.0, 0.0, 1.0)
+
+
+def squareplus(x: Any, b: Any = 4) -> Array:
+    """(x + sqrt(x^2 + b)) / 2, a smooth relu (Barron, 2021); `b` >= 0 is how wide its bend is."""
+    x = _inexact(x)
+    return (x + dnp.sqrt(dnp.square(x) + b)) / 2
+
+
+def identity(x: Any) -> Array:
+    """x itself, as an array."""
+    return dnp.asarray(x)
 
 
 def soft_sign(x: Any) -> Array:
@@ -143,8 +161,17 @@ def hard_silu(x: Any) -> Array:
 hard_swish = hard_silu
 
 
-def logsumexp(a: Any, axis: Axes = None, b: Any = None, keepdims: bool = False, where: Any = None) -> Array:
+def logsumexp(
+    a: Any,
+    axis: Axes = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
+) -> Any:
     """log(sum(b * exp(a))) over an axis, without overflow; -inf where every term vanishes.
+
+    With `return_sign` the pair (log of the sum's absolute value, its sign), so that the sum may be negative.
 
     >>> from didax import nn
     >>> float(nn.logsumexp(dnp.array([1000.0, 1000.0])))
@@ -155,12 +182,31 @@ def logsumexp(a: Any, axis: Axes = None, b: Any = None, keepdims: bool = False, 
         a = dnp.where(where, a, -dnp.inf)
     if b is not None:
         b = dnp.asarray(b)
-        a = dnp.where(b != 0, a, -dnp.inf)
-    top = dnp.max(a, axis=axis, keepdims=True, initial=-dnp.inf)
+        a, b = dnp.broadcast_arrays(dnp.where(b != 0, a, -dnp.inf), b)
+    top = _largest(a.real, axis)
     top = lax.stop_gradient(dnp.where(dnp.isfinite(top), top, 0.0).astype(a.dtype))
     terms = dnp.exp(a - top)
     total = dnp.sum(terms if b is None else b * terms, axis=axis, keepdims=keepdims)
-    return dnp.log(total) + (top if keepdims else dnp.reshape(top, total.shape))
+    shift = top if keepdims else dnp.reshape(top, total.shape)
+    if not return_sign:
+        return dnp.log(total) + shift
+    return dnp.log(dnp.abs(total)) + shift.real, dnp.sign(total)
+
+
+def logmeanexp(a: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
+    """log(mean(exp(a))) over an axis, without overflow: the mean of the elements where `where` is true."""
+    a = _inexact(a)
+    counted = dnp.broadcast_to(True if where is None else where, a.shape)
+    count = dnp.sum(counted, axis=axis, keepdims=keepdims)
+    return logsumexp(a, axis=axis, where=where, keepdims=keepdims) - dnp.log(count).astype(a.dtype)
+
+
+def log1mexp(x: Any) -> Array:
+    """log(1 - exp(-x)) for x > 0, precise near 0 and for large x."""
+    x = _inexact(x)
+    near = x < math.log(2)
+    small, large = dnp.where(near, x, 1.0), dnp.where(near, 1.0, x)
+    return dnp.where(near, dnp.log(-dnp.expm1(-small)), dnp.log1p(-dnp.exp(-large)))
 
 
 def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
@@ -187,19 +233,25 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
 
 
 def _finite_max(x: Array, axis: Axes) -> Array:
-    top = dnp.max(x, axis=axis, keepdims=True, initial=-dnp.inf)
+    top = _largest(x, axis)
     return dnp.where(top == -dnp.inf, 0.0, top).astype(x.dtype)
 
 
+def _largest(x: Array, axis: Axes) -> Array:
+    """The largest elements, the reduced axes kept with length 1; any value where there is NaN."""
+    axes = canonical_axes("max", axis, x.ndim)
+    return lax.expand_dims(reduce_max_no_nan_p.bind(x, axes=axes), axes)
+
+
 def standardize(
-    x: Any, axis: Axes = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5
+    x: Any, axis: Axes = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon), mean and variance over `axis` unless given."""
+    """(x - mean) / sqrt(variance + epsilon), mean and variance over `axis` unless given, of elements in `where`."""
     x = _inexact(x)
     if mean is None:
-        mean = dnp.mean(x, axis=axis, keepdims=True)
+        mean = dnp.mean(x, axis=axis, keepdims=True, where=where)
     if variance is None:
-        variance = dnp.mean(dnp.square(x - mean), axis=axis, keepdims=True)
+        variance = dnp.mean(dnp.square(x - mean), axis=axis, keepdims=True, where=where)
     return (x - mean) * lax.rsqrt(variance + epsilon)
 
 

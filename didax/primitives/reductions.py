@@ -158,14 +158,19 @@ def _reduce(
 
 
 class Extremum(Reduction):
-    """The largest or smallest element; NaN if there is one."""
+    """The largest or smallest element. If one is NaN it is NaN, or any value where `keeps_nan` is false."""
+
+    def __init__(self, *declaration: Any, keeps_nan: bool = True) -> None:
+        super().__init__(*declaration)
+        self.keeps_nan = keeps_nan
 
     def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         x = np.asarray(x)
         return sign_zeros(super().eager(x, axes=axes), x, self.ufunc, lambda zeros: zeros.any(axis=axes))
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-        return lower_extremum(ctx, x, axes, self.op, self.identity(x.aval.dtype))
+        lower = lower_extremum if self.keeps_nan else lower_reduction
+        return lower(ctx, x, axes, self.op, self.identity(x.aval.dtype))
 
     def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
         shape = aval_of(x).shape
@@ -358,6 +363,8 @@ def _take_block(ctx: Any, x: Any, block: Any, axis: int) -> Any:
 
 reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
 reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
+# A stable softmax subtracts the largest element from all: a NaN among them shows there, and need not show here.
+reduce_max_no_nan_p = Extremum("reduce_max_no_nan", "maximum", np.maximum, "biuf", least, keeps_nan=False)
 reduce_prod_p = Product("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
 reduce_and_p = LogicalReduction("reduce_and", "and", np.bitwise_and, "biu", _all_ones)
 reduce_or_p = LogicalReduction("reduce_or", "or", np.bitwise_or, "biu", lambda dtype: dtype.type(0))

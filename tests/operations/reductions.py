@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from didax import lax
+from didax.primitives.reductions import reduce_max_no_nan_p
 from tests.operations.row import Operation
 
 REALS = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "uint8", "uint32", "bool")
@@ -86,11 +88,19 @@ def search(name: str, axis: int, of: Callable[..., Any]) -> Operation:
     )
 
 
+def largest_without_nan(axes: tuple[int, ...]) -> Operation:
+    row = reduction("reduce_max", axes, REALS, lambda x, axes: reduce_max_no_nan_p.bind(x, axes=axes))
+    return dataclasses.replace(
+        row, name=f"reduce_max_no_nan axes={axes}", corners=lambda dtype: corners(dtype)[:2]
+    )
+
+
 ROWS = [
     *(reduction("reduce_sum", axes, NUMBERS, lax.reduce_sum) for axes in AXES),
     *(reduction("reduce_prod", axes, NUMBERS, lax.reduce_prod) for axes in AXES),
     *(reduction("reduce_max", axes, REALS, lax.reduce_max) for axes in AXES),
     *(reduction("reduce_min", axes, REALS, lax.reduce_min) for axes in AXES),
+    *(largest_without_nan(axes) for axes in AXES),
     *(reduction("reduce_and", axes, BITS, lax.reduce_and, differentiable=False) for axes in AXES),
     *(reduction("reduce_or", axes, BITS, lax.reduce_or, differentiable=False) for axes in AXES[:2]),
     *(reduction("reduce_xor", axes, BITS, lax.reduce_xor, differentiable=False) for axes in AXES[:2]),

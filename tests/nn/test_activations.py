@@ -1,0 +1,111 @@
+"""Activations and normalisations of logits against jax.nn, at their corners, eagerly and compiled, with gradients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import nn
+from tests.numpy.oracle import assert_same
+
+ACTIVATIONS = [
+    "celu", "elu", "gelu", "hard_sigmoid", "hard_silu", "hard_tanh", "identity", "leaky_relu", "log_sigmoid", "mish",
+    "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus", "sparse_plus", "sparse_sigmoid",
+    "squareplus", "tanh",
+]  # fmt: skip
+OVER_AN_AXIS = ["softmax", "log_softmax", "logsumexp", "logmeanexp", "standardize"]
+CORNERS = np.array([0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 20.0, -20.0, 90.0, -90.0, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_values_and_gradients(name: str, dtype: str) -> None:
+    x = np.concatenate([np.linspace(-4, 4, 23), CORNERS])
+    with dx.enable_x64(dtype == "float64"), jax.enable_x64(dtype == "float64"):
+        ours, theirs = dnp.asarray(x).astype(dtype), jnp.asarray(x).astype(dtype)
+        f, g = getattr(nn, name), getattr(jax.nn, name)
+        assert_same(f(ours), g(theirs))
+        assert_same(dx.jit(f)(ours), g(theirs))
+        if dtype == "float32":
+            smooth = ours[:23] + 0.01
+            slopes = dx.vmap(dx.grad(f))(smooth)
+            assert_same(slopes, jax.vmap(jax.grad(g))(jnp.asarray(np.asarray(smooth))))
+
+
+@pytest.mark.parametrize("name", [name for name in ACTIVATIONS if name not in ("identity", "relu")])
+def test_integers_are_taken_as_floats(name: str) -> None:
+    x = np.arange(-3, 4)
+    assert_same(getattr(nn, name)(x), jnp.asarray(getattr(nn, name)(x.astype("float32"))), weak=False)
+
+
+@pytest.mark.parametrize("name", ["gelu", "softplus", "log_sigmoid", "silu", "mish", "elu", "sigmoid"])
+def test_gradients_far_out_are_finite(name: str) -> None:
+    far = dnp.array([-1e4, -100.0, 100.0, 1e4])
+    assert np.isfinite(dx.vmap(dx.grad(getattr(nn, name)))(far)).all()
+
+
+def rows(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype("float32") * 5
+
+
+@pytest.mark.parametrize("name", OVER_AN_AXIS)
+@pytest.mark.parametrize("axis", [0, -1, (0, 2), None])
+def test_over_an_axis(name: str, axis: object) -> None:
+    x = rows(3, 4, 5)
+    f, g = getattr(nn, name), getattr(jax.nn, name)
+    where = rows(3, 4, 5) > (-100 if name == "standardize" else -2)  # one element alone has no spread
+    assert_same(f(x, axis=axis), g(x, axis=axis))
+    assert_same(dx.jit(lambda x: f(x, axis=axis))(x), g(x, axis=axis))
+    assert_same(f(x, axis=axis, where=where), g(x, axis=axis, where=where))
+
+
+@pytest.mark.parametrize("size", [7, 4096])  # evaluated on the spot, and compiled
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+def test_a_row_with_a_special_value(name: str, special: float, size: int) -> None:
+    x = rows(20, size)
+    x[1, 3] = x[2, size - 1] = x[3, :] = special
+    f, g = getattr(nn, name), getattr(jax.nn, name)
+    want = g(x, axis=-1)
+    assert_same(f(x, axis=-1), want)
+    assert_same(dx.jit(lambda x: f(x, axis=-1))(x), want)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)])
+def test_softmax_of_nothing(shape: tuple[int, ...]) -> None:
+    assert nn.softmax(dnp.zeros(shape)).shape == shape
+    assert nn.log_softmax(dnp.zeros(shape)).shape == shape
+
+
+def test_gradient_of_softmax_is_its_jacobian() -> None:
+    x = dnp.asarray(rows(6))
+    p = np.asarray(nn.softmax(x))
+    np.testing.assert_allclose(dx.jacrev(nn.softmax)(x), np.diag(p) - np.outer(p, p), atol=1e-6)
+    np.testing.assert_allclose(dx.jacfwd(nn.log_softmax)(x), np.eye(6) - p, atol=1e-6)
+
+
+def test_logsumexp_with_weights_and_signs() -> None:
+    a, b = rows(4, 3), rows(4, 3)
+    b[0, 0] = 0
+    for options in ({}, {"keepdims": True}, {"return_sign": True}):
+        weights = np.abs(b) if "return_sign" not in options else b
+        ours = nn.logsumexp(a, axis=1, b=weights, **options)
+        theirs = jax.nn.logsumexp(a, axis=1, b=weights, **options)
+        for x, y in zip(*[v if isinstance(v, tuple) else (v,) for v in (ours, theirs)], strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5)
+    assert float(nn.logsumexp(dnp.array([-dnp.inf, -dnp.inf]))) == -np.inf
+
+
+def test_log1mexp_keeps_its_digits() -> None:
+    x = np.array([1e-10, 1e-3, 0.5, 0.7, 5.0, 80.0], "float32")
+    want = np.log(-np.expm1(-x.astype("float64")))
+    np.testing.assert_allclose(nn.log1mexp(x)[:5], want[:5], rtol=2e-6)
+    assert np.isfinite(dx.vmap(dx.grad(nn.log1mexp))(x)).all()
+
+
+def test_one_hot_and_glu() -> None:
+    assert_same(nn.one_hot(dnp.array([0, 2, 5, -1]), 3), jax.nn.one_hot(jnp.array([0, 2, 5, -1]), 3))
+    x = rows(2, 6)
+    assert_same(nn.glu(x), jax.nn.glu(x))
