@@ -9,7 +9,7 @@ Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper use
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +18,7 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.primitives.call import jit_p
+from didax.transforms.simplify import dce_jaxpr
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class Program:
     """A jaxpr ready to run on concrete arrays."""
 
-    __slots__ = ("_cheap", "_constants", "_executables", "_placed", "donated", "jaxpr", "options")
+    __slots__ = ("_cheap", "_constants", "_executables", "_placed", "donated", "jaxpr", "kept", "options")
 
     def __init__(
         self,
@@ -36,9 +37,16 @@ class Program:
         donated: Sequence[bool] = (),
         options: Any = None,
         cheap: bool = False,
+        keep_unused: bool = False,
     ):
+        used = (True,) * len(jaxpr.invars)
+        if not keep_unused:
+            jaxpr, used = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars))
+        needs = used[len(constants) :]
+        constants = list(compress(constants, used))
         self.jaxpr = jaxpr
-        self.donated = tuple(donated)  # per input after the constants
+        self.donated = tuple(compress(donated, needs))  # per argument that is needed
+        self.kept = None if all(needs) else [i for i, needed in enumerate(needs) if needed]
         self.options = options
         self._cheap = cheap  # compiled with the settings for one operation on small arrays
         self._constants = [as_concrete(x) for x in constants]
@@ -61,7 +69,9 @@ class Program:
         return found
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
-        """Results for concrete arguments, whose types are the jaxpr's."""
+        """Results for concrete arguments, of which the program is handed those that results depend on."""
+        if self.kept is not None:
+            args = [args[i] for i in self.kept]
         device = common_device([*self._placed, *args] if self._placed else args)
         executable = self._executables.get(device) or self.executable(device)
         try:
@@ -75,8 +85,8 @@ class Program:
             _forget(args, self.donated)
         return list(map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None)))
 
-    def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...], list[Any]] | None:
-        """The executable's own entry and the captured buffers, for programs without donation that need no more.
+    def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...], list[Any], list[int] | None] | None:
+        """The executable's own entry, the captured buffers and `kept`, for programs without donation: all a run needs.
 
         Where there are several devices a program looks at its arguments first, so there is none.
         """
@@ -86,7 +96,7 @@ class Program:
         if executable is None or True in self.donated or len(backend().devices) > 1:
             return None
         captured = [x.device_buffer() for x in self._constants]
-        return executable.execute, executable.handlers, executable.out_avals, captured
+        return executable.execute, executable.handlers, executable.out_avals, captured, self.kept
 
 
 def argument_buffers(args: Sequence[Any], device: Any = None) -> list[Any]:
@@ -147,9 +157,7 @@ def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[ConcreteArray]:
     """Run a jaxpr, compiled, on concrete arguments."""
     program = _programs.get(jaxpr)
     if program is None:
-        # The program of a copy: of the jaxpr itself it would keep its own key alive.
-        copy = Jaxpr(jaxpr.invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
-        program = _programs[jaxpr] = Program(copy)
+        program = _programs[jaxpr] = Program(jaxpr)  # which keeps no reference to its own key
     return program.run(args)
 
 

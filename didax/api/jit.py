@@ -48,12 +48,24 @@ class Staged:
 
     __slots__ = ("consts", "jaxpr", "out_tree", "program", "single")
 
-    def __init__(self, jaxpr: Jaxpr, consts: list[Any], out_tree: Any, donated: Sequence[bool], options: Any):
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        consts: list[Any],
+        out_tree: Any,
+        donated: Sequence[bool],
+        options: Any,
+        keep_unused: bool,
+    ):
         self.jaxpr = jaxpr
         self.consts = [x if isinstance(x, Tracer) else as_concrete(x) for x in consts]
         self.out_tree = out_tree
         self.single = out_tree == pytree.structure(0)
-        self.program = None if self.captures_tracers else Program(jaxpr, self.consts, donated, options)
+        self.program = (
+            None
+            if self.captures_tracers
+            else Program(jaxpr, self.consts, donated, options, keep_unused=keep_unused)
+        )
 
     @property
     def captures_tracers(self) -> bool:
@@ -74,6 +86,7 @@ class Ready(NamedTuple):
     staged: Staged | None  # None: the result is a single array
     state: config.State
     captured: list[Any]
+    kept: list[int] | None  # the arguments that results depend on; None: all
 
 
 class JitFunction(Generic[P, R]):
@@ -87,6 +100,7 @@ class JitFunction(Generic[P, R]):
         donate_argnums: Sequence[int],
         donate_argnames: Sequence[str],
         compiler_options: dict[str, Any] | None,
+        keep_unused: bool,
     ):
         functools.update_wrapper(self, fun, updated=())
         # Its own attributes, of which none may hide a method of ours.
@@ -101,8 +115,9 @@ class JitFunction(Generic[P, R]):
         self._donate_argnums = frozenset(donate_argnums)
         self._donate_argnames = frozenset(donate_argnames)
         self._options = compiler_options
+        self._keep_unused = keep_unused
         self._programs = _programs_of(fun, (self._static_argnums, self._static_argnames,
-                                               self._donate_argnums, self._donate_argnames,
+                                               self._donate_argnums, self._donate_argnames, keep_unused,
                                                repr(sorted((compiler_options or {}).items()))))  # fmt: skip
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -116,9 +131,11 @@ class JitFunction(Generic[P, R]):
                     leaves, tree = pytree.flatten((args, kwargs))
                     key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
                     entry = self._programs.ready.get(key)
+                    if entry is not None and entry.kept is not None:
+                        leaves = [leaves[i] for i in entry.kept]
                     buffers = argument_buffers(leaves) if entry is not None else []
                 if entry is not None and entry.state is config.state():
-                    execute, handlers, avals, staged, _, captured = entry
+                    execute, handlers, avals, staged, _, captured, _ = entry
                     outs = execute(captured + buffers if captured else buffers).consume_with_handlers(
                         handlers, False
                     )
@@ -157,6 +174,8 @@ class JitFunction(Generic[P, R]):
         outs = staged.program.run(leaves)
         if not self._has_static:
             plain = len(args) == 1 and not kwargs and type(args[0]) is ConcreteArray
+            if plain and staged.program.kept is not None:
+                return staged.result(outs)  # a function of nothing: not worth a look on the hot path
             self._make_ready(staged, state, avals[0] if plain else (tree, avals))
         return staged.result(outs)
 
@@ -164,11 +183,11 @@ class JitFunction(Generic[P, R]):
         """Let calls of this signature take the hot path from now on, where nothing but the run is left to do."""
         entry = staged.program.direct() if staged.program is not None else None
         if entry is not None:
-            execute, handlers, avals, captured = entry
+            execute, handlers, avals, captured, kept = entry
             self._programs.ready[key] = (
-                Ready(execute, handlers, avals[0], None, state, captured)
+                Ready(execute, handlers, avals[0], None, state, captured, kept)
                 if staged.single
-                else Ready(execute, handlers, avals, staged, state, captured)
+                else Ready(execute, handlers, avals, staged, state, captured, kept)
             )
 
     def stage(
@@ -185,7 +204,8 @@ class JitFunction(Generic[P, R]):
             jaxpr, consts = trace_to_jaxpr(
                 flat, avals, function=self._fun, arg_names=argument_names(self._fun, args, kwargs)
             )
-            staged = Staged(jaxpr, consts, flat.out_tree, self._donated(args, kwargs), self._options)
+            donated = self._donated(args, kwargs)
+            staged = Staged(jaxpr, consts, flat.out_tree, donated, self._options, self._keep_unused)
             if not staged.captures_tracers:
                 self._programs.staged[key] = staged
         return staged
@@ -418,7 +438,8 @@ def jit(
         means a new trace.
       donate_argnums, donate_argnames: arguments whose memory may be reused for results; they are gone afterwards.
       compiler_options: XLA debug options by name.
-      inline, keep_unused: accepted for compatibility; calls are never inlined and inputs never dropped.
+      inline: accepted for compatibility; calls are never inlined.
+      keep_unused: hand the program also the arguments that no result depends on; by default they are left out.
 
     Without `fun` (`jit(static_argnums=1)`) it returns a decorator.
 
@@ -444,7 +465,7 @@ def jit(
     for option, (numbers, names) in (("static", static), ("donate", donated)):
         if numbers or names:
             _check_arguments_exist(fun, option, numbers, names)
-    return JitFunction(fun, *static, *donated, compiler_options)
+    return JitFunction(fun, *static, *donated, compiler_options, keep_unused)
 
 
 def _check_arguments_exist(fun: Any, option: str, numbers: Sequence[int], names: Sequence[str]) -> None:

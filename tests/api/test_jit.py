@@ -502,3 +502,40 @@ def test_numpy_leaves_operators_to_arrays_and_takes_them_in_functions(x):
             assert isinstance(z, dx.Array)
     np.testing.assert_allclose(np.sin(x), np.sin([0.0, 1.0, 2.0]), rtol=1e-6)
     assert isinstance(np.add(x, np.ones(3)), np.ndarray)
+
+
+# --- Arguments that no result depends on ---------------------------------------------------------------------
+
+
+def test_unused_arguments_are_not_handed_to_the_program():
+    table = dnp.arange(4.0)
+
+    @dx.jit
+    def f(used, unused, more):
+        dead = dnp.sin(unused) + table.sum()
+        return used * 2 + more["b"], dead.shape
+
+    args = dnp.arange(3.0), dnp.ones((5, 5)), {"a": dnp.ones(7), "b": 1.0}
+    for _ in range(3):  # traced, then by the hot path
+        np.testing.assert_array_equal(f(*args)[0], [1.0, 3.0, 5.0])
+    text = f.lower(*args).as_text()
+    assert (
+        "%arg1" in text and "%arg2" not in text
+    )  # used and more["b"], neither the table nor what only dead code reads
+    kept = dx.jit(lambda x, y: y, keep_unused=True).lower(*args[:2]).as_text()
+    assert "%arg1" in kept and "%arg1" not in dx.jit(lambda x, y: y).lower(*args[:2]).as_text()
+
+
+def test_a_function_of_none_of_its_arguments():
+    f = dx.jit(lambda x: dnp.full(3, 7.0))
+    g = dx.jit(lambda x, y: 1.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(dnp.ones(2)), [7.0] * 3)
+        assert g(dnp.ones(2), dnp.ones(3)) == 1.0
+
+
+def test_donation_of_an_unused_argument_leaves_it_alive():
+    f = dx.jit(lambda x, y: y + 1, donate_argnums=(0, 1))
+    x, y = dnp.ones(5000), dnp.ones(5000)
+    assert f(x, y)[0] == 2
+    assert y.is_deleted() and not x.is_deleted()
