@@ -1,0 +1,218 @@
+"""First-order optimizers: each is a triple of functions over a pytree of parameters.
+
+    init, update, get_params = adam(1e-3)
+    state = init(params)
+    state = update(step, gradients, state)     step counts from 0, and may be traced
+    params = get_params(state)
+
+    >>> import didax as dx
+    >>> init, update, get_params = momentum(0.1, mass=0.5)
+    >>> state = init({"x": 3.0})
+    >>> for step in range(60):
+    ...     state = update(step, dx.grad(lambda p: p["x"] ** 2)(get_params(state)), state)
+    >>> abs(float(get_params(state)["x"])) < 1e-4
+    True
+
+The state is a pytree with the structure of the parameters; a step size is a number or a schedule, a function of the
+step. Read next: `stax.py` for models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import didax.numpy as dnp
+from didax import tree
+from didax.core.errors import message
+
+Schedule = Callable[[Any], Any]
+
+
+class Optimizer(NamedTuple):
+    """`init(params) -> state`, `update(step, gradients, state) -> state`, `get_params(state) -> params`."""
+
+    init_fn: Callable[[Any], Any]
+    update_fn: Callable[[Any, Any, Any], Any]
+    params_fn: Callable[[Any], Any]
+
+
+class Slots(NamedTuple):
+    """State of one parameter: its value, and what the optimizer remembers of it."""
+
+    value: Any
+    memory: tuple[Any, ...]
+
+
+def _optimizer(memory: Callable[[Any], tuple[Any, ...]], update: Callable[..., tuple[Any, ...]]) -> Optimizer:
+    """An optimizer from rules for one array: `memory(x)`, and `update(step, g, x, *memory) -> (x, *memory)`."""
+
+    def is_slots(x: Any) -> bool:
+        return isinstance(x, Slots)
+
+    def advance(step: Any, slots: Slots, g: Any) -> Slots:
+        value, *rest = update(step, g, slots.value, *slots.memory)
+        return Slots(value, tuple(rest))
+
+    return Optimizer(
+        lambda params: tree.map(lambda x: Slots(dnp.asarray(x), memory(dnp.asarray(x))), params),
+        lambda step, gradients, state: tree.map(
+            lambda slots, g: advance(step, slots, g), state, gradients, is_leaf=is_slots
+        ),
+        lambda state: tree.map(lambda slots: slots.value, state, is_leaf=is_slots),
+    )
+
+
+def _nothing(x: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _zeros(count: int) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda x: tuple(dnp.zeros_like(x) for _ in range(count))
+
+
+# --- Optimizers ---------------------------------------------------------------------------------------------
+
+
+def sgd(step_size: Any) -> Optimizer:
+    """Gradient descent."""
+    rate = make_schedule(step_size)
+    return _optimizer(_nothing, lambda i, g, x: (x - rate(i) * g,))
+
+
+def momentum(step_size: Any, mass: float) -> Optimizer:
+    """Descent along a sum of past gradients, each weighted `mass` times its successor (Polyak, 1964)."""
+    rate = make_schedule(step_size)
+
+    def update(i: Any, g: Any, x: Any, velocity: Any) -> tuple[Any, ...]:
+        velocity = mass * velocity + g
+        return x - rate(i) * velocity, velocity
+
+    return _optimizer(_zeros(1), update)
+
+
+def nesterov(step_size: Any, mass: float) -> Optimizer:
+    """Momentum that looks one step ahead (Nesterov, 1983; the form of Sutskever and others, 2013)."""
+    rate = make_schedule(step_size)
+
+    def update(i: Any, g: Any, x: Any, velocity: Any) -> tuple[Any, ...]:
+        velocity = mass * velocity + g
+        return x - rate(i) * (mass * velocity + g), velocity
+
+    return _optimizer(_zeros(1), update)
+
+
+def adagrad(step_size: Any, momentum: float = 0.9) -> Optimizer:
+    """Steps divided by the root of the sum of squared gradients (Duchi and others, 2011), with momentum."""
+    rate = make_schedule(step_size)
+
+    def update(i: Any, g: Any, x: Any, squares: Any, velocity: Any) -> tuple[Any, ...]:
+        squares = squares + dnp.square(g)
+        scale = dnp.where(squares > 0, 1 / dnp.sqrt(dnp.where(squares > 0, squares, 1.0)), 0.0)
+        velocity = (1 - momentum) * (g * scale) + momentum * velocity
+        return x - rate(i) * velocity, squares, velocity
+
+    return _optimizer(_zeros(2), update)
+
+
+def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Optimizer:
+    """Steps divided by the root of a running mean of squared gradients (Tieleman and Hinton, 2012)."""
+    rate = make_schedule(step_size)
+
+    def update(i: Any, g: Any, x: Any, mean_square: Any) -> tuple[Any, ...]:
+        mean_square = gamma * mean_square + (1 - gamma) * dnp.square(g)
+        return x - rate(i) * g / dnp.sqrt(mean_square + eps), mean_square
+
+    return _optimizer(_zeros(1), update)
+
+
+def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
+    """Running means of gradients and their squares, both corrected for their start at zero (Kingma and Ba, 2014)."""
+    rate = make_schedule(step_size)
+
+    def update(i: Any, g: Any, x: Any, mean: Any, mean_square: Any) -> tuple[Any, ...]:
+        mean = (1 - b1) * g + b1 * mean
+        mean_square = (1 - b2) * dnp.square(g) + b2 * mean_square
+        unbiased, unbiased_square = mean / (1 - b1 ** (i + 1)), mean_square / (1 - b2 ** (i + 1))
+        return x - rate(i) * unbiased / (dnp.sqrt(unbiased_square) + eps), mean, mean_square
+
+    return _optimizer(_zeros(2), update)
+
+
+def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
+    """Adam with a running maximum in place of the mean of squares (Kingma and Ba, 2014)."""
+    rate = make_schedule(step_size)
+
+    def update(i: Any, g: Any, x: Any, mean: Any, largest: Any) -> tuple[Any, ...]:
+        mean = (1 - b1) * g + b1 * mean
+        largest = dnp.maximum(b2 * largest, dnp.abs(g))
+        return x - rate(i) / (1 - b1 ** (i + 1)) * mean / (largest + eps), mean, largest
+
+    return _optimizer(_zeros(2), update)
+
+
+# --- Schedules ----------------------------------------------------------------------------------------------
+
+
+def make_schedule(step_size: Any) -> Schedule:
+    """A schedule from a number, or the schedule itself."""
+    return step_size if callable(step_size) else constant(step_size)
+
+
+def constant(step_size: Any) -> Schedule:
+    """The same at every step."""
+    return lambda step: step_size
+
+
+def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
+    """step_size * decay_rate ** (step / decay_steps)."""
+    return lambda step: step_size * decay_rate ** (step / decay_steps)
+
+
+def inverse_time_decay(
+    step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
+) -> Schedule:
+    """step_size / (1 + decay_rate * step / decay_steps), in stairs if asked."""
+
+    def schedule(step: Any) -> Any:
+        progress = step / decay_steps
+        return step_size / (1 + decay_rate * (dnp.floor(progress) if staircase else progress))
+
+    return schedule
+
+
+def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, power: Any = 1.0) -> Schedule:
+    """From `step_size` to `final_step_size` within `decay_steps`, as a power of what is left."""
+
+    def schedule(step: Any) -> Any:
+        left = 1 - dnp.minimum(step, decay_steps) / decay_steps
+        return left**power * (step_size - final_step_size) + final_step_size
+
+    return schedule
+
+
+def piecewise_constant(boundaries: Sequence[Any], values: Sequence[Any]) -> Schedule:
+    """values[k] for steps from boundaries[k - 1] (exclusive) to boundaries[k]; one more value than boundaries."""
+    if len(values) != len(boundaries) + 1:
+        raise ValueError(
+            message(
+                "A piecewise constant schedule has one value more than boundaries.",
+                f"boundaries: {len(boundaries)}, values: {len(values)}",
+                fix="Give a value for the steps before each boundary, and one for those after the last.",
+            )
+        )
+    return lambda step: dnp.asarray(values)[dnp.sum(step > dnp.asarray(boundaries))]
+
+
+# --- Gradients ----------------------------------------------------------------------------------------------
+
+
+def l2_norm(params: Any) -> Any:
+    """The norm of all leaves as one vector."""
+    return dnp.sqrt(sum(dnp.vdot(x, x) for x in tree.leaves(params)))
+
+
+def clip_grads(grads: Any, max_norm: Any) -> Any:
+    """Gradients scaled down, if need be, to this norm."""
+    norm = l2_norm(grads)
+    return tree.map(lambda g: dnp.where(norm < max_norm, g, g * (max_norm / norm)), grads)

@@ -1,0 +1,274 @@
+"""Neural networks as pairs of functions, composed by functions.
+
+A layer is a pair `(init, apply)`:
+
+    output_shape, params = init(key, input_shape)     a batch axis may be -1
+    outputs = apply(params, inputs, rng=key)          `rng` only where the layer draws, as `Dropout` does
+
+    >>> import didax.numpy as dnp
+    >>> from didax import random
+    >>> init, apply = serial(Dense(8), Relu, Dropout(0.5), Dense(2))
+    >>> shape, params = init(random.key(0), (-1, 3))
+    >>> shape
+    (-1, 2)
+    >>> apply(params, dnp.ones((4, 3)), rng=random.key(1)).shape
+    (4, 2)
+
+Nothing is hidden: parameters are a pytree that a user differentiates and updates, randomness is a key that `serial`
+and `parallel` split among their layers. Images have their channels last. Read next: `optimizers.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import didax.numpy as dnp
+from didax import lax, nn, random
+from didax.api.inspect import eval_shape
+from didax.core.errors import message
+from didax.nn import initializers
+
+Shape = tuple[int, ...]
+Layer = tuple[Callable[..., Any], Callable[..., Any]]
+
+
+# --- Layers with parameters ---------------------------------------------------------------------------------
+
+
+def Dense(out_dim: int, W_init: Any = None, b_init: Any = None) -> Layer:
+    """x @ W + b over the last axis, W of shape (in, out_dim)."""
+    make_w = initializers.glorot_normal() if W_init is None else W_init
+    make_b = initializers.normal() if b_init is None else b_init
+
+    def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
+        w_key, b_key = random.split(key)
+        w = make_w(w_key, (input_shape[-1], out_dim))
+        return (*input_shape[:-1], out_dim), (w, make_b(b_key, (out_dim,)))
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        w, b = params
+        return dnp.dot(inputs, w) + b
+
+    return init, apply
+
+
+def Conv(
+    out_chan: int,
+    filter_shape: Shape,
+    strides: Shape | None = None,
+    padding: Any = "VALID",
+    W_init: Any = None,
+    b_init: Any = None,
+) -> Layer:
+    """Convolution of images (batch, height, width, channels) with `out_chan` filters, and a bias per channel."""
+    numbers = ("NHWC", "HWIO", "NHWC")
+    make_w = initializers.glorot_normal(2, 3) if W_init is None else W_init
+    make_b = initializers.normal(1e-6) if b_init is None else b_init
+    steps = (1,) * len(filter_shape) if strides is None else strides
+
+    def convolve(inputs: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(inputs, w, steps, padding, dimension_numbers=numbers)
+
+    def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
+        w_key, b_key = random.split(key)
+        w = make_w(w_key, (*filter_shape, input_shape[-1], out_chan))
+        return _shape_of(lambda x: convolve(x, w), input_shape), (w, make_b(b_key, (out_chan,)))
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        w, b = params
+        return convolve(inputs, w) + b
+
+    return init, apply
+
+
+def BatchNorm(
+    axis: Sequence[int] = (0, 1, 2), epsilon: float = 1e-5, center: bool = True, scale: bool = True
+) -> Layer:
+    """Normalises over `axis` to mean 0 and variance 1 within the batch, then scales and shifts by parameters."""
+
+    def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
+        shape = tuple(n for i, n in enumerate(input_shape) if i not in axis)
+        return input_shape, (dnp.zeros(shape) if center else (), dnp.ones(shape) if scale else ())
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        beta, gamma = (p if isinstance(p, tuple) else dnp.expand_dims(p, tuple(axis)) for p in params)
+        out = nn.standardize(inputs, tuple(axis), epsilon=epsilon)
+        out = out * gamma if scale else out
+        return out + beta if center else out
+
+    return init, apply
+
+
+def _shape_of(f: Callable[[Any], Any], shape: Shape) -> Shape:
+    """The shape of f(x) for x of this shape, whose batch axis may be -1."""
+    batch = max(shape[0], 1)
+    out = eval_shape(f, dnp.zeros((batch, *shape[1:]))).shape
+    return (shape[0], *out[1:])
+
+
+# --- Layers without parameters ------------------------------------------------------------------------------
+
+
+def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
+    """A layer that applies a function which keeps shapes."""
+    return lambda key, input_shape: (input_shape, ()), lambda params, inputs, **kwargs: fun(
+        inputs, **fun_kwargs
+    )
+
+
+Identity = elementwise(nn.identity)
+Relu = elementwise(nn.relu)
+LeakyRelu = elementwise(nn.leaky_relu)
+Elu = elementwise(nn.elu)
+Selu = elementwise(nn.selu)
+Gelu = elementwise(nn.gelu)
+Softplus = elementwise(nn.softplus)
+Sigmoid = elementwise(nn.sigmoid)
+Tanh = elementwise(nn.tanh)
+Exp = elementwise(dnp.exp)
+Softmax = elementwise(nn.softmax, axis=-1)
+LogSoftmax = elementwise(nn.log_softmax, axis=-1)
+
+
+def _flatten(params: Any, inputs: Any, **kwargs: Any) -> Any:
+    return dnp.reshape(inputs, (inputs.shape[0], -1))
+
+
+Flatten: Layer = (lambda key, shape: ((shape[0], math.prod(shape[1:])), ()), _flatten)
+"""All axes but the first become one."""
+
+
+def MaxPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
+    """The largest value in each window of an image."""
+    return _pool(
+        lambda x, *how: lax.reduce_window(x, -dnp.inf, lax.max, *how), window_shape, strides, padding
+    )
+
+
+def SumPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
+    """The sum of each window of an image."""
+    return _pool(lambda x, *how: lax.reduce_window(x, 0.0, lax.add, *how), window_shape, strides, padding)
+
+
+def AvgPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
+    """The mean of each window of an image, over the elements that lie inside it."""
+
+    def mean(x: Any, *how: Any) -> Any:
+        total, count = (lax.reduce_window(y, 0.0, lax.add, *how) for y in (x, dnp.ones_like(x)))
+        return total / count
+
+    return _pool(mean, window_shape, strides, padding)
+
+
+def _pool(reduce: Callable[..., Any], window_shape: Shape, strides: Shape | None, padding: str) -> Layer:
+    window = (1, *window_shape, 1)
+    steps = (1, *(strides or (1,) * len(window_shape)), 1)
+
+    def pool(x: Any) -> Any:
+        return reduce(x, window, steps, padding)
+
+    return lambda key, shape: (_shape_of(pool, shape), ()), lambda params, inputs, **kwargs: pool(inputs)
+
+
+def Dropout(rate: float, mode: str = "train") -> Layer:
+    """Keeps each element with probability `rate`, scaled by 1 / rate, and puts 0 for the others.
+
+    With any other `mode` than 'train' the layer passes its inputs on. `apply` needs `rng`.
+    """
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        if mode != "train":
+            return inputs
+        rng = kwargs.get("rng")
+        if rng is None:
+            raise ValueError(
+                message(
+                    "Dropout draws which elements it keeps, so it needs a key.",
+                    "rng: None",
+                    fix="Call apply(params, inputs, rng=key), or make the layer with mode='test'.",
+                )
+            )
+        keep = random.bernoulli(rng, rate, inputs.shape)
+        return dnp.where(keep, inputs / rate, 0)
+
+    return lambda key, input_shape: (input_shape, ()), apply
+
+
+# --- Several inputs and outputs -----------------------------------------------------------------------------
+
+
+def FanOut(num: int) -> Layer:
+    """The input `num` times, for `parallel`."""
+    return lambda key, shape: ([shape] * num, ()), lambda params, inputs, **kwargs: [inputs] * num
+
+
+FanInSum: Layer = (lambda key, shapes: (shapes[0], ()), lambda params, inputs, **kwargs: sum(inputs))
+"""The sum of several inputs."""
+
+
+def FanInConcat(axis: int = -1) -> Layer:
+    """Several inputs joined along an axis."""
+
+    def init(key: Any, shapes: Sequence[Shape]) -> tuple[Shape, Any]:
+        shape = list(shapes[0])
+        shape[axis] = sum(s[axis] for s in shapes)
+        return tuple(shape), ()
+
+    return init, lambda params, inputs, **kwargs: dnp.concatenate(inputs, axis)
+
+
+# --- Combinators --------------------------------------------------------------------------------------------
+
+
+def serial(*layers: Layer) -> Layer:
+    """Layers one after another; each gets a key of its own."""
+    inits, applies = [f for f, _ in layers], [g for _, g in layers]
+
+    def init(key: Any, shape: Any) -> tuple[Any, list[Any]]:
+        params: list[Any] = []
+        for layer_init, layer_key in zip(inits, random.split(key, len(layers)), strict=True):
+            shape, layer_params = layer_init(layer_key, shape)
+            params.append(layer_params)
+        return shape, params
+
+    def apply(params: Any, inputs: Any, rng: Any = None, **kwargs: Any) -> Any:
+        for layer_apply, layer_params, key in zip(applies, params, _keys(rng, len(layers)), strict=True):
+            inputs = layer_apply(layer_params, inputs, rng=key, **kwargs)
+        return inputs
+
+    return init, apply
+
+
+def parallel(*layers: Layer) -> Layer:
+    """Layers beside each other: the i-th of several inputs goes through the i-th layer; each gets its own key."""
+    inits, applies = [f for f, _ in layers], [g for _, g in layers]
+
+    def init(key: Any, shapes: Any) -> tuple[Any, list[Any]]:
+        keys = random.split(key, len(layers))
+        pairs = [f(k, shape) for f, k, shape in zip(inits, keys, shapes, strict=True)]
+        return [shape for shape, _ in pairs], [params for _, params in pairs]
+
+    def apply(params: Any, inputs: Any, rng: Any = None, **kwargs: Any) -> Any:
+        keys = _keys(rng, len(layers))
+        return [f(p, x, rng=k, **kwargs) for f, p, x, k in zip(applies, params, inputs, keys, strict=True)]
+
+    return init, apply
+
+
+def _keys(rng: Any, num: int) -> Any:
+    return (None,) * num if rng is None else random.split(rng, num)
+
+
+def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
+    """A layer that is made once its input's shape is known: `make_layer(shape)` returns it."""
+
+    def init(key: Any, input_shape: Any) -> tuple[Any, Any]:
+        return make_layer(input_shape)[0](key, input_shape)
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        shapes = [x.shape for x in inputs] if isinstance(inputs, list | tuple) else inputs.shape
+        return make_layer(shapes)[1](params, inputs, **kwargs)
+
+    return init, apply
