@@ -196,6 +196,11 @@ def _truncated_normal(
 
 @program
 def _exponential(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return exponential_floats(words, shape, dtype)
+
+
+def exponential_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """-log(1 - u)."""
     return neg.bind(log1p.bind(neg.bind(unit_floats(words, shape, dtype))))
 
 
@@ -293,6 +298,11 @@ def _bernoulli(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[An
 
 @program
 def _rademacher(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return signs(words, shape, dtype)
+
+
+def signs(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """-1 or 1, with equal probability."""
     half = dtypes.default_dtype("f").type(0.5)
     heads = lt.bind(unit_floats(words, shape, half.dtype), half)
     return sub.bind(mul.bind(dtype.type(2), convert_element_type(heads, dtype)), dtype.type(1))

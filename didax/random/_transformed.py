@@ -1,0 +1,359 @@
+"""Distributions in closed form: a function of uniform, normal or exponential draws.
+
+Parameters are broadcast to the shape of the result, by default to their common shape; each sample is a differentiable
+function of them. Where jax.random draws in the same way the numbers are its numbers for the same key.
+Read next: `_samplers.py` (what these are made of), `_gamma.py` (what has no closed form).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
+from didax.primitives.convert import convert_element_type
+from didax.primitives.elementwise import (
+    abs_,
+    add,
+    div,
+    exp,
+    floor,
+    le,
+    log,
+    log1p,
+    lt,
+    max_,
+    mul,
+    neg,
+    pow_,
+    sign,
+    sqrt,
+    square,
+    sub,
+    tan,
+)
+from didax.primitives.select import where
+from didax.primitives.shape import reduce_sum
+from didax.random._keys import child
+from didax.random._programs import compiled_program, program
+from didax.random._samplers import (
+    arguments,
+    exponential_floats,
+    floats_between,
+    normal_floats,
+    parameters,
+    signs,
+    unit_floats,
+)
+
+
+def common_shape(name: str, shape: Any, **values: Any) -> Any:
+    """The shape asked for, or the one that the parameters have together."""
+    if shape is not None:
+        return shape
+    shapes = {parameter: aval_of(x).shape for parameter, x in values.items()}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        raise ValueError(
+            message(
+                f"The parameters of {name} are broadcast together.",
+                ", ".join(f"{parameter}: {aval_of(x)}" for parameter, x in values.items()),
+                fix="Give them shapes that agree, or axes of length 1.",
+            )
+        ) from None
+
+
+def check(name: str, parameter: str, x: Any, holds: Callable[[Any], Any], rule: str) -> None:
+    """ValueError where a parameter whose value is known breaks its rule; NaN is for the user to keep."""
+    if isinstance(x, Tracer):
+        return
+    value = np.asarray(x)
+    with np.errstate(invalid="ignore"):
+        broken = ~(holds(value) | np.isnan(value)) if value.dtype.kind == "f" else ~holds(value)
+    if np.any(broken):
+        raise ValueError(
+            message(
+                f"{name} takes {parameter} {rule}.",
+                f"{parameter}: {value[broken].flat[0] if value.ndim else value}",
+                fix="Clip or mask it before drawing.",
+            )
+        )
+
+
+def _positive(name: str, **values: Any) -> None:
+    for parameter, x in values.items():
+        check(name, parameter, x, lambda v: v > 0, "above 0")
+
+
+# --- Without parameters -------------------------------------------------------------------------------------
+
+
+@api_boundary
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Floats of the standard Cauchy distribution, whose density is 1 / (pi (1 + x^2)).
+
+    >>> from didax import random
+    >>> random.cauchy(random.key(0), (3,)).shape
+    (3,)
+    """
+    words, shape, dtype = arguments("cauchy", key, shape, dtype)
+    return _cauchy(words, shape=shape, dtype=dtype)
+
+
+@program
+def _cauchy(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    u = floats_between(words, dtype.type(dtypes.finfo(dtype).eps), dtype.type(1), shape, dtype)
+    return tan(mul(sub(u, 0.5), math.pi))
+
+
+@api_boundary
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Floats of the standard Laplace distribution, whose density is exp(-|x|) / 2.
+
+    >>> from didax import random
+    >>> random.laplace(random.key(0), (3,)).shape
+    (3,)
+    """
+    words, shape, dtype = arguments("laplace", key, shape, dtype)
+    return _laplace(words, shape=shape, dtype=dtype)
+
+
+@program
+def _laplace(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    one = dtype.type(1)
+    u = floats_between(words, dtypes.finfo(dtype).epsneg.astype(dtype) - one, one, shape, dtype)
+    return mul(sign(u), log1p(neg(abs_(u))))
+
+
+@api_boundary
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Floats of the standard logistic distribution, whose distribution function is 1 / (1 + exp(-x)).
+
+    >>> from didax import random
+    >>> random.logistic(random.key(0), (3,)).shape
+    (3,)
+    """
+    words, shape, dtype = arguments("logistic", key, shape, dtype)
+    return _logistic(words, shape=shape, dtype=dtype)
+
+
+@program
+def _logistic(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    tiny = dtype.type(dtypes.finfo(dtype).tiny)
+    u = floats_between(words, tiny, dtype.type(1), shape, dtype)
+    return log(div(u, sub(1, u)))
+
+
+@api_boundary
+def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Floats of the Maxwell distribution: lengths of standard normal vectors in three dimensions.
+
+    >>> from didax import random
+    >>> bool((random.maxwell(random.key(0), (3,)) > 0).all())
+    True
+    """
+    words, shape, dtype = arguments("maxwell", key, shape, dtype)
+    return _maxwell(words, shape=shape, dtype=dtype)
+
+
+@compiled_program
+def _maxwell(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return maxwell_floats(words, shape, dtype)
+
+
+def maxwell_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Lengths of standard normal vectors in three dimensions."""
+    return sqrt(reduce_sum(square(normal_floats(words, (*shape, 3), dtype)), (len(shape),)))
+
+
+# --- With parameters ----------------------------------------------------------------------------------------
+
+
+@api_boundary
+def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """loc + scale * s * m, where m is drawn from the Maxwell distribution and s is -1 or 1.
+
+    >>> from didax import random
+    >>> random.double_sided_maxwell(random.key(0), 0.0, 2.0, (3,)).shape
+    (3,)
+    """
+    _positive("double_sided_maxwell", scale=scale)
+    shape = common_shape("double_sided_maxwell", shape or None, loc=loc, scale=scale)
+    words, shape, dtype = arguments("double_sided_maxwell", key, shape, dtype)
+    loc, scale = parameters("double_sided_maxwell", shape, dtype, loc=loc, scale=scale)
+    return _double_sided_maxwell(words, loc, scale, shape=shape, dtype=dtype)
+
+
+@compiled_program
+def _double_sided_maxwell(
+    words: Any, loc: Any, scale: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
+    lengths = mul(maxwell_floats(child(words, 0), shape, dtype), signs(child(words, 1), shape, dtype))
+    return add(mul(lengths, scale), loc)
+
+
+@api_boundary
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
+    """exp(sigma * x), where x is standard normal.
+
+    >>> from didax import random
+    >>> random.lognormal(random.key(0), 0.5, (3,)).shape
+    (3,)
+    """
+    shape = common_shape("lognormal", shape, sigma=sigma)
+    words, shape, dtype = arguments("lognormal", key, shape, dtype)
+    (sigma,) = parameters("lognormal", shape, dtype, sigma=sigma)
+    return _lognormal(words, sigma, shape=shape, dtype=dtype)
+
+
+@compiled_program
+def _lognormal(words: Any, sigma: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return exp(mul(normal_floats(words, shape, dtype), sigma))
+
+
+@api_boundary
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Floats of the Pareto distribution on [1, inf), whose density is b / x^(b + 1).
+
+    >>> from didax import random
+    >>> bool((random.pareto(random.key(0), 2.0, (3,)) >= 1).all())
+    True
+    """
+    _positive("pareto", b=b)
+    words, shape, dtype = arguments("pareto", key, common_shape("pareto", shape, b=b), dtype)
+    (b,) = parameters("pareto", shape, dtype, b=b)
+    return _pareto(words, b, shape=shape, dtype=dtype)
+
+
+@program
+def _pareto(words: Any, b: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return exp(div(exponential_floats(words, shape, dtype), b))
+
+
+@api_boundary
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Lengths of normal vectors in two dimensions with standard deviation `scale`.
+
+    >>> from didax import random
+    >>> random.rayleigh(random.key(0), 2.0, (3,)).shape
+    (3,)
+    """
+    _positive("rayleigh", scale=scale)
+    words, shape, dtype = arguments("rayleigh", key, common_shape("rayleigh", shape, scale=scale), dtype)
+    (scale,) = parameters("rayleigh", shape, dtype, scale=scale)
+    return _rayleigh(words, scale, shape=shape, dtype=dtype)
+
+
+@program
+def _rayleigh(words: Any, scale: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    tiny = dtype.type(dtypes.finfo(dtype).tiny)  # log(0) would be a draw of infinity
+    u = max_(unit_floats(words, shape, dtype), tiny)
+    return mul(sqrt(mul(log(u), -2)), scale)
+
+
+@api_boundary
+def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """scale * e^(1 / concentration), where e is drawn from the exponential distribution.
+
+    >>> from didax import random
+    >>> random.weibull_min(random.key(0), 1.0, 2.0, (3,)).shape
+    (3,)
+    """
+    _positive("weibull_min", scale=scale, concentration=concentration)
+    shape = common_shape("weibull_min", shape or None, scale=scale, concentration=concentration)
+    words, shape, dtype = arguments("weibull_min", key, shape, dtype)
+    values = parameters("weibull_min", shape, dtype, scale=scale, concentration=concentration)
+    return _weibull_min(words, *values, shape=shape, dtype=dtype)
+
+
+@program
+def _weibull_min(
+    words: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
+    return mul(pow_(exponential_floats(words, shape, dtype), div(1, concentration)), scale)
+
+
+@api_boundary
+def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Floats in [left, right] whose density rises linearly up to `mode`, and falls linearly from there.
+
+    >>> from didax import random
+    >>> random.triangular(random.key(0), 0.0, 1.0, 3.0, (3,)).shape
+    (3,)
+    """
+    shape = common_shape("triangular", shape, left=left, mode=mode, right=right)
+    words, shape, dtype = arguments("triangular", key, shape, dtype)
+    values = parameters("triangular", shape, dtype, left=left, mode=mode, right=right)
+    if not any(isinstance(x, Tracer) for x in values):
+        ordered = np.logical_and(
+            *[np.asarray(a) <= np.asarray(b) for a, b in zip(values, values[1:], strict=False)]
+        )
+        check("triangular", "bounds", ordered, lambda ordered: ordered, "in order: left <= mode <= right")
+    return _triangular(words, *values, shape=shape, dtype=dtype)
+
+
+@program
+def _triangular(
+    words: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
+    u = unit_floats(words, shape, dtype)
+    width, rise, fall = sub(right, left), sub(mode, left), sub(right, mode)
+    rising = add(left, sqrt(mul(mul(u, width), rise)))
+    falling = sub(right, sqrt(mul(mul(sub(1, u), width), fall)))
+    return where(lt(mul(u, width), rise), rising, falling)
+
+
+@api_boundary
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Floats of the Wald (inverse Gaussian) distribution with scale 1 (Michael, Schucany and Haas, 1976).
+
+    >>> from didax import random
+    >>> random.wald(random.key(0), 2.0, (3,)).shape
+    (3,)
+    """
+    _positive("wald", mean=mean)
+    words, shape, dtype = arguments("wald", key, common_shape("wald", shape, mean=mean), dtype)
+    (mean,) = parameters("wald", shape, dtype, mean=mean)
+    return _wald(words, mean, shape=shape, dtype=dtype)
+
+
+@compiled_program
+def _wald(words: Any, mean: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Of the two roots that a squared normal number leads to, one is the draw."""
+    v = square(normal_floats(child(words, 0), shape, dtype))
+    z = unit_floats(child(words, 1), shape, dtype)
+    mv = mul(mean, v)
+    # mean (1 + (mv - sqrt(4 mv + mv^2)) / 2), written so that its terms do not cancel for large mv
+    small = div(mul(mean, 2), add(add(mv, 2), sqrt(mul(mv, add(mv, 4)))))
+    return where(le(z, div(mean, add(mean, small))), small, div(square(mean), small))
+
+
+@api_boundary
+def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """How many trials it takes to the first success, each having probability `p`: integers from 1.
+
+    >>> from didax import random
+    >>> random.geometric(random.key(0), 0.5, (3,)).dtype
+    dtype('int32')
+    """
+    check("geometric", "p", p, lambda v: (v > 0) & (v <= 1), "in (0, 1]")
+    out = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
+    float_dtype = np.dtype(np.float64 if aval_of(p).dtype == np.float64 else np.float32)
+    words, shape, _ = arguments("geometric", key, common_shape("geometric", shape, p=p), float_dtype)
+    (p,) = parameters("geometric", shape, float_dtype, p=p)
+    return _geometric(words, p, shape=shape, dtype=out)
+
+
+@program
+def _geometric(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    float_dtype = aval_of(p).dtype
+    u = max_(unit_floats(words, shape, float_dtype), float_dtype.type(dtypes.finfo(float_dtype).tiny))
+    failures = floor(div(log(u), log1p(neg(p))))
+    return convert_element_type(add(failures, 1), dtype)
