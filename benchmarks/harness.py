@@ -65,7 +65,7 @@ class Row:
         """`ok`, `over`, `n/a: ...` where Didax or JAX lacks a feature, `failed: ...` where it has a fault."""
         found = self.medians.get("didax") if self.case.absolute else self.ratio
         if found is not None:
-            return "ok" if found <= self.case.budget else "over"
+            return "ok" if round(found, 2) <= self.case.budget else "over"  # as the table shows it
         mark = "n/a" if all(isinstance(error, ABSENT) for error in self.problems.values()) else "failed"
         return (
             f"{mark}: {'; '.join(f'{library}: {_brief(error)}' for library, error in self.problems.items())}"
