@@ -1,0 +1,317 @@
+"""Matrix factorisations and triangular systems: `lax.linalg`, with the names of jax.lax.linalg.
+
+Matrices are the last two axes; all axes before are batch axes. They compute in float32, float64, complex64 or
+complex128, on the CPU by LAPACK; narrower floats are refused. A matrix that a factorisation fails on gives NaN.
+Derivatives of vectors that are not unique are explained in `primitives/linalg/matrix.py`.
+`didax.numpy.linalg` is the friendlier layer above. Read next: `primitives/linalg/`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.primitives.linalg import eigen, matrix, triangular, tridiagonal
+from didax.primitives.linalg import lu as lu_
+from didax.primitives.linalg import qr as qr_
+from didax.primitives.linalg import svd as svd_
+from didax.primitives.shape import reshape
+from didax.primitives.slicing import concatenate, slice_axis
+
+__all__ = [
+    "cholesky",
+    "cholesky_update",
+    "eig",
+    "eigh",
+    "householder_product",
+    "lu",
+    "lu_pivots_to_permutation",
+    "qr",
+    "svd",
+    "triangular_solve",
+    "tridiagonal_solve",
+]
+
+
+@api_boundary
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+    """The lower triangular L with `L @ L^H = x`; NaN where `x` is not positive definite.
+
+    With `symmetrize_input` x is taken for `(x + x^H) / 2`; without, only its lower triangle is read.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.linalg.cholesky(np.float32([[4, 2], [2, 5]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    return triangular.cholesky(_symmetrized("cholesky", x) if symmetrize_input else x)
+
+
+@api_boundary
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+    """The upper Cholesky factor of `R^H @ R + w w^H`, for the upper triangular factor R and vectors w.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> r = np.float32([[3, 1], [0, 2]])
+    >>> lax.linalg.cholesky_update(r, np.float32([4, 0]))
+    Array([[5.       , 0.6      ],
+           [0.       , 2.1540658]], dtype=float32)
+    """
+    r, w = aval_of(r_matrix), aval_of(w_vector)
+    matrix.check_square("cholesky_update", r, "r_matrix")
+    if w.dtype != r.dtype or w.shape != r.shape[:-1]:
+        raise TypeError(
+            message(
+                "cholesky_update takes a vector of the dtype and length of the factor's columns.",
+                f"r_matrix: {r}, w_vector: {w}",
+                fix="Pass w_vector of shape (..., n) for r_matrix of shape (..., n, n).",
+            )
+        )
+    row = reshape(matrix.conjugate(w_vector), (*w.shape[:-1], 1, *w.shape[-1:]))
+    updated = qr_.qr(concatenate([matrix.triu(r_matrix), row], r.ndim - 2), full_matrices=False)[1]
+    return matrix.positive_diagonal(updated)
+
+
+@api_boundary
+def triangular_solve(
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:
+    """The X with `op(a) @ X = b` (`left_side`) or `X @ op(a) = b`, for a triangular matrix `a`.
+
+    Only the triangle that `lower` names is read, without its diagonal for `unit_diagonal`. `op` transposes and
+    conjugates. Batch axes of `a` and `b` are equal; `b` may have one axis less, for one right-hand side.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> a = np.float32([[2, 0], [1, 4]])
+    >>> lax.linalg.triangular_solve(a, np.float32([2, 9]), left_side=True, lower=True)
+    Array([1., 2.], dtype=float32)
+    """
+    shape = aval_of(b).shape
+    single = len(shape) == aval_of(a).ndim - 1
+    if single:
+        b = reshape(b, (*shape, 1) if left_side else (*shape[:-1], 1, *shape[-1:]))
+    out = triangular.triangular_solve(
+        a,
+        b,
+        left_side=left_side,
+        lower=lower,
+        transpose_a=transpose_a,
+        conjugate_a=conjugate_a,
+        unit_diagonal=unit_diagonal,
+    )
+    return reshape(out, shape) if single else out
+
+
+@api_boundary
+def lu(x: Any) -> tuple[Any, Any, Any]:
+    """`(lu, pivots, permutation)` with `x[permutation] = L @ U`.
+
+    L (with ones on its diagonal) and U share one array. Row i was exchanged with row `pivots[i]`, in order.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.linalg.lu(np.float32([[1, 2], [2, 8]]))
+    (Array([[ 2. ,  8. ],
+           [ 0.5, -2. ]], dtype=float32), Array([1, 1], dtype=int32), Array([1, 0], dtype=int32))
+    """
+    return lu_.lu(x)
+
+
+@api_boundary
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+    """The permutation of that many rows which LU's exchanges make: row i with row `pivots[i]`, in order.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.linalg.lu_pivots_to_permutation(np.int32([2, 2]), 3)
+    Array([2, 0, 1], dtype=int32)
+    """
+    return lu_.lu_pivots_to_permutation(pivots, permutation_size)
+
+
+@api_boundary
+def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:
+    """`(q, r)` with `q @ r = x`, orthonormal columns in `q` and an upper triangular `r`.
+
+    For m x n matrices q is m x m, or m x min(m, n) without `full_matrices`.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> q, r = lax.linalg.qr(np.ones((3, 2), "float32"), full_matrices=False)
+    >>> q.shape, r.shape
+    ((3, 2), (2, 2))
+    """
+    if pivoting:
+        fix = "Use pivoting=False, or svd where the rank is in question."
+        raise NotImplementedError(message("qr exchanges no columns.", f"pivoting: {pivoting}", fix=fix))
+    _only_default("qr", use_magma=use_magma)
+    return qr_.qr(x, bool(full_matrices))
+
+
+@api_boundary
+def householder_product(a: Any, taus: Any) -> Any:
+    """The first columns of the product of the reflections `I - taus[i] v v^H`.
+
+    v is column i of `a` below its diagonal, with 1 on the diagonal and 0 above: the form in which LAPACK's geqrf,
+    and `numpy.linalg.qr(..., mode="raw")`, leave them.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.linalg.householder_product(np.float32([[0], [1]]), np.float32([1]))
+    Array([[ 0.],
+           [-1.]], dtype=float32)
+    """
+    return qr_.householder_product(a, taus)
+
+
+@api_boundary
+def eigh(
+    x: Any,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: None = None,
+) -> tuple[Any, Any]:
+    """`(v, w)`: eigenvectors, as columns, and ascending eigenvalues of a Hermitian matrix.
+
+    With `symmetrize_input` x is taken for `(x + x^H) / 2`; without, only its lower triangle (or upper, by `lower`)
+    is read. `subset_by_index=(i, j)` gives the eigenvalues i to j - 1 with their vectors.
+    Where eigenvalues coincide, vectors are any basis: gradients are right for what does not depend on its choice,
+    such as a norm or the trace of a function of the matrix, but not for `v * f(w) @ v^H` as a whole.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> v, w = lax.linalg.eigh(np.float32([[2, 0], [0, 1]]))
+    >>> w
+    Array([1., 2.], dtype=float32)
+    """
+    _only_default("eigh", implementation=implementation)
+    v, w = eigen.eigh(_symmetrized("eigh", x) if symmetrize_input else x, bool(lower))
+    if subset_by_index is None:
+        return v, w
+    start, stop = _subset("eigh", subset_by_index, aval_of(w).shape[-1])
+    return _last(v, start, stop), _last(w, start, stop)
+
+
+@api_boundary
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: None = None,
+) -> Any:
+    """`(u, s, vh)` with `u @ diag(s) @ vh = x`, or s alone without `compute_uv`; s descends.
+
+    For m x n matrices u is m x m and vh n x n, or m x k and k x n without `full_matrices`, k = min(m, n).
+    `subset_by_index=(i, j)` gives the singular values i to j - 1 with their vectors.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.linalg.svd(np.float32([[3, 0], [0, 4]]), compute_uv=False)
+    Array([4., 3.], dtype=float32)
+    """
+    _only_default("svd", algorithm=algorithm)
+    if not compute_uv:
+        s = svd_.singular_values(x)
+        return (
+            s if subset_by_index is None else _last(s, *_subset("svd", subset_by_index, aval_of(s).shape[-1]))
+        )
+    u, s, vh = svd_.svd(x, bool(full_matrices))
+    if subset_by_index is None:
+        return u, s, vh
+    start, stop = _subset("svd", subset_by_index, aval_of(s).shape[-1])
+    return _last(u, start, stop), _last(s, start, stop), slice_axis(vh, start, stop, aval_of(vh).ndim - 2)
+
+
+@api_boundary
+def eig(
+    x: Any,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: None = None,
+    use_magma: bool | None = None,
+) -> list[Any]:
+    """`[w, left, right]`: eigenvalues and, as far as asked for, eigenvectors of any square matrix, all complex.
+
+    The columns have norm 1: `x @ right = right * w`, `x^H @ left = left * conj(w)`. On the CPU only. Eigenvectors
+    are always differentiable; `enable_eigvec_derivs` is there for programs written for JAX.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> w, left, right = lax.linalg.eig(np.float32([[1, 1], [0, 2]]))
+    >>> w
+    Array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
+    _only_default("eig", implementation=implementation, use_magma=use_magma)
+    return eigen.eig(x, bool(compute_left_eigenvectors), bool(compute_right_eigenvectors))
+
+
+@api_boundary
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
+    """The x with `A @ x = b` for the matrix with diagonal d, `dl[1:]` below it and `du[:-1]` above it.
+
+    All three have shape (..., n), and b (..., n, k). A singular matrix gives NaN.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> dl, d, du = np.float32([[0, 1, 1], [2, 2, 2], [1, 1, 0]])
+    >>> lax.linalg.tridiagonal_solve(dl, d, du, np.float32([[3], [4], [3]]))
+    Array([[1.],
+           [1.],
+           [1.]], dtype=float32)
+    """
+    _only_default("tridiagonal_solve", perturb_singular=perturb_singular)
+    return tridiagonal.tridiagonal_solve(dl, d, du, b)
+
+
+def _symmetrized(name: str, x: Any) -> Any:
+    matrix.check_square(name, aval_of(x))
+    return matrix.hermitian_part(x)
+
+
+def _last(x: Any, start: int, stop: int) -> Any:
+    """Part of the last axis."""
+    return slice_axis(x, start, stop, aval_of(x).ndim - 1)
+
+
+def _subset(name: str, subset: tuple[int, int], count: int) -> tuple[int, int]:
+    start, stop = subset
+    if not 0 <= start <= stop <= count:
+        raise ValueError(
+            message(
+                f"subset_by_index of {name} is a range of positions.",
+                f"subset_by_index: {subset}, number of values: {count}",
+                fix=f"Choose 0 <= start <= stop <= {count}.",
+            )
+        )
+    return start, stop
+
+
+def _only_default(name: str, **options: Any) -> None:
+    """Options that choose among implementations, of which there is one here."""
+    for option, value in options.items():
+        if value not in (None, False):
+            raise NotImplementedError(
+                message(
+                    f"{name} has one implementation per platform.",
+                    f"{option}: {value!r}",
+                    fix=f"Leave {option} out.",
+                )
+            )

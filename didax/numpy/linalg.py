@@ -1,0 +1,792 @@
+"""`didax.numpy.linalg`: linear algebra with the names and arguments of `jax.numpy.linalg`.
+
+    x = dnp.linalg.solve(a, b)
+    w, v = dnp.linalg.eigh(a)       named tuples, as in NumPy
+
+Matrices are the last two axes; all axes before are batch axes, which broadcast where there are several operands.
+Integers count as default floats; float16 and bfloat16 have norms and products, but no factorisations (cast them).
+Nothing raises for the numbers in a matrix, which may be traced: where one is singular, or not positive definite for
+`cholesky`, the result is NaN. Derivatives are finite wherever their limit is, as that of `det` at singular matrices;
+those of norms at zero are 0, the smallest subgradient.
+Read next: `didax/lax/linalg.py`, `didax/primitives/linalg/`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.value import Array
+from didax.lax import linalg as lax_linalg
+from didax.lax.dot import PrecisionLike
+from didax.numpy import creation, linear, manipulation, reductions, selection, ufuncs
+from didax.numpy.linear import matmul, tensordot, vecdot
+from didax.numpy.manipulation import matrix_transpose
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    broadcast,
+    broadcast_shapes,
+    cast,
+    inexact,
+    promote_dtypes,
+)
+from didax.numpy.reductions import canonical_axes
+from didax.primitives import elementwise as el
+from didax.primitives.families import scalar_like
+from didax.primitives.linalg import eigen, matrix
+from didax.primitives.linalg import pinv as pinv_
+from didax.primitives.linalg import qr as qr_
+from didax.primitives.linalg import solve as solve_
+from didax.primitives.select import where
+from didax.primitives.shape import reshape
+
+__all__ = [
+    "EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cond", "cross", "det",
+    "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd",
+    "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
+
+Axes = tuple[int, ...]
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues, and the eigenvectors as columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EighResult(NamedTuple):
+    """Ascending eigenvalues, and the eigenvectors as columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    """A matrix with orthonormal columns, and an upper triangular one."""
+
+    Q: Array
+    R: Array
+
+
+class SVDResult(NamedTuple):
+    """Left singular vectors as columns, descending singular values, right singular vectors as conjugated rows."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+class SlogdetResult(NamedTuple):
+    """The determinant over its absolute value, and the logarithm of that."""
+
+    sign: Array
+    logabsdet: Array
+
+
+# --- operands -----------------------------------------------------------------------------------------------
+
+
+def _inexact(name: str, x: Any, argument: str = "a") -> Array:
+    """`x` in an inexact dtype."""
+    value = as_array(name, x, argument)
+    return cast(value, inexact(value.dtype, value.weak_type)[0])
+
+
+def _matrices(name: str, x: Any, argument: str = "a") -> Array:
+    value = _inexact(name, x, argument)
+    matrix.check_matrices(name, value.aval, argument)
+    return value
+
+
+def _square(name: str, x: Any) -> Array:
+    value = _inexact(name, x)
+    matrix.check_square(name, value.aval, "a")
+    return value
+
+
+def _any_matrices(name: str, x: Any, argument: str = "x") -> Array:
+    """An array of two axes or more, of any dtype."""
+    value = as_array(name, x, argument)
+    if value.ndim < 2:
+        fix = "Give it two axes or more (reshape)."
+        raise ValueError(
+            message(
+                f"{name} takes matrices: the last two axes of an array.", f"{argument}: {value.aval}", fix=fix
+            )
+        )
+    return value
+
+
+def _eps(x: Array) -> float:
+    return float(dtypes.finfo(dtypes.real_dtype(x.dtype)).eps)
+
+
+def _per_matrix(name: str, x: Any, a: Array, argument: str) -> Array:
+    """A tolerance for each matrix of `a`, in its real dtype."""
+    value = cast(as_array(name, x, argument), dtypes.real_dtype(a.dtype))
+    return broadcast(value, broadcast_shapes(name, [value.shape, a.shape[:-2]]))
+
+
+def _only_one(name: str, **given: Any) -> Any:
+    """The one of several names of an argument that is given."""
+    found = {key: value for key, value in given.items() if value is not None}
+    if len(found) > 1:
+        rule, facts = f"{name} takes one tolerance.", ", ".join([f"{k}={v!r}" for k, v in found.items()])
+        raise ValueError(message(rule, facts, fix=f"Pass {' or '.join(given)}."))
+    return next(iter(found.values()), None)
+
+
+# --- systems of equations -----------------------------------------------------------------------------------
+
+
+@api_boundary
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
+    """The x with `a @ x = b`: a vector where `b` has one axis, matrices otherwise. NaN where `a` is singular.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.solve(dnp.array([[2, 0], [0, 4]]), dnp.array([2, 2]))
+    Array([1. , 0.5], dtype=float32)
+    """
+    left, right = [
+        as_array("solve", x, i) for i, x in enumerate(promote_dtypes("solve", a, b, to_inexact=True))
+    ]
+    left, right = cast(left, left.dtype), cast(right, right.dtype)
+    matrix.check_square("solve", left.aval, "a")
+    is_vector = right.ndim == 1
+    columns = right[:, None] if is_vector else right
+    if columns.ndim < 2 or columns.shape[-2] != left.shape[-1]:
+        raise ValueError(
+            message(
+                "solve takes as many values on the right as equations: b of shape (n,) or (..., n, k).",
+                f"a: {left.aval}",
+                f"b: {right.aval}",
+                fix="Make batches of vectors matrices of one column: solve(a, b[..., None])[..., 0].",
+            )
+        )
+    lead = broadcast_shapes("solve", [left.shape[:-2], columns.shape[:-2]])
+    x = solve_.solve(broadcast(left, lead + left.shape[-2:]), broadcast(columns, lead + columns.shape[-2:]))
+    return x[..., 0] if is_vector else x
+
+
+@api_boundary
+def inv(a: ArrayLike) -> Array:
+    """The inverse; NaN for singular matrices.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.inv(dnp.array([[2, 0], [0, 4]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
+    x = _square("inv", a)
+    return solve_.solve(x, solve_.identity(x.aval))
+
+
+@api_boundary
+def pinv(
+    a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
+) -> Array:
+    """The Moore-Penrose pseudoinverse; singular values up to `rtol` (also: `rcond`) times the largest count as 0.
+
+    `rtol` is by default 10 max(m, n) times the dtype's resolution. The derivative is that at constant rank.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.pinv(dnp.array([[2.0, 0], [0, 0]]))
+    Array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
+    """
+    x = _matrices("pinv", a)
+    tolerance = _only_one("pinv", rtol=rtol, rcond=rcond)
+    tolerance = 10 * max(x.shape[-2:]) * _eps(x) if tolerance is None else tolerance
+    return pinv_.pinv(x, _per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
+
+
+@api_boundary
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
+) -> tuple[Array, Array, Array, Array]:
+    """`(x, residuals, rank, s)`: the shortest x that minimises `norm(a @ x - b)`, for one matrix.
+
+    Singular values s up to `rcond` times the largest count as 0 (by default max(m, n) times the dtype's resolution).
+    Residuals are the sums of squares; with `numpy_resid` there are none where NumPy gives none, which depends on the
+    rank and so does not work under jit.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.lstsq(dnp.array([[1.0], [1]]), dnp.array([1.0, 3]))[0].round(4)
+    Array([2.], dtype=float32)
+    """
+    left, right = [
+        as_array("lstsq", x, i) for i, x in enumerate(promote_dtypes("lstsq", a, b, to_inexact=True))
+    ]
+    left, right = cast(left, left.dtype), cast(right, right.dtype)
+    if left.ndim != 2 or right.ndim not in (1, 2) or left.shape[0] != right.shape[0]:
+        raise ValueError(
+            message(
+                "lstsq takes one matrix, and a vector or matrix of as many rows.",
+                f"a: {left.aval}",
+                f"b: {right.aval}",
+                fix="Use vmap for batches.",
+            )
+        )
+    m, n = left.shape
+    tolerance = max(m, n) * _eps(left) if rcond is None else rcond
+    tolerance = ufuncs.where(ufuncs.less(tolerance, 0), _eps(left), tolerance)
+    s = svdvals(left)
+    x = matmul(pinv_.pinv(left, _per_matrix("lstsq", tolerance, left, "rcond")), right)
+    rank = reductions.sum(s > tolerance * reductions.max(s, initial=0))
+    if numpy_resid and (int(rank) < n or m <= n):
+        return x, creation.zeros(0, s.dtype), rank, s
+    error = right - matmul(left, x)
+    return x, reductions.sum(_square_size(error if error.ndim == 2 else error[:, None]), 0), rank, s
+
+
+@api_boundary
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    """The x with `tensordot(a, x, x.ndim) = b`; `axes` of `a` are first moved to the end.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.tensorsolve(2 * dnp.eye(6).reshape(2, 3, 6), dnp.ones((2, 3)))
+    Array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], dtype=float32)
+    """
+    x, y = as_array("tensorsolve", a, "a"), as_array("tensorsolve", b, "b")
+    if axes is not None:
+        x = manipulation.moveaxis(x, tuple(axes), tuple(range(x.ndim - len(axes), x.ndim)))
+    shape = x.shape[y.ndim :]
+    if x.shape[: y.ndim] != y.shape or math.prod(shape) != y.size:
+        raise ValueError(
+            message(
+                "tensorsolve takes an a whose first axes are those of b, the others as many elements in all.",
+                f"a: {x.aval}",
+                f"b: {y.aval}",
+                fix="Name with axes those of a that belong to the solution.",
+            )
+        )
+    return solve(reshape(x, (y.size, y.size)), reshape(y, (y.size,))).reshape(shape)
+
+
+@api_boundary
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
+    """The inverse for tensordot: `tensordot(tensorinv(a, ind), a, ind)` leaves its axes after `ind` as they are.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.tensorinv(dnp.eye(6).reshape(2, 3, 6)).shape
+    (6, 2, 3)
+    """
+    x, count = as_array("tensorinv", a, "a"), _integer("tensorinv", ind, "ind")
+    rows, columns = x.shape[:count], x.shape[count:]
+    if count < 1 or math.prod(rows) != math.prod(columns):
+        raise ValueError(
+            message(
+                "tensorinv takes as many elements along the first ind axes as along the others.",
+                f"a: {x.aval}, ind: {count}",
+                fix="Choose ind so that both products agree.",
+            )
+        )
+    return inv(reshape(x, (math.prod(rows), math.prod(columns)))).reshape(columns + rows)
+
+
+def _integer(name: str, n: Any, argument: str) -> int:
+    try:
+        return operator.index(n)
+    except TypeError as error:
+        if isinstance(error, ConcretizationTypeError):
+            raise
+        rule = f"{name} takes an integer for {argument}."
+        raise TypeError(message(rule, f"{argument}: {n!r:.100}", fix="Pass an int.")) from None
+
+
+# --- determinants -------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def det(a: ArrayLike) -> Array:
+    """The determinant; its first two derivatives are right at singular matrices, too.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.det(dnp.array([[1, 2], [3, 4]]))
+    Array(-2., dtype=float32)
+    """
+    return solve_.det(_square("det", a))
+
+
+@api_boundary
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
+    """Sign and logarithm of the absolute value of the determinant, which do not overflow.
+
+    `method` may be "lu" or "qr", for programs written for JAX; both are computed from LU factors.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.slogdet(1000 * dnp.eye(20)).logabsdet
+    Array(138.1551, dtype=float32)
+    """
+    if method not in (None, "lu", "qr"):
+        rule = "slogdet has two methods."
+        raise ValueError(message(rule, f"method: {method!r}", fix="Use 'lu' or 'qr', or leave it out."))
+    return SlogdetResult(*solve_.slogdet(_square("slogdet", a)))
+
+
+# --- factorisations -----------------------------------------------------------------------------------------
+
+
+@api_boundary
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+    """The lower triangular L with `L @ L^H = a`, or the upper one with `U^H @ U = a`; NaN where there is none.
+
+    `a` counts as `(a + a^H) / 2`; without `symmetrize_input` only the triangle asked for is read.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.cholesky(dnp.array([[4, 2], [2, 5]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    x = _square("cholesky", a)
+    if upper:
+        return matrix.adjoint(lax_linalg.cholesky(matrix.adjoint(x), symmetrize_input=symmetrize_input))
+    return lax_linalg.cholesky(x, symmetrize_input=symmetrize_input)
+
+
+@api_boundary
+def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
+    """`(Q, R)` with `Q @ R = a`, orthonormal columns in Q and an upper triangular R.
+
+    `mode`: "reduced" (Q has min(m, n) columns), "complete" (m), "r" (R alone), or "raw": the transposed R with the
+    reflections' vectors below its diagonal, and their factors, as LAPACK's geqrf leaves them.
+
+    >>> import didax.numpy as dnp
+    >>> q, r = dnp.linalg.qr(dnp.ones((3, 2)))
+    >>> q.shape, r.shape
+    ((3, 2), (2, 2))
+    """
+    if mode not in ("reduced", "complete", "r", "raw"):
+        fix = "Use 'reduced', 'complete', 'r' or 'raw'."
+        raise ValueError(message("qr has four modes.", f"mode: {mode!r}", fix=fix))
+    x = _matrices("qr", a)
+    if mode == "raw":
+        reflections, taus = qr_.geqrf(x)
+        return QRResult(matrix_transpose(reflections), taus)
+    q, r = lax_linalg.qr(x, full_matrices=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
+
+
+def _reads_lower(name: str, given: Any) -> bool:
+    if given not in (None, "L", "U"):
+        raise ValueError(
+            message(f"{name} reads one triangle.", f"UPLO: {given!r}", fix="Use UPLO='L' or UPLO='U'.")
+        )
+    return given != "U"
+
+
+@api_boundary
+def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+    """Ascending eigenvalues and the eigenvectors, as columns, of Hermitian matrices.
+
+    `a` counts as `(a + a^H) / 2`; without `symmetrize_input` only its triangle `UPLO` is read ("L" or "U").
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.eigh(dnp.array([[2, 0], [0, 1]])).eigenvalues
+    Array([1., 2.], dtype=float32)
+    """
+    x = _square("eigh", a)
+    v, w = lax_linalg.eigh(x, lower=_reads_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
+    return EighResult(w, v)
+
+
+@api_boundary
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
+    """Ascending eigenvalues of Hermitian matrices, given as for `eigh`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.eigvalsh(dnp.array([[0, 2], [2, 0]]))
+    Array([-2.,  2.], dtype=float32)
+    """
+    x, lower = _square("eigvalsh", a), _reads_lower("eigvalsh", UPLO)
+    return eigen.eigvalsh(matrix.hermitian_part(x) if symmetrize_input else x, lower)
+
+
+@api_boundary
+def eig(a: ArrayLike) -> EigResult:
+    """Eigenvalues and eigenvectors, as columns of norm 1, of square matrices, all complex. On the CPU only.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.eig(dnp.array([[0, 1], [-1, 0]])).eigenvalues
+    Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    w, v = lax_linalg.eig(_square("eig", a), compute_left_eigenvectors=False)
+    return EigResult(w, v)
+
+
+@api_boundary
+def eigvals(a: ArrayLike) -> Array:
+    """Eigenvalues of square matrices, complex. On the CPU only.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.eigvals(dnp.array([[1, 1], [0, 2]]))
+    Array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
+    x = _square("eigvals", a)
+    return lax_linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
+
+
+@api_boundary
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Array | SVDResult:
+    """`(U, S, Vh)` with `U @ diag(S) @ Vh = a`, or S alone without `compute_uv`; S descends.
+
+    U and Vh are square, or have min(m, n) columns and rows without `full_matrices`. `hermitian` uses that `a` is.
+    `subset_by_index=(i, j)` gives the singular values i to j - 1 with their vectors, without `full_matrices` only.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.svd(dnp.array([[3, 0], [0, 4]])).S
+    Array([4., 3.], dtype=float32)
+    """
+    x = _square("svd", a) if hermitian else _matrices("svd", a)
+    if subset_by_index is not None and ((full_matrices and compute_uv) or hermitian):
+        facts = f"subset_by_index: {subset_by_index}, full_matrices: {full_matrices}, hermitian: {hermitian}"
+        fix = "Pass full_matrices=False, and leave out hermitian."
+        raise ValueError(message("svd gives a subset of the reduced factors.", facts, fix=fix))
+    if hermitian:
+        return _hermitian_svd(x, compute_uv)
+    out = lax_linalg.svd(
+        x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), subset_by_index=subset_by_index
+    )
+    return SVDResult(*out) if compute_uv else out
+
+
+def _hermitian_svd(x: Array, compute_uv: bool) -> Array | SVDResult:
+    """From eigenvalues w: the singular values |w|, and U = V sign(w)."""
+    if not compute_uv:
+        return -selection.sort(-ufuncs.abs(eigvalsh(x)))
+    w, v = eigh(x)
+    order = selection.argsort(-ufuncs.abs(w))
+    w = selection.take_along_axis(w, order, -1)
+    v = selection.take_along_axis(v, order[..., None, :], -1)
+    return SVDResult(
+        v * ufuncs.where(w < 0, -1, 1)[..., None, :].astype(v.dtype), ufuncs.abs(w), matrix.adjoint(v)
+    )
+
+
+@api_boundary
+def svdvals(x: ArrayLike, /) -> Array:
+    """Singular values, descending.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.svdvals(dnp.array([[0, 3], [4, 0]]))
+    Array([4., 3.], dtype=float32)
+    """
+    return lax_linalg.svd(_matrices("svdvals", x, "x"), compute_uv=False)
+
+
+# --- norms --------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def norm(
+    x: ArrayLike,
+    ord: float | str | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+) -> Array:
+    """The norm of vectors (one axis) or matrices (two); without `ord` and `axis`, of all elements as a vector.
+
+    Orders are those of `vector_norm` and `matrix_norm`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.norm(dnp.array([3, 4]))
+    Array(5., dtype=float32)
+    """
+    value = _inexact("norm", x, "x")
+    if axis is None and ord is None:
+        return _vector_norm("norm", value, 2, tuple(range(value.ndim)), keepdims)
+    axes = canonical_axes("norm", axis, value.ndim)
+    if len(axes) not in (1, 2):
+        raise ValueError(
+            message(
+                "norm takes one axis, of vectors, or two, of matrices.",
+                f"x: {value.aval}, axis: {axis}, ord: {ord!r}",
+                fix="Name one or two axes.",
+            )
+        )
+    which = _vector_norm if len(axes) == 1 else _matrix_norm
+    return which("norm", value, ord, axes, keepdims)
+
+
+@api_boundary
+def vector_norm(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    ord: float | str = 2,
+) -> Array:
+    """`sum(abs(x) ** ord) ** (1 / ord)` over axes, all by default; for inf and -inf the extremes, for 0 the count.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.vector_norm(dnp.array([[3, 4], [6, 8]]), axis=1)
+    Array([ 5., 10.], dtype=float32)
+    """
+    value = _inexact("vector_norm", x, "x")
+    return _vector_norm("vector_norm", value, ord, canonical_axes("vector_norm", axis, value.ndim), keepdims)
+
+
+@api_boundary
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Array:
+    """The norm of matrices: "fro" (of the elements), "nuc" (the sum of singular values), 2 (the largest), -2 (the
+    smallest), 1 and -1 (the largest and smallest sum of absolute values in a column), inf and -inf (in a row).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.matrix_norm(dnp.array([[1, 2], [3, 4]]), ord=1)
+    Array(6., dtype=float32)
+    """
+    value = _inexact("matrix_norm", _any_matrices("matrix_norm", x), "x")
+    return _matrix_norm("matrix_norm", value, ord, (value.ndim - 2, value.ndim - 1), keepdims)
+
+
+def _wide(x: Array) -> Array:
+    """In float32 at least: squares overflow earlier than their root."""
+    return cast(x, np.dtype(np.float32)) if x.dtype.itemsize < 4 else x
+
+
+def _square_size(x: Array) -> Array:
+    """`abs(x) ** 2`, smooth at 0."""
+    return ufuncs.square(x.real) + ufuncs.square(x.imag) if dtypes.is_complex(x.dtype) else ufuncs.square(x)
+
+
+def _vector_norm(name: str, x: Array, order: Any, axes: Axes, keepdims: bool) -> Array:
+    dtype, x = dtypes.real_dtype(x.dtype), _wide(x)
+    return cast(_power_norm(name, x, _order(name, order, "vectors", ()), axes, keepdims), dtype)
+
+
+def _power_norm(name: str, x: Array, order: float, axes: Axes, keepdims: bool) -> Array:
+    if order == 2:
+        return _root(reductions.sum(_square_size(x), axes, keepdims=keepdims), 2)
+    if order == 0:
+        return reductions.sum(x != 0, axes, dtypes.real_dtype(x.dtype), keepdims=keepdims)
+    sizes = ufuncs.abs(x)
+    if order == math.inf:
+        return reductions.max(sizes, axes, keepdims=keepdims, initial=0)
+    if order == -math.inf:
+        return reductions.min(sizes, axes, keepdims=keepdims)
+    if order == 1:
+        return reductions.sum(sizes, axes, keepdims=keepdims)
+    return _root(reductions.sum(sizes**order, axes, keepdims=keepdims), order)
+
+
+def _root(total: Array, order: float) -> Array:
+    """`total ** (1 / order)`, with derivative 0 where `total` is 0."""
+    if order < 0:
+        return total ** (1 / order)
+    zero = el.eq(total, 0)
+    safe = where(zero, scalar_like(1, total.dtype), total)
+    root = el.sqrt(safe) if order == 2 else safe ** (1 / order)
+    return where(zero, scalar_like(0, total.dtype), root)
+
+
+def _order(name: str, order: Any, what: str, names: tuple[str, ...]) -> Any:
+    """A number, or one of the names; 2 for None where there are no names."""
+    if order is None:
+        return names[0] if names else 2.0
+    if isinstance(order, str) and order not in names:
+        known = ", ".join([*map(repr, names), "or a number (numpy.inf for the largest)"])
+        raise ValueError(
+            message(f"{name} of {what} has no such order.", f"ord: {order!r}", fix=f"Use {known}.")
+        )
+    return order if isinstance(order, str) else float(order)
+
+
+def _matrix_norm(name: str, x: Array, order: Any, axes: Axes, keepdims: bool) -> Array:
+    order = _order(name, order, "matrices", ("fro", "nuc"))
+    if order == "fro":
+        return _vector_norm(name, x, 2, axes, keepdims)
+    if order in ("nuc", 2, -2):
+        kept = _singular_norm(x, order, axes)
+    elif order in (1, -1, math.inf, -math.inf):
+        summed, compared = axes if abs(order) == 1 else axes[::-1]
+        sums = reductions.sum(ufuncs.abs(x), summed, keepdims=True)
+        kept = _extreme(sums, compared, largest=order > 0)
+    else:
+        fix = "Use 'fro', 'nuc', or one of 1, -1, 2, -2, numpy.inf, -numpy.inf."
+        raise ValueError(message(f"{name} of matrices has no such order.", f"ord: {order!r}", fix=fix))
+    return kept if keepdims else manipulation.squeeze(kept, axes)
+
+
+def _singular_norm(x: Array, order: Any, axes: Axes) -> Array:
+    """Of the singular values, with both axes kept, of length 1."""
+    s = svdvals(manipulation.moveaxis(_wide(x), axes, (-2, -1)))
+    if order == "nuc":
+        y = reductions.sum(s, -1)
+    else:
+        y = _extreme(s, s.ndim - 1, largest=order == 2)[..., 0]
+    return cast(manipulation.expand_dims(y, axes), dtypes.real_dtype(x.dtype))
+
+
+def _extreme(x: Array, axis: int, *, largest: bool) -> Array:
+    if largest:
+        return reductions.max(x, axis, keepdims=True, initial=0)
+    return reductions.min(x, axis, keepdims=True)
+
+
+@api_boundary
+def cond(x: ArrayLike, p: float | str | None = None) -> Array:
+    """The condition number, `norm(x, p) * norm(inv(x), p)`, by default for p = 2; inf for singular matrices.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.cond(dnp.array([[1, 0], [0, 4]]))
+    Array(4., dtype=float32)
+    """
+    value = _matrices("cond", x, "x")
+    if not value.size:
+        fix = "Pass an array with elements."
+        raise ValueError(message("cond takes matrices with elements.", f"x: {value.aval}", fix=fix))
+    if p in (None, 2, -2):
+        s = svdvals(value)
+        found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    else:
+        matrix.check_square("cond", value.aval, "x")
+        axes = (value.ndim - 2, value.ndim - 1)
+        found = _matrix_norm("cond", value, p, axes, False) * _matrix_norm("cond", inv(value), p, axes, False)
+    unknown = reductions.any(ufuncs.isnan(value), (-2, -1))
+    return ufuncs.where(ufuncs.isnan(found) & ~unknown, math.inf, found)
+
+
+@api_boundary
+def matrix_rank(
+    M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None
+) -> Array:
+    """The number of singular values above `tol`, or above `rtol` times the largest.
+
+    `rtol` is by default max(m, n) times the dtype's resolution. An array of less than two axes has rank 1, or 0.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.matrix_rank(dnp.ones((3, 3)))
+    Array(1, dtype=int32)
+    """
+    given = _only_one("matrix_rank", rtol=rtol, tol=tol)
+    x = as_array("matrix_rank", M, "M")
+    if x.ndim < 2:
+        return cast(reductions.any(x != 0), dtypes.default_dtype("i"))
+    x = _square("matrix_rank", x) if hermitian else _matrices("matrix_rank", x, "M")
+    s = ufuncs.abs(eigvalsh(x)) if hermitian else svdvals(x)
+    given = max(x.shape[-2:]) * _eps(x) if given is None else given
+    limit = _per_matrix("matrix_rank", given, x, "rtol" if tol is None else "tol")[..., None]
+    if tol is None:
+        limit = limit * reductions.max(s, -1, keepdims=True, initial=0)
+    return reductions.sum(s > limit, -1)
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def matrix_power(a: ArrayLike, n: int) -> Array:
+    """The product of `n` copies of `a`, of `-n` copies of its inverse, or the identity for 0.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.matrix_power(dnp.array([[1, 1], [0, 1]]), 5)
+    Array([[1, 5],
+           [0, 1]], dtype=int32)
+    """
+    x, count = _any_matrices("matrix_power", a, "a"), _integer("matrix_power", n, "n")
+    if x.shape[-1] != x.shape[-2]:
+        fix = "Pass an array whose last two axes have one length."
+        raise ValueError(message("matrix_power takes square matrices.", f"a: {x.aval}", fix=fix))
+    if count == 0:
+        return solve_.identity(x.aval.strip_weak_type())
+    x, count = (inv(x), -count) if count < 0 else (x, count)
+    result: Array | None = None
+    while count:
+        if count % 2:
+            result = x if result is None else matmul(result, x)
+        count //= 2
+        x = matmul(x, x) if count else x
+    assert result is not None
+    return result
+
+
+@api_boundary
+def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -> Array:
+    """The product of two or more matrices, in the order that costs least; the first and last may be vectors.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.multi_dot([dnp.ones(2), dnp.ones((2, 3)), dnp.ones((3, 4))])
+    Array([6., 6., 6., 6.], dtype=float32)
+    """
+    values = [as_array("multi_dot", x, i) for i, x in enumerate(arrays)]
+    inner = all([x.ndim == 2 for x in values[1:-1]])
+    if len(values) < 2 or not inner or not {values[0].ndim, values[-1].ndim} <= {1, 2}:
+        raise ValueError(
+            message(
+                "multi_dot takes two matrices or more; the first and last may be vectors.",
+                f"arrays: {', '.join([str(x.aval) for x in values]) or 'none'}",
+                fix="Use matmul for batches of matrices.",
+            )
+        )
+    operands: list[Any] = []
+    for i, x in enumerate(values):
+        operands += [x, [i + 1] if i == 0 and x.ndim == 1 else [i, i + 1][: x.ndim]]
+    out = [k for k in (0, len(values)) if any([k in labels for labels in operands[1::2]])]
+    return linear.einsum(*operands, out, optimize="optimal", precision=precision)
+
+
+@api_boundary
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """All products of an element of one vector and one of another.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.outer(dnp.array([1, 2]), dnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
+    x, y = as_array("outer", x1, "x1"), as_array("outer", x2, "x2")
+    if x.ndim != 1 or y.ndim != 1:
+        facts = f"x1: {x.aval}, x2: {y.aval}"
+        raise ValueError(message("linalg.outer takes vectors.", facts, fix="Use numpy.outer, which ravels."))
+    return linear.outer(x, y)
+
+
+@api_boundary
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """The cross product of vectors in space, which lie along `axis`; the other axes broadcast.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.cross(dnp.array([1, 0, 0]), dnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
+    """
+    return linear.cross(x1, x2, axis=axis)
+
+
+@api_boundary
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """The diagonals of matrices.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.diagonal(dnp.array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int32)
+    """
+    return manipulation.diagonal(_any_matrices("diagonal", x), offset, -2, -1)
+
+
+@api_boundary
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike = None) -> Array:
+    """The sums of the diagonals of matrices.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.linalg.trace(dnp.ones((3, 2, 2)))
+    Array([2., 2., 2.], dtype=float32)
+    """
+    return linear.trace(_any_matrices("trace", x), offset, -2, -1, dtype)

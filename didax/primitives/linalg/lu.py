@@ -1,0 +1,258 @@
+"""LU factors with row exchanges: P A = L U.
+
+L and U share one array: L below the diagonal (its own diagonal is 1), U on and above it. LAPACK gives the exchanges
+as `pivots`, row i having been exchanged with row pivots[i], in order; `lu_pivots_to_permutation` makes of them the
+permutation with A[permutation] = L U. Read next: `qr.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, add_tangents
+from didax.core.errors import message
+from didax.primitives.elementwise import sub
+from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
+from didax.primitives.gather import GatherDimensionNumbers, GatherScatterMode, gather_p
+from didax.primitives.linalg.matrix import (
+    INT32,
+    MatrixPrimitive,
+    check_matrices,
+    info_aval,
+    matmul,
+    nan_unless,
+    succeeded,
+    tril,
+    triu,
+    with_matrix,
+)
+from didax.primitives.linalg.triangular import triangular_solve
+from didax.primitives.shape import reshape
+from didax.primitives.slicing import concatenate, slice_axis
+from didax.xla.lapack import cuda_call, lapack_call, platform
+from didax.xla.text import FunctionContext, Value, function_type, int_array, names, tensor_type, types
+
+
+class LU(MatrixPrimitive):
+    """`[lu, pivots]`: the factors in one array, and for each row which one it was exchanged with."""
+
+    multiple_results = True
+    holes = {"transpose": NOT_LINEAR}
+
+    def type(self, x: ShapedArray) -> Sequence[ShapedArray]:
+        check_matrices("lu", x)
+        return [x, with_matrix(x, min(x.shape[-2:]), dtype=INT32).strip_weak_type()]
+
+    def lower(self, ctx: FunctionContext, x: Value) -> list[Value]:
+        lu_aval, pivots_aval = ctx.out_avals
+        if x.aval.size == 0:
+            return [x, ctx.constant(0, pivots_aval)]
+        call, routine = (lapack_call, "getrf") if platform() == "cpu" else (cuda_call, "cusolver_getrf")
+        out, pivots, info = call(ctx, routine, [x], [lu_aval, pivots_aval, info_aval(x.aval)])
+        pivots = ctx.op("subtract", [pivots, ctx.constant(1, pivots_aval)])  # LAPACK counts from 1
+        # a positive status says that U is singular: the factors are right
+        return [nan_unless(ctx, succeeded(ctx, info, "GE"), out), pivots]
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        (x,), (t,) = primals, tangents
+        out, pivots = self.bind(x)
+        pivots_dot = Zero(aval_of(pivots).tangent())
+        if type(t) is Zero:
+            return [out, pivots], [Zero(aval_of(out).tangent()), pivots_dot]
+        t = take_rows(t, lu_pivots_to_permutation(pivots, aval_of(x).shape[-2]))
+        return [out, pivots], [_lu_tangent(out, t), pivots_dot]
+
+
+def _lu_tangent(lu: Any, t: Any) -> Any:
+    """The tangent of the factors of a matrix whose permuted tangent is `t`.
+
+    In the leading square block, F = L^-1 A' U^-1 gives L' = L tril(F, -1) and U' = triu(F) U. Rows below are
+    L2 = A2 U^-1, columns beyond are U2 = L^-1 A2.
+    """
+    ndim, (m, n) = aval_of(lu).ndim, aval_of(lu).shape[-2:]
+    k = min(m, n)
+    square, t1 = _corner(lu, k), _corner(t, k)
+    f = triangular_solve(square, t1, left_side=True, lower=True, unit_diagonal=True)
+    f = triangular_solve(square, f)
+    l_dot = add_tangents(tril(f, -1), matmul(tril(square, -1), tril(f, -1)))
+    u_dot = matmul(triu(f), triu(square))
+    out = add_tangents(l_dot, u_dot)
+    if m > n:
+        l2, t2 = slice_axis(lu, k, m, ndim - 2), slice_axis(t, k, m, ndim - 2)
+        rest = triangular_solve(square, sub(t2, matmul(l2, u_dot)))
+        return concatenate([out, rest], ndim - 2)
+    if m < n:
+        u2, t2 = slice_axis(lu, k, n, ndim - 1), slice_axis(t, k, n, ndim - 1)
+        rest = sub(t2, matmul(l_dot, u2))
+        rest = triangular_solve(square, rest, left_side=True, lower=True, unit_diagonal=True)
+        return concatenate([out, rest], ndim - 1)
+    return out
+
+
+def _corner(x: Any, k: int) -> Any:
+    ndim = aval_of(x).ndim
+    return slice_axis(slice_axis(x, 0, k, ndim - 2), 0, k, ndim - 1)
+
+
+def take_rows(x: Any, rows: Any) -> Any:
+    """`x[..., rows[..., i], :]`, for a permutation `rows` of the rows of each matrix."""
+    aval = aval_of(x)
+    batch = tuple(range(aval.ndim - 2))
+    return gather_p.bind(
+        x,
+        reshape(rows, (*aval_of(rows).shape, 1)),
+        dimension_numbers=GatherDimensionNumbers(
+            (aval.ndim - 1,), (len(batch),), (len(batch),), batch, batch
+        ),
+        slice_sizes=(*(1 for _ in batch), 1, aval.shape[-1]),
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+        fill_value=None,
+        indices_are_sorted=False,
+        unique_indices=True,
+    )
+
+
+class PivotsToPermutation(MatrixPrimitive):
+    """The permutation of `permutation_size` rows that a sequence of exchanges makes."""
+
+    contraction = False
+    holes = {"transpose": NOT_DIFFERENTIABLE}
+
+    def type(self, pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
+        facts = f"pivots: {pivots}, permutation_size: {permutation_size}"
+        if pivots.dtype != INT32 or not pivots.ndim:
+            raise TypeError(
+                message(
+                    "Pivots are vectors of int32.", facts, fix="Pass the pivots that lax.linalg.lu gives."
+                )
+            )
+        if permutation_size < pivots.shape[-1]:
+            raise ValueError(
+                message(
+                    "A permutation is at least as long as its pivots.",
+                    facts,
+                    fix="permutation_size is the number of rows of the matrix.",
+                )
+            )
+        return pivots.update(shape=(*pivots.shape[:-1], permutation_size))
+
+    def eager(self, pivots: Any, *, permutation_size: int) -> Any:
+        if not pivots.size:
+            return np.broadcast_to(
+                np.arange(permutation_size, dtype=INT32), (*pivots.shape[:-1], permutation_size)
+            )
+        exchanges = np.clip(pivots, 0, permutation_size - 1).reshape(-1, pivots.shape[-1]).tolist()
+        rows = [_exchanged(row, permutation_size) for row in exchanges]
+        return np.array(rows, INT32).reshape(*pivots.shape[:-1], permutation_size)
+
+    def lower(self, ctx: FunctionContext, pivots: Value, *, permutation_size: int) -> Value:
+        return _lower_exchanges(ctx, pivots, ctx.out_avals[0])
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
+        return out, Zero(aval_of(out).tangent())
+
+
+def _exchanged(pivots: Sequence[int], size: int) -> list[int]:
+    rows = list(range(size))
+    for i, j in enumerate(pivots):
+        rows[i], rows[j] = rows[j], rows[i]
+    return rows
+
+
+def _lower_exchanges(ctx: FunctionContext, pivots: Value, out: ShapedArray) -> Value:
+    """A loop over the pivots; each step exchanges two elements of every row of `out`, in place."""
+    index = ctx.emit(f"stablehlo.iota dim = {out.ndim - 1} : {tensor_type(out)}", out)
+    if not pivots.aval.size:
+        return index
+    last = ctx.scalar(out.shape[-1] - 1, INT32)
+    start = ctx.scalar(0, INT32)
+    pivots = ctx.emit(
+        f"stablehlo.clamp {start}, {pivots}, {last} : {function_type([start, pivots, last], [pivots.aval])}",
+        pivots.aval,
+    )
+    (i, rows), _ = ctx.block([start.aval, out])
+
+    condition = ctx.region()
+    goes_on = condition.compare("LT", i, condition.scalar(pivots.aval.shape[-1], INT32))
+
+    body = ctx.region()
+    there = _column(body, pivots, i)
+    moved = _write_column(body, rows, i, _gather_columns(body, rows, there))
+    moved = _scatter_columns(body, moved, there, _column(body, rows, i))
+    following = body.op("add", [i, body.scalar(1, INT32)])
+
+    return ctx.emit_many(
+        f"stablehlo.while({i} = {start}, {rows} = {index}) : {types([i, rows])}\n"
+        f"cond {{\n{_region(condition, [goes_on])}\n}} do {{\n{_region(body, [following, moved])}\n}}",
+        [i.aval, rows.aval],
+    )[1]
+
+
+def _column(ctx: FunctionContext, x: Value, i: Value) -> Value:
+    """Element i of every row, of shape (..., 1)."""
+    out = x.aval.update(shape=(*x.aval.shape[:-1], 1))
+    starts = [*([ctx.scalar(0, INT32)] * (x.aval.ndim - 1)), i]
+    return ctx.emit(
+        f"stablehlo.dynamic_slice {x}, {names(starts)}, sizes = {list(out.shape)} : "
+        f"{function_type([x, *starts], [out])}",
+        out,
+    )
+
+
+def _write_column(ctx: FunctionContext, x: Value, i: Value, column: Value) -> Value:
+    starts = [*([ctx.scalar(0, INT32)] * (x.aval.ndim - 1)), i]
+    operands = [x, column, *starts]
+    return ctx.emit(
+        f"stablehlo.dynamic_update_slice {names(operands)} : {function_type(operands, [x.aval])}", x.aval
+    )
+
+
+def _gather_columns(ctx: FunctionContext, x: Value, indices: Value) -> Value:
+    """`x[..., indices[..., 0]]`, of shape (..., 1)."""
+    axis, batch = x.aval.ndim - 1, list(range(x.aval.ndim - 1))
+    return ctx.emit(
+        f'"stablehlo.gather"({x}, {indices}) <{{dimension_numbers = #stablehlo.gather<offset_dims = [{axis}], '
+        f"operand_batching_dims = {batch}, start_indices_batching_dims = {batch}, start_index_map = [{axis}], "
+        f"index_vector_dim = {axis}>, indices_are_sorted = false, slice_sizes = {int_array([1] * (axis + 1))}}}> : "
+        f"{function_type([x, indices], [indices.aval])}",
+        indices.aval,
+    )
+
+
+def _scatter_columns(ctx: FunctionContext, x: Value, indices: Value, column: Value) -> Value:
+    """`x` with `column[..., 0]` at `indices[..., 0]` of every row."""
+    axis, batch = x.aval.ndim - 1, list(range(x.aval.ndim - 1))
+    operands = [x, indices, column]
+    body = ctx.region()
+    (_, new), header = ctx.block([ShapedArray((), INT32)] * 2)
+    return ctx.emit(
+        f'"stablehlo.scatter"({names(operands)}) <{{scatter_dimension_numbers = #stablehlo.scatter<'
+        f"update_window_dims = [{axis}], input_batching_dims = {batch}, scatter_indices_batching_dims = {batch}, "
+        f"scatter_dims_to_operand_dims = [{axis}], index_vector_dim = {axis}>, indices_are_sorted = false, "
+        f"unique_indices = true}}> ({{\n{header}\n{_region(body, [new])}\n}}) : {function_type(operands, [x.aval])}",
+        x.aval,
+    )
+
+
+def _region(body: FunctionContext, outs: Sequence[Value]) -> str:
+    return "\n".join([*body.lines, f"stablehlo.return {names(outs)} : {types(outs)}"])
+
+
+lu_p = LU("lu")
+lu_pivots_to_permutation_p = PivotsToPermutation("lu_pivots_to_permutation")
+
+
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+    """The permutation that the exchanges make, in order."""
+    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
+
+
+def lu(x: Any) -> tuple[Any, Any, Any]:
+    """The factors in one array, the pivots, and the permutation of rows."""
+    out, pivots = lu_p.bind(x)
+    return out, pivots, lu_pivots_to_permutation(pivots, aval_of(x).shape[-2])

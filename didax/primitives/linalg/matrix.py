@@ -1,0 +1,307 @@
+"""What the factorisations share: checks of their operands, the batching rule, small matrix algebra, lowering helpers.
+
+Matrices are the last two axes of an array, vectors the last one; all axes before are walked over ("batch axes"). So a
+batch made by vmap is one more leading axis, for every primitive here (`MatrixPrimitive`).
+
+# Note [Degenerate gaps]
+The derivatives of eigenvectors and singular vectors divide by the gaps between eigenvalues. Within a group of equal
+ones the vectors are any basis of the group's space, and have no derivative. Functions of the matrix that do not depend
+on the choice of basis (its norms, the trace of f(A), a projector on whole groups) get the right derivative when the
+share of rotations within a group is left out, where a division by zero would give NaN. Equal means: closer than the
+rounding error of the eigenvalues themselves. The same holds for the extra columns of full factors.
+All of V f(w) V^H is not among these functions: in a group it changes by f'(w), which no rule for V can know.
+
+Read next: `triangular.py`, then `lu.py`, `qr.py`, `eigen.py`, `svd.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import message
+from didax.core.primitive import Primitive
+from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
+from didax.primitives.dot import Precision, dot_general_p
+from didax.primitives.elementwise import abs_, add, conj, div, eq, ge, gt, le, lt, mul, neg, real_part, sub
+from didax.primitives.families import scalar_like
+from didax.primitives.reductions import reduce_max_p
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim, reduce_sum, transpose
+from didax.transforms.batching import AxisData, move_batch_axis
+from didax.xla.text import FunctionContext, Value, tensor_type
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+INT32 = np.dtype(np.int32)
+_BOOL = np.dtype(bool)
+_GAP = (
+    32  # LAPACK splits equal eigenvalues of small matrices by up to 8 times the rounding error of the largest
+)
+
+
+class MatrixPrimitive(Primitive):
+    """A primitive on the matrices that are the last two axes of its operands."""
+
+    contraction = True
+
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    ) -> tuple[Any, Any]:
+        values = [move_batch_axis(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True)]
+        out = self.bind(*values, **params)
+        return out, [0] * len(out) if self.multiple_results else 0
+
+
+# --- Checks -------------------------------------------------------------------------------------------------
+
+
+def check_matrices(name: str, x: ShapedArray, what: str = "operand") -> None:
+    """TypeError unless `x` holds matrices of a dtype that LAPACK knows."""
+    if x.dtype.name not in DTYPES:
+        raise TypeError(
+            message(
+                f"{name} computes in float32, float64, complex64 or complex128.",
+                f"{what}: {x}",
+                fix="Cast it first (x.astype), and the result back if need be.",
+            )
+        )
+    if x.ndim < 2:
+        raise TypeError(
+            message(
+                f"{name} takes matrices: the last two axes of an array.",
+                f"{what}: {x}",
+                fix="Give it two axes or more (reshape).",
+            )
+        )
+
+
+def check_square(name: str, x: ShapedArray, what: str = "operand") -> None:
+    """TypeError or ValueError unless `x` holds square matrices of a dtype that LAPACK knows."""
+    check_matrices(name, x, what)
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError(
+            message(
+                f"{name} takes square matrices.",
+                f"{what}: {x}",
+                fix="Pass an array whose last two axes have one length.",
+            )
+        )
+
+
+def with_matrix(x: ShapedArray, *shape: int, dtype: np.dtype[Any] | None = None) -> ShapedArray:
+    """The type of an array with the batch axes of `x` and this shape after them."""
+    return x.update(shape=(*x.shape[:-2], *shape), dtype=dtype)
+
+
+def real_dtype(x: ShapedArray) -> np.dtype[Any]:
+    """The dtype of the real numbers that go with `x`."""
+    return dtypes.real_dtype(x.dtype)
+
+
+# --- Matrix algebra -----------------------------------------------------------------------------------------
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Product of matrices with equal batch axes."""
+    n = aval_of(x).ndim
+    batch = tuple(range(n - 2))
+    return dot_general_p.bind(
+        x,
+        y,
+        dimension_numbers=(((n - 1,), (n - 2,)), (batch, batch)),
+        precision=(Precision.HIGHEST, Precision.HIGHEST),
+        preferred_element_type=None,
+    )
+
+
+def transposed(x: Any) -> Any:
+    """The matrices with rows and columns exchanged."""
+    n = aval_of(x).ndim
+    return transpose(x, (*range(n - 2), n - 1, n - 2))
+
+
+def conjugate(x: Any) -> Any:
+    """The complex conjugate; of real numbers they themselves."""
+    return conj(x) if dtypes.is_complex(aval_of(x).dtype) else x
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose."""
+    return conjugate(transposed(x))
+
+
+def hermitian_part(x: Any) -> Any:
+    """(x + x^H) / 2."""
+    return mul(add(x, adjoint(x)), 0.5)
+
+
+def _indices(compare: Callable[..., Any], x: Any, offset: int = 0) -> Any:
+    """Where `compare(row + offset, column)` holds in matrices of the shape of `x`."""
+    shape = aval_of(x).shape
+    rows, columns = iota(INT32, shape, len(shape) - 2), iota(INT32, shape, len(shape) - 1)
+    return compare(add(rows, offset) if offset else rows, columns)
+
+
+def _where_indices(compare: Callable[..., Any], x: Any, offset: int = 0) -> Any:
+    return where(_indices(compare, x, offset), x, scalar_like(0, aval_of(x).dtype))
+
+
+def tril(x: Any, k: int = 0) -> Any:
+    """`x` on and below its k-th diagonal, zero above."""
+    return _where_indices(ge, x, k)
+
+
+def triu(x: Any, k: int = 0) -> Any:
+    """`x` on and above its k-th diagonal, zero below."""
+    return _where_indices(le, x, k)
+
+
+def on_diagonal(x: Any) -> Any:
+    """`x` on its diagonal, zero elsewhere."""
+    return _where_indices(eq, x)
+
+
+def diagonal(x: Any) -> Any:
+    """The diagonal of square matrices."""
+    return reduce_sum(on_diagonal(x), (aval_of(x).ndim - 1,))
+
+
+def half_triangle(x: Any, lower: bool = True) -> Any:
+    """`x` below its diagonal (or above), half of it on the diagonal, zero elsewhere."""
+    inside = tril(x) if lower else triu(x)
+    return where(_indices(eq, x), mul(inside, 0.5), inside)
+
+
+def from_triangle(x: Any, lower: bool) -> Any:
+    """The Hermitian matrix of which `x` gives one triangle; the imaginary part of its diagonal is not read."""
+    half = half_triangle(x, lower)
+    return add(half, adjoint(half))
+
+
+def real_diagonal(x: Any) -> Any:
+    """The real part of the diagonal, zero elsewhere, in the dtype of `x`."""
+    return convert_element_type(real_part(on_diagonal(x)), aval_of(x).dtype)
+
+
+def positive_diagonal(x: Any) -> Any:
+    """Upper triangular factors with a real diagonal, rows turned by -1 where it is negative."""
+    negative = lt(real_part(diagonal(x)), 0)
+    return triu(where(as_rows(negative, aval_of(x).shape[-1]), neg(x), x))
+
+
+def scale_columns(x: Any, factors: Any) -> Any:
+    """`x @ diag(factors)`, for factors of its dtype or real ones."""
+    return mul(x, as_columns(convert_element_type(factors, aval_of(x).dtype), aval_of(x).shape[-2]))
+
+
+def as_columns(v: Any, rows: int) -> Any:
+    """Matrices with entries `v[j]` in column j."""
+    *batch, n = aval_of(v).shape
+    return broadcast_in_dim(v, (*batch, rows, n), (*range(len(batch)), len(batch) + 1))
+
+
+def as_rows(v: Any, columns: int) -> Any:
+    """Matrices with entries `v[i]` in row i."""
+    shape = aval_of(v).shape
+    return broadcast_in_dim(v, (*shape, columns), tuple(range(len(shape))))
+
+
+def reciprocal_or_zero(x: Any, values: Any) -> Any:
+    """1 / x, and 0 where x is within the rounding error of `values`. See Note [Degenerate gaps]."""
+    aval, n = aval_of(x), aval_of(values).shape[-1]
+    sizes = abs_(stop_gradient_p.bind(values))
+    largest = reduce_max_p.bind(sizes, axes=(aval_of(sizes).ndim - 1,))
+    limit = mul(largest, max(n, _GAP) * float(dtypes.finfo(aval.dtype).eps))
+    limit = broadcast_in_dim(limit, aval.shape, tuple(range(aval_of(limit).ndim)))
+    matters = gt(abs_(stop_gradient_p.bind(x)), limit)
+    one, zero = scalar_like(1, aval.dtype), scalar_like(0, aval.dtype)
+    return where(matters, div(one, where(matters, x, one)), zero)
+
+
+def gaps(values: Any) -> Any:
+    """The matrices values[j] - values[i]."""
+    n = aval_of(values).shape[-1]
+    return sub(as_columns(values, n), as_rows(values, n))
+
+
+# --- Lowering -----------------------------------------------------------------------------------------------
+
+
+def info_aval(x: ShapedArray) -> ShapedArray:
+    """The type of LAPACK's status codes, one per matrix."""
+    return with_matrix(x, dtype=INT32).strip_weak_type()
+
+
+def succeeded(ctx: FunctionContext, info: Value, direction: str = "EQ") -> Value:
+    """Where the status is 0 (or, by direction, at least 0)."""
+    return ctx.compare(direction, info, ctx.constant(0, info.aval))
+
+
+def nan_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
+    """`x` for the matrices that `ok` names, NaN for the others."""
+    chosen = ctx.broadcast(ok, x.aval.update(dtype=_BOOL), range(ok.aval.ndim))
+    nan = complex(np.nan, np.nan) if dtypes.is_complex(x.aval.dtype) else np.nan
+    return ctx.select(chosen, x, ctx.constant(nan, x.aval))
+
+
+def lower_triangle(ctx: FunctionContext, x: Value, direction: str) -> Value:
+    """`x` where row compares so with column, zero elsewhere: GE for the lower triangle."""
+    return ctx.select(_compare_indices(ctx, x.aval, direction), x, ctx.constant(0, x.aval))
+
+
+def lower_eye(ctx: FunctionContext, aval: ShapedArray) -> Value:
+    """Ones on the diagonal, zeros elsewhere."""
+    on = _compare_indices(ctx, aval, "EQ")
+    return ctx.select(on, ctx.constant(1, aval), ctx.constant(0, aval))
+
+
+def _compare_indices(ctx: FunctionContext, aval: ShapedArray, direction: str) -> Value:
+    index = aval.update(dtype=INT32, weak_type=False)
+    rows, columns = (
+        ctx.emit(f"stablehlo.iota dim = {aval.ndim - k} : {tensor_type(index)}", index) for k in (2, 1)
+    )
+    return ctx.compare(direction, rows, columns)
+
+
+def lower_slice(ctx: FunctionContext, x: Value, rows: int, columns: int) -> Value:
+    """The first rows and columns of matrices."""
+    out = with_matrix(x.aval, rows, columns)
+    if out.shape == x.aval.shape:
+        return x
+    bounds = ", ".join([f"0:{n}" for n in out.shape])
+    return ctx.emit(f"stablehlo.slice {x} [{bounds}] : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def lower_adjoint(ctx: FunctionContext, x: Value) -> Value:
+    """The conjugate transpose."""
+    *batch, m, n = x.aval.shape
+    out = x.aval.update(shape=(*batch, n, m))
+    order = [*range(len(batch)), len(batch) + 1, len(batch)]
+    x = ctx.emit(f"stablehlo.transpose {x}, dims = {order} : ({x.type}) -> {tensor_type(out)}", out)
+    return lower_conjugate(ctx, x)
+
+
+def lower_conjugate(ctx: FunctionContext, x: Value) -> Value:
+    """The complex conjugate."""
+    return ctx.emit(f"chlo.conj {x} : {x.type} -> {x.type}", x.aval) if dtypes.is_complex(x.aval.dtype) else x
+
+
+# --- Eager --------------------------------------------------------------------------------------------------
+
+
+def matrix_by_matrix(f: Callable[[Any], Any], x: Any, out_shape: tuple[int, ...], dtype: Any) -> Any:
+    """`f` of NumPy matrices; where it finds some of them impossible they get NaN, the others their result."""
+    try:
+        return f(x)
+    except np.linalg.LinAlgError:
+        out = np.full(out_shape, np.nan, dtype)
+    for index in np.ndindex(x.shape[:-2]):
+        try:
+            out[index] = f(x[index])
+        except np.linalg.LinAlgError:
+            continue
+    return out

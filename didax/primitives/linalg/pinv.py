@@ -1,0 +1,100 @@
+"""The pseudoinverse of any matrix: P = V diag(1/s) U^H for A = U diag(s) V^H, without the s that vanish.
+
+A P and P A project on the columns of A and of A^H. The derivative is stated for the whole, where the rank stays: that
+of the factors would not do where singular values coincide. Read next: `didax/numpy/linalg.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero
+from didax.core.errors import message
+from didax.primitives.elementwise import abs_, add, div, gt, mul, sub
+from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.linalg.eigen import eigh
+from didax.primitives.linalg.matrix import (
+    adjoint,
+    check_matrices,
+    check_square,
+    hermitian_part,
+    matmul,
+    real_dtype,
+    scale_columns,
+    transposed,
+    with_matrix,
+)
+from didax.primitives.linalg.solve import Composed
+from didax.primitives.linalg.svd import svd
+from didax.primitives.reductions import reduce_max_p
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim
+
+
+class Pinv(Composed):
+    """The pseudoinverse of A; singular values of at most `rcond` times the largest count as zero.
+
+    With `hermitian` it is that of the Hermitian part of A.
+    """
+
+    holes = {"transpose": NOT_LINEAR}
+
+    def type(self, a: ShapedArray, rcond: ShapedArray, *, hermitian: bool) -> ShapedArray:
+        (check_square if hermitian else check_matrices)("pinv", a)
+        if rcond.shape != a.shape[:-2] or rcond.dtype != real_dtype(a):
+            raise TypeError(
+                message(
+                    "pinv takes a real rcond for each matrix.",
+                    f"a: {a}",
+                    f"rcond: {rcond}",
+                    fix="Broadcast rcond to the batch axes of a.",
+                )
+            )
+        return with_matrix(a, *a.shape[:-3:-1])
+
+    def compose(self, a: Any, rcond: Any, *, hermitian: bool) -> Sequence[Any]:
+        if not aval_of(a).size:
+            return [transposed(a)]
+        if hermitian:
+            v, s = eigh(hermitian_part(a))
+            uh = adjoint(v)
+        else:
+            u, s, vh = svd(a, full_matrices=False)
+            v, uh = adjoint(vh), adjoint(u)
+        last = aval_of(s).ndim - 1
+        cutoff = mul(rcond, reduce_max_p.bind(abs_(s), axes=(last,)))
+        counts = gt(abs_(s), broadcast_in_dim(cutoff, aval_of(s).shape, tuple(range(last))))
+        one, zero = (scalar_like(k, aval_of(s).dtype) for k in (1, 0))
+        return [matmul(scale_columns(v, where(counts, div(one, where(counts, s, one)), zero)), uh)]
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, hermitian: bool) -> tuple[Any, Any]:
+        (a, rcond), (t, _) = primals, tangents
+        out = self.bind(a, rcond, hermitian=hermitian)
+        if type(t) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        return out, _pinv_tangent(a, out, hermitian_part(t) if hermitian else t)
+
+
+def _pinv_tangent(a: Any, p: Any, t: Any) -> Any:
+    """-P A' P + P P^H A'^H (1 - A P) + (1 - P A) A'^H P^H P, where the rank stays.
+
+    G. Golub and V. Pereyra, The differentiation of pseudo-inverses, 1973.
+    """
+    m, n = aval_of(a).shape[-2:]
+    th, ph = adjoint(t), adjoint(p)
+    if m >= n:
+        first, second = matmul(matmul(p, ph), th), matmul(matmul(th, ph), p)
+    else:
+        first, second = matmul(p, matmul(ph, th)), matmul(th, matmul(ph, p))
+    outside = add(sub(first, matmul(matmul(first, a), p)), sub(second, matmul(p, matmul(a, second))))
+    return sub(outside, matmul(p, matmul(t, p)))
+
+
+pinv_p = Pinv("pinv")
+
+
+def pinv(a: Any, rcond: Any, hermitian: bool = False) -> Any:
+    """The pseudoinverse, of rank as `rcond` (one for each matrix) counts it."""
+    return pinv_p.bind(a, rcond, hermitian=hermitian)

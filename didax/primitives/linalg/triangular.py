@@ -1,0 +1,216 @@
+"""Cholesky factors and triangular systems, of which the other factorisations' derivatives are made.
+
+    cholesky:          A = L L^H, reading the lower triangle of A
+    triangular_solve:  X with op(A) X = B, or X op(A) = B; op may transpose and conjugate
+
+Read next: `lu.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, add_tangents
+from didax.core.errors import message
+from didax.primitives.elementwise import neg
+from didax.primitives.families import NOT_LINEAR
+from didax.primitives.linalg.matrix import (
+    MatrixPrimitive,
+    check_matrices,
+    check_square,
+    conjugate,
+    from_triangle,
+    half_triangle,
+    info_aval,
+    lower_conjugate,
+    lower_triangle,
+    matmul,
+    matrix_by_matrix,
+    nan_unless,
+    succeeded,
+    transposed,
+    tril,
+    triu,
+)
+from didax.primitives.shape import move_axis, reshape
+from didax.transforms.batching import AxisData
+from didax.transforms.transpose import is_undef
+from didax.xla.lapack import lapack_call, platform
+from didax.xla.text import FunctionContext, Value, function_type
+
+
+class Cholesky(MatrixPrimitive):
+    """The lower triangular L with L L^H = A and a positive diagonal; NaN where A is not positive definite."""
+
+    holes = {"transpose": NOT_LINEAR}
+
+    def type(self, x: ShapedArray) -> ShapedArray:
+        check_square("cholesky", x)
+        return x
+
+    def eager(self, x: Any) -> Any:
+        out = matrix_by_matrix(np.linalg.cholesky, x, x.shape, x.dtype)
+        return np.tril(out)
+
+    def lower(self, ctx: FunctionContext, x: Value) -> Value:
+        if platform() == "cpu":
+            out, info = lapack_call(ctx, "potrf", [x], [x.aval, info_aval(x.aval)], uplo="L")
+            out = nan_unless(ctx, succeeded(ctx, info), out)
+        else:
+            out = ctx.emit(f"stablehlo.cholesky {x}, lower = true : {x.type}", x.aval)
+        return lower_triangle(ctx, out, "GE")
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """L' = L phi(L^-1 A' L^-H), where phi takes the lower triangle with half of the diagonal."""
+        (x,), (t,) = primals, tangents
+        out = self.bind(x)
+        if type(t) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        inner = triangular_solve(out, from_triangle(t, lower=True), left_side=True, lower=True)
+        inner = triangular_solve(out, inner, lower=True, transpose_a=True, conjugate_a=True)
+        return out, matmul(out, half_triangle(inner))
+
+
+class TriangularSolve(MatrixPrimitive):
+    """X with op(A) X = B (`left_side`) or X op(A) = B; reads one triangle of A, without its diagonal if `unit`.
+
+    It is linear in B, and its transpose is the system with the transpose of op(A).
+    """
+
+    def type(
+        self,
+        a: ShapedArray,
+        b: ShapedArray,
+        *,
+        left_side: bool,
+        lower: bool,
+        transpose_a: bool,
+        conjugate_a: bool,
+        unit_diagonal: bool,
+    ) -> ShapedArray:
+        check_square("triangular_solve", a, "a")
+        check_matrices("triangular_solve", b, "b")
+        facts = f"a: {a}", f"b: {b}", f"left_side: {left_side}"
+        if a.dtype != b.dtype:
+            fix = "Cast one of them (x.astype)."
+            raise TypeError(message("triangular_solve takes arrays of one dtype.", *facts, fix=fix))
+        if a.shape[:-2] != b.shape[:-2]:
+            fix = "Broadcast one of them to the leading axes of the other."
+            raise TypeError(message("a and b of triangular_solve have equal batch axes.", *facts, fix=fix))
+        if a.shape[-1] != b.shape[-2 if left_side else -1]:
+            fix = f"Give b as many {'rows' if left_side else 'columns'} as a has, or change left_side."
+            raise ValueError(message("triangular_solve needs matrices that fit.", *facts, fix=fix))
+        return b.update(weak_type=a.weak_type and b.weak_type)
+
+    def lower(
+        self,
+        ctx: FunctionContext,
+        a: Value,
+        b: Value,
+        *,
+        left_side: bool,
+        lower: bool,
+        transpose_a: bool,
+        conjugate_a: bool,
+        unit_diagonal: bool,
+    ) -> Value:
+        conjugate_a = conjugate_a and a.aval.dtype.kind == "c"
+        if conjugate_a and not transpose_a:
+            a = lower_conjugate(ctx, a)
+        if platform() == "cpu":
+            how = ("C" if conjugate_a else "T") if transpose_a else "N"
+            flags = {"diag": "U" if unit_diagonal else "N", "side": "L" if left_side else "R"}
+            flags |= {"trans_x": how, "uplo": "L" if lower else "U"}
+            return lapack_call(ctx, "trsm", [a, b], [b.aval], **flags)[0]
+        how = ("ADJOINT" if conjugate_a else "TRANSPOSE") if transpose_a else "NO_TRANSPOSE"
+        text = {flag: str(flag).lower() for flag in (False, True)}
+        return ctx.emit(
+            f'"stablehlo.triangular_solve"({a}, {b}) <{{left_side = {text[left_side]}, '
+            f"lower = {text[lower]}, transpose_a = #stablehlo<transpose {how}>, "
+            f"unit_diagonal = {text[unit_diagonal]}}}> : {function_type([a, b], [b.aval])}",
+            b.aval,
+        )
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        """op(A) X' = B' - op(A') X."""
+        (a, b), (a_dot, b_dot) = primals, tangents
+        out = self.bind(a, b, **params)
+        if type(a_dot) is not Zero:
+            b_dot = add_tangents(b_dot, neg(_times(a_dot, out, **params)))
+        if type(b_dot) is Zero:
+            return out, Zero(aval_of(out).tangent())
+        return out, self.bind(a, b_dot, **params)
+
+    def transpose(self, ct: Any, a: Any, b: Any, *, transpose_a: bool, **params: Any) -> list[Any]:
+        assert is_undef(b) and not is_undef(a)
+        return [None, self.bind(a, ct, transpose_a=not transpose_a, **params)]
+
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    ) -> tuple[Any, int]:
+        (a, b), (a_dim, b_dim) = args, dims
+        if a_dim is not None or aval_of(a).ndim > 2:
+            return super().batch(axis, args, dims, **params)
+        assert b_dim is not None
+        side = 1 if params["left_side"] else 0  # the axis of right-hand sides
+        return fold_right_sides(lambda sides: self.bind(a, sides, **params), b, b_dim, side), 0
+
+
+def fold_right_sides(solve: Callable[[Any], Any], b: Any, dim: int, side: int) -> Any:
+    """`solve` for a batch of right-hand sides of one matrix: they become the columns (side 1) or rows (0) of one."""
+    b = move_axis(b, dim, side)
+    shape = aval_of(b).shape
+    flat = (shape[0], shape[1] * shape[2]) if side else (shape[0] * shape[1], shape[2])
+    return move_axis(reshape(solve(reshape(b, flat)), shape), side, 0)
+
+
+def _times(
+    a: Any,
+    x: Any,
+    *,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    conjugate_a: bool,
+    unit_diagonal: bool,
+) -> Any:
+    """op(a) x, or x op(a), for the triangle of `a` that the solver reads."""
+    a = tril(a, -1 if unit_diagonal else 0) if lower else triu(a, 1 if unit_diagonal else 0)
+    a = conjugate(a) if conjugate_a else a
+    a = transposed(a) if transpose_a else a
+    return matmul(a, x) if left_side else matmul(x, a)
+
+
+cholesky_p = Cholesky("cholesky")
+triangular_solve_p = TriangularSolve("triangular_solve")
+
+
+def cholesky(x: Any) -> Any:
+    """The lower Cholesky factor of the Hermitian matrix whose lower triangle is that of `x`."""
+    return cholesky_p.bind(x)
+
+
+def triangular_solve(
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:
+    """X with op(a) X = b, or X op(a) = b where not `left_side`."""
+    return triangular_solve_p.bind(
+        a,
+        b,
+        left_side=bool(left_side),
+        lower=bool(lower),
+        transpose_a=bool(transpose_a),
+        conjugate_a=bool(conjugate_a),
+        unit_diagonal=bool(unit_diagonal),
+    )

@@ -1,0 +1,88 @@
+"""Systems with a tridiagonal matrix, given by its three diagonals.
+
+    dl[i] x[i-1] + d[i] x[i] + du[i] x[i+1] = b[i]
+
+The diagonals have one length; dl[0] and du[-1] stand outside the matrix and are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, add_tangents
+from didax.core.errors import message
+from didax.primitives.elementwise import mul, neg
+from didax.primitives.families import scalar_like
+from didax.primitives.linalg.matrix import (
+    MatrixPrimitive,
+    as_rows,
+    check_matrices,
+    info_aval,
+    nan_unless,
+    succeeded,
+)
+from didax.primitives.slicing import pad
+from didax.transforms.transpose import is_undef
+from didax.xla.lapack import cuda_call, lapack_call, platform
+from didax.xla.text import FunctionContext, Value
+
+
+class TridiagonalSolve(MatrixPrimitive):
+    """x with A x = b for the tridiagonal A of three diagonals; NaN where A is singular. Linear in b."""
+
+    def type(self, dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray) -> ShapedArray:
+        check_matrices("tridiagonal_solve", b, "b")
+        if any(x.dtype != b.dtype or x.shape != b.shape[:-1] for x in (dl, d, du)):
+            raise TypeError(
+                message(
+                    "tridiagonal_solve takes three diagonals of the dtype of b, as long as b has rows.",
+                    f"dl: {dl}, d: {d}, du: {du}, b: {b}",
+                    fix="Pass diagonals of shape (..., n) and b of shape (..., n, k); dl[0] and du[-1] are not read.",
+                )
+            )
+        return b
+
+    def lower(self, ctx: FunctionContext, dl: Value, d: Value, du: Value, b: Value) -> Value:
+        if b.aval.size == 0:
+            return b
+        operands = [dl, d, du, b]
+        if platform() != "cpu":
+            return cuda_call(ctx, "cusparse_gtsv2", operands, [b.aval])[0]
+        outs = [*(x.aval for x in operands), info_aval(b.aval)]
+        *_, x, info = lapack_call(ctx, "gtsv", operands, outs)
+        return nan_unless(ctx, succeeded(ctx, info), x)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """A x' = b' - A' x."""
+        *diagonals, _ = primals
+        *dots, b_dot = tangents
+        x = self.bind(*primals)
+        for offset, dot in zip((-1, 0, 1), dots, strict=True):
+            if type(dot) is not Zero:
+                moved = mul(as_rows(dot, aval_of(x).shape[-1]), _shifted(x, offset, aval_of(x).ndim - 2))
+                b_dot = add_tangents(b_dot, neg(moved))
+        if type(b_dot) is Zero:
+            return x, Zero(aval_of(x).tangent())
+        return x, self.bind(*diagonals, b_dot)
+
+    def transpose(self, ct: Any, dl: Any, d: Any, du: Any, b: Any) -> list[Any]:
+        assert is_undef(b)
+        axis = aval_of(d).ndim - 1
+        return [None, None, None, self.bind(_shifted(du, -1, axis), d, _shifted(dl, 1, axis), ct)]
+
+
+def _shifted(x: Any, offset: int, axis: int) -> Any:
+    """x[i + offset] along an axis, zero beyond its ends."""
+    config = [(0, 0, 0)] * aval_of(x).ndim
+    config[axis] = (-offset, offset, 0)
+    return pad(x, scalar_like(0, aval_of(x).dtype), tuple(config))
+
+
+tridiagonal_solve_p = TridiagonalSolve("tridiagonal_solve")
+
+
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any) -> Any:
+    """The solution of a tridiagonal system."""
+    return tridiagonal_solve_p.bind(dl, d, du, b)

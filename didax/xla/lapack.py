@@ -1,0 +1,99 @@
+"""Calls of LAPACK on the CPU and of cuSOLVER on NVIDIA GPUs, which jaxlib carries as custom calls for XLA.
+
+    q, tau = lapack_call(ctx, "geqrf", [x], [x.aval, tau_aval])         @lapack_sgeqrf_ffi, d, c or z by the dtype
+    v, w, info = cuda_call(ctx, "cusolver_syevd", [x], outs, lower=True)  @cusolver_syevd_ffi, for every dtype
+
+Matrices go in and come out in column-major order, batch axes outermost; XLA transposes where needed. Flags are
+characters (LAPACK's own letters), booleans or small integers. The LAPACK of SciPy is behind these calls, so the first
+program that needs it imports SciPy (0.15 s), and none before. Read next: `didax/primitives/linalg/`, the callers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from didax.core.avals import ShapedArray
+from didax.xla.text import FunctionContext, Value, function_type, names
+
+_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+Flag = str | bool | int
+
+_lock = threading.Lock()
+_registered = False
+
+
+def platform() -> str:
+    """The platform that programs are compiled for: "cpu" or "cuda"."""
+    from didax.xla.client import backend  # loads jaxlib: on first need
+
+    return backend().platform
+
+
+def register_lapack() -> None:
+    """Make jaxlib's LAPACK kernels known to XLA; the first call loads them."""
+    global _registered
+    if _registered:
+        return
+    with _lock:
+        if _registered:
+            return
+        from jaxlib.cpu import _lapack  # pyright: ignore[reportAttributeAccessIssue, reportMissingModuleSource]
+
+        from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
+
+        for name, kernel in _lapack.registrations().items():
+            xe.register_custom_call_target(name, kernel, "Host", api_version=int(name.endswith("_ffi")))
+        _lapack.initialize()
+        _registered = True
+
+
+def lapack_call(
+    ctx: FunctionContext, routine: str, operands: Sequence[Value], outs: Sequence[ShapedArray], **flags: Flag
+) -> list[Value]:
+    """Write a call of a LAPACK or BLAS routine, named without the letter of its dtype."""
+    register_lapack()
+    letter = _LETTERS[operands[0].aval.dtype.name]
+    return _custom_call(ctx, f"lapack_{letter}{routine}_ffi", operands, outs, flags)
+
+
+def cuda_call(
+    ctx: FunctionContext, routine: str, operands: Sequence[Value], outs: Sequence[ShapedArray], **flags: Flag
+) -> list[Value]:
+    """Write a call of a routine of NVIDIA's libraries, named with its library: `cusolver_getrf`."""
+    return _custom_call(ctx, f"{routine}_ffi", operands, outs, flags)
+
+
+def _custom_call(
+    ctx: FunctionContext,
+    target: str,
+    operands: Sequence[Value],
+    outs: Sequence[ShapedArray],
+    flags: dict[str, Flag],
+) -> list[Value]:
+    rank = max(
+        [x.aval.ndim for x in operands]
+    )  # of matrices with their batch axes; vectors and scalars have less
+    config = ", ".join([f"{name} = {_flag_text(flag)}" for name, flag in sorted(flags.items())])
+    return ctx.emit_many(
+        f"stablehlo.custom_call @{target}({names(operands)}) {{api_version = 4 : i32, "
+        f"backend_config = {{{config}}}, "
+        f"operand_layouts = [{', '.join([_layout(x.aval, rank) for x in operands])}], "
+        f"result_layouts = [{', '.join([_layout(aval, rank) for aval in outs])}]}} : "
+        f"{function_type(operands, outs)}",
+        outs,
+    )
+
+
+def _flag_text(flag: Flag) -> str:
+    if isinstance(flag, bool):
+        return "true" if flag else "false"
+    return f"{ord(flag) if isinstance(flag, str) else flag} : ui8"
+
+
+def _layout(aval: ShapedArray, rank: int) -> str:
+    """Axes from the fastest to the slowest: matrices by columns."""
+    order = list(range(aval.ndim))[::-1]
+    if aval.ndim == rank:
+        order[:2] = order[1::-1]
+    return f"dense<{order if order else ''}> : tensor<{aval.ndim}xindex>"

@@ -1,0 +1,316 @@
+"""Factorisations: signs, degenerate and singular matrices, NaN, other platforms' lowerings, texts of errors."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax
+from didax.primitives.linalg import eigen, lu, qr, svd, triangular
+from didax.xla.lowering import lower_module
+from tests.checks import assert_close, check_grads
+
+EVALUATE = pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit], ids=["eager", "jit"])
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(4, 4))
+Q = np.linalg.qr(X)[0]
+
+
+def with_eigenvalues(*w: float) -> np.ndarray:
+    return (Q * np.array(w)) @ Q.T
+
+
+def rebuilt(f: Any) -> Any:
+    """f(A) by eigenvectors."""
+
+    def of_matrix(x: Any) -> Any:
+        v, w = lax.linalg.eigh(x)
+        return dnp.matmul(v * f(w), v.mT)
+
+    return of_matrix
+
+
+def norm(x: Any) -> Any:
+    return dnp.sqrt(dnp.sum(x * x))
+
+
+# --- Values -------------------------------------------------------------------------------------------------
+
+
+@EVALUATE
+@pytest.mark.parametrize("name", ["eigh", "svd", "qr", "eig", "lu"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_signs_and_phases_are_those_of_jax(evaluate: Any, name: str, dtype: str) -> None:
+    x = RNG.normal(size=(3, 5, 5)) + (1j * RNG.normal(size=(3, 5, 5)) if dtype == "complex64" else 0)
+    x = x.astype(dtype)
+    found = evaluate(getattr(lax.linalg, name))(x)
+    wanted = getattr(jax.lax.linalg, name)(x)
+    assert_close(tuple(found), tuple(map(np.asarray, wanted)), rtol=1e-3)
+
+
+@EVALUATE
+def test_what_has_no_cholesky_factor_gives_nan_alone(evaluate: Any) -> None:
+    x = np.stack([np.eye(2), [[1, 2], [2, 1]], np.zeros((2, 2))]).astype("float32")
+    found = np.asarray(evaluate(lax.linalg.cholesky)(x))
+    np.testing.assert_array_equal(found[0], np.eye(2))
+    np.testing.assert_array_equal(found[1:], np.broadcast_to([[np.nan, 0], [np.nan, np.nan]], (2, 2, 2)))
+
+
+@EVALUATE
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "f", [lax.linalg.eigh, lax.linalg.eig, lax.linalg.svd, eigen.eigvalsh, svd.singular_values]
+)
+def test_nan_and_infinities_spoil_their_own_matrix_only(evaluate: Any, f: Any, bad: float) -> None:
+    x = np.stack([np.eye(3), np.full((3, 3), bad)]).astype("float32")
+    for y in dx.tree.leaves(evaluate(f)(x)):
+        assert np.isnan(np.asarray(y[1])).all()
+        assert np.isfinite(np.asarray(y[0])).all()
+
+
+@EVALUATE
+def test_lu_of_singular_matrices_is_right(evaluate: Any) -> None:
+    x = np.float32([[1, 2, 3], [2, 4, 6], [1, 1, 1]])
+    factors, _, permutation = evaluate(lax.linalg.lu)(x)
+    low, up = np.tril(factors, -1) + np.eye(3, dtype="float32"), np.triu(factors)
+    assert_close(low @ up, x[np.asarray(permutation)])
+    assert float(up[2, 2]) == 0
+
+
+@EVALUATE
+def test_only_the_named_triangle_is_read(evaluate: Any) -> None:
+    x = with_eigenvalues(1, 2, 3, 4).astype("float32")
+    spoilt = np.where(np.tri(4, dtype=bool), x, np.nan).astype("float32")
+    assert_close(
+        evaluate(lambda x: lax.linalg.cholesky(x, symmetrize_input=False))(spoilt), np.linalg.cholesky(x)
+    )
+    for lower, given in ((True, spoilt), (False, spoilt.T)):
+        w = evaluate(lambda x, lower=lower: lax.linalg.eigh(x, lower=lower, symmetrize_input=False)[1])(given)
+        assert_close(w, np.float32([1, 2, 3, 4]))
+    solved = evaluate(lambda a: lax.linalg.triangular_solve(a, np.eye(4, dtype="float32"), lower=True))(
+        spoilt
+    )
+    assert_close(solved, np.linalg.inv(np.tril(x)), rtol=1e-4)
+
+
+@EVALUATE
+def test_a_singular_tridiagonal_matrix_gives_nan_alone(evaluate: Any) -> None:
+    d, none = np.float32([[0, 0, 0], [2, 2, 2]]), np.zeros((2, 3), "float32")
+    found = np.asarray(evaluate(lax.linalg.tridiagonal_solve)(none, d, none, np.ones((2, 3, 1), "float32")))
+    assert np.isnan(found[0]).all()
+    np.testing.assert_array_equal(found[1], np.full((3, 1), 0.5))
+
+
+def test_a_subset_of_values_with_their_vectors() -> None:
+    x = with_eigenvalues(1, 2, 3, 4).astype("float32")
+    v, w = lax.linalg.eigh(x, subset_by_index=(1, 3))
+    assert_close(w, np.float32([2, 3]))
+    assert_close(dnp.matmul(x, v), v * w, rtol=1e-4)
+    u, s, vh = lax.linalg.svd(x, full_matrices=False, subset_by_index=(0, 2))
+    assert_close(s, np.float32([4, 3]))
+    assert_close(dnp.matmul(x, vh.mT), u * s, rtol=1e-4)
+    assert_close(lax.linalg.svd(x, compute_uv=False, subset_by_index=(3, 4)), np.float32([1]), rtol=1e-4)
+
+
+# --- Derivatives --------------------------------------------------------------------------------------------
+
+DEGENERATE = [with_eigenvalues(2, 2, 2, 2), np.eye(4), with_eigenvalues(1, 1, 3, 3), np.diag([1.0, 5, 5, 1])]
+
+
+@pytest.mark.parametrize("x", DEGENERATE)
+def test_spectral_functions_have_gradients_where_eigenvalues_coincide(x64: None, x: np.ndarray) -> None:
+    """The gradient of the trace of f(A) is f'(A), of the norm A / |A|."""
+    trace = dx.grad(lambda x: dnp.trace(rebuilt(dnp.exp)(x)))(x)
+    w, v = np.linalg.eigh(x)
+    assert_close(trace, (v * np.exp(w)) @ v.T, rtol=1e-9)
+    assert_close(dx.grad(lambda x: norm(rebuilt(lambda w: w)(x)))(x), x / np.linalg.norm(x), rtol=1e-9)
+
+
+@pytest.mark.parametrize("x", [*DEGENERATE, np.diag([2.0, 2, 0, 0]), np.ones((4, 4))])
+def test_norms_by_singular_values_have_gradients_where_they_coincide_or_vanish(
+    x64: None, x: np.ndarray
+) -> None:
+    """The gradient of the nuclear norm is U V^H, of the Frobenius norm A / |A|."""
+
+    def frobenius(x: Any) -> Any:
+        u, s, vh = lax.linalg.svd(x, full_matrices=False)
+        return norm(dnp.matmul(u * s, vh))
+
+    u, _, vh = lax.linalg.svd(x)
+    nuclear = dx.grad(lambda x: dnp.sum(lax.linalg.svd(x, compute_uv=False)))(x)
+    assert_close(nuclear, dnp.matmul(u, vh), rtol=1e-9)
+    assert_close(dx.grad(frobenius)(x), x / np.linalg.norm(x), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gaps_that_rounding_makes_count_as_none(dtype: str) -> None:
+    """Equal eigenvalues come out of LAPACK a few units of the last place apart."""
+    with dx.enable_x64(dtype == "float64"):
+        q = np.linalg.qr(RNG.normal(size=(100, 3, 3)))[0]
+        xs = ((q * RNG.integers(1, 3, (100, 1, 3))) @ q.mT).astype(dtype)
+        found = dx.vmap(dx.grad(lambda x: dnp.trace(rebuilt(dnp.exp)(x))))(xs)
+    w, v = np.linalg.eigh(xs)
+    assert_close(found, (v * np.exp(w)[:, None, :]) @ v.mT, rtol=1e-5 if dtype == "float32" else 1e-13)
+
+
+def test_the_projector_on_a_group_of_equal_eigenvalues_has_a_derivative(x64: None) -> None:
+    x = with_eigenvalues(1, 1, 3, 3)
+
+    def projector(x: Any) -> Any:
+        v = lax.linalg.eigh(x)[0][:, :2]
+        return dnp.matmul(v, v.mT)
+
+    check_grads(projector, (x,), order=1)
+
+
+def test_vectors_of_complex_matrices_keep_their_length(x64: None) -> None:
+    x, t = X + 1j * X.T, X.T - 2j * X
+    (_, left, right), (_, left_dot, right_dot) = dx.jvp(lambda x: tuple(lax.linalg.eig(x)), (x,), (t,))
+    for v, v_dot in ((left, left_dot), (right, right_dot)):
+        assert_close(dnp.sum(dnp.conj(v) * v_dot, 0), np.zeros(4, complex), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: lax.linalg.cholesky(x, symmetrize_input=False),
+        lambda x: lax.linalg.eigh(x, symmetrize_input=False)[1] ** 2,
+        lambda x: lax.linalg.triangular_solve(x, np.float32([1, 2, 3, 4]), lower=True),
+    ],
+    ids=["cholesky", "eigh", "triangular_solve"],
+)
+def test_only_the_triangle_that_is_read_has_a_gradient(f: Any) -> None:
+    gradient = np.asarray(dx.grad(lambda x: dnp.sum(f(x)))(with_eigenvalues(1, 2, 3, 4).astype("float32")))
+    assert np.all(gradient[np.tri(4, dtype=bool)])
+    assert not np.any(np.triu(gradient, 1))
+
+
+@EVALUATE
+def test_derivatives_of_batches_and_batches_of_derivatives(evaluate: Any, x64: None) -> None:
+    xs = np.stack([with_eigenvalues(1, 2, 3, 4), with_eigenvalues(2, 3, 5, 9)])
+
+    def log_determinant(x: Any) -> Any:
+        return 2 * dnp.sum(dnp.log(dnp.diagonal(lax.linalg.cholesky(x), axis1=-2, axis2=-1)))
+
+    wanted = np.linalg.inv(xs)
+    assert_close(evaluate(dx.vmap(dx.grad(log_determinant)))(xs), wanted, rtol=1e-9)
+    assert_close(evaluate(dx.grad(log_determinant))(xs), wanted, rtol=1e-9)
+    assert_close(evaluate(dx.grad(lambda xs: dnp.sum(dx.vmap(log_determinant)(xs))))(xs), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("left_side", [True, False])
+def test_one_matrix_and_a_batch_of_right_hand_sides_is_one_system(left_side: bool) -> None:
+    a, bs = np.tril(X).astype("float32"), RNG.normal(size=(3, 4, 5)).astype("float32")
+    bs = bs if left_side else bs.swapaxes(1, 2)
+
+    def solve(b: Any) -> Any:
+        return lax.linalg.triangular_solve(a, b, left_side=left_side, lower=True)
+
+    for dim in (0, 1, 2):
+        b = np.moveaxis(bs, 0, dim)
+        assert_close(dx.vmap(solve, dim)(b), dnp.stack([solve(b) for b in bs]), rtol=1e-4)
+        systems = [
+            e
+            for e in dx.make_jaxpr(dx.vmap(solve, dim))(b).jaxpr.eqns
+            if e.primitive.name == "triangular_solve"
+        ]
+        assert [e.invars[0].aval.shape for e in systems] == [(4, 4)]
+
+
+# --- Lowering -----------------------------------------------------------------------------------------------
+
+
+def test_what_xla_does_by_itself_agrees_with_lapack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lowerings of cholesky and triangular_solve for other platforms are XLA's own, so the CPU has them too."""
+    x = (with_eigenvalues(1, 2, 3, 4) + 1j * (X - X.T) / 20).astype("complex64")
+
+    def both(x: Any) -> Any:
+        f = lax.linalg.cholesky(x)
+        options = [{"transpose_a": t, "conjugate_a": c} for t in (False, True) for c in (False, True)]
+        return f, [lax.linalg.triangular_solve(f, x, lower=True, **how) for how in options]
+
+    wanted = both(x)
+    monkeypatch.setattr(triangular, "platform", lambda: "other")
+    assert_close(dx.jit(both)(x), wanted, rtol=1e-3)
+
+
+def test_the_gpu_gets_calls_of_its_solvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (eigen, lu, qr, svd):
+        monkeypatch.setattr(module, "platform", lambda: "cuda")
+    wanted = {"lu": ["getrf"], "qr": ["geqrf", "orgqr"], "eigh": ["syevd"], "svd": ["gesvdj"]}
+    for name, routines in wanted.items():
+        text = lower_module(dx.make_jaxpr(getattr(lax.linalg, name))(np.eye(3, dtype="float32")).jaxpr)
+        assert re.findall(r"@cusolver_(\w+)_ffi", text) == routines
+    with pytest.raises(NotImplementedError, match=r"eig is computed on the CPU only\.\n  platform: cuda"):
+        lower_module(dx.make_jaxpr(lax.linalg.eig)(np.eye(3, dtype="float32")).jaxpr)
+
+
+def test_scipy_is_loaded_by_the_first_compiled_factorisation_only() -> None:
+    program = """
+import sys, numpy as np
+from didax import lax
+lax.linalg.cholesky(np.eye(2, dtype="float32")), lax.linalg.svd(np.eye(2, dtype="float32"), compute_uv=False)
+print("scipy" in sys.modules)
+"""
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == ["False"]
+
+
+# --- Errors -------------------------------------------------------------------------------------------------
+
+SQUARE, VECTOR = np.eye(3, dtype="float32"), np.ones(3, "float32")
+
+
+@pytest.mark.parametrize("name", ["cholesky", "lu", "qr", "eigh", "svd", "eig"])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.int32, bool])
+def test_other_dtypes_are_refused(name: str, dtype: Any) -> None:
+    text = f"{name} computes in float32, float64, complex64 or complex128.\n  operand: {np.dtype(dtype).name}[3,3]\n"
+    with pytest.raises(TypeError, match=re.escape(text)):
+        getattr(lax.linalg, name)(np.eye(3).astype(dtype))
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda: lax.linalg.cholesky(SQUARE[:2]), ValueError,
+         "cholesky takes square matrices.\n  operand: float32[2,3]\nPass an array whose last two axes have one"),
+        (lambda: lax.linalg.svd(VECTOR), TypeError,
+         "svd takes matrices: the last two axes of an array.\n  operand: float32[3]\nGive it two axes or more"),
+        (lambda: lax.linalg.triangular_solve(SQUARE, SQUARE[:2], left_side=True), ValueError,
+         "triangular_solve needs matrices that fit.\n  a: float32[3,3]\n  b: float32[2,3]\n  left_side: True\n"
+         "Give b as many rows as a has, or change left_side."),
+        (lambda: lax.linalg.triangular_solve(SQUARE, SQUARE[None]), TypeError,
+         "a and b of triangular_solve have equal batch axes."),
+        (lambda: lax.linalg.triangular_solve(SQUARE, SQUARE.astype("complex64")), TypeError,
+         "triangular_solve takes arrays of one dtype."),
+        (lambda: lax.linalg.lu_pivots_to_permutation(VECTOR, 3), TypeError, "Pivots are vectors of int32."),
+        (lambda: lax.linalg.lu_pivots_to_permutation(np.zeros(3, "int32"), 2), ValueError,
+         "A permutation is at least as long as its pivots.\n  pivots: int32[3], permutation_size: 2"),
+        (lambda: lax.linalg.householder_product(SQUARE[:2], VECTOR), ValueError,
+         "householder_product takes vectors as columns"),
+        (lambda: dx.grad(lambda a: dnp.sum(lax.linalg.householder_product(a, VECTOR)))(SQUARE), NotImplementedError,
+         "qr, which is made of it, is differentiated as a whole"),
+        (lambda: lax.linalg.cholesky_update(SQUARE, VECTOR[:2]), TypeError,
+         "cholesky_update takes a vector of the dtype and length of the factor's columns.\n"
+         "  r_matrix: float32[3,3], w_vector: float32[2]"),
+        (lambda: lax.linalg.tridiagonal_solve(VECTOR, VECTOR, VECTOR, SQUARE[:2]), TypeError,
+         "tridiagonal_solve takes three diagonals of the dtype of b, as long as b has rows.\n"
+         "  dl: float32[3], d: float32[3], du: float32[3], b: float32[2,3]"),
+        (lambda: lax.linalg.qr(SQUARE, pivoting=True), NotImplementedError, "qr exchanges no columns."),
+        (lambda: lax.linalg.svd(SQUARE, algorithm="jacobi"), NotImplementedError,  # type: ignore[arg-type]
+         "svd has one implementation per platform.\n  algorithm: 'jacobi'\nLeave algorithm out."),
+        (lambda: lax.linalg.eigh(SQUARE, subset_by_index=(1, 4)), ValueError,
+         "subset_by_index of eigh is a range of positions.\n  subset_by_index: (1, 4), number of values: 3"),
+    ],
+)  # fmt: skip
+def test_errors(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        call()
