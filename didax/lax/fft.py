@@ -1,0 +1,54 @@
+"""The discrete Fourier transform as XLA has it: of the last one to three axes, whose lengths are given.
+
+`didax.numpy.fft` has NumPy's functions, of any axes, which pad, normalise and promote.
+Read next: `didax/primitives/fft.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.primitives.convert import convert_element_type
+from didax.primitives.fft import FftType, fft_p
+
+__all__ = ["FftType", "fft"]
+
+
+@api_boundary
+def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+    """The transform `fft_type` (a member of `FftType`, or its name) of the last `len(fft_lengths)` axes.
+
+    FFT and IFFT give complex numbers of the operand's shape, from real ones too. RFFT takes real numbers and
+    gives the first n // 2 + 1 results along the last axis; IRFFT takes those back. Inverses divide by n.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.fft(np.float32([1, 2, 3, 4]), lax.FftType.RFFT, (4,))
+    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    """
+    kind = _fft_type(fft_type)
+    lengths = tuple([operator.index(n) for n in fft_lengths])
+    if kind is not FftType.RFFT and dtypes.is_float(aval_of(x).dtype):
+        x = convert_element_type(x, dtypes.complex_dtype(aval_of(x).dtype))
+    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)
+
+
+def _fft_type(given: FftType | str) -> FftType:
+    if isinstance(given, FftType):
+        return given
+    found = FftType.__members__.get(given.upper()) if isinstance(given, str) else None
+    if found is None:
+        raise ValueError(
+            message(
+                "fft has four types of transform.",
+                f"fft_type: {given!r}",
+                fix="Use one of lax.FftType: FFT, IFFT, RFFT, IRFFT.",
+            )
+        )
+    return found

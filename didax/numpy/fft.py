@@ -1,0 +1,424 @@
+"""`didax.numpy.fft`: discrete Fourier transforms along any axes, with the names and arguments of NumPy's.
+
+    y = dnp.fft.rfft(x)                 half of the spectrum of a real signal
+    x = dnp.fft.irfft(y, n=len(x))      and back
+
+float32 and narrower give complex64, float64 gives complex128, integers count as default floats. `n` and `s`
+are the lengths transformed along each axis, padded with zeros or cut to them. `norm` says which direction
+divides by the number of points: "backward" the inverse (the default), "forward" the other, "ortho" both, by
+its square root. An axis without elements has no transform: ValueError, as in NumPy.
+Read next: `didax/primitives/fft.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core import dtypes
+from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.value import Array
+from didax.lax import FftType
+from didax.lax import fft as lax_fft
+from didax.numpy import creation, ufuncs
+from didax.numpy.manipulation import moveaxis, roll
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, cast, inexact
+from didax.numpy.reductions import canonical_axes, canonical_axis
+from didax.primitives.slicing import pad
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
+    "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+Axes = tuple[int, ...]
+_AT_ONCE = 3  # axes XLA transforms together
+_REAL = (FftType.RFFT, FftType.IRFFT)
+_INVERSE = (FftType.IFFT, FftType.IRFFT)
+_OTHER_NORM = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+# --- the transform of some axes -----------------------------------------------------------------------------
+
+
+def _transform(name: str, kind: FftType, x: Array, lengths: dict[int, int], norm: Any) -> Array:
+    """The transform of axes, in their order, each padded or cut to its length; normalised."""
+    last = next(reversed(lengths), None)
+    for axis, n in lengths.items():
+        x = _fitted(x, axis, n // 2 + 1 if kind is FftType.IRFFT and axis == last else n)
+    scale = _scale(name, kind, math.prod(lengths.values()), norm)
+    for part, axes in _parts(kind, tuple(lengths)):
+        ends = tuple(range(-len(axes), 0))
+        x = lax_fft(moveaxis(x, axes, ends), part, tuple([lengths[i] for i in axes]))
+        x = moveaxis(x, ends, axes)
+    return x if scale == 1 else x * scale
+
+
+def _parts(kind: FftType, axes: Axes) -> list[tuple[FftType, Axes]]:
+    """Few enough axes at a time; the last ones first where they are real, and last where they become so."""
+    groups = [axes[max(end - _AT_ONCE, 0) : end] for end in range(len(axes), 0, -_AT_ONCE)]
+    if kind not in _REAL:
+        return [(kind, group) for group in groups]
+    if kind is FftType.RFFT:
+        return [(kind, groups[0]), *[(FftType.FFT, group) for group in groups[1:]]]
+    return [*[(FftType.IFFT, group) for group in groups[1:]], (kind, groups[0])]
+
+
+def _fitted(x: Array, axis: int, length: int) -> Array:
+    more = length - x.shape[axis]
+    return pad(x, x.dtype.type(0), tuple([(0, more if i == axis else 0, 0) for i in range(x.ndim)]))
+
+
+def _scale(name: str, kind: FftType, points: int, norm: Any) -> float:
+    """What to multiply XLA's transform by, whose inverses divide by the number of points."""
+    if norm not in _OTHER_NORM:
+        raise ValueError(
+            message(
+                f"{name} normalises in one of three ways.",
+                f"norm: {norm!r}",
+                fix="Use 'backward', 'ortho' or 'forward'.",
+            )
+        )
+    power = {"ortho": 0.5, "forward": 1.0}.get(norm, 0.0)
+    return points**power if kind in _INVERSE else points**-power
+
+
+def _operand(name: str, kind: FftType, a: Any) -> Array:
+    """`a` in the dtype the transform takes: of at least float32 or complex64."""
+    x = as_array(name, a, "a")
+    dtype = dtypes.complex_dtype(inexact(x.dtype, x.weak_type)[0])
+    if kind is not FftType.RFFT:
+        return cast(x, dtype)
+    if dtypes.is_complex(x.dtype):
+        raise TypeError(
+            message(f"{name} takes real numbers.", f"a: {x.aval}", fix="Use fft, or the real part (a.real).")
+        )
+    return cast(x, dtypes.real_dtype(dtype))
+
+
+def _integer(name: str, n: Any, argument: str) -> int:
+    try:
+        return operator.index(n)
+    except TypeError as error:
+        if isinstance(error, ConcretizationTypeError):
+            raise
+        raise TypeError(
+            message(f"{name} takes whole numbers of points.", f"{argument}: {n!r:.100}", fix="Pass an int.")
+        ) from None
+
+
+def _points(name: str, n: int | None, x: Array, axis: int, half: bool) -> int:
+    """The points along an axis: `n`, or as many as it has, which with `half` are n // 2 + 1."""
+    have = x.shape[axis]
+    points = n if n is not None else 2 * (have - 1) if half else have
+    if points < 1:
+        facts = f"a: {x.aval}, axis: {axis}, points: {points}"
+        fix = "Pass an array with elements, or say how many points to pad it to."
+        raise ValueError(message(f"{name} transforms at least one point.", facts, fix=fix))
+    return points
+
+
+def _along(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: Any) -> Array:
+    x = _operand(name, kind, a)
+    i = canonical_axis(name, axis, x.ndim)
+    n = None if n is None else _integer(name, n, "n")
+    return _transform(name, kind, x, {i: _points(name, n, x, i, kind is FftType.IRFFT)}, norm)
+
+
+def _over(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
+    x = _operand(name, kind, a)
+    lengths = None if s is None else [_integer(name, n, "s") for n in s]
+    if axes is None:
+        axes = range(x.ndim) if lengths is None else range(-len(lengths), 0)
+    found = canonical_axes(name, tuple(axes), x.ndim)
+    if lengths is None:
+        lengths = [-1] * len(found)
+    if len(lengths) != len(found) or (kind in _REAL and not found):
+        rule = f"{name} takes a length for each axis" + (", and an axis." if kind in _REAL else ".")
+        facts = f"a: {x.aval}, s: {s}, axes: {tuple(axes)}"
+        raise ValueError(message(rule, facts, fix="Give s and axes as many entries each."))
+    points = {
+        i: _points(name, None if n == -1 else n, x, i, kind is FftType.IRFFT and i == found[-1])
+        for n, i in zip(lengths, found, strict=True)
+    }
+    return _transform(name, kind, x, points, norm)
+
+
+def _over_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
+    if len(axes) != 2:
+        raise ValueError(
+            message(f"{name} transforms two axes.", f"axes: {axes}", fix=f"Use {name[:-1]}n for any number.")
+        )
+    return _over(name, kind, a, s, axes, norm)
+
+
+# --- one axis -----------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The discrete Fourier transform along an axis: `sum(a[j] * exp(-2j * pi * j * k / n))` for each k.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.fft(dnp.array([1.0, 2, 3, 4]))
+    Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
+    """
+    return _along("fft", FftType.FFT, a, n, axis, norm)
+
+
+@api_boundary
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `fft`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.ifft(dnp.array([4, 0, 0, 0]))
+    Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    """
+    return _along("ifft", FftType.IFFT, a, n, axis, norm)
+
+
+@api_boundary
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The first n // 2 + 1 results of `fft` of real numbers; the others are their conjugates.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.rfft(dnp.array([1.0, 2, 3, 4]))
+    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    """
+    return _along("rfft", FftType.RFFT, a, n, axis, norm)
+
+
+@api_boundary
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `rfft`: n real numbers, by default 2 * (m - 1) from m complex ones.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.irfft(dnp.array([10, -2 + 2j, -2]))
+    Array([1., 2., 3., 4.], dtype=float32)
+    """
+    return _along("irfft", FftType.IRFFT, a, n, axis, norm)
+
+
+@api_boundary
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The transform of a signal that is its own conjugate reversed, given by its first half: n real numbers.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.hfft(dnp.array([1.0, 2, 3]))
+    Array([ 8., -2.,  0., -2.], dtype=float32)
+    """
+    return _along("hfft", FftType.IRFFT, ufuncs.conj(a), n, axis, _OTHER_NORM.get(norm, norm))
+
+
+@api_boundary
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `hfft`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.ihfft(dnp.array([8.0, -2, 0, -2])).real
+    Array([1., 2., 3.], dtype=float32)
+    """
+    return ufuncs.conj(_along("ihfft", FftType.RFFT, a, n, axis, _OTHER_NORM.get(norm, norm)))
+
+
+# --- two axes, and any number -------------------------------------------------------------------------------
+
+
+@api_boundary
+def fft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
+    """`fft` along two axes.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.fft2(dnp.ones((2, 2))).real
+    Array([[4., 0.],
+           [0., 0.]], dtype=float32)
+    """
+    return _over_two("fft2", FftType.FFT, a, s, axes, norm)
+
+
+@api_boundary
+def ifft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
+    """The inverse of `fft2`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.ifft2(dnp.array([[4, 0], [0, 0]])).real
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
+    return _over_two("ifft2", FftType.IFFT, a, s, axes, norm)
+
+
+@api_boundary
+def rfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
+    """`rfft` along the last of two axes, `fft` along the other.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.rfft2(dnp.ones((4, 4))).shape
+    (4, 3)
+    """
+    return _over_two("rfft2", FftType.RFFT, a, s, axes, norm)
+
+
+@api_boundary
+def irfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
+    """The inverse of `rfft2`; `s` gives the lengths of the result.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.irfft2(dnp.fft.rfft2(dnp.ones((4, 5))), s=(4, 5)).shape
+    (4, 5)
+    """
+    return _over_two("irfft2", FftType.IRFFT, a, s, axes, norm)
+
+
+@api_boundary
+def fftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """`fft` along several axes: all, or the last `len(s)`, unless named. An s of -1 leaves the axis as long as it is.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.fftn(dnp.ones((2, 2, 2)))[0, 0, 0]
+    Array(8.+0.j, dtype=complex64)
+    """
+    return _over("fftn", FftType.FFT, a, s, axes, norm)
+
+
+@api_boundary
+def ifftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """The inverse of `fftn`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.ifftn(dnp.ones((2, 2, 2)))[0, 0, 0]
+    Array(1.+0.j, dtype=complex64)
+    """
+    return _over("ifftn", FftType.IFFT, a, s, axes, norm)
+
+
+@api_boundary
+def rfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """`rfft` along the last of several axes, `fft` along the others.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.rfftn(dnp.ones((2, 4, 4))).shape
+    (2, 4, 3)
+    """
+    return _over("rfftn", FftType.RFFT, a, s, axes, norm)
+
+
+@api_boundary
+def irfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """The inverse of `rfftn`; `s` gives the lengths of the result.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.irfftn(dnp.ones((2, 4, 3))).shape
+    (2, 4, 4)
+    """
+    return _over("irfftn", FftType.IRFFT, a, s, axes, norm)
+
+
+# --- frequencies --------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
+    """The frequency each result of `fft` of n points belongs to, for points `d` apart.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.fftfreq(4)
+    Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
+    """
+    (count,) = creation.canonical_shape("fftfreq", n)
+    k = creation.arange(count)
+    return _frequencies("fftfreq", ufuncs.where(2 * k < count, k, k - count), count, d, dtype, device)
+
+
+@api_boundary
+def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
+    """The frequency each result of `rfft` of n points belongs to, for points `d` apart.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.rfftfreq(4)
+    Array([0.  , 0.25, 0.5 ], dtype=float32)
+    """
+    (count,) = creation.canonical_shape("rfftfreq", n)
+    return _frequencies("rfftfreq", creation.arange(count // 2 + 1), count, d, dtype, device)
+
+
+def _frequencies(name: str, k: Array, count: int, d: Any, dtype: Any, device: Any) -> Array:
+    spacing = as_array(name, d, "d")
+    stated = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
+    if spacing.ndim or dtypes.is_complex(spacing.dtype) or not dtypes.is_float(stated):
+        facts = f"d: {spacing.aval}, dtype: {dtypes.dtype_name(stated)}"
+        fix = "Pass a real number for d, and a floating dtype."
+        raise ValueError(message(f"{name} gives real frequencies for one spacing.", facts, fix=fix))
+    return creation.placed(cast(k, stated) / cast(spacing * count, stated), device)
+
+
+def _center(name: str, x: Any, axes: Any, first: bool) -> Array:
+    """Rolled so that the first element comes to the middle, or the middle one first."""
+    value = as_array(name, x)
+    found = canonical_axes(name, axes, value.ndim)
+    lengths = [value.shape[i] for i in found]
+    return roll(value, tuple([-(n // 2) if first else n // 2 for n in lengths]), found)
+
+
+@api_boundary
+def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
+    """Frequencies in rising order, with zero in the middle, along all axes or those named.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.fftshift(dnp.fft.fftfreq(4))
+    Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
+    """
+    return _center("fftshift", x, axes, first=False)
+
+
+@api_boundary
+def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
+    """The inverse of `fftshift`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fft.ifftshift(dnp.array([-2, -1, 0, 1]))
+    Array([ 0,  1, -2, -1], dtype=int32)
+    """
+    return _center("ifftshift", x, axes, first=True)

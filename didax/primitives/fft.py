@@ -1,0 +1,123 @@
+"""`fft`: the discrete Fourier transform of the last one to three axes.
+
+    FFT    X[k] = sum_j x[j] exp(-2 pi i j k / n)           IFFT   the inverse: conjugate exponents, over n
+    RFFT   the first n // 2 + 1 of the X[k], of a real x    IRFFT  the real x whose RFFT that is
+
+`fft_lengths` are the n: the lengths of the transformed axes on the complex or real side, whichever is longer.
+All four are linear over the real numbers. FFT and IFFT are their own transposes. RFFT and IRFFT are each
+other's, up to conjugation, the factor n, and a weight of 2 for each k whose conjugate IRFFT fills in.
+Read next: `didax/lax/fft.py`, `didax/numpy/fft.py`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import basis
+from didax.core.errors import message
+from didax.core.jaxpr_print import register_param_type
+from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.elementwise import and_, conj, gt, lt, mul
+from didax.primitives.families import scalar_like
+from didax.primitives.select import where
+from didax.primitives.shape import LinearUnary, broadcast_in_dim
+from didax.transforms.batching import AxisData
+from didax.xla.text import tensor_type
+
+Lengths = tuple[int, ...]
+
+
+@register_param_type
+class FftType(enum.IntEnum):
+    """Which Fourier transform: complex (FFT, IFFT) or between real and half of the complex numbers."""
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
+
+
+_TAKES = {"f": "float32 or float64", "c": "complex64 or complex128"}
+
+
+class Fft(LinearUnary):
+    """The transform `fft_type` of the last `len(fft_lengths)` axes, of one to three."""
+
+    contraction = True
+
+    def type(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> ShapedArray:
+        kind = "f" if fft_type is FftType.RFFT else "c"
+        if dtypes.kind_of(x.dtype) != kind or x.dtype.itemsize < 4:
+            raise _error(f"{fft_type.name} takes {_TAKES[kind]}", x, fft_lengths, "Cast it (x.astype).")
+        if not 1 <= len(fft_lengths) <= 3 or min(fft_lengths) < 1:
+            raise _error(
+                "fft transforms one to three axes, none of them empty", x, fft_lengths,
+                "Transform further axes after the first three; leave empty axes as they are.",
+            )  # fmt: skip
+        half = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1)
+        expected = half if fft_type is FftType.IRFFT else fft_lengths
+        if x.ndim < len(expected) or x.shape[x.ndim - len(expected) :] != expected:
+            raise _error(f"{fft_type.name} of these lengths takes last axes of {expected}", x, fft_lengths,
+                         "Pad or slice the operand, or choose other lengths.")  # fmt: skip
+        out = half if fft_type is FftType.RFFT else fft_lengths
+        dtype = {"f": dtypes.complex_dtype, "c": dtypes.real_dtype}[kind](x.dtype)
+        changes = fft_type in (FftType.RFFT, FftType.IRFFT)
+        shape = (*x.shape[: x.ndim - len(out)], *out)
+        return ShapedArray(shape, dtype if changes else x.dtype)
+
+    def eager(self, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
+        transform = getattr(np.fft, f"{fft_type.name.lower()}n")  # NumPy loads np.fft when it is first named
+        return transform(x, fft_lengths, tuple(range(-len(fft_lengths), 0)))
+
+    def lower(self, ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
+        (out,) = ctx.out_avals
+        if not out.size:  # no transform, but batch axes of none
+            return ctx.constant(0, out)
+        return ctx.emit(
+            f"stablehlo.fft {x}, type = {fft_type.name}, length = {list(fft_lengths)} : "
+            f"({x.type}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def transpose(self, ct: Any, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> list[Any]:
+        scale = math.prod(fft_lengths)
+        if fft_type is FftType.RFFT:
+            weighted = _scaled(conj(ct), 1.0, 0.5, fft_lengths[-1])
+            back = self.bind(weighted, fft_type=FftType.IRFFT, fft_lengths=fft_lengths)
+            return [mul(back, scalar_like(float(scale), aval_of(back).dtype))]
+        if fft_type is FftType.IRFFT:
+            back = self.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
+            return [_scaled(conj(back), 1.0 / scale, 2.0 / scale, fft_lengths[-1])]
+        return [self.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths)]
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, fft_type: FftType, fft_lengths: Lengths
+    ) -> tuple[Any, int]:
+        (x,), (dim,) = args, dims
+        if dim >= aval_of(x).ndim - len(fft_lengths):
+            x, dim = basis.move_axis(x, dim, 0), 0
+        return self.bind(x, fft_type=fft_type, fft_lengths=fft_lengths), dim
+
+
+def _error(rule: str, x: ShapedArray, lengths: Lengths, fix: str) -> TypeError:
+    return TypeError(message(f"{rule}.", f"operand: {x}, fft_lengths: {lengths}", fix=fix))
+
+
+def _scaled(x: Any, alone: float, paired: float, length: int) -> Any:
+    """`x` times `alone` where k is its own conjugate (0, and n / 2), times `paired` elsewhere on the last axis."""
+    aval = aval_of(x)
+    dtype = dtypes.real_dtype(aval.dtype)
+    k = iota(np.dtype(np.int32), aval.shape[-1:], 0)
+    has_partner = and_(gt(k, 0), lt(mul(k, 2), length))
+    weight = where(has_partner, scalar_like(paired, dtype), scalar_like(alone, dtype))
+    weight = broadcast_in_dim(convert_element_type(weight, aval.dtype), aval.shape, (aval.ndim - 1,))
+    return mul(x, weight)
+
+
+fft_p = Fft("fft")

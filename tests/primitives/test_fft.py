@@ -1,0 +1,58 @@
+"""The Fourier transform primitive: empty batches, batching at every axis, and what it refuses."""
+
+import jax
+import numpy as np
+import pytest
+
+import didax as dx
+from didax import lax
+
+
+@pytest.mark.parametrize("kind", list(lax.FftType))
+def test_a_batch_of_none(kind):
+    x = np.zeros((0, 3), "float32" if kind is lax.FftType.RFFT else "complex64")
+    lengths = (4,) if kind is lax.FftType.IRFFT else (3,)
+    wanted = jax.lax.fft(x, kind.name, lengths)
+    for y in (lax.fft(x, kind, lengths), dx.jit(lambda x: lax.fft(x, kind, lengths))(x)):
+        assert (y.shape, y.dtype) == (wanted.shape, wanted.dtype)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+def test_vmap_of_any_axis(axis):
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    batch = np.stack([x, 2 * x], axis)
+    rfft = lambda x: lax.fft(x, "rfft", (3, 4))
+    for f in (dx.vmap(rfft, axis), dx.jit(dx.vmap(rfft, axis))):
+        np.testing.assert_allclose(f(batch), np.fft.rfft2(np.stack([x, 2 * x])), rtol=1e-5, atol=1e-5)
+
+
+def test_real_operands_become_complex():
+    x = np.float32([1, 2, 3])
+    np.testing.assert_allclose(lax.fft(x, lax.FftType.FFT, (3,)), np.fft.fft(x), rtol=1e-6)
+
+
+def test_transposed_and_reversed_operands():
+    """Whatever layout XLA gives the operand, the compiled transform sees the last axis."""
+    x = np.random.default_rng(0).normal(size=(4, 6)).astype("float32")
+    f = dx.jit(lambda x: lax.fft(lax.rev(lax.transpose(x, (1, 0)), (0,)), "rfft", (4,)))
+    np.testing.assert_allclose(f(x), np.fft.rfft(x.T[::-1]), rtol=1e-5, atol=1e-5)
+
+
+ERRORS = [
+    ("int32", (4,), "fft", (4,), TypeError, r"FFT takes complex64 or complex128\.\n  operand: int32\[4\]"),
+    ("complex64", (4,), "rfft", (4,), TypeError, r"RFFT takes float32 or float64\.\n  operand: complex64\[4\]"),
+    ("float16", (4,), "rfft", (4,), TypeError, r"operand: float16\[4\], fft_lengths: \(4,\)\nCast it"),
+    ("complex64", (4,), "fft", (5,), TypeError, r"last axes of \(5,\)\.\n  operand: complex64\[4\]"),
+    ("complex64", (4,), "irfft", (4,), TypeError, r"IRFFT of these lengths takes last axes of \(3,\)"),
+    ("complex64", (4,), "fft", (), TypeError, r"one to three axes, none of them empty"),
+    ("complex64", (0,), "fft", (0,), TypeError, r"one to three axes, none of them empty"),
+    ("complex64", (1, 1, 1, 1), "fft", (1, 1, 1, 1), TypeError, r"Transform further axes after the first three"),
+    ("complex64", (4,), "dct", (4,), ValueError, r"fft_type: 'dct'\nUse one of lax.FftType"),
+    ("complex64", (4,), 0, (4,), ValueError, r"fft_type: 0\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "shape", "kind", "lengths", "error", "text"), ERRORS)
+def test_errors(dtype, shape, kind, lengths, error, text):
+    with pytest.raises(error, match=text):
+        lax.fft(np.zeros(shape, dtype), kind, lengths)
