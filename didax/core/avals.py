@@ -24,12 +24,14 @@ class ShapedArray:
     float32[2,3]
     """
 
-    __slots__ = ("__weakref__", "_hlo", "dtype", "ndim", "shape", "size", "weak_type")
+    __slots__ = ("__weakref__", "_hlo", "dtype", "ndim", "physical", "shape", "size", "weak_type")
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     weak_type: bool
     ndim: int
     size: int
+    physical: ShapedArray
+    """The type of the array of numbers behind this one: itself, unless the dtype is an extended one."""
 
     def __new__(cls, shape: tuple[int, ...], dtype: np.dtype[Any], weak_type: bool = False) -> ShapedArray:
         key = (shape, dtype, weak_type)
@@ -40,6 +42,9 @@ class ShapedArray:
         self.shape, self.dtype, self.weak_type = tuple(int(n) for n in shape), dtype, weak_type
         self.ndim, self.size = len(shape), math.prod(shape)
         self._hlo = None  # the type's StableHLO text, filled in by the writer
+        self.physical = self
+        if (extended := dtypes.as_extended(dtype)) is not None:
+            self.physical = ShapedArray((*self.shape, *extended.element_shape), extended.element_dtype)
         return _interned.setdefault(key, self)
 
     def __reduce__(self) -> Any:

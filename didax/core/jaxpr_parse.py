@@ -74,7 +74,8 @@ _TOKEN: Final = re.compile(
     | (?P<number> -?{_NUMBER}(?!\w) | \(-?{_NUMBER}[+-]{_NUMBER}j\) )
     | (?P<word>   (?:True|False|None)\b )
     | (?P<string> '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*" )
-    | (?P<type>   [a-z]\w*\[[\d,]*\]\*? )
+    | (?P<type>   [a-z]\w*(?:<[^<>\s]+>)?\[[\d,]*\]\*? )
+    | (?P<dtype>  [a-z]\w*<[^<>\s]+> )
     | (?P<name>   [A-Za-z_]\w*(?:-[A-Za-z]\w*)* )
     | (?P<mark>   . )
     """,
@@ -305,6 +306,8 @@ class _Parser:
                 return ast.literal_eval(text)
             case "type", _:
                 return self.type()
+            case "dtype", _:
+                return self.extended_dtype()
             case "name", _:
                 return self.named()
             case _, "(":
@@ -317,6 +320,13 @@ class _Parser:
             case _:
                 fix = "Values are numbers, strings, dtypes, types, jaxprs, tuples and registered classes."
                 self.fail("expected a parameter's value", fix)
+
+    def extended_dtype(self) -> dtypes.DType:
+        token = self.advance()
+        try:
+            return dtypes.from_short_name(token.text)
+        except ValueError:
+            self.fail("no dtype has this name", "Define it first: extended dtypes are known by name.", token)
 
     def named(self) -> Any:
         """A dtype, or an instance of a registered class."""

@@ -250,6 +250,8 @@ class Printer:
             return type_text(value)
         if issubclass(kind, np.dtype) and dtypes.dtype_name(value) in DTYPES_BY_NAME:
             return dtypes.dtype_name(value)
+        if issubclass(kind, dtypes.ExtendedDtype):
+            return value.name
         if param_types.get(kind.__name__) is kind:
             return self._registered(value, cast("type[Any]", kind), pad)
         return f"<{' '.join(repr(value).split())}>"

@@ -10,6 +10,7 @@ registered anywhere else. Arrays are positional arguments, static parameters are
         def jvp(self, primals, tangents, *, axis): ...   # -> (outs, out tangents)
         def transpose(self, ct, x, *, axis): ...         # cotangent of the result -> one per argument
         def batch(self, axis_data, args, dims, *, axis): ...  # -> (outs, their batch dimensions)
+        moves_elements = True                            # only moves them: it may move random keys too
 
     cumsum_p = Cumsum("cumsum")
 
@@ -20,10 +21,11 @@ lines each, are in `didax/primitives/families.py`. Read next: `tracing.py` (who 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import as_extended
 from didax.core.errors import MissingRuleError, message
 from didax.core.tracing import current_trace_var
 
@@ -37,13 +39,14 @@ class Primitive:
     """An operation with its rules; `bind` applies it under the current trace.
 
     Rules (None where absent): `type`, `eager`, `evaluate`, `lower`, `jvp`, `linearize`, `transpose`, `batch`,
-    `partial_eval`, `dce`. With `multiple_results` every rule returns lists instead of single values.
+    `partial_eval`, `dce`, `physical`. With `multiple_results` every rule returns lists instead of single values.
     """
 
     multiple_results: ClassVar[bool] = False
     contraction: ClassVar[bool] = (
         False  # its operands are not fused into it: a large program may be cut before it
     )
+    moves_elements: bool = False  # whatever they are; see transforms/physical.py
 
     type: Rule = None
     eager: Rule = None
@@ -55,6 +58,7 @@ class Primitive:
     batch: Rule = None
     partial_eval: Rule = None
     dce: Rule = None
+    physical: Rule = None  # on the numbers behind extended dtypes; for primitives that only move them: moves_elements
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):
@@ -89,6 +93,7 @@ def infer(
     key = (primitive, avals, *params.items()) if params else (primitive, avals)
     found = _type_cache.get(key)
     if found is None:
+        check_extended(primitive, avals)
         out = require(primitive, "type")(*avals, **params)
         found = tuple(out) if primitive.multiple_results else (out,)
         if primitive.dce is not None:  # its parameters hold jaxprs, which the memory would keep alive
@@ -97,6 +102,23 @@ def infer(
             _type_cache.clear()
         _type_cache[key] = found
     return found
+
+
+def check_extended(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> None:
+    """TypeError where an operand's elements are no numbers (random keys) and the primitive does more than move them."""
+    if primitive.moves_elements or primitive.physical is not None or primitive.dce is not None:
+        return
+    if (error := no_numbers(primitive.name, avals)) is not None:
+        raise error
+
+
+def no_numbers(name: str, avals: Sequence[ShapedArray]) -> TypeError | None:
+    """The error of a function `name` that met elements that are no numbers; None where all operands are numbers."""
+    for aval in avals:
+        if (dtype := as_extended(aval.dtype)) is not None:
+            rule = f"{name} takes numbers, and {dtype.noun} are none."
+            return TypeError(message(rule, f"operands: {', '.join(map(str, avals))}", fix=dtype.advice))
+    return None
 
 
 _WORDS = {

@@ -6,9 +6,10 @@
 A key is two uint32, so is a counter, and 20 rounds of add, rotate and xor make the result look random. There
 is no state: equal keys and counters give equal bits, whether eager, compiled, batched or on many devices.
 Three primitives draw all the blocks that an operation on keys needs at once, with counters 0, 1, 2, ...:
-`random_bits`, `random_split` and `random_fold_in`, on arrays of keys (the last axis has length 2). `rounds`
-is the cipher, for XLA, for NumPy, and for small draws on Python's big integers, whose operations cost a
-tenth of a NumPy call. Read next: `didax/random/`, which makes numbers of the bits.
+`random_bits`, `random_split` and `random_fold_in`, on arrays of keys. On words (uint32, the last axis of
+length 2) they are Threefry's; on keys of a dtype they are what its implementation makes of them. `rounds` is
+the cipher, for XLA, for NumPy, and for small draws on Python's big integers, whose operations cost a tenth of
+a NumPy call. Read next: `keys.py` (the dtypes), `didax/random/`, which makes numbers of the bits.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
+from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
-from didax.core.primitive import Primitive
+from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, or_, shift_left, shift_right_logical, xor
-from didax.transforms.batching import AxisData, move_batch_axis
+from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl, impl_of
+from didax.primitives.shape import reshape
+from didax.primitives.slicing import concatenate
+from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import call
 from didax.xla.text import Value, function_type, names
 
-UINT32 = np.dtype(np.uint32)
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _BIG_INTEGER_MAX = 256  # counters; from here on NumPy is faster
@@ -188,25 +191,7 @@ def _lower_keys(ctx: Any, words: Sequence[Value]) -> Value:
 # --- the primitives ---------------------------------------------------------------------------------------
 
 
-class _Bits(Primitive):
-    """A primitive on keys: integers in, integers out."""
-
-    holes = {"transpose": "keys and bits are integers: they have no cotangents"}
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-        out = self.bind(*primals, **params)
-        zeros = [Zero(aval_of(y).tangent()) for y in (out if self.multiple_results else [out])]
-        return out, zeros if self.multiple_results else zeros[0]
-
-    def batch(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-    ) -> tuple[Any, Any]:
-        args = [move_batch_axis(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True)]
-        out = self.bind(*args, **params)
-        return out, [0] * len(out) if self.multiple_results else 0
-
-
-class Threefry2x32(_Bits):
+class Threefry2x32(KeyPrimitive):
     """The block cipher itself, elementwise: two words of key and two of counter to two words."""
 
     multiple_results = True
@@ -230,18 +215,28 @@ class Threefry2x32(_Bits):
         return _lower_rounds(ctx, *operands)
 
 
-class RandomBits(_Bits):
+class RandomBits(KeyPrimitive):
     """Unsigned integers of `bit_width` random bits, of a shape, for each key of an array."""
 
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...], bit_width: int) -> ShapedArray:
-        _check_keys("random_bits", keys)
+        batch = _shape_of_keys("random_bits", keys)
         if bit_width not in (8, 16, 32, 64):
             raise ValueError(
                 message(
                     "Random bits come 8, 16, 32 or 64 wide.", f"bit_width: {bit_width}", fix="Choose one."
                 )
             )
-        return ShapedArray(keys.shape[:-1] + shape, np.dtype(f"uint{bit_width}"))
+        return ShapedArray(batch + shape, np.dtype(f"uint{bit_width}"))
+
+    def physical(
+        self, avals: Sequence[ShapedArray], words: Any, *, shape: tuple[int, ...], bit_width: int
+    ) -> Any:
+        impl, wanted = _impl(avals[0]), ShapedArray(shape, np.dtype(f"uint{bit_width}"))
+
+        def draw(key: Any) -> Any:
+            return _checked(impl, "random_bits", impl.random_bits(key, bit_width, shape), wanted)
+
+        return _map_keys(draw, avals[0].ndim, words)
 
     def eager(self, keys: Any, *, shape: tuple[int, ...], bit_width: int) -> Any:
         high, low = _blocks(keys, np.arange(math.prod(shape), dtype=UINT32))
@@ -263,12 +258,20 @@ class RandomBits(_Bits):
         return ctx.op("reshape", [bits], out)
 
 
-class RandomSplit(_Bits):
+class RandomSplit(KeyPrimitive):
     """New keys, an array of that shape for each key of an array."""
 
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...]) -> ShapedArray:
-        _check_keys("random_split", keys)
-        return ShapedArray((*keys.shape[:-1], *shape, 2), UINT32)
+        batch = _shape_of_keys("random_split", keys)
+        return keys.update(shape=(*batch, *shape, *keys.shape[len(batch) :]))
+
+    def physical(self, avals: Sequence[ShapedArray], words: Any, *, shape: tuple[int, ...]) -> Any:
+        impl, wanted = _impl(avals[0]), avals[0].update(shape=shape).physical
+
+        def split(key: Any) -> Any:
+            return _checked(impl, "split", impl.split(key, shape), wanted)
+
+        return _map_keys(split, avals[0].ndim, words)
 
     def eager(self, keys: Any, *, shape: tuple[int, ...]) -> Any:
         words = _blocks(keys, np.arange(math.prod(shape), dtype=UINT32))
@@ -281,12 +284,18 @@ class RandomSplit(_Bits):
         )
 
 
-class RandomFoldIn(_Bits):
-    """A new key from a key and a uint32, for each element of arrays of both."""
+class RandomFoldIn(KeyPrimitive):
+    """A new key from a key and a uint32, for each element of arrays of both.
+
+    Keys may share numbers, which have no axes then, or axes of length 1: `unsafe_rbg` draws once for them.
+    """
 
     def type(self, keys: ShapedArray, data: ShapedArray) -> ShapedArray:
-        _check_keys("random_fold_in", keys)
-        if data.dtype != UINT32 or data.shape != keys.shape[:-1]:
+        shape = _shape_of_keys("random_fold_in", keys)
+        fits = data.ndim in (0, len(shape)) and all(
+            [n in (1, m) for n, m in zip(data.shape, shape, strict=False)]
+        )
+        if data.dtype != UINT32 or not fits:
             raise TypeError(
                 message(
                     "random_fold_in takes one uint32 for each key.",
@@ -296,27 +305,116 @@ class RandomFoldIn(_Bits):
             )
         return keys
 
+    def physical(self, avals: Sequence[ShapedArray], words: Any, data: Any) -> Any:
+        impl, wanted = _impl(avals[0]), avals[0].update(shape=()).physical
+
+        def fold_in(key: Any, number: Any) -> Any:
+            return _checked(impl, "fold_in", impl.fold_in(key, number), wanted)
+
+        return _map_keys(fold_in, avals[0].ndim, words, data)
+
+    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
+        (keys, data), (keys_dim, data_dim) = args, dims
+        keys = move_batch_axis(keys, keys_dim, 0, axis.size)
+        ndim = len(_shape_of_keys("random_fold_in", aval_of(keys)))
+        shape = aval_of(data).shape
+        if data_dim is not None:
+            data = basis.move_axis(data, data_dim, 0)
+            data = reshape(
+                data, (axis.size, *(shape[:data_dim] + shape[data_dim + 1 :] or (1,) * (ndim - 1)))
+            )
+        elif shape:
+            data = reshape(data, (1, *shape))
+        return self.bind(keys, data), 0
+
     def eager(self, keys: Any, data: Any) -> Any:
         words = _blocks(keys, np.asarray(data)[..., None])
         return np.stack(words, -1).reshape(keys.shape)
 
     def lower(self, ctx: Any, keys: Any, data: Any) -> Any:
         k0, k1 = (_lower_word(ctx, keys, i) for i in range(2))
+        if data.aval.shape != k0.aval.shape:
+            data = ctx.broadcast(data, k0.aval, range(data.aval.ndim))
         return _lower_keys(ctx, _lower_rounds(ctx, k0, k1, ctx.constant(0, data.aval), data))
 
 
-def _check_keys(name: str, keys: ShapedArray) -> None:
+def _shape_of_keys(name: str, keys: ShapedArray) -> tuple[int, ...]:
+    """The shape of an array of keys, which may be an array of Threefry's words."""
+    if impl_of(keys.dtype) is not None:
+        return keys.shape
     if keys.dtype != UINT32 or keys.shape[-1:] != (2,):
         raise TypeError(
             message(
-                f"{name} takes keys: uint32 arrays whose last axis has length 2.",
+                f"{name} takes keys, or uint32 arrays whose last axis has length 2.",
                 f"got: {keys}",
                 fix="Make keys with didax.random.key or didax.random.split.",
             )
         )
+    return keys.shape[:-1]
+
+
+def _impl(keys: ShapedArray) -> PRNGImpl:
+    impl = impl_of(keys.dtype)
+    assert impl is not None, "the type rule has seen to it"
+    return impl
+
+
+def _map_keys(f: Callable[..., Any], batch_ndim: int, words: Any, *others: Any) -> Any:
+    """`f` on each of the leading `batch_ndim` indices of words, as nested vmaps would apply it.
+
+    The axes of the other arguments are those of the words; an argument without axes, or an axis of length 1, is
+    shared by all.
+    """
+    if not batch_ndim:
+        return f(words, *others)
+    axis = AxisData(None, aval_of(words).shape[0])
+    args: list[Any] = [words]
+    dims: list[int | None] = [0]
+    for x in others:
+        shape = aval_of(x).shape
+        shared = shape[:1] != (axis.size,)
+        args.append(reshape(x, shape[1:]) if shared and shape else x)
+        dims.append(None if shared else 0)
+    (out,), (dim,) = vmap_flat(lambda *xs: [_map_keys(f, batch_ndim - 1, *xs)], axis, dims, args)
+    return move_batch_axis(out, dim, 0, axis.size)
+
+
+def _checked(impl: PRNGImpl, function: str, out: Any, wanted: ShapedArray) -> Any:
+    """What a function of an implementation returned, if it is of the type that it promises."""
+    found = aval_of(out)
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        raise TypeError(
+            message(
+                f"A random generator's {function} returned an array of another type than asked for.",
+                f"returned: {found}, asked for: {wanted}, generator: {impl.name}",
+                fix="Cast or reshape the result in the generator's definition.",
+            )
+        )
+    return out
 
 
 threefry2x32_p = Threefry2x32("threefry2x32")
 random_bits_p = RandomBits("random_bits")
 random_split_p = RandomSplit("random_split")
 random_fold_in_p = RandomFoldIn("random_fold_in")
+
+
+def seed_words(seed: Any) -> Any:
+    """Two words for an integer: its high half, which is 0 unless it has 64 bits, and its low half."""
+    dtype = aval_of(seed).dtype
+    low = convert_element_type(seed, UINT32)
+    high: Any = np.uint32(0)
+    if dtype.itemsize == 8:
+        high = convert_element_type(shift_right_logical.bind(seed, dtype.type(32)), UINT32)
+    return concatenate([reshape(high, (1,)), reshape(low, (1,))], 0)
+
+
+threefry = PRNGImpl(
+    key_shape=(2,),
+    seed=seed_words,
+    split=lambda words, shape: random_split_p.bind(words, shape=shape),
+    random_bits=lambda words, bit_width, shape: random_bits_p.bind(words, shape=shape, bit_width=bit_width),
+    fold_in=random_fold_in_p.bind,
+    name="threefry2x32",
+    tag="fry",
+)

@@ -1,8 +1,8 @@
-"""Keys: making, splitting and checking them. The only module that knows what a key is made of.
+"""Keys: making, splitting and checking them. The only module that knows what a user may pass for a key.
 
-A key is a uint32 array of shape (2,); an array of keys has these words along its last axis. Samplers pass
-what they are given through `key_words` and hand the result to the primitives. Read next:
-`primitives/threefry.py`, `_samplers.py`.
+A key is an element of a dtype such as `key<fry>`, which names the generator it is for; a raw key is its words,
+uint32 of shape (2,) for Threefry. Samplers pass what they are given through `key_words` and hand the result to
+the primitives. Read next: `primitives/keys.py`, `_samplers.py`.
 """
 
 from __future__ import annotations
@@ -14,37 +14,88 @@ from typing import Any
 import numpy as np
 
 from didax.core import config, dtypes
-from didax.core.avals import aval_of
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import TracerIntegerConversionError, api_boundary, message
 from didax.core.tracing import Tracer
-from didax.primitives.convert import convert_element_type
-from didax.primitives.elementwise import shift_right_logical
+from didax.primitives.convert import convert_element_type, copy_p
+from didax.primitives.keys import (
+    UINT32,
+    PRNGImpl,
+    impl_of,
+    random_clone_p,
+    random_unwrap_p,
+    random_wrap_p,
+)
+from didax.primitives.rbg import rbg, unsafe_rbg
 from didax.primitives.shape import reshape
-from didax.primitives.slicing import concatenate
-from didax.primitives.threefry import UINT32, random_fold_in_p, random_split_p
+from didax.primitives.slicing import slice_axis
+from didax.primitives.threefry import random_fold_in_p, random_split_p, threefry
 from didax.random._programs import program
+
+IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
+
+
+# --- making keys ------------------------------------------------------------------------------------------
 
 
 @api_boundary
-def PRNGKey(seed: Any) -> Any:
-    """A key from an integer: uint32 of shape (2,). The low 32 bits of `seed` count, under enable_x64 all 64.
+def key(seed: Any, *, impl: Any = None) -> Any:
+    """A key from an integer, of dtype `key<fry>`, or of another implementation: 'rbg', 'unsafe_rbg'.
+
+    The low 32 bits of `seed` count, under enable_x64 all 64.
+
+    >>> from didax import random
+    >>> random.key(0)
+    Array((), dtype=key<fry>) overlaying:
+    [0 0]
+    """
+    found = resolve_impl(impl)
+    return random_wrap_p.bind(found.seed(_seed_value(seed)), dtype=found.dtype)
+
+
+@api_boundary
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+    """The words of a key from an integer: uint32 of shape (2,), or of that of another implementation.
+
+    The library reads such raw keys as being for the implementation that the option `default_prng_impl` names.
 
     >>> from didax import random
     >>> random.PRNGKey(42)
     Array([ 0, 42], dtype=uint32)
     """
-    high, low = _seed_words(seed)
-    return concatenate([reshape(high, (1,)), reshape(low, (1,))], 0)
+    return resolve_impl(impl).seed(_seed_value(seed))
 
 
-def key(seed: Any) -> Any:
-    """A key from an integer; see `PRNGKey`.
+@api_boundary
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
+    """Keys of a dtype from their words; the inverse of `key_data`.
 
     >>> from didax import random
-    >>> random.uniform(random.key(0)).shape
-    ()
+    >>> random.wrap_key_data(random.PRNGKey(1)) == random.key(1)
+    Array(True, dtype=bool)
     """
-    return PRNGKey(seed)
+    return random_wrap_p.bind(key_bits_array, dtype=resolve_impl(impl).dtype)
+
+
+def resolve_impl(impl: Any) -> PRNGImpl:
+    """The implementation that a user names; None names the option `default_prng_impl`."""
+    name = config.state().default_prng_impl if impl is None else impl
+    found = name if isinstance(name, PRNGImpl) else impl_of(name)
+    if found is None and isinstance(name, str):
+        found = IMPLEMENTATIONS.get(name)
+    if found is None:
+        raise (ValueError if isinstance(name, str) else TypeError)(
+            message(
+                "No random generator is known by this name.",
+                f"impl: {impl!r} of type {type(impl).__name__}",
+                fix=f"Use one of {', '.join(map(repr, IMPLEMENTATIONS))}, or what "
+                "didax.extend.random.define_prng_impl returned.",
+            )
+        )
+    return found
+
+
+# --- using keys up ----------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -54,9 +105,10 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     >>> from didax import random
     >>> first, second = random.split(random.key(0))
     >>> random.split(random.key(0), (3, 4)).shape
-    (3, 4, 2)
+    (3, 4)
     """
-    return split_words(key_words("split", key), shape=canonical_shape("split", num))
+    found = key_words("split", key)
+    return _as_given(key, found, split_key(found, shape=canonical_shape("split", num)))
 
 
 @api_boundary
@@ -65,9 +117,9 @@ def fold_in(key: Any, data: Any) -> Any:
 
     >>> from didax import random
     >>> random.fold_in(random.key(0), 7).shape
-    (2,)
+    ()
     """
-    words = key_words("fold_in", key)
+    found = key_words("fold_in", key)
     aval = aval_of(data)
     if not dtypes.is_integer(aval.dtype) or aval.shape != ():
         raise TypeError(
@@ -77,50 +129,135 @@ def fold_in(key: Any, data: Any) -> Any:
                 fix="Use vmap to fold several integers in, and int(x) or x.astype for other dtypes.",
             )
         )
-    if type(data) is int:
-        if not 0 <= data < 1 << 32:
-            raise OverflowError(
-                message(
-                    "fold_in takes an integer of 32 bits.",
-                    f"data: {data}",
-                    fix="Fold in its parts one after the other.",
-                )
+    if type(data) is int and not 0 <= data < 1 << 32:
+        raise OverflowError(
+            message(
+                "fold_in takes an integer of 32 bits.",
+                f"data: {data}",
+                fix="Fold in its parts one after the other.",
             )
-        return random_fold_in_p.bind(words, np.uint32(data))
-    return random_fold_in_p.bind(words, convert_element_type(data, UINT32))
+        )
+    data = np.uint32(data) if type(data) is int else convert_element_type(data, UINT32)
+    return _as_given(key, found, random_fold_in_p.bind(found, data))
+
+
+@api_boundary
+def clone(key: Any) -> Any:
+    """The same keys once more: says that drawing the same numbers again is meant.
+
+    >>> from didax import random
+    >>> key = random.key(0)
+    >>> random.uniform(key) == random.uniform(random.clone(key))
+    Array(True, dtype=bool)
+    """
+    _key_type("clone", key)
+    return random_clone_p.bind(key)
 
 
 @program
-def split_words(words: Any, *, shape: tuple[int, ...]) -> Any:
-    """New keys from the words of one."""
-    return random_split_p.bind(words, shape=shape)
+def split_key(key: Any, *, shape: tuple[int, ...]) -> Any:
+    """New keys from one."""
+    return random_split_p.bind(key, shape=shape)
 
 
-def child(words: Any, i: int) -> Any:
-    """Key number i of those that `split` would give."""
-    return random_fold_in_p.bind(words, np.uint32(i))
+def child(key: Any, i: int, count: int = 2) -> Any:
+    """Key number i of the `count` keys that `split` gives."""
+    if impl_of(aval_of(key).dtype) in (None, threefry):  # which splits by folding in 0, 1, ...: cheaper
+        return random_fold_in_p.bind(key, np.uint32(i))
+    return reshape(slice_axis(random_split_p.bind(key, shape=(max(count, i + 1),)), i, i + 1, 0), ())
 
 
 def key_words(name: str, key: Any) -> Any:
-    """The two words of a single key; TypeError or ValueError in the name of the function that was called."""
-    aval = getattr(key, "aval", None) or (aval_of(key) if isinstance(key, np.ndarray) else None)
-    if aval is None or aval.dtype != UINT32 or aval.shape[-1:] != (2,):
-        raise TypeError(
-            message(
-                f"{name} takes a key: a uint32 array of shape (2,).",
-                f"key: {key!r} of type {type(key).__name__}" if aval is None else f"key: {aval}",
-                fix="Make one with didax.random.key(seed), and more with didax.random.split.",
-            )
-        )
-    if aval.ndim != 1:
+    """The single key that the function of that name uses up. Every draw, split and fold_in passes here.
+
+    It goes to the primitives as it is where its words are Threefry's, and raw keys of another implementation
+    get their dtype. TypeError or ValueError for what is no key, in the name of the function.
+    """
+    state = config.state()
+    if (getattr(key, "aval", None), state) in _passed:
+        return key
+    aval, impl = _key_type(name, key)
+    raw = aval.physical is aval
+    shape = aval.shape[: aval.ndim - len(impl.key_shape)] if raw else aval.shape
+    if shape:
         raise ValueError(
             message(
                 f"{name} takes a single key.",
-                f"key: {aval}, an array of keys of shape {aval.shape[:-1]}",
+                f"key: {aval}, an array of keys of shape {shape}",
                 fix=f"Use vmap to map {name} over an array of keys.",
             )
         )
+    if raw and impl is not threefry:
+        return random_wrap_p.bind(key, dtype=impl.dtype)
+    _passed.add((aval, state))
     return key
+
+
+_passed: set[Any] = set()  # types of keys (and the options) that need no more than to be handed on
+
+
+def _as_given(given: Any, found: Any, keys: Any) -> Any:
+    """New keys in the form of the key they were made of: raw from raw."""
+    return keys if found is given else random_unwrap_p.bind(keys)
+
+
+# --- what keys are ----------------------------------------------------------------------------------------
+
+
+@api_boundary
+def key_data(keys: Any) -> Any:
+    """The words of keys, uint32 of the shape of the keys and one axis more; raw keys are words already.
+
+    >>> from didax import random
+    >>> random.key_data(random.key(42))
+    Array([ 0, 42], dtype=uint32)
+    """
+    aval, _ = _key_type("key_data", keys)
+    return random_unwrap_p.bind(keys) if aval.physical is not aval else copy_p.bind(keys)
+
+
+@api_boundary
+def key_impl(keys: Any) -> Any:
+    """The implementation that keys are for: its name, or for one of the user's what `define_prng_impl` returned.
+
+    >>> from didax import random
+    >>> random.key_impl(random.key(0, impl="rbg"))
+    'rbg'
+    """
+    _, impl = _key_type("key_impl", keys)
+    return impl.name if IMPLEMENTATIONS.get(impl.name) is impl else impl
+
+
+@api_boundary
+def key_dtype(impl: Any = None) -> Any:
+    """The dtype of keys of an implementation.
+
+    >>> from didax import random
+    >>> random.key_dtype()
+    key<fry>
+    """
+    return resolve_impl(impl).dtype
+
+
+def _key_type(name: str, keys: Any) -> tuple[ShapedArray, PRNGImpl]:
+    """The type of keys, in any number, and their implementation; TypeError for what is none."""
+    aval = getattr(keys, "aval", None) or (aval_of(keys) if isinstance(keys, np.ndarray) else None)
+    if aval is not None and (impl := impl_of(aval.dtype)) is not None:
+        return aval, impl
+    impl = resolve_impl(None)
+    axes = len(impl.key_shape)
+    if aval is None or aval.dtype != UINT32 or aval.shape[-axes:] != impl.key_shape:
+        raise TypeError(
+            message(
+                f"{name} takes a key, or its words: a uint32 array of shape {impl.key_shape}.",
+                f"key: {keys!r:.200} of type {type(keys).__name__}" if aval is None else f"key: {aval}",
+                fix="Make one with didax.random.key(seed), and more with didax.random.split.",
+            )
+        )
+    return aval, impl
+
+
+# --- arguments --------------------------------------------------------------------------------------------
 
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
@@ -148,8 +285,8 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     return lengths
 
 
-def _seed_words(seed: Any) -> tuple[Any, Any]:
-    """High and low word of a seed, as JAX counts them: the high word is 0 without enable_x64."""
+def _seed_value(seed: Any) -> Any:
+    """A seed as a scalar: of 32 bits without enable_x64, where JAX sees no more of it."""
     aval = aval_of(seed)
     if dtypes.kind_of(aval.dtype) not in "biu" or aval.shape != ():
         raise TypeError(
@@ -160,18 +297,10 @@ def _seed_words(seed: Any) -> tuple[Any, Any]:
             )
         )
     wide = config.state().enable_x64
-    if isinstance(seed, int | np.generic):
-        number, bits = int(seed), 8 * aval.dtype.itemsize
-        if isinstance(seed, int):
-            bits = 64
-            _check_int64(number)
-        high = number >> 32 if wide and bits == 64 else 0
-        return np.uint32(high & 0xFFFFFFFF), np.uint32(number & 0xFFFFFFFF)
-    low = convert_element_type(seed, UINT32)
-    if aval.dtype.itemsize < 8 or not wide:
-        return np.uint32(0), low
-    word = aval.dtype.type(32)
-    return convert_element_type(shift_right_logical.bind(seed, word), UINT32), low
+    if isinstance(seed, int):
+        _check_int64(seed)
+        return np.int64(seed) if wide else np.uint32(seed & 0xFFFFFFFF)
+    return seed if wide or aval.dtype.itemsize < 8 else convert_element_type(seed, UINT32)
 
 
 def _check_int64(seed: int) -> None:

@@ -83,7 +83,7 @@ class StagingTrace(Trace):
         if isinstance(x, Tracer):
             if x.owner.ended:
                 raise leaked(x)
-        elif aval_of(x).ndim == 0:
+        elif aval_of(x).physical.ndim == 0:
             return Literal(x[()] if isinstance(x, np.ndarray) else x)  # NumPy's owner may write to it
         found = self.constants.get(id(x))
         if found is None:

@@ -1,7 +1,8 @@
 """Arrays between host and device: NumPy values to PJRT buffers and back, without copying where XLA allows it.
 
 `to_device` may alias the NumPy array it is given, so only arrays that nobody will write to belong here.
-`to_host` views a CPU buffer where it can; from an accelerator it copies. Both keep what they view alive.
+`to_host` views a CPU buffer where it can (`reads_in_place`); from an accelerator it copies. Both keep what they view
+alive. Read next: `dlpack.py`, by which other libraries see the same memory.
 """
 
 from __future__ import annotations
@@ -13,6 +14,14 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.xla.client import backend, xe  # pyright: ignore[reportAttributeAccessIssue]
+from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view_of_buffer
+
+__all__ = [
+    "CPU_DEVICE", "capsule_of_buffer", "capsule_of_host", "copy_to_device", "dlpack_device", "find_device",
+    "reads_in_place", "start_copy_to_host", "to_device", "to_host",
+]  # fmt: skip
+
+CPU_DEVICE = (CPU, 0)  # the host, in DLPack's words
 
 _NATIVE = frozenset("?bhilqBHILQefdFD")  # dtypes the buffer protocol knows
 
@@ -25,6 +34,7 @@ def to_device(value: Any, aval: ShapedArray, device: Any = None, copy: bool = Fa
     """A device buffer with the contents of a NumPy array or a scalar; with `copy` the array may be written to after."""
     started = backend()
     device = started.default_device if device is None else device
+    aval = aval.physical
     if aval.dtype == dtypes.float0:
         aval = aval.update(dtype=np.dtype(bool))
         value = np.zeros(aval.shape, bool)
@@ -38,44 +48,29 @@ def to_device(value: Any, aval: ShapedArray, device: Any = None, copy: bool = Fa
 
 def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     """The contents of a device buffer as a NumPy array, which must not be written to."""
+    aval = aval.physical
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    if backend().platform == "cpu":
-        if aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1:
-            return np.asarray(buffer)
-        if aval.dtype.name not in _PACKED:
-            return _copy(buffer, aval)
+    if reads_in_place(aval):
+        native = aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1
+        return np.asarray(buffer) if native else view_of_buffer(buffer)  # XLA knows of both
     # jaxlib's own reader: unpacks dtypes narrower than a byte and copies from accelerators. Its first call imports jax
     # with jaxlib 0.10, where jax is installed.
     read = getattr(buffer, "_to_np_array_did_copy", None) or buffer._single_device_array_to_np_array_did_copy
     return read()[0]
 
 
+def reads_in_place(aval: ShapedArray) -> bool:
+    """Whether `to_host` is a view of the buffer's memory."""
+    return backend().platform == "cpu" and aval.physical.dtype.name not in _PACKED
+
+
 _PACKED = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
 
 
-def _copy(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
-    """A copy by address, for dtypes (bfloat16, float8) that the buffer protocol does not know.
-
-    A view would not do: XLA does not know of it, and would write into donated memory under it.
-    """
-    if aval.size == 0:
-        return np.zeros(aval.shape, aval.dtype)
-    buffer.block_until_ready()
-    return np.array(_AddressView(buffer, aval)).view(aval.dtype).reshape(aval.shape)
-
-
-class _AddressView:
-    """Memory of a buffer, by NumPy's array interface."""
-
-    def __init__(self, buffer: Any, aval: ShapedArray):
-        self.buffer = buffer
-        self.__array_interface__ = {
-            "shape": (aval.size,),
-            "typestr": f"|V{aval.dtype.itemsize}" if aval.dtype.itemsize > 1 else "|u1",
-            "data": (buffer.unsafe_buffer_pointer(), True),
-            "version": 3,
-        }
+def start_copy_to_host(buffer: Any) -> None:
+    """Begin to copy a buffer to the host, so that `to_host` need not wait as long."""
+    buffer._copy_single_device_array_to_host_async()
 
 
 def copy_to_device(buffer: Any, device: Any) -> Any:
@@ -87,3 +82,14 @@ def copy_to_device(buffer: Any, device: Any) -> Any:
         [started.shardings[device]],
         [xe.ArrayCopySemantics.REUSE_INPUT],
     )[0]
+
+
+def find_device(platform: str, number: int) -> Any:
+    """The device of that platform and number; None where this process has no such device."""
+    found = [d for d in backend().devices if d.id == number and d.client.platform == platform]
+    return found[0] if found else None
+
+
+def dlpack_device(device: Any) -> tuple[int, int]:
+    """A device's kind and number in DLPack's words."""
+    return CPU_DEVICE if backend().platform == "cpu" else (CUDA, device.local_hardware_id)

@@ -40,7 +40,7 @@ class Executable:
         self.out_avals = tuple(out_avals)
         self.device = device
         sharding = backend().shardings[device]
-        self.handlers = [_result_handler(aval, sharding) for aval in out_avals]
+        self.handlers = [_result_handler(aval.physical, sharding) for aval in out_avals]
         self.execute = loaded.execute_sharded
 
     def run(self, buffers: list[Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import require
+from didax.transforms.physical import physical_jaxpr
 from didax.transforms.simplify import simplify_jaxpr
 from didax.xla.outline import cut
 from didax.xla.text import FunctionContext, LiteralValue, Value, names, tensor_type, types
@@ -84,7 +85,8 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] = ()) 
 
 def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
     """Write the equations of a jaxpr into `ctx`; returns its outputs."""
-    env: dict[Var, Value] = dict(zip(jaxpr.invars, args, strict=True))
+    jaxpr = physical_jaxpr(jaxpr)
+    env: dict[Var, Value] = {v: _typed(x, v.aval) for v, x in zip(jaxpr.invars, args, strict=True)}
 
     def read(x: Any) -> Value:
         return env[x] if type(x) is Var else LiteralValue(ctx, x.val, x.aval)

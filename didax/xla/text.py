@@ -55,7 +55,9 @@ def tensor_type(aval: ShapedArray) -> str:
     """StableHLO type of an array: `tensor<2x3xf32>`."""
     text = aval._hlo
     if text is None:
-        text = aval._hlo = f"tensor<{''.join(f'{n}x' for n in aval.shape)}{element_type(aval.dtype)}>"
+        numbers = aval.physical  # the words of random keys
+        shape = "".join([f"{n}x" for n in numbers.shape])
+        text = aval._hlo = f"tensor<{shape}{element_type(numbers.dtype)}>"
     return text
 
 

@@ -1,4 +1,4 @@
-"""Rows: the primitives of random numbers, on raw key words, against jax's threefry."""
+"""Rows: the primitives of random numbers, on raw key words, against jax's generators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import jax
 import jax.extend
 import numpy as np
 
-from didax.primitives.threefry import random_bits_p, random_fold_in_p, random_split_p, threefry2x32_p
+from didax.primitives.keys import random_clone_p, random_unwrap_p, random_wrap_p
+from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
+from didax.primitives.threefry import (
+    random_bits_p,
+    random_fold_in_p,
+    random_split_p,
+    threefry,
+    threefry2x32_p,
+)
 from tests.operations.row import Operation
 
 
@@ -52,5 +60,24 @@ ROWS = [
         lambda key, data: np.asarray(jax.random.fold_in(key, data)),
         lambda rng, dtype: (words(rng), words(rng, ())),
         ("uint32",),
+    ),
+    Operation(
+        "keys",  # words become keys, and words again
+        lambda words: random_unwrap_p.bind(
+            random_clone_p.bind(random_wrap_p.bind(words, dtype=threefry.dtype))
+        ),
+        lambda words: words,
+        lambda rng, dtype: (words(rng, (3, 2)),),
+        ("uint32",),
+    ),
+    Operation(
+        "rng_bit_generator",
+        lambda state: rng_bit_generator_p.bind(
+            state, shape=(2, 3), dtype=np.dtype("uint16"), algorithm=RandomAlgorithm.RNG_DEFAULT
+        ),
+        lambda state: [np.asarray(x) for x in jax.lax.rng_bit_generator(state, (2, 3), "uint16")],
+        lambda rng, dtype: (words(rng, (4,)),),
+        ("uint32",),
+        batchable=False,  # a batch is drawn from its first state
     ),
 ]

@@ -1,0 +1,103 @@
+"""Questions about dtypes: `didax.dtypes`, with the names of `jax.dtypes`.
+
+    dtypes.issubdtype(key.dtype, dtypes.prng_key)      # random keys are of an extended dtype
+    dtypes.issubdtype(x.dtype, np.floating)            # also bfloat16 and float8
+
+`prng_key` and `extended` stand above the dtypes whose elements are no numbers. `float0` is the dtype of tangents of
+integers. Read next: `core/dtypes.py`, where promotion is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from didax.core.avals import aval_of
+from didax.core.dtypes import (
+    as_extended,
+    dtype,
+    extended,
+    finfo,
+    float0,
+    iinfo,
+    issubdtype,
+    kind_of,
+    narrowed,
+    prng_key,
+)
+from didax.core.dtypes import result_type as _result_type
+from didax.core.errors import TypePromotionError, api_boundary, message
+
+bfloat16 = np.dtype(ml_dtypes.bfloat16).type
+
+__all__ = [
+    "TypePromotionError", "bfloat16", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo",
+    "issubdtype", "itemsize_bits", "prng_key", "result_type", "scalar_type_of",
+]  # fmt: skip
+
+
+@api_boundary
+def canonicalize_dtype(dtype_: Any) -> Any:
+    """The dtype that values of `dtype_` get where nobody states one: 64-bit dtypes narrow without enable_x64.
+
+    >>> from didax import dtypes
+    >>> dtypes.canonicalize_dtype("float64")
+    dtype('float32')
+    """
+    found = dtype(dtype_)
+    return found if as_extended(found) else narrowed(found)
+
+
+@api_boundary
+def result_type(*args: Any) -> Any:
+    """The dtype that arrays, scalars and dtypes promote to together.
+
+    >>> from didax import dtypes
+    >>> dtypes.result_type("int8", 1.0)
+    dtype('float32')
+    """
+    return _result_type(*[_pair_of(x) for x in args])[0]
+
+
+def _pair_of(x: Any) -> tuple[Any, bool]:
+    if isinstance(x, str | type | np.dtype) or as_extended(x):
+        return dtype(x), x in (int, float, complex)
+    aval = aval_of(x)
+    return aval.dtype, aval.weak_type
+
+
+@api_boundary
+def itemsize_bits(dtype_: Any) -> int:
+    """Bits of one element: 4 for int4, 8 for booleans.
+
+    >>> from didax import dtypes
+    >>> dtypes.itemsize_bits("bfloat16"), dtypes.itemsize_bits("int4")
+    (16, 4)
+    """
+    found = dtype(dtype_)
+    if kind_of(found) in "iu":
+        return int(iinfo(found).bits)
+    return int(finfo(found).bits) if kind_of(found) == "f" else 8 * found.itemsize
+
+
+@api_boundary
+def scalar_type_of(x: Any) -> type[Any]:
+    """Python's type for the kind of an array's or a scalar's dtype: bool, int, float or complex.
+
+    >>> from didax import dtypes
+    >>> dtypes.scalar_type_of(np.int8(3))
+    <class 'int'>
+    """
+    kind = kind_of(aval_of(x).dtype)
+    types = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+    if kind not in types:
+        raise TypeError(
+            message(
+                "Python has scalars of booleans and of numbers only.",
+                f"x: {aval_of(x)}",
+                fix="Ask for an array of numbers.",
+            )
+        )
+    return types[kind]

@@ -1,0 +1,260 @@
+"""Generators: rbg and unsafe_rbg are those of jax, and anyone may define another."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax, random
+from didax.core.dtypes import from_short_name
+from didax.core.jaxpr_parse import parse_jaxpr
+from didax.core.jaxpr_print import jaxpr_text
+from didax.extend.random import define_prng_impl
+from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
+
+RBG = ("rbg", "unsafe_rbg")
+COMPILE_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
+
+
+def words(keys):
+    """The words of keys, those of jax or ours."""
+    return np.asarray((jax if isinstance(keys, jax.Array) else dx).random.key_data(keys))
+
+
+DRAWS = {
+    "split": lambda r, k: r.key_data(r.split(k)),
+    "split shape": lambda r, k: r.key_data(r.split(k, (2, 3))),
+    "split none": lambda r, k: r.key_data(r.split(k, 0)),
+    "fold_in": lambda r, k: r.key_data(r.fold_in(k, 77)),
+    "fold_in array": lambda r, k: r.key_data(r.fold_in(k, np.int32(-1))),
+    **{f"bits {w}": lambda r, k, w=w: r.bits(k, (5,), f"uint{w}") for w in (8, 16, 32)},
+    "bits scalar": lambda r, k: r.bits(k),
+    "bits of none": lambda r, k: r.bits(k, (0, 2)),
+    "bits large": lambda r, k: r.bits(k, (400, 200)),
+    "uniform": lambda r, k: r.uniform(k, (3, 2)),
+    "randint": lambda r, k: r.randint(k, (9,), 3, 103),
+    "permutation": lambda r, k: r.permutation(k, 20),
+}
+
+
+@pytest.fixture(scope="module", params=RBG)
+def drawn(request):
+    """What jax draws, from one key and from three mapped."""
+
+    def everything(keys):
+        return {name: draw(jax.random, keys) for name, draw in DRAWS.items()}
+
+    key = jax.random.key(3, impl=request.param)
+    keys = jax.random.split(key, 3)
+    run = jax.jit(lambda key, keys: (everything(key), jax.vmap(everything)(keys)))
+    one, mapped = run.lower(key, keys).compile(compiler_options=COMPILE_QUICKLY)(key, keys)
+    return request.param, one, mapped, words(keys)
+
+
+def test_bits_are_those_of_jax(drawn):
+    """Eager, compiled, and mapped, where a whole batch comes from its first key."""
+    impl, one, mapped, three = drawn
+    key = random.key(3, impl=impl)
+    keys = random.split(key, 3)
+    assert np.array_equal(words(keys), three)
+
+    def everything(keys):
+        return {name: draw(random, keys) for name, draw in DRAWS.items()}
+
+    both = dx.jit(
+        lambda key, keys: (everything(key), dx.vmap(everything)(keys)), compiler_options=COMPILE_QUICKLY
+    )
+    compiled, compiled_mapped = both(key, keys)
+    for got, want in ((everything(key), one), (compiled, one), (compiled_mapped, mapped)):
+        for name in DRAWS:
+            x, y = np.asarray(got[name]), np.asarray(want[name])
+            assert (x.shape, x.dtype) == (y.shape, y.dtype), name
+            assert np.array_equal(x, y), name
+
+
+@pytest.mark.parametrize("impl", RBG)
+def test_nested_maps_are_those_of_jax(impl):
+    """Over arrays of keys of two axes, mapped in either order, with data shared or not, and over none."""
+    ours, theirs = (m.random.split(m.random.key(1, impl=impl), (2, 3)) for m in (dx, jax))
+    for f in (lambda r, k: r.bits(k), lambda r, k: r.key_data(r.fold_in(k, 3))):
+        for outer in (0, 1):
+            got, want = (
+                m.vmap(m.vmap(lambda k, m=m: f(m.random, k)), outer)(ks)
+                for m, ks in ((dx, ours), (jax, theirs))
+            )
+            assert np.array_equal(np.asarray(got), np.asarray(want))
+    several = np.array([5, 6])
+    for axes, pick, data in (
+        ((0, 0), slice(None), several),
+        ((0, None), slice(None), 5),
+        ((None, 0), 0, several),
+    ):
+        got, want = (
+            m.vmap(m.vmap(m.random.fold_in, (0, None)), axes)(ks[pick], data)
+            for m, ks in ((dx, ours), (jax, theirs))
+        )
+        assert np.array_equal(words(got), words(want))
+    empty = random.split(random.key(1, impl=impl), 0)
+    assert dx.vmap(random.bits)(empty).shape == (0,) and dx.vmap(random.split)(empty).shape == (0, 2)
+
+
+@pytest.mark.parametrize("impl", RBG)
+def test_bits_of_64(impl):
+    with dx.enable_x64(True), jax.enable_x64(True):
+        for draw in (lambda r, k: r.bits(k, (3,)), lambda r, k: r.uniform(k, (3,), "float64")):
+            got, want = (
+                draw(random, random.key(2**40, impl=impl)),
+                draw(jax.random, jax.random.key(2**40, impl=impl)),
+            )
+            assert np.array_equal(np.asarray(got), np.asarray(want)) and got.dtype == want.dtype
+
+
+def test_the_default_implementation_is_an_option():
+    """`key`, `PRNGKey` and raw keys follow it, compiled functions too."""
+    draw = dx.jit(lambda: random.bits(random.key(0)))
+    before = int(draw())
+    dx.config.update("jax_default_prng_impl", "rbg")
+    try:
+        with jax.default_prng_impl("rbg"):
+            raw, theirs = random.PRNGKey(1), jax.random.PRNGKey(1)
+            assert (
+                str(random.key(1).dtype) == "key<rbg>" and random.key_impl(raw) == "rbg" and raw.shape == (4,)
+            )
+            for f in (lambda r, k: r.split(k), lambda r, k: r.fold_in(k, 2), lambda r, k: r.bits(k, (3,))):
+                assert np.array_equal(np.asarray(f(random, raw)), np.asarray(f(jax.random, theirs)))
+            assert random.clone(raw).shape == (4,) and draw() != before
+            with pytest.raises(TypeError, match=r"a uint32 array of shape \(4,\).\n  key: uint32\[2\]"):
+                random.bits(np.zeros(2, "uint32"))
+    finally:
+        dx.config.update("default_prng_impl", "threefry2x32")
+    assert int(draw()) == before
+
+
+# --- the generator itself ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", RandomAlgorithm)
+@pytest.mark.parametrize("state", [np.arange(4, dtype="uint32"), np.arange(2, dtype="uint64")])
+def test_rng_bit_generator_is_that_of_jax(algorithm, state):
+    """States of either width, every algorithm, the next state included."""
+    with dx.enable_x64(True), jax.enable_x64(True):
+        got = rng_bit_generator_p.bind(state, shape=(2, 3), dtype=np.dtype("uint16"), algorithm=algorithm)
+        theirs = jax.lax.RandomAlgorithm(algorithm.value)
+        want = jax.lax.rng_bit_generator(jnp.asarray(state), (2, 3), "uint16", theirs)
+        for x, y in zip(got, want, strict=True):
+            assert np.array_equal(np.asarray(x), np.asarray(y)) and x.dtype == y.dtype
+
+
+@pytest.mark.parametrize(
+    "state, dtype, text",
+    [
+        (np.zeros(3, "uint32"), "uint32", r"a state of four uint32 or two uint64.\n  key: uint32\[3\]"),
+        (np.zeros(4, "uint32"), "int32", "dtype: int32"),
+        (np.zeros(4, "uint32"), "uint4", "dtype: uint4"),
+    ],
+)
+def test_bad_states_are_explained(state, dtype, text):
+    with pytest.raises(TypeError, match=text):
+        rng_bit_generator_p.bind(
+            state, shape=(), dtype=dx.dtypes.canonicalize_dtype(dtype), algorithm=RandomAlgorithm.RNG_DEFAULT
+        )
+
+
+# --- a generator of one's own -----------------------------------------------------------------------------
+
+
+def mixed(x):
+    """The finaliser of MurmurHash3: a bijection of 32-bit words."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x = (x ^ (x >> shift)) * np.uint32(factor)
+    return x ^ (x >> 16)
+
+
+def counted(words, n):
+    """n hashes of counters, of the words of a key."""
+    return mixed(mixed(words[0] + dnp.arange(n, dtype="uint32") * np.uint32(0x9E3779B9)) ^ words[1])
+
+
+def bits_of(words, bit_width, shape):
+    low = counted(words, math.prod(shape))
+    if bit_width == 64:
+        high = counted(words + 1, math.prod(shape))
+        return ((high.astype("uint64") << 32) | low).reshape(shape)
+    return (low >> (32 - bit_width)).astype(f"uint{bit_width}").reshape(shape)
+
+
+MURMUR = define_prng_impl(
+    key_shape=(2,),
+    seed=lambda seed: dnp.stack([mixed(dnp.asarray(seed).astype("uint32")), dnp.uint32(0)]),
+    split=lambda words, shape: counted(words, 2 * math.prod(shape)).reshape(*shape, 2),
+    random_bits=bits_of,
+    fold_in=lambda words, data: mixed(words ^ dnp.stack([data, ~data])),
+    name="murmur",
+    tag="mur",
+)
+
+
+def test_a_generator_of_ones_own():
+    """Its keys draw, split, move, map and compile like any others."""
+    key = random.key(7, impl=MURMUR)
+    assert str(key.dtype) == "key<mur>" and random.key_impl(key) is MURMUR
+    keys = random.split(key, 4)
+    draw = lambda k: random.normal(k, (3,))  # a function in many compositions
+    want = np.stack([np.asarray(draw(k)) for k in keys])
+    assert len(np.unique(want)) == 12
+    for f in (dx.vmap(draw), dx.jit(dx.vmap(draw)), dx.vmap(dx.jit(draw))):
+        assert np.allclose(np.asarray(f(keys)), want, rtol=1e-6)
+    assert random.key_data(random.fold_in(keys[::-1][0], 3)).shape == (2,)
+    both = dx.jit(lambda k: lax.cond(random.bits(k) >= 0, random.split, lambda k: random.split(k)[::-1], k))(
+        key
+    )
+    assert bool((both == random.split(key)).all())
+    numbers = np.asarray(random.uniform(key, (10000,)))
+    assert abs(numbers.mean() - 0.5) < 0.015 and abs(numbers.var() - 1 / 12) < 0.01
+
+
+def test_a_generator_of_ones_own_in_text_and_pickles():
+    key = random.key(7, impl=MURMUR)
+    text = jaxpr_text(dx.make_jaxpr(lambda s: random.split(random.key(s, impl=MURMUR)))(7).jaxpr)
+    assert "random_wrap[dtype=key<mur>]" in text and jaxpr_text(parse_jaxpr(text)) == text
+    assert pickle.loads(pickle.dumps(key)) == key and from_short_name("key<mur>") is key.dtype
+    with pytest.raises(ValueError, match=r"(?s)no dtype has this name.*found: 'key<none>'"):
+        parse_jaxpr(text.replace("=key<mur>", "=key<none>"))
+
+
+def broken(**functions):
+    parts = dict(
+        key_shape=(2,), seed=MURMUR.seed, split=MURMUR.split, random_bits=bits_of, fold_in=MURMUR.fold_in
+    )
+    return random.key(0, impl=define_prng_impl(**parts | functions))
+
+
+@pytest.mark.parametrize(
+    "call, kind, text",
+    [
+        (
+            lambda: random.bits(broken(random_bits=lambda words, width, shape: words[0] * 1.0), (2,)),
+            TypeError,
+            r"random_bits returned .*\n  returned: float32\[\], asked for: uint32\[2\], generator: <unnamed>",
+        ),
+        (
+            lambda: random.split(broken(split=lambda words, shape: words)),
+            TypeError,
+            r"asked for: uint32\[2,2\]",
+        ),
+        (lambda: random.fold_in(broken(fold_in=lambda words, data: data), 1), TypeError, r"fold_in returned"),
+        (lambda: broken(seed=lambda seed: dnp.zeros(3, "uint32")), TypeError, r"got: uint32\[3\]"),
+        (lambda: broken(tag="fry"), ValueError, r"tag: 'fry'.*\nChoose another than 'fry', 'rbg', 'urbg'"),
+        (lambda: broken(tag="a b"), ValueError, "without spaces"),
+    ],
+)
+def test_what_a_generator_returns_is_checked(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call()
