@@ -12,6 +12,9 @@ from didax.lax import convolution as _convolution
 from didax.lax import cumulative as _cumulative
 from didax.lax import dot as _dot
 from didax.lax import elementwise as _elementwise
+from didax.lax import fft as _fft
+from didax.lax import linalg as linalg
+from didax.lax import loops as _loops
 from didax.lax import parallel as _parallel
 from didax.lax import reductions as _reductions
 from didax.lax import select as _select
@@ -25,6 +28,8 @@ from didax.lax.convolution import *
 from didax.lax.cumulative import *
 from didax.lax.dot import *
 from didax.lax.elementwise import *
+from didax.lax.fft import *
+from didax.lax.loops import *
 from didax.lax.parallel import *
 from didax.lax.reductions import *
 from didax.lax.select import *
@@ -33,13 +38,15 @@ from didax.lax.slicing import *
 from didax.lax.sort import *
 from didax.lax.windows import *
 
-__all__: list[str] = []
+__all__: list[str] = ["linalg"]
 __all__ += _control_flow.__all__
 __all__ += _convert.__all__
 __all__ += _convolution.__all__
 __all__ += _cumulative.__all__
 __all__ += _dot.__all__
 __all__ += _elementwise.__all__
+__all__ += _fft.__all__
+__all__ += _loops.__all__
 __all__ += _parallel.__all__
 __all__ += _reductions.__all__
 __all__ += _select.__all__

@@ -5,12 +5,38 @@
     x = random.normal(subkey, (3,))
 
 A key is used once: split it, or `fold_in` a number, for more. Numbers are those of `jax.random` for the same
-key; they are the same eager, compiled and mapped. Read next: `_keys.py` (keys), `_samplers.py`
-(distributions), `_choices.py` (permutations and choices).
+key where it draws in the same way; they are the same eager, compiled and mapped. Read next: `_keys.py` (keys),
+`_samplers.py`, `_transformed.py`, `_gamma.py` and `_matrices.py` (distributions), `_choices.py` (permutations
+and choices).
 """
 
 from didax.random._choices import categorical, choice, permutation
-from didax.random._keys import PRNGKey, fold_in, key, split
+from didax.random._gamma import (
+    ball,
+    beta,
+    binomial,
+    chisquare,
+    dirichlet,
+    f,
+    gamma,
+    generalized_normal,
+    loggamma,
+    multinomial,
+    poisson,
+    t,
+)
+from didax.random._keys import (
+    PRNGKey,
+    clone,
+    fold_in,
+    key,
+    key_data,
+    key_dtype,
+    key_impl,
+    split,
+    wrap_key_data,
+)
+from didax.random._matrices import multivariate_normal, orthogonal
 from didax.random._samplers import (
     bernoulli,
     bits,
@@ -22,9 +48,27 @@ from didax.random._samplers import (
     truncated_normal,
     uniform,
 )
+from didax.random._transformed import (
+    cauchy,
+    double_sided_maxwell,
+    geometric,
+    laplace,
+    logistic,
+    lognormal,
+    maxwell,
+    pareto,
+    rayleigh,
+    triangular,
+    wald,
+    weibull_min,
+)
 
 __all__ = [
-    "PRNGKey", "fold_in", "key", "split",
+    "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data",
     "bernoulli", "bits", "exponential", "gumbel", "normal", "rademacher", "randint", "truncated_normal",
     "uniform", "categorical", "choice", "permutation",
+    "cauchy", "double_sided_maxwell", "geometric", "laplace", "logistic", "lognormal", "maxwell", "pareto",
+    "rayleigh", "triangular", "wald", "weibull_min",
+    "ball", "beta", "binomial", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma",
+    "multinomial", "poisson", "t", "multivariate_normal", "orthogonal",
 ]  # fmt: skip

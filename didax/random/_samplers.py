@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from didax.array import as_concrete
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
+from didax.core.value import Array
 from didax.primitives.convert import bitcast_convert_type_p, convert_element_type
 from didax.primitives.elementwise import (
     add,
@@ -167,6 +169,11 @@ def _uniform(words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: 
 
 @compiled_program  # erf_inv compiles in any case
 def _normal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return normal_numbers(words, shape, dtype)
+
+
+def normal_numbers(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Standard normal floats, or complex numbers."""
     if not dtypes.is_complex(dtype):
         return normal_floats(words, shape, dtype)
     part = dtypes.real_dtype(dtype)
@@ -372,8 +379,9 @@ def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values
                     fix="Pass a larger shape, or a parameter whose axes have length 1 or that of the result.",
                 )
             )
-        x = scalar_like(x, dtype) if type(x) in _PYTHON_SCALARS else x
-        found.append(_broadcast(convert_element_type(x, dtype), shape))
+        x = scalar_like(x, dtype) if type(x) in _PYTHON_SCALARS else convert_element_type(x, dtype)
+        # an array: nobody's default width is asked for from here on
+        found.append(_broadcast(x if isinstance(x, Array) else as_concrete(x), shape))
     return found
 
 

@@ -87,7 +87,7 @@ def check(name: str, parameter: str, x: Any, holds: Callable[[Any], Any], rule: 
         )
 
 
-def _positive(name: str, **values: Any) -> None:
+def positive(name: str, **values: Any) -> None:
     for parameter, x in values.items():
         check(name, parameter, x, lambda v: v > 0, "above 0")
 
@@ -184,7 +184,7 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = None, dtyp
     >>> random.double_sided_maxwell(random.key(0), 0.0, 2.0, (3,)).shape
     (3,)
     """
-    _positive("double_sided_maxwell", scale=scale)
+    positive("double_sided_maxwell", scale=scale)
     shape = common_shape("double_sided_maxwell", shape or None, loc=loc, scale=scale)
     words, shape, dtype = arguments("double_sided_maxwell", key, shape, dtype)
     loc, scale = parameters("double_sided_maxwell", shape, dtype, loc=loc, scale=scale)
@@ -226,7 +226,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     >>> bool((random.pareto(random.key(0), 2.0, (3,)) >= 1).all())
     True
     """
-    _positive("pareto", b=b)
+    positive("pareto", b=b)
     words, shape, dtype = arguments("pareto", key, common_shape("pareto", shape, b=b), dtype)
     (b,) = parameters("pareto", shape, dtype, b=b)
     return _pareto(words, b, shape=shape, dtype=dtype)
@@ -245,7 +245,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     >>> random.rayleigh(random.key(0), 2.0, (3,)).shape
     (3,)
     """
-    _positive("rayleigh", scale=scale)
+    positive("rayleigh", scale=scale)
     words, shape, dtype = arguments("rayleigh", key, common_shape("rayleigh", shape, scale=scale), dtype)
     (scale,) = parameters("rayleigh", shape, dtype, scale=scale)
     return _rayleigh(words, scale, shape=shape, dtype=dtype)
@@ -266,7 +266,7 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = None, dty
     >>> random.weibull_min(random.key(0), 1.0, 2.0, (3,)).shape
     (3,)
     """
-    _positive("weibull_min", scale=scale, concentration=concentration)
+    positive("weibull_min", scale=scale, concentration=concentration)
     shape = common_shape("weibull_min", shape or None, scale=scale, concentration=concentration)
     words, shape, dtype = arguments("weibull_min", key, shape, dtype)
     values = parameters("weibull_min", shape, dtype, scale=scale, concentration=concentration)
@@ -292,9 +292,8 @@ def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dt
     words, shape, dtype = arguments("triangular", key, shape, dtype)
     values = parameters("triangular", shape, dtype, left=left, mode=mode, right=right)
     if not any(isinstance(x, Tracer) for x in values):
-        ordered = np.logical_and(
-            *[np.asarray(a) <= np.asarray(b) for a, b in zip(values, values[1:], strict=False)]
-        )
+        low, middle, high = map(np.asarray, values)
+        ordered = (low <= middle) & (middle <= high)
         check("triangular", "bounds", ordered, lambda ordered: ordered, "in order: left <= mode <= right")
     return _triangular(words, *values, shape=shape, dtype=dtype)
 
@@ -318,7 +317,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
     >>> random.wald(random.key(0), 2.0, (3,)).shape
     (3,)
     """
-    _positive("wald", mean=mean)
+    positive("wald", mean=mean)
     words, shape, dtype = arguments("wald", key, common_shape("wald", shape, mean=mean), dtype)
     (mean,) = parameters("wald", shape, dtype, mean=mean)
     return _wald(words, mean, shape=shape, dtype=dtype)

@@ -18,20 +18,29 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray
 from didax.core.basis import Zero, basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.core.tracing import known_value
 from didax.primitives.call import check_operands, fill_zeros, run_split, scatter_cotangents
-from didax.primitives.convert import ConvertElementType, StopGradient, stop_gradient_p
+from didax.primitives.control_flow.common import (
+    INT32,
+    Marks,
+    along_first,
+    marked,
+    nonzero,
+    stand_in,
+    union,
+    without_tangents,
+)
+from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
 from didax.primitives.families import Elementwise
-from didax.primitives.reductions import argmax_p, reduce_or_p
+from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import SelectN, select_n
-from didax.primitives.shape import BroadcastInDim, broadcast_in_dim, zeros
-from didax.primitives.slicing import dynamic_slice_p
+from didax.primitives.shape import BroadcastInDim, zeros
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
@@ -44,9 +53,7 @@ from didax.xla.lowering import lower_region
 from didax.xla.text import function_type
 
 _BOOL = np.dtype(bool)
-_INT32 = np.dtype(np.int32)
 Branches = tuple[Jaxpr, ...]
-Marks = tuple[bool, ...]
 
 
 class Cond(Primitive):
@@ -65,7 +72,7 @@ class Cond(Primitive):
         return frozenset[str]().union(*(branch.axis_names for branch in params["branches"]))
 
     def type(self, index: ShapedArray, *avals: ShapedArray, branches: Branches) -> list[ShapedArray]:
-        if index.shape != () or index.dtype != _INT32:
+        if index.shape != () or index.dtype != INT32:
             raise TypeError(
                 message("The index of cond is an int32 scalar.", f"index: {index}", fix="Cast the index.")
             )
@@ -84,7 +91,7 @@ class Cond(Primitive):
         self, primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
     ) -> tuple[list[Any], list[Any]]:
         tangents = tangents[1:]  # the index has none
-        new, nonzero_out = _jvp(branches[0], branches[1:], _nonzero(tangents))
+        new, nonzero_out = _jvp(branches[0], branches[1:], nonzero(tangents))
         outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), branches=new)
         n = len(nonzero_out)
         return outs[:n], fill_zeros(outs[n:], nonzero_out, branches[0].out_avals)
@@ -93,7 +100,7 @@ class Cond(Primitive):
         self, primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
     ) -> tuple[list[Any], list[Any]]:
         (index, *args), tangents = primals, tangents[1:]
-        split = _linearize(branches[0], branches[1:], _nonzero(tangents))
+        split = _linearize(branches[0], branches[1:], nonzero(tangents))
         n = len(split.unknown_out)
         outs = self.bind(index, *args, branches=split.known)
         residuals = split.residual_values(args, outs[n:])
@@ -103,10 +110,10 @@ class Cond(Primitive):
 
     def transpose(self, cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
-        new, nonzero = _transpose(branches[0], branches[1:], linear, _nonzero(cts))
+        new, sent = _transpose(branches[0], branches[1:], linear, nonzero(cts))
         known = [x for x in args if not is_undef(x)]
         x_bars = self.bind(index, *known, *(ct for ct in cts if type(ct) is not Zero), branches=new)
-        return [None, *scatter_cotangents(x_bars, nonzero, linear)]
+        return [None, *scatter_cotangents(x_bars, sent, linear)]
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
@@ -130,14 +137,14 @@ class Cond(Primitive):
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         branches: Branches = eqn.params["branches"]
         pruned, marks = zip(*(dce_jaxpr(branch, tuple(used)) for branch in branches), strict=True)
-        needed = _union(marks)
+        needed = union(*marks)
         new = [
-            Jaxpr(_marked(branch.invars, needed), small.eqns, small.outvars, branch.name)
+            Jaxpr(marked(branch.invars, needed), small.eqns, small.outvars, branch.name)
             for branch, small in zip(branches, pruned, strict=True)
         ]
         return eqn.replace(
-            invars=[eqn.invars[0], *_marked(eqn.invars[1:], needed)],
-            outvars=_marked(eqn.outvars, used),
+            invars=[eqn.invars[0], *marked(eqn.invars[1:], needed)],
+            outvars=marked(eqn.outvars, used),
             params={"branches": tuple(new)},
         )
 
@@ -159,18 +166,6 @@ def _join_types(avals: Sequence[ShapedArray], branches: Branches) -> ShapedArray
     return avals[0] if all(aval.weak_type for aval in avals) else strong.pop()
 
 
-def _nonzero(tangents: Sequence[Any]) -> Marks:
-    return tuple(type(t) is not Zero for t in tangents)
-
-
-def _marked(values: Sequence[Any], marks: Sequence[bool]) -> list[Any]:
-    return [x for x, mark in zip(values, marks, strict=True) if mark]
-
-
-def _union(marks: Sequence[Marks]) -> Marks:
-    return tuple(any(column) for column in zip(*marks, strict=True))
-
-
 # --- Transforming all branches, so that they still have one type ----------------------------------
 # Each is remembered with the first branch, which the others of an equation live as long as.
 
@@ -183,16 +178,16 @@ def _agree(
     `transform(branch, wanted)` returns the new branch and its marks, at least the wanted ones.
     """
     found = [transform(branch, None) for branch in branches]
-    union = _union([marks for _, marks in found])
+    either = union(*[marks for _, marks in found])
     return tuple(
-        new if marks == union else transform(branch, union)[0]
+        new if marks == either else transform(branch, either)[0]
         for branch, (new, marks) in zip(branches, found, strict=True)
-    ), union
+    ), either
 
 
 @cached_on_jaxpr
-def _jvp(first: Jaxpr, rest: Branches, nonzero: Marks) -> tuple[Branches, Marks]:
-    return _agree(lambda branch, wanted: jvp_jaxpr(branch, nonzero, wanted), (first, *rest))
+def _jvp(first: Jaxpr, rest: Branches, nonzero_in: Marks) -> tuple[Branches, Marks]:
+    return _agree(lambda branch, wanted: jvp_jaxpr(branch, nonzero_in, wanted), (first, *rest))
 
 
 @cached_on_jaxpr
@@ -214,9 +209,9 @@ def _transpose(first: Jaxpr, rest: Branches, linear: Marks, nonzero_ct: Marks) -
 
 
 @cached_on_jaxpr
-def _linearize(first: Jaxpr, rest: Branches, nonzero: Marks) -> Split[Branches]:
+def _linearize(first: Jaxpr, rest: Branches, nonzero_in: Marks) -> Split[Branches]:
     def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Split[Jaxpr], Marks]:
-        split = linearize_jaxpr(branch, nonzero, wanted or False)
+        split = linearize_jaxpr(branch, nonzero_in, wanted or False)
         return split, split.unknown_out
 
     return _join_splits(*_agree(transform, (first, *rest)))
@@ -300,7 +295,7 @@ def _zeros_jaxpr(in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArra
 # With a batched index every branch runs on the whole batch and each element selects its result. Elements that
 # do not take a branch pass through it too, and must neither hang there nor put a NaN into a gradient:
 # - No tangent enters a branch at elements that do not take it, and no cotangent leaves it there
-#   (`_without_tangents`). The 0 * inf that may arise inside is dropped, not added.
+#   (`without_tangents`). The 0 * inf that may arise inside is dropped, not added.
 # - A branch of elementwise operations fuses with the selection and is run as it is.
 # - Any other branch is run only if some element takes it, and the elements that do not take it go through it
 #   as copies of one that does: it never sees values it was to be protected from, and a loop in it ends.
@@ -330,7 +325,7 @@ def _batch_by_element(
     cases = [
         _run_elements(b, axis, batched, eq(index, np.int32(k)), operands) for k, b in enumerate(branches)
     ]
-    outs = [select_n(_along_first(index, ys[0]), *ys) for ys in zip(*cases, strict=True)]
+    outs = [select_n(along_first(index, ys[0]), *ys) for ys in zip(*cases, strict=True)]
     return outs, [0] * len(outs)
 
 
@@ -360,7 +355,7 @@ def _run_fused(
         basis.broadcast_axis(x, axis.size, 0) if r else x for x, r in zip(operands, repeated, strict=True)
     ]
     batched = tuple(b or r for b, r in zip(batched, repeated, strict=True))
-    operands = [_without_tangents(taken, x, x) if b else x for x, b in zip(operands, batched, strict=True)]
+    operands = [without_tangents(taken, x, x) if b else x for x, b in zip(operands, batched, strict=True)]
     return eval_jaxpr(_on_batch(branch, axis, batched), operands)
 
 
@@ -376,27 +371,8 @@ def _guarded(branch: Jaxpr, axis: AxisData, batched: Marks) -> Branches:
     whole = _on_batch(branch, axis, batched)
 
     def protected(taken: Any, *operands: Any) -> list[Any]:
-        one = argmax_p.bind(taken, axes=(0,), index_dtype=_INT32)
-        pairs = zip(operands, batched, strict=True)
-        entering = [_without_tangents(taken, x, _element(x, one)) if b else x for x, b in pairs]
+        entering = [stand_in(taken, x) if b else x for x, b in zip(operands, batched, strict=True)]
         return eval_jaxpr(whole, entering)
 
     in_avals = [ShapedArray((axis.size,), _BOOL), *whole.in_avals]
     return _zeros_jaxpr(in_avals, whole.out_avals), trace_to_jaxpr(protected, in_avals, what="vmap")[0]
-
-
-def _without_tangents(taken: Any, x: Any, stand_in: Any) -> Any:
-    """`x` where taken, elsewhere the stand-in, through which no tangent flows."""
-    return select_n(_along_first(taken, x), stop_gradient_p.bind(stand_in), x)
-
-
-def _element(x: Any, i: Any) -> Any:
-    """`x[i]`, repeated to the shape of `x`."""
-    shape = aval_of(x).shape
-    row = dynamic_slice_p.bind(x, i, *[np.int32(0)] * (len(shape) - 1), slice_sizes=(1, *shape[1:]))
-    return broadcast_in_dim(row, shape, tuple(range(len(shape))))
-
-
-def _along_first(x: Any, like: Any) -> Any:
-    """`x`, one value for each element of the batch, repeated to the shape of `like`."""
-    return broadcast_in_dim(x, aval_of(like).shape, (0,))

@@ -1,0 +1,92 @@
+"""Sums with arrays that are zero outside of a window, as updates of that window.
+
+    x + dynamic_update_slice(0, u, i)    becomes    dynamic_update_slice(x, dynamic_slice(x, i) + u, i)
+    x + scatter_add(0, i, u)             becomes    scatter_add(x, i, u)
+
+The cotangent of `x` in `x[i]` is such an array. Made in full and added, it costs the size of `x` at each step of
+a loop that reads one element; as an update it costs the size of what is read, since a loop writes in place.
+Read next: `scan.py`, whose transposed bodies go through this; `order.py`, which keeps the updates in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from didax.primitives.elementwise import add
+from didax.primitives.gather import scatter_add_p
+from didax.primitives.shape import broadcast_in_dim_p
+from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, pad_p
+from didax.transforms.simplify import dce_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+
+AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside of a window
+
+
+def accumulate_in_place(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with every such sum as an update; same inputs, equal outputs."""
+    if not any(eqn.primitive is add for eqn in jaxpr.eqns):
+        return jaxpr
+    new, captured = trace_to_jaxpr(lambda *args: _run(jaxpr, args), jaxpr.in_avals, what="transpose")
+    assert not captured, "jaxprs are closed"
+    return dce_jaxpr(new, (True,) * len(new.outvars), keep_inputs=True)[0]
+
+
+def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    zeros: set[Var] = set()
+    windows: dict[Var, AddTo] = {}
+
+    def read(x: Atom) -> Any:
+        return env[x] if type(x) is Var else x.val  # type: ignore[union-attr]
+
+    for eqn in jaxpr.eqns:
+        pair = _window_in(eqn, windows)
+        if pair is not None:
+            env[eqn.outvars[0]] = windows[pair[1]](read(pair[0]))
+            continue
+        inputs = [read(x) for x in eqn.invars]
+        out = eqn.primitive.bind(*inputs, **eqn.params)
+        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+        if eqn.primitive is broadcast_in_dim_p and _is_zero(eqn.invars[0], zeros):
+            zeros.add(eqn.outvars[0])
+        elif (window := _window(eqn, inputs, zeros)) is not None:
+            windows[eqn.outvars[0]] = window
+    return [read(x) for x in jaxpr.outvars]
+
+
+def _window_in(eqn: Eqn, windows: dict[Var, AddTo]) -> tuple[Atom, Var] | None:
+    """The other operand, and the one that is a window, of a sum with one."""
+    if eqn.primitive is add:
+        for x, y in (eqn.invars, eqn.invars[::-1]):
+            if type(y) is Var and y in windows and x.aval.shape == y.aval.shape:
+                return x, y
+    return None
+
+
+def _is_zero(x: Atom, zeros: set[Var]) -> bool:
+    return x in zeros if type(x) is Var else isinstance(x, Literal) and not np.any(np.asarray(x.val))
+
+
+def _window(eqn: Eqn, inputs: Sequence[Any], zeros: set[Var]) -> AddTo | None:
+    """How to add the result of the equation to an array, if it is zero outside of a window."""
+    if eqn.primitive is scatter_add_p and _is_zero(eqn.invars[0], zeros):
+        _, indices, updates = inputs
+        return lambda x: scatter_add_p.bind(x, indices, updates, **eqn.params)
+    if eqn.primitive is dynamic_update_slice_p and _is_zero(eqn.invars[0], zeros):
+        _, update, *starts = inputs
+        return lambda x: _add_at(x, update, eqn.invars[1].aval.shape, starts)
+    if eqn.primitive is pad_p and _is_zero(eqn.invars[1], zeros):
+        low, high, interior = zip(*eqn.params["padding_config"], strict=True)
+        if min(*low, *high) >= 0 and not any(interior):
+            starts = [np.int32(start) for start in low]
+            return lambda x: _add_at(x, inputs[0], eqn.invars[0].aval.shape, starts)
+    return None
+
+
+def _add_at(x: Any, update: Any, sizes: tuple[int, ...], starts: Sequence[Any]) -> Any:
+    there = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
+    return dynamic_update_slice_p.bind(x, add(there, update), *starts)

@@ -1,0 +1,118 @@
+"""Bodies of loops that read and update one array: the read first, so that the update is in place.
+
+    y = x[i]; x = x.at[j].set(u)      becomes      y, u = fence(x[i], u); x = x.at[j].set(u)
+
+XLA writes an update of what a loop carries into its buffer. Where nothing says that a read of the old array comes
+before, it copies the array, at every step: the transpose of an update is such a program, it reads the cotangent
+where it then writes zeros. Here the update waits for the reads: a pass on bodies about to be lowered.
+Read next: `scan.py` and `while_loop.py`, whose lowerings call it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core.avals import ShapedArray
+from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.primitive import Primitive
+from didax.primitives.gather import gather_p, scatter_add_p, scatter_p
+from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
+from didax.transforms.batching import AxisData
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.transpose import is_undef
+from didax.xla.lowering import call
+from didax.xla.text import FunctionContext, Value
+
+_READS = (dynamic_slice_p, gather_p, slice_p)
+_UPDATE = {dynamic_update_slice_p: 1, scatter_p: 2, scatter_add_p: 2}  # where a write has its update
+_MIN_BYTES = 1 << 14  # a fence costs about a microsecond, as long as two copies of so much
+
+
+class Fence(Primitive):
+    """The identity on any number of arrays, of which all are computed before any is used."""
+
+    multiple_results = True
+    moves_elements = True
+
+    def type(self, *xs: ShapedArray) -> list[ShapedArray]:
+        return list(xs)
+
+    def eager(self, *xs: Any) -> list[Any]:
+        return list(xs)
+
+    def lower(self, ctx: FunctionContext, *xs: Value) -> list[Value]:
+        # A barrier would be dropped before fusion: only a call that is not inlined holds.
+        return call(ctx, _identity(tuple(x.aval.strip_weak_type() for x in xs)), xs, inline=False)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        return self.bind(*primals), list(tangents)
+
+    def transpose(self, cts: Sequence[Any], *xs: Any) -> list[Any]:
+        return [ct if is_undef(x) else None for x, ct in zip(xs, cts, strict=True)]
+
+    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> Any:
+        return self.bind(*args), list(dims)
+
+
+fence_p = Fence("fence")
+
+
+@functools.lru_cache(maxsize=512)
+def _identity(avals: tuple[ShapedArray, ...]) -> Jaxpr:
+    xs = [Var(aval) for aval in avals]
+    return Jaxpr(xs, [], xs, "fence")
+
+
+@cached_on_jaxpr
+def read_before_writing(jaxpr: Jaxpr) -> Jaxpr:
+    """The body with updates of its inputs that wait for all reads of them; same inputs, equal outputs."""
+    inputs = {v for v in jaxpr.invars if v.aval.size * v.aval.dtype.itemsize >= _MIN_BYTES}
+    for eqn in jaxpr.eqns:
+        if eqn.primitive in _UPDATE and eqn.invars[0] in inputs:
+            jaxpr = _fenced(jaxpr, eqn.outvars[0])
+    return jaxpr
+
+
+def _fenced(jaxpr: Jaxpr, updated: Var) -> Jaxpr:
+    """The jaxpr with an update fenced, if all else that is done with its array are reads that may come first."""
+    write = next(eqn for eqn in jaxpr.eqns if updated in eqn.outvars)
+    array = write.invars[0]
+    reads = [eqn for eqn in jaxpr.eqns if eqn is not write and array in eqn.invars]
+    first = {*reads, *_needed_for(jaxpr.eqns, [write, *reads])}
+    if write in first or not all(eqn.primitive in _READS and eqn.invars[0] is array for eqn in reads):
+        return jaxpr
+    rest = [eqn for eqn in jaxpr.eqns if eqn not in first and eqn is not write]
+    wanted = {x for eqn in rest for x in eqn.invars}.union(jaxpr.outvars)
+    read = [v for v in _dependent(jaxpr.eqns, reads, first) if v in wanted]
+    if not read:  # only the update itself needs them
+        return jaxpr
+    place = _UPDATE[write.primitive]
+    fenced: dict[Any, Var] = {v: Var(v.aval) for v in read}
+    waiting = Var(write.invars[place].aval)
+    fence = Eqn(fence_p, [*read, write.invars[place]], {}, [*fenced.values(), waiting], write.source)
+    write = write.replace(invars=[*write.invars[:place], waiting, *write.invars[place + 1 :]])
+    rest = [eqn.replace(invars=[fenced.get(x, x) for x in eqn.invars]) for eqn in rest]
+    eqns = [*(eqn for eqn in jaxpr.eqns if eqn in first), fence, write, *rest]
+    return Jaxpr(jaxpr.invars, eqns, [fenced.get(x, x) for x in jaxpr.outvars], jaxpr.name)
+
+
+def _needed_for(eqns: Sequence[Eqn], wanted: Sequence[Eqn]) -> set[Eqn]:
+    """The equations that these depend on."""
+    needed: set[Any] = {x for eqn in wanted for x in eqn.invars}
+    found: set[Eqn] = set()
+    for eqn in reversed(eqns):
+        if any(v in needed for v in eqn.outvars):
+            found.add(eqn)
+            needed.update(eqn.invars)
+    return found
+
+
+def _dependent(eqns: Sequence[Eqn], reads: Sequence[Eqn], among: set[Eqn]) -> dict[Var, None]:
+    """What is read, and what equations among these compute of it, in order."""
+    found: dict[Any, None] = {}
+    for eqn in eqns:
+        if eqn in reads or (eqn in among and any(x in found for x in eqn.invars)):
+            found.update(dict.fromkeys(eqn.outvars))
+    return found

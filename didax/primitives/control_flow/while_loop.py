@@ -1,0 +1,438 @@
+"""`while_p`: run a body for as long as a condition on what it carries holds.
+
+    while_p(c, b, x; cond, body):    while cond(c, x): x = body(b, x);    return x
+
+The number of steps is known to nobody before the loop has run, so forward mode works and reverse mode, which
+has to remember every step, does not: the error of `transpose` names the ways out. Where the
+condition differs between the elements of a batch the loop goes on while any of them continues, and those
+that are through keep what they have: Note [Elements that are through]. What the body hands on unchanged is a
+constant of the loop (`bind`), what nobody needs is not computed (`dce`).
+Read next: `scan.py`, the loop of a known number of steps; `didax/lax/loops.py`, what users call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, basis, instantiate
+from didax.core.errors import message
+from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.jaxpr_check import nested_jaxprs
+from didax.core.primitive import Primitive
+from didax.primitives.call import check_operands, fill_zeros
+from didax.primitives.control_flow.common import (
+    Marks,
+    along_first,
+    batch_first,
+    carry_types,
+    fixpoint,
+    lower_loop,
+    marked,
+    merge,
+    nonzero,
+    run_compiled,
+    split_at,
+    stand_in,
+    union,
+    unmarked,
+    with_invars,
+)
+from didax.primitives.control_flow.order import read_before_writing
+from didax.primitives.reductions import reduce_or_p
+from didax.primitives.select import select_n
+from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+from didax.xla.lowering import lower_jaxpr_body
+from didax.xla.text import FunctionContext, Value
+
+_BOOL = np.dtype(bool)
+
+
+class While(Primitive):
+    """`while_p.bind(*cond_consts, *body_consts, *carry, ...)`: the carry when `cond_jaxpr` no longer holds.
+
+    `cond_jaxpr` maps its `cond_nconsts` constants and the carry to a bool, `body_jaxpr` its `body_nconsts`
+    constants and the carry to the next carry.
+    """
+
+    multiple_results = True
+
+    def bind(self, *args: Any, **params: Any) -> list[Any]:
+        """As of every primitive, but what the loop does not change is a constant of it, and a result at once."""
+        fixed = _unchanged(params["body_jaxpr"], params["body_nconsts"])
+        if True not in fixed:
+            return super().bind(*args, **params)
+        cond_consts, body_consts, carry = _parts(args, params)
+        invariant, varying = marked(carry, fixed), unmarked(carry, fixed)
+        if not varying:
+            return invariant
+        outs = super().bind(
+            *cond_consts,
+            *invariant,
+            *body_consts,
+            *invariant,
+            *varying,
+            cond_jaxpr=_constants_first(params["cond_jaxpr"], params["cond_nconsts"], fixed),
+            body_jaxpr=_constants_first(params["body_jaxpr"], params["body_nconsts"], fixed, outputs=True),
+            cond_nconsts=len(cond_consts) + len(invariant),
+            body_nconsts=len(body_consts) + len(invariant),
+        )
+        return merge(fixed, invariant, outs)
+
+    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
+        return params["cond_jaxpr"].axis_names | params["body_jaxpr"].axis_names
+
+    def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
+        cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
+        cond_consts, body_consts, carry = _parts(avals, params)
+        check_operands("the condition of while", cond_jaxpr, [*cond_consts, *carry])
+        check_operands("the body of while", body_jaxpr, [*body_consts, *carry])
+        (pred,) = cond_jaxpr.out_avals
+        if pred.shape != () or pred.dtype != _BOOL:
+            raise TypeError(
+                message("The condition of while is a bool scalar.", f"condition: {pred}", fix="Reduce it.")
+            )
+        return carry_types("while", body_jaxpr.in_avals[params["body_nconsts"] :], body_jaxpr.out_avals)
+
+    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
+        return run_compiled(self, args, "body_jaxpr", params)
+
+    def lower(self, ctx: FunctionContext, *args: Any, **params: Any) -> list[Value]:
+        cond_jaxpr = simplify_jaxpr(params["cond_jaxpr"])
+        body_jaxpr = read_before_writing(simplify_jaxpr(params["body_jaxpr"]))
+        cond_consts, body_consts, carry = _parts(args, params)
+        return lower_loop(
+            ctx,
+            carry,
+            lambda region, xs: lower_jaxpr_body(region, cond_jaxpr, [*cond_consts, *xs])[0],
+            lambda region, xs: lower_jaxpr_body(region, body_jaxpr, [*body_consts, *xs]),
+        )
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        cond_consts, body_consts, carry = _parts(primals, params)
+        _, body_dots, carry_dots = _parts(tangents, params)
+        new = _jvp(
+            params["body_jaxpr"],
+            params["cond_jaxpr"],
+            params["body_nconsts"],
+            nonzero([*body_dots, *carry_dots]),
+        )
+        moving = [t for t in body_dots if type(t) is not Zero]
+        outs = self.bind(
+            *cond_consts,
+            *body_consts,
+            *moving,
+            *carry,
+            *map(instantiate, marked(carry_dots, new.carry)),
+            cond_jaxpr=new.cond,
+            body_jaxpr=new.body,
+            cond_nconsts=len(cond_consts),
+            body_nconsts=len(body_consts) + len(moving),
+        )
+        n = len(carry)
+        return outs[:n], fill_zeros(outs[n:], new.carry, [aval_of(x) for x in carry])
+
+    def linearize(
+        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """The linear half is the whole loop in forward mode: it takes the primal steps again."""
+        outs = self.bind(*primals, **params)
+        if not any(nonzero(tangents[params["cond_nconsts"] :])):
+            return outs, [Zero(aval_of(y).tangent()) for y in outs]
+        return outs, self.jvp(primals, tangents, **params)[1]
+
+    def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> NoReturn:
+        raise ValueError(
+            message(
+                "Reverse mode does not run through a while_loop: it would have to remember every step, and "
+                "their number is not known before the loop has run.",
+                f"it carries: {', '.join(map(str, params['body_jaxpr'].out_avals))}",
+                fix="Use scan, or fori_loop with bounds that are Python integers, or forward mode (jvp, jacfwd); "
+                "stop_gradient keeps a loop out of the derivative.",
+            )
+        )
+
+    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+        cond_dims, body_dims, carry_dims = _parts(dims, params)
+        new = _batch(
+            params["body_jaxpr"],
+            params["cond_jaxpr"],
+            axis,
+            tuple(cond_dims),
+            tuple(body_dims),
+            tuple(dim is not None for dim in carry_dims),
+        )
+        cond_consts, body_consts, carry = _parts(args, params)
+        carry = [
+            batch_first(axis, x, dim) if b else x
+            for x, dim, b in zip(carry, carry_dims, new.carry, strict=True)
+        ]
+        if not new.by_element:
+            sizes = {"cond_nconsts": len(cond_consts), "body_nconsts": len(body_consts)}
+            outs = self.bind(
+                *cond_consts, *body_consts, *carry, cond_jaxpr=new.cond, body_jaxpr=new.body, **sizes
+            )
+            return outs, [0 if b else None for b in new.carry]
+        _check_collectives(axis, params["cond_jaxpr"], params["body_jaxpr"])
+        return self._batch_by_element(axis, new, cond_consts, cond_dims, body_consts, body_dims, carry)
+
+    def _batch_by_element(
+        self,
+        axis: AxisData,
+        new: _Batched,
+        cond_consts: Any,
+        cond_dims: Any,
+        body_consts: Any,
+        body_dims: Any,
+        carry: Any,
+    ) -> tuple[list[Any], list[int]]:
+        consts = [*cond_consts, *body_consts]
+        dims = (*cond_dims, *body_dims)
+        pred = eval_jaxpr(new.cond, [*cond_consts, *carry])[0]
+        cond, body = _masked(new.body, new.cond, axis, dims, len(cond_consts))
+        outs = self.bind(
+            *consts, pred, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=0, body_nconsts=len(consts)
+        )
+        return outs[1:], [0] * len(carry)
+
+    def partial_eval(self, unknown: Sequence[bool], *args: Any, **params: Any) -> list[Any]:
+        """What is known is carried by a loop of its own, run now, if it is known when to stop."""
+        cond_unknown, body_unknown, carry_unknown = _parts(unknown, params)
+        known = _known(params["body_jaxpr"], tuple(body_unknown), tuple(carry_unknown))
+        (pred_unknown,) = partial_eval_jaxpr(
+            params["cond_jaxpr"], (*cond_unknown, *known.carry_unknown)
+        ).unknown_out
+        if pred_unknown or all(known.carry_unknown):
+            return self.bind(*args, **params)
+        cond_consts, body_consts, carry = _parts(args, params)
+        now = self.bind(
+            *unmarked(cond_consts, cond_unknown),
+            *unmarked(body_consts, body_unknown),
+            *unmarked(carry, known.carry_unknown),
+            cond_jaxpr=partial_eval_jaxpr(params["cond_jaxpr"], (*cond_unknown, *known.carry_unknown)).known,
+            body_jaxpr=known.body,
+            cond_nconsts=list(cond_unknown).count(False),
+            body_nconsts=list(body_unknown).count(False),
+        )
+        later = self.bind(*args, **params) if any(known.carry_unknown) else carry
+        return merge(known.carry_unknown, marked(later, known.carry_unknown), now)
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        params = eqn.params
+        new = _dce(
+            params["body_jaxpr"],
+            params["cond_jaxpr"],
+            params["cond_nconsts"],
+            params["body_nconsts"],
+            tuple(used),
+        )
+        cond_consts, body_consts, carry = _parts(eqn.invars, params)
+        cond_consts, body_consts = marked(cond_consts, new.cond_consts), marked(body_consts, new.body_consts)
+        return eqn.replace(
+            invars=[*cond_consts, *body_consts, *marked(carry, new.carry)],
+            outvars=marked(eqn.outvars, new.carry),
+            params={
+                "cond_jaxpr": new.cond,
+                "body_jaxpr": new.body,
+                "cond_nconsts": len(cond_consts),
+                "body_nconsts": len(body_consts),
+            },
+        )
+
+
+while_p = While("while")
+
+
+def _parts(values: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The constants of the condition, those of the body, and the carry."""
+    return split_at(values, params["cond_nconsts"], params["body_nconsts"])
+
+
+# --- What the loop does not change ----------------------------------------------------------------
+
+
+@cached_on_jaxpr
+def _unchanged(body: Jaxpr, num_consts: int) -> Marks:
+    """Which parts of the carry the body returns as it received them."""
+    return tuple(x is y for x, y in zip(body.invars[num_consts:], body.outvars, strict=True))
+
+
+@cached_on_jaxpr
+def _constants_first(jaxpr: Jaxpr, num_consts: int, fixed: Marks, outputs: bool = False) -> Jaxpr:
+    """The jaxpr with the fixed parts of the carry among its constants, and not among its outputs."""
+    consts, carry = split_at(jaxpr.invars, num_consts)
+    outs = unmarked(jaxpr.outvars, fixed) if outputs else jaxpr.outvars
+    return Jaxpr([*consts, *marked(carry, fixed), *unmarked(carry, fixed)], jaxpr.eqns, outs, jaxpr.name)
+
+
+# --- Forward mode ---------------------------------------------------------------------------------
+
+
+class _Tangents(NamedTuple):
+    """A loop that carries tangents after the primal carry, and which parts of that have one."""
+
+    cond: Jaxpr
+    body: Jaxpr
+    carry: Marks
+
+
+@cached_on_jaxpr
+def _jvp(body: Jaxpr, cond: Jaxpr, num_consts: int, nonzero_in: Marks) -> _Tangents:
+    consts, start = nonzero_in[:num_consts], nonzero_in[num_consts:]
+    carry = fixpoint(start, lambda marks: jvp_jaxpr(body, (*consts, *marks), marks)[1])
+    new, _ = jvp_jaxpr(body, (*consts, *carry), carry)
+    primals, tangents = split_at(new.invars, len(body.invars))
+    const_dots, carry_dots = split_at(tangents, sum(consts))
+    ordered = [*primals[:num_consts], *const_dots, *primals[num_consts:], *carry_dots]
+    return _Tangents(
+        with_invars(cond, [*cond.invars, *(Var(v.aval) for v in carry_dots)]),
+        with_invars(new, ordered),
+        carry,
+    )
+
+
+# --- Batches --------------------------------------------------------------------------------------
+# Note [Elements that are through]
+# With a batched condition the body runs on the whole batch while any element continues. Elements that are
+# through go on in it from where they stopped, and what comes out is not used: they select what they had. A
+# body that may not end (it holds a while itself) sees copies of an element that continues in their place, or
+# it might not end for values it was never meant for. In a collective over the batched axis every element
+# takes part, so a loop that some leave before others cannot hold one.
+
+
+class _Batched(NamedTuple):
+    """A loop over batches: which parts of the carry have a batch axis, and whether elements stop one by one."""
+
+    cond: Jaxpr
+    body: Jaxpr
+    carry: Marks
+    by_element: bool
+
+
+@cached_on_jaxpr
+def _batch(
+    body: Jaxpr,
+    cond: Jaxpr,
+    axis: AxisData,
+    cond_dims: tuple[int | None, ...],
+    body_dims: tuple[int | None, ...],
+    start: Marks,
+) -> _Batched:
+    def along(consts: Sequence[int | None], carry: Marks) -> tuple[int | None, ...]:
+        return (*consts, *(0 if b else None for b in carry))
+
+    carry = fixpoint(start, lambda marks: batch_jaxpr(body, axis, along(body_dims, marks), marks)[1])
+    new_cond, (by_element,) = batch_jaxpr(cond, axis, along(cond_dims, carry))
+    if by_element:
+        carry = (True,) * len(carry)
+        new_cond, _ = batch_jaxpr(cond, axis, along(cond_dims, carry))
+    return _Batched(new_cond, batch_jaxpr(body, axis, along(body_dims, carry), carry)[0], carry, by_element)
+
+
+@cached_on_jaxpr
+def _masked(
+    body: Jaxpr, cond: Jaxpr, axis: AxisData, dims: tuple[int | None, ...], num_cond_consts: int
+) -> tuple[Jaxpr, Jaxpr]:
+    """Condition and body of a loop that also carries which elements continue. See Note [Elements that are through]."""
+    guard = axis.size > 0 and may_not_end(body)
+
+    def step(*args: Any) -> list[Any]:
+        consts, (pred,), carry = split_at(args, len(dims), 1)
+        cond_consts, body_consts = split_at(consts, num_cond_consts)
+        entering = [*body_consts, *carry]
+        if guard:
+            entering = [
+                x if dim is None else basis.move_axis(stand_in(pred, basis.move_axis(x, dim, 0)), 0, dim)
+                for x, dim in zip(entering, (*dims[num_cond_consts:], *[0] * len(carry)), strict=True)
+            ]
+        moved = eval_jaxpr(body, entering)
+        carry = [select_n(along_first(pred, x), x, y) for x, y in zip(carry, moved, strict=True)]
+        still = eval_jaxpr(cond, [*cond_consts, *carry])[0]
+        return [still, *carry]
+
+    num_body_consts = len(dims) - num_cond_consts
+    const_avals = [*cond.in_avals[:num_cond_consts], *body.in_avals[:num_body_consts]]
+    carry_avals = [ShapedArray((axis.size,), _BOOL), *body.in_avals[num_body_consts:]]
+    new_cond, _ = trace_to_jaxpr(
+        lambda pred, *_: [reduce_or_p.bind(pred, axes=(0,))], carry_avals, what="vmap"
+    )
+    new_body, captured = trace_to_jaxpr(step, [*const_avals, *carry_avals], what="vmap")
+    assert not captured, "jaxprs are closed"
+    return new_cond, new_body
+
+
+def may_not_end(jaxpr: Jaxpr) -> bool:
+    """True for a program with a while in it."""
+    return any(
+        isinstance(eqn.primitive, While) or any(map(may_not_end, nested_jaxprs(tuple(eqn.params.values()))))
+        for eqn in jaxpr.eqns
+    )
+
+
+def _check_collectives(axis: AxisData, *jaxprs: Jaxpr) -> None:
+    if any(axis.name in jaxpr.axis_names for jaxpr in jaxprs):
+        raise ValueError(
+            message(
+                "A loop that some elements of a mapped axis leave before others cannot hold a collective over "
+                "that axis.",
+                f"axis {axis.name!r} of {axis.size} elements",
+                fix=f"Stop by a condition all elements share (lax.pmax(pred, {axis.name!r})), or compute the "
+                "collective outside of the loop.",
+            )
+        )
+
+
+# --- Partial evaluation and dead parts ------------------------------------------------------------
+
+
+class _Known(NamedTuple):
+    """The body on what is known of constants and carry, and which parts of the carry are not."""
+
+    body: Jaxpr
+    carry_unknown: Marks
+
+
+@cached_on_jaxpr
+def _known(body: Jaxpr, consts_unknown: Marks, start: Marks) -> _Known:
+    carry = fixpoint(
+        start, lambda marks: partial_eval_jaxpr(body, (*consts_unknown, *marks), marks).unknown_out
+    )
+    split = partial_eval_jaxpr(body, (*consts_unknown, *carry), carry)
+    wanted = (*[True] * carry.count(False), *[False] * split.num_residual_outputs)
+    return _Known(dce_jaxpr(split.known, wanted, keep_inputs=True)[0], carry)
+
+
+class _Needed(NamedTuple):
+    """A loop without what nobody needs, and what of the constants and the carry is left."""
+
+    cond: Jaxpr
+    body: Jaxpr
+    cond_consts: Marks
+    body_consts: Marks
+    carry: Marks
+
+
+@cached_on_jaxpr
+def _dce(body: Jaxpr, cond: Jaxpr, cond_nconsts: int, body_nconsts: int, used: Marks) -> _Needed:
+    small_cond, used_in = dce_jaxpr(cond, (True,))
+    cond_consts, read = used_in[:cond_nconsts], used_in[cond_nconsts:]
+    carry = fixpoint(union(used, read), lambda marks: dce_jaxpr(body, marks)[1][body_nconsts:])
+    small_body, used_in = dce_jaxpr(body, carry)
+    body_consts = used_in[:body_nconsts]
+    return _Needed(
+        with_invars(small_cond, marked(cond.invars, (*cond_consts, *carry))),
+        with_invars(small_body, marked(body.invars, (*body_consts, *carry))),
+        cond_consts,
+        body_consts,
+        carry,
+    )

@@ -1,0 +1,367 @@
+"""Special functions that need a loop: the incomplete gamma functions and their derivatives by the parameter.
+
+    igamma(a, x)   P(a, x), the regularised lower incomplete gamma function, the distribution function of Gamma(a)
+    igammac(a, x)  Q(a, x) = 1 - P(a, x)
+    random_gamma_grad(a, x)   dx/da where x is drawn from Gamma(a) by inverting P: -(dP/da) / (dP/dx)
+
+With W = x^a exp(-x) / Gamma(a + 1) two expansions share the plane (Abramowitz and Stegun, 6.5.29 and 6.5.31):
+
+    P = W S     S = 1 + x/(a + 1) + x^2/((a + 1)(a + 2)) + ...             where x <= 1 or x <= a
+    Q = W a h   h = 1/(x + 1 - a - 1(1 - a)/(x + 3 - a - 2(2 - a)/(...)))  elsewhere
+
+Each is evaluated with its derivative by `a`, until no element changes. An operation of this file is lowered as the
+jaxpr of a Python function over other primitives. Read next: `control_flow/while_loop.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.jaxpr import Jaxpr
+from didax.primitives.control_flow.while_loop import while_p
+from didax.primitives.convert import convert_element_type
+from didax.primitives.elementwise import (
+    abs_,
+    add,
+    and_,
+    digamma,
+    div,
+    eq,
+    erfc,
+    exp,
+    ge,
+    gt,
+    le,
+    lgamma,
+    log,
+    log1p,
+    lt,
+    mul,
+    ne,
+    neg,
+    no_derivative,
+    not_,
+    or_,
+    sqrt,
+    square,
+    sub,
+)
+from didax.primitives.families import Elementwise, binary, scalar_like
+from didax.primitives.reductions import reduce_or_p
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim
+from didax.transforms.staging import trace_to_jaxpr
+from didax.xla.lowering import call
+
+# --- The two expansions -------------------------------------------------------------------------------------
+
+
+class _Series(NamedTuple):
+    n: Any
+    term: Any  # x^n / ((a + 1) ... (a + n))
+    total: Any
+    d_term: Any
+    d_total: Any
+
+
+def _series(a: Any, x: Any) -> tuple[Any, Any]:
+    """S(a, x) and its derivative by `a`."""
+
+    def step(s: _Series) -> _Series:
+        n = add(s.n, 1)
+        below = add(a, n)
+        ratio = div(x, below)
+        d_term = mul(ratio, sub(s.d_term, div(s.term, below)))
+        term = mul(s.term, ratio)
+        return _Series(n, term, add(s.total, term), d_term, add(s.d_total, d_term))
+
+    def moves(s: _Series) -> Any:
+        return or_(_matters(s.term, s.total), _matters(s.d_term, s.d_total))
+
+    zero, one = _like(0, a), _like(1, a)
+    last = _iterate(step, moves, _Series(zero, one, one, zero, zero))
+    return last.total, last.d_total
+
+
+class _Fraction(NamedTuple):
+    n: Any
+    b: Any
+    c: Any
+    d: Any
+    h: Any
+    d_c: Any
+    d_d: Any
+    d_h: Any
+    change: Any  # of h by the last step, relative
+    d_change: Any
+
+
+def _fraction(a: Any, x: Any) -> tuple[Any, Any]:
+    """h(a, x) by Lentz's method, and its derivative by `a`. The n-th partial numerator is n (a - n)."""
+
+    zero, one = _like(0, a), _like(1, a)
+
+    def step(s: _Fraction) -> _Fraction:
+        n, b = add(s.n, 1), add(s.b, 2)
+        numerator = mul(n, sub(a, n))
+        quotient = div(numerator, s.c)
+        c = add(b, quotient)
+        d_c = sub(div(sub(n, mul(quotient, s.d_c)), s.c), 1)
+        d = div(1, add(b, mul(numerator, s.d)))
+        d_d = mul(square(d), sub(1, add(mul(n, s.d), mul(numerator, s.d_d))))
+        change, d_factor = sub(mul(c, d), 1), add(mul(d_c, d), mul(c, d_d))
+        # other elements may go on for long: what is only rounding must not add up here
+        change = where(_matters(change, one), change, zero)
+        d_change = add(mul(s.d_h, change), mul(s.h, d_factor))
+        d_change = where(_matters(d_change, add(s.h, abs_(s.d_h))), d_change, zero)
+        h, d_h = add(s.h, mul(s.h, change)), add(s.d_h, d_change)
+        return _Fraction(n, b, c, d, h, d_c, d_d, d_h, change, d_change)
+
+    def moves(s: _Fraction) -> Any:
+        return or_(ne(s.change, zero), ne(s.d_change, zero))
+
+    b = add(sub(x, a), 1)
+    d = div(1, b)
+    start = _Fraction(zero, b, _like(math.inf, a), d, d, zero, square(d), square(d), one, one)
+    last = _iterate(step, moves, start)
+    return last.h, last.d_h
+
+
+def _matters(change: Any, total: Any) -> Any:
+    eps = 4 * float(dtypes.finfo(aval_of(change).dtype).eps)  # more than the rounding of two products
+    return gt(abs_(change), mul(abs_(total), eps))
+
+
+def _iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: _Series | _Fraction) -> Any:
+    """Apply `step` while an element `moves`; elements that arrived early take no harm from further steps."""
+    state = type(start)
+    avals = [aval_of(x) for x in start]
+    axes = tuple(range(avals[0].ndim))
+    most = 20 * math.sqrt(_large_from(avals[0].dtype))  # several times what was seen: it always ends
+
+    def goes_on(*args: Any) -> list[Any]:
+        s = state(*args)
+        return [reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)]
+
+    cond, outside = trace_to_jaxpr(goes_on, avals, what="while")
+    body, constants = trace_to_jaxpr(lambda *s: step(state(*s)), avals, what="while")
+    outs = while_p.bind(
+        *outside,
+        *constants,
+        *start,
+        cond_jaxpr=cond,
+        body_jaxpr=body,
+        cond_nconsts=len(outside),
+        body_nconsts=len(constants),
+    )
+    return state(*outs)
+
+
+# --- The functions made of them -----------------------------------------------------------------------------
+
+
+# Note [Large parameters]
+# The expansions take about 5 sqrt(a) steps near x = a, and none would end where a + 1 rounds to a. Beyond `_large(a)`
+# x is nearly normal: with z = (x - a) / sqrt(a), x = a + z sqrt(a) + (z^2 - 1) / 3 + O(1 / sqrt(a)), so dx/da for fixed
+# z is 1 + z / (2 sqrt(a)), and P is Temme's uniform expansion cut after its first term. Both are off by O(1 / a).
+
+
+def _large(a: Any) -> Any:
+    return gt(a, _large_from(aval_of(a).dtype))
+
+
+def _large_from(dtype: np.dtype[Any]) -> float:
+    return 1e5 if dtype == np.float32 else 1e7
+
+
+class _Plane(NamedTuple):
+    """A point (a, x) with what the functions need there."""
+
+    by_series: Any
+    by_fraction: Any
+    s: Any
+    d_s: Any
+    h: Any
+    d_h: Any
+
+
+def _expand(a: Any, x: Any) -> _Plane:
+    """Both expansions, each evaluated at a harmless point where it is not the one to use."""
+    low = or_(le(x, 1), le(x, a))
+    usable = and_(
+        and_(gt(a, 0), gt(x, 0)), and_(le(x, float(dtypes.finfo(aval_of(a).dtype).max)), not_(_large(a)))
+    )
+    by_series, by_fraction = and_(usable, low), and_(usable, not_(low))
+    s, d_s = _series(where(by_series, a, _like(1, a)), where(by_series, x, _like(0, a)))
+    h, d_h = _fraction(where(by_fraction, a, _like(1, a)), where(by_fraction, x, _like(3, a)))
+    return _Plane(by_series, by_fraction, s, d_s, h, d_h)
+
+
+def log_weight(a: Any, x: Any) -> Any:
+    """log(x^a exp(-x) / Gamma(a + 1)); by Stirling's series for a > 10, where its terms would cancel."""
+    direct = sub(sub(mul(a, log(x)), x), lgamma(add(a, 1)))
+    large = where(gt(a, 10), a, _like(10, a))
+    inverse = div(1, large)
+    series = _polynomial(square(inverse), [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
+    bend = mul(large, minus_log1p(div(sub(x, large), large)))
+    stirling = neg(add(add(bend, mul(log(mul(large, 2 * math.pi)), 0.5)), mul(inverse, series)))
+    return where(gt(a, 10), stirling, direct)
+
+
+def minus_log1p(m: Any) -> Any:
+    """m - log(1 + m), without cancellation near 0: there log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
+    near = lt(abs_(m), 0.5)
+    small = where(near, m, _like(0, m))
+    r = div(small, add(small, 2))
+    tail = _polynomial(square(r), [1 / n for n in range(3, 35, 2)])
+    return where(near, sub(mul(small, r), mul(mul(2, mul(r, square(r))), tail)), sub(m, log1p(m)))
+
+
+def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    total = _like(coefficients[-1], x)
+    for c in coefficients[-2::-1]:
+        total = add(mul(total, x), c)
+    return total
+
+
+def _density(a: Any, x: Any) -> Any:
+    """The density of Gamma(a) at x, also where x is 0."""
+    inside = gt(x, 0)
+    safe = where(inside, x, _like(1, x))
+    at_zero = where(eq(a, 1), _like(1, x), where(lt(a, 1), _like(math.inf, x), _like(0, x)))
+    return where(inside, exp(add(log_weight(a, safe), log(div(a, safe)))), at_zero)
+
+
+def _igamma(a: Any, x: Any) -> Any:
+    return _distribution(a, x, upper=False)
+
+
+def _igammac(a: Any, x: Any) -> Any:
+    return _distribution(a, x, upper=True)
+
+
+def _distribution(a: Any, x: Any, upper: bool) -> Any:
+    """P(a, x), or Q(a, x), each from the expansion that does not cancel."""
+    at = _expand(a, x)
+    weight = exp(log_weight(a, x))
+    p, q = mul(weight, at.s), mul(mul(weight, a), at.h)
+    inside = where(at.by_series, sub(1, p) if upper else p, q if upper else sub(1, q))
+    inside = where(_large(a), _temme(a, x, upper), inside)
+    zero, one, nan = _like(0, a), _like(1, a), _like(math.nan, a)
+    at_infinity = or_(eq(x, math.inf), eq(a, 0))  # Gamma(0) is the point 0
+    at_zero = or_(eq(x, 0), eq(a, math.inf))
+    edge = where(at_zero, one if upper else zero, inside)
+    edge = where(at_infinity, zero if upper else one, edge)
+    valid = and_(and_(ge(a, 0), ge(x, 0)), not_(and_(at_zero, at_infinity)))
+    return where(valid, edge, nan)
+
+
+def _temme(a: Any, x: Any, upper: bool) -> Any:
+    """See Note [Large parameters]. P = erfc(-eta sqrt(a/2)) / 2 - R, with R = exp(-a eta^2/2) / sqrt(2 pi a) c(eta)."""
+    m = div(sub(x, a), a)
+    half_square = minus_log1p(m)  # eta^2 / 2
+    root = sqrt(mul(half_square, 2))
+    eta = where(lt(m, 0), neg(root), root)
+    near = lt(abs_(m), 1e-2)
+    c = where(
+        near,
+        add(mul(eta, 1 / 12), -1 / 3),
+        sub(div(1, where(near, _like(1, m), m)), div(1, where(near, _like(1, m), eta))),
+    )
+    rest = mul(div(exp(neg(mul(a, half_square))), sqrt(mul(a, 2 * math.pi))), c)
+    argument = mul(eta, sqrt(mul(a, 0.5)))
+    return add(mul(erfc(argument), 0.5), rest) if upper else sub(mul(erfc(neg(argument)), 0.5), rest)
+
+
+def _random_gamma_grad(a: Any, x: Any) -> Any:
+    """-(dP/da) / (dP/dx): the weight W cancels, and nothing overflows."""
+    safe = where(gt(x, 0), x, _like(1, x))
+    inside = where(eq(x, 0), _like(0, x), mul(safe, _relative_grad(a, safe, log(safe))))
+    return where(and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0)), inside, _like(math.nan, x))
+
+
+def _log_random_gamma_grad(a: Any, log_x: Any) -> Any:
+    return _relative_grad(a, exp(log_x), log_x)
+
+
+def _relative_grad(a: Any, x: Any, log_x: Any) -> Any:
+    """(dx/da) / x, finite also where `x` has become 0 and its logarithm tells it."""
+    at = _expand(a, x)
+    below = neg(div(add(mul(sub(log_x, digamma(add(a, 1))), at.s), at.d_s), a))
+    above = add(mul(sub(log_x, digamma(a)), at.h), at.d_h)
+    normal = mul(add(div(1, a), div(1, x)), 0.5)
+    inside = where(at.by_fraction, above, where(_large(a), normal, below))
+    return where(and_(gt(a, 0), lt(x, math.inf)), inside, _like(math.nan, x))
+
+
+def _igamma_grad_a(a: Any, x: Any) -> Any:
+    inside = and_(gt(x, 0), lt(x, math.inf))
+    safe = where(inside, x, _like(1, x))
+    slope = neg(mul(_density(a, safe), _random_gamma_grad(a, safe)))
+    valid = and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0))
+    return where(valid, where(inside, slope, _like(0, x)), _like(math.nan, x))
+
+
+def _like(value: float, x: Any) -> Any:
+    return broadcast_in_dim(scalar_like(float(value), aval_of(x).dtype), aval_of(x).shape, ())
+
+
+# --- The primitives -----------------------------------------------------------------------------------------
+
+
+def _traced(name: str, function: Callable[..., Any], jvp: tuple[Any, Any]) -> Elementwise:
+    """A binary operation lowered as the jaxpr of `function`, which sees float32 or wider."""
+
+    def lower(ctx: Any, a: Any, x: Any) -> Any:
+        return call(ctx, _jaxpr(function, x.aval.update(weak_type=False)), [a, x])[0]
+
+    return binary(name, accepts="f", jvp=jvp, lower=lower)
+
+
+@functools.cache
+def _jaxpr(function: Callable[..., Any], aval: ShapedArray) -> Jaxpr:
+    wide = np.dtype(np.float64) if aval.dtype.itemsize == 8 else np.dtype(np.float32)
+
+    def widened(*args: Any) -> list[Any]:
+        return [convert_element_type(function(*[convert_element_type(x, wide) for x in args]), aval.dtype)]
+
+    jaxpr, captured = trace_to_jaxpr(widened, [aval, aval], function=function)
+    assert not captured
+    return jaxpr
+
+
+igamma = _traced(
+    "igamma",
+    _igamma,
+    (lambda t, p, a, x: mul(t, igamma_grad_a(a, x)), lambda t, p, a, x: mul(t, _density(a, x))),
+)
+igammac = _traced(
+    "igammac",
+    _igammac,
+    (lambda t, q, a, x: neg(mul(t, igamma_grad_a(a, x))), lambda t, q, a, x: neg(mul(t, _density(a, x)))),
+)
+igamma_grad_a = _traced(
+    "igamma_grad_a",
+    _igamma_grad_a,
+    (
+        no_derivative("igamma_grad_a", "parameter"),
+        lambda t, y, a, x: mul(t, mul(_density(a, x), sub(log(x), digamma(a)))),
+    ),
+)
+random_gamma_grad = _traced(
+    "random_gamma_grad",
+    _random_gamma_grad,
+    (no_derivative("random_gamma_grad", "parameter"), no_derivative("random_gamma_grad", "sample")),
+)
+log_random_gamma_grad = _traced(
+    "log_random_gamma_grad",
+    _log_random_gamma_grad,
+    (no_derivative("log_random_gamma_grad", "parameter"), no_derivative("log_random_gamma_grad", "sample")),
+)

@@ -1,0 +1,501 @@
+"""Distributions drawn by rejection: gamma and what is made of gammas, Poisson, binomial and multinomial.
+
+All elements are drawn at once: a round draws candidates for the whole array, elements keep the first that is accepted,
+and rounds go on while an element waits. Samples of the gamma family are differentiable in their parameters, by
+implicit differentiation (`primitives/random_gamma.py`); counts are not.
+Read next: `_transformed.py` for distributions in closed form.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import didax.numpy as dnp
+from didax import lax
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.primitives.random_gamma import random_gamma_p
+from didax.primitives.special import log_weight, minus_log1p
+from didax.primitives.threefry import random_fold_in_p
+from didax.random._keys import child
+from didax.random._programs import compiled_program
+from didax.random._samplers import (
+    arguments,
+    exponential_floats,
+    normal_floats,
+    parameters,
+    signs,
+    unit_floats,
+)
+from didax.random._transformed import check, common_shape, positive
+from didax.transforms.staging import trace_to_jaxpr
+
+
+def _rejection(key: Any, waiting: Any, start: Any, candidate: Callable[[Any], tuple[Any, Any]]) -> Any:
+    """For each element the first candidate that is accepted, `start` where none is waited for.
+
+    `candidate(key)` draws for all elements: values, and which of them are accepted.
+    """
+
+    def round_(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        i, waiting, values = state
+        found, accepted = candidate(random_fold_in_p.bind(key, i))
+        return i + 1, waiting & ~accepted, dnp.where(waiting & accepted, found, values)
+
+    state = np.uint32(0), waiting, start
+    return lax.while_loop(lambda state: dnp.any(state[1]), round_, state)[2]
+
+
+def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Samplers compute in float32, or in float64 where that is asked for."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+# --- Gamma ------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Floats of the gamma distribution, whose density is x^(a - 1) exp(-x) / Gamma(a), for a > 0.
+
+    >>> from didax import random
+    >>> bool((random.gamma(random.key(0), 2.0, (3,)) > 0).all())
+    True
+    """
+    return _gamma_family("gamma", key, {"a": a}, shape, dtype, _gamma)
+
+
+@api_boundary
+def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Logarithms of gamma samples: finite also where `a` is so small that the samples themselves would be 0.
+
+    >>> from didax import random
+    >>> bool(dnp.isfinite(random.loggamma(random.key(0), 1e-4, (3,))).all())
+    True
+    """
+    return _gamma_family("loggamma", key, {"a": a}, shape, dtype, _loggamma)
+
+
+def _gamma_family(
+    name: str, key: Any, values: dict[str, Any], shape: Any, dtype: Any, sampler: Callable[..., Any]
+) -> Any:
+    """Draw with a `sampler(words, *parameters)`; all parameters are above 0."""
+    positive(name, **values)
+    words, shape, dtype = arguments(name, key, common_shape(name, shape, **values), dtype)
+    wide = _float_for(dtype)
+    found = parameters(name, shape, wide, **values)
+    return sampler(words, *found, shape=shape, dtype=dtype)
+
+
+@compiled_program
+def _gamma(words: Any, a: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return gamma_floats(words, a, shape).astype(dtype)
+
+
+@compiled_program
+def _loggamma(words: Any, a: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return loggamma_floats(words, a, shape).astype(dtype)
+
+
+def gamma_floats(words: Any, a: Any, shape: tuple[int, ...]) -> Any:
+    """Samples of the gamma distribution, in the dtype of `a`."""
+    return _gamma_samples(words, dnp.broadcast_to(a, shape), log_space=False)
+
+
+def loggamma_floats(words: Any, a: Any, shape: tuple[int, ...]) -> Any:
+    """Logarithms of samples of the gamma distribution, in the dtype of `a`."""
+    return _gamma_samples(words, dnp.broadcast_to(a, shape), log_space=True)
+
+
+def _gamma_samples(words: Any, a: Any, log_space: bool) -> Any:
+    jaxpr = _gamma_jaxpr(aval_of(words), aval_of(a).strip_weak_type(), log_space)
+    return random_gamma_p.bind(words, a, jaxpr=jaxpr, log_space=log_space)
+
+
+@functools.cache
+def _gamma_jaxpr(words: Any, a: Any, log_space: bool) -> Any:
+    jaxpr, captured = trace_to_jaxpr(
+        lambda words, a: [_marsaglia_tsang(words, a, log_space)], [words, a], what="random.gamma"
+    )
+    assert not captured
+    return jaxpr
+
+
+def _marsaglia_tsang(words: Any, a: Any, log_space: bool) -> Any:
+    """Marsaglia and Tsang, 2000: a cube of a normal number, accepted 95 times in 100 or more; below 1 from a + 1."""
+    shape, dtype = a.shape, a.dtype
+    valid = (a > 0) & (a < dnp.inf)
+    boosted = dnp.where(a < 1, a + 1, a)
+    d = dnp.where(valid, boosted, 1) - 1 / 3
+    c = 1 / (3 * dnp.sqrt(d))
+
+    def candidate(key: Any) -> tuple[Any, Any]:
+        x = normal_floats(child(key, 0), shape, dtype)
+        u = 1 - unit_floats(child(key, 1), shape, dtype)
+        w = dnp.maximum(c * x, -1)
+        # 1 - v + log v for v = (1 + w)^3, without cancellation
+        bend = -(3 * w * w + w * w * w + 3 * minus_log1p(w))
+        return w, (w > -1) & (dnp.log(u) < 0.5 * x * x + d * bend)
+
+    w = _rejection(child(words, 0), valid, dnp.zeros_like(a), candidate)
+    rest = exponential_floats(child(words, 1), shape, dtype)  # -log of a uniform number
+    small = a < 1
+    power = dnp.where(small, rest / dnp.where(small, a, 1), 0)
+    found = dnp.log(d) + 3 * dnp.log1p(w) - power if log_space else d * (1 + w) ** 3 * dnp.exp(-power)
+    limit = dnp.where(a == dnp.inf, dnp.inf, dnp.nan)
+    return dnp.where(valid, found, limit).astype(dtype)
+
+
+# --- Made of gammas ---------------------------------------------------------------------------------------
+
+
+@api_boundary
+def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Floats in (0, 1) whose density is proportional to x^(a - 1) (1 - x)^(b - 1).
+
+    >>> from didax import random
+    >>> random.beta(random.key(0), 2.0, 3.0, (3,)).shape
+    (3,)
+    """
+    return _gamma_family("beta", key, {"a": a, "b": b}, shape, dtype, _beta)
+
+
+@compiled_program
+def _beta(words: Any, a: Any, b: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    log_x, log_y = (loggamma_floats(child(words, i), v, shape) for i, v in enumerate((a, b)))
+    return lax.logistic(log_x - log_y).astype(dtype)
+
+
+@api_boundary
+def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Sums of the squares of `df` standard normal numbers (df > 0 need not be whole).
+
+    >>> from didax import random
+    >>> random.chisquare(random.key(0), 3.0, (3,)).shape
+    (3,)
+    """
+    return _gamma_family("chisquare", key, {"df": df}, shape, dtype, _chisquare)
+
+
+@compiled_program
+def _chisquare(words: Any, df: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return (2 * gamma_floats(words, df / 2, shape)).astype(dtype)
+
+
+@api_boundary
+def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Quotients of two chi-square numbers, each divided by its degrees of freedom.
+
+    >>> from didax import random
+    >>> random.f(random.key(0), 3.0, 5.0, (3,)).shape
+    (3,)
+    """
+    return _gamma_family("f", key, {"dfnum": dfnum, "dfden": dfden}, shape, dtype, _f)
+
+
+@compiled_program
+def _f(words: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    above, below = (gamma_floats(child(words, i), df / 2, shape) / df for i, df in enumerate((dfnum, dfden)))
+    return (above / below).astype(dtype)
+
+
+@api_boundary
+def t(key: Any, df: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Student's t: a standard normal number over the root of a chi-square number divided by `df`.
+
+    >>> from didax import random
+    >>> random.t(random.key(0), 3.0, (3,)).shape
+    (3,)
+    """
+    return _gamma_family("t", key, {"df": df}, shape or None, dtype, _t)
+
+
+@compiled_program
+def _t(words: Any, df: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    x = normal_floats(child(words, 0), shape, aval_of(df).dtype)
+    half = df / 2
+    return (x * dnp.sqrt(half / gamma_floats(child(words, 1), half, shape))).astype(dtype)
+
+
+@api_boundary
+def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Floats whose density is proportional to exp(-|x|^p), for p > 0.
+
+    >>> from didax import random
+    >>> random.generalized_normal(random.key(0), 1.5, (3,)).shape
+    (3,)
+    """
+    return _gamma_family("generalized_normal", key, {"p": p}, shape or None, dtype, _generalized_normal)
+
+
+@compiled_program
+def _generalized_normal(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return _generalized_normal_floats(words, p, shape).astype(dtype)
+
+
+def _generalized_normal_floats(words: Any, p: Any, shape: tuple[int, ...]) -> Any:
+    lengths = dnp.exp(loggamma_floats(child(words, 0), 1 / p, shape) / p)
+    return lengths * signs(child(words, 1), shape, aval_of(p).dtype)
+
+
+@api_boundary
+def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Any:
+    """Points uniformly distributed in the unit ball of the p-norm in `d` dimensions: shape (*shape, d).
+
+    >>> from didax import random
+    >>> bool((dnp.linalg.norm(random.ball(random.key(0), 3, shape=(5,)), axis=-1) < 1).all())
+    True
+    """
+    positive("ball", p=p)
+    (d,) = (int(n) for n in (d,))
+    words, shape, dtype = arguments("ball", key, shape, dtype)
+    (p,) = parameters("ball", shape, _float_for(dtype), p=p)
+    return _ball(words, p, shape=(*shape, d), dtype=dtype)
+
+
+@compiled_program
+def _ball(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Barthe, Guedon, Mendelson and Naor, 2005: coordinates and one exponential number, normalised together."""
+    powers = p[..., None] if aval_of(p).ndim else p
+    x = _generalized_normal_floats(child(words, 0), powers, shape)
+    e = exponential_floats(child(words, 1), shape[:-1], aval_of(p).dtype)
+    norm = (dnp.sum(dnp.abs(x) ** powers, -1) + e) ** (1 / p)
+    return (x / norm[..., None]).astype(dtype)
+
+
+@api_boundary
+def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Vectors of positive numbers that sum to 1, with concentrations `alpha` along its last axis.
+
+    `shape` is that of the batch: the result has shape (*shape, alpha.shape[-1]).
+
+    >>> from didax import random
+    >>> random.dirichlet(random.key(0), dnp.ones(3), (5,)).sum(-1).round(3).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    aval = aval_of(alpha)
+    if aval.ndim < 1:
+        raise ValueError(
+            message(
+                "dirichlet takes concentrations along the last axis of an array.",
+                f"alpha: {aval}",
+                fix="Pass a vector with one concentration for each component.",
+            )
+        )
+    positive("dirichlet", alpha=alpha)
+    batch = aval.shape[:-1] if shape is None else shape
+    words, batch, dtype = arguments("dirichlet", key, batch, dtype)
+    full = (*batch, aval.shape[-1])
+    (alpha,) = parameters("dirichlet", full, _float_for(dtype), alpha=alpha)
+    return _dirichlet(words, alpha, shape=full, dtype=dtype)
+
+
+@compiled_program
+def _dirichlet(words: Any, alpha: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    logs = loggamma_floats(words, alpha, shape)
+    shares = dnp.exp(logs - lax.stop_gradient(dnp.max(logs, -1, keepdims=True, initial=-dnp.inf)))
+    return (shares / shares.sum(-1, keepdims=True)).astype(dtype)
+
+
+# --- Counts -----------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Counts of events that come independently, `lam` of them on average.
+
+    >>> from didax import random
+    >>> random.poisson(random.key(0), 4.0, (3,)).dtype
+    dtype('int32')
+    """
+    check("poisson", "lam", lam, lambda v: v >= 0, "of at least 0")
+    out = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
+    wide = _float_for(aval_of(lam).dtype)
+    words, shape, _ = arguments("poisson", key, common_shape("poisson", shape, lam=lam), wide)
+    (lam,) = parameters("poisson", shape, wide, lam=lam)
+    return _poisson(words, lam, shape=shape, dtype=out)
+
+
+@compiled_program
+def _poisson(words: Any, lam: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    lam = dnp.broadcast_to(lam, shape)
+    few = _count_arrivals(child(words, 0), dnp.where(lam < 10, lam, 0))
+    many = lam >= 10
+    mean = dnp.where(many, lam, 10)
+    found = _transformed_rejection(
+        child(words, 1), many, mean, mean, mean + 0.43, lambda k: log_weight(k, mean), dnp.inf
+    )
+    return dnp.where(many, found, few).astype(dtype)
+
+
+def _count_arrivals(words: Any, lam: Any) -> Any:
+    """How many exponential waiting times fit into `lam` (Knuth, 1969), for small means."""
+
+    def arrive(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        i, count, time = state
+        time = time + exponential_floats(random_fold_in_p.bind(words, i), lam.shape, lam.dtype)
+        return i + 1, dnp.where(time < lam, count + 1, count), time
+
+    start = np.uint32(0), dnp.zeros_like(lam), dnp.zeros_like(lam)
+    return lax.while_loop(lambda state: dnp.any(state[2] < lam), arrive, start)[1]
+
+
+def _transformed_rejection(
+    words: Any,
+    waiting: Any,
+    variance: Any,
+    mean: Any,
+    center: Any,
+    log_pmf: Callable[[Any], Any],
+    largest: Any,
+) -> Any:
+    """Counts by the transformed rejection of Hörmann (1993), whose hat fits Poisson and binomial laws alike.
+
+    A pair of uniform numbers gives a count; most are accepted by a look at the pair alone, others by their
+    probability. The constants are those of the two papers' fits, as functions of the standard deviation.
+    """
+    deviation = dnp.sqrt(variance)
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b
+    hat = (2.83 + 5.1 / b) * deviation
+    mode = dnp.floor(mean)
+
+    def candidate(key: Any) -> tuple[Any, Any]:
+        u = unit_floats(child(key, 0), waiting.shape, b.dtype) - 0.5
+        v = 1 - unit_floats(child(key, 1), waiting.shape, b.dtype)
+        edge = dnp.maximum(0.5 - dnp.abs(u), dtypes.finfo(b.dtype).tiny)
+        k = dnp.floor((2 * a / edge + b) * u + center)
+        inside = (k >= 0) & (k <= largest)
+        safe = dnp.where(inside, k, mode)
+        log_ratio = log_pmf(safe) - log_pmf(mode)
+        return k, inside & (dnp.log(v * hat / (a / (edge * edge) + b)) <= log_ratio)
+
+    return _rejection(words, waiting, dnp.zeros_like(b), candidate)
+
+
+@api_boundary
+def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Counts of successes among `n` trials, each with probability `p`, as floats.
+
+    >>> from didax import random
+    >>> random.binomial(random.key(0), 10.0, 0.3, (3,)).shape
+    (3,)
+    """
+    check("binomial", "n", n, lambda v: v >= 0, "of at least 0")
+    check("binomial", "p", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
+    words, shape, dtype = arguments("binomial", key, common_shape("binomial", shape, n=n, p=p), dtype)
+    n, p = parameters("binomial", shape, _float_for(dtype), n=n, p=p)
+    return _binomial(words, n, p, shape=shape, dtype=dtype)
+
+
+@compiled_program
+def _binomial(words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return binomial_counts(words, dnp.broadcast_to(n, shape), dnp.broadcast_to(p, shape)).astype(dtype)
+
+
+def binomial_counts(words: Any, n: Any, p: Any) -> Any:
+    """Counts of successes, of the rarer outcome and then turned round; NaN for parameters that make no sense."""
+    valid = (n >= 0) & (n < dnp.inf) & (p >= 0) & (p <= 1)
+    n, p = dnp.where(valid, dnp.floor(n), 0), dnp.where(valid, p, 0)
+    rare = dnp.minimum(p, 1 - p)
+    many = n * rare >= 10
+    few = _count_gaps(child(words, 0), dnp.where(many, 0, n), rare)
+    trials, q = dnp.where(many, n, 100), dnp.where(many, rare, 0.5)
+
+    def log_pmf(k: Any) -> Any:
+        """As Poisson laws of successes and of failures, given their sum: no term is large (Loader, 2000)."""
+        return log_weight(k, trials * q) + log_weight(trials - k, trials * (1 - q))
+
+    mean = trials * q
+    found = _transformed_rejection(
+        child(words, 1), many, mean * (1 - q), (trials + 1) * q, mean + 0.5, log_pmf, trials
+    )
+    count = dnp.where(many, found, few)
+    return dnp.where(valid, dnp.where(p > 0.5, n - count, count), dnp.nan)
+
+
+def _count_gaps(words: Any, n: Any, p: Any) -> Any:
+    """How many gaps between successes, each geometric, fit into `n` trials; for few expected successes."""
+    possible = p > 0
+    scale = dnp.log1p(-dnp.where(possible, p, 0.5))
+    end = dnp.where(possible, n, 0)
+
+    def gap(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        i, count, used = state
+        drawn = exponential_floats(random_fold_in_p.bind(words, i), end.shape, end.dtype)
+        used = used + dnp.maximum(dnp.ceil(-drawn / scale), 1)
+        return i + 1, dnp.where(used <= end, count + 1, count), used
+
+    start = np.uint32(0), dnp.zeros_like(end), dnp.zeros_like(end)
+    return lax.while_loop(lambda state: dnp.any(state[2] < end), gap, start)[1]
+
+
+@api_boundary
+def multinomial(
+    key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
+) -> Any:
+    """How often each outcome came in `n` trials, with probabilities along the last axis of `p`, as floats.
+
+    `shape` is the whole result's: the batch and the number of outcomes. `unroll` is that of the loop over outcomes.
+
+    >>> from didax import random
+    >>> float(random.multinomial(random.key(0), 10.0, dnp.array([0.2, 0.3, 0.5])).sum())
+    10.0
+    """
+    aval = aval_of(p)
+    if aval.ndim < 1:
+        raise ValueError(
+            message(
+                "multinomial takes probabilities along the last axis of an array.",
+                f"p: {aval}",
+                fix="Pass a vector with one probability for each outcome.",
+            )
+        )
+    check("multinomial", "n", n, lambda v: v >= 0, "of at least 0")
+    check("multinomial", "p", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
+    if shape is None:
+        shape = (*common_shape("multinomial", None, n=n, p=_first(p)), aval.shape[-1])
+    words, shape, dtype = arguments("multinomial", key, shape, dtype)
+    if shape[-1:] != aval.shape[-1:]:
+        raise ValueError(
+            message(
+                "The shape of multinomial ends in the number of outcomes.",
+                f"p: {aval}, shape: {shape}",
+                fix=f"Pass a shape that ends in {aval.shape[-1]}.",
+            )
+        )
+    wide = _float_for(dtype)
+    (n,) = parameters("multinomial", shape[:-1], wide, n=n)
+    (p,) = parameters("multinomial", shape, wide, p=p)
+    return _multinomial(words, n, p, shape=shape, dtype=dtype, unroll=unroll)
+
+
+def _first(p: Any) -> Any:
+    """A stand-in with the batch shape of `p`."""
+    return np.empty(aval_of(p).shape[:-1], np.float32)
+
+
+@compiled_program
+def _multinomial(
+    words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], unroll: int | bool
+) -> Any:
+    """Each outcome in turn is binomial among the trials that are left, given that none before it came."""
+    p = dnp.moveaxis(dnp.broadcast_to(p, shape), -1, 0)
+    left = dnp.flip(dnp.cumsum(dnp.flip(p, 0), 0), 0)
+    share = dnp.where(left > 0, p / dnp.where(left > 0, left, 1), 0)
+    last = dnp.arange(shape[-1]) == shape[-1] - 1
+    share = dnp.where(last.reshape(-1, *[1] * (p.ndim - 1)), 1, dnp.clip(share, 0, 1))
+
+    def outcome(remaining: Any, step: tuple[Any, Any]) -> tuple[Any, Any]:
+        i, q = step
+        count = binomial_counts(random_fold_in_p.bind(words, i), remaining, q)
+        return remaining - count, count
+
+    steps = dnp.arange(shape[-1], dtype="uint32"), share
+    _, counts = lax.scan(outcome, dnp.broadcast_to(n, shape[:-1]), steps, unroll=unroll)
+    return dnp.moveaxis(counts, 0, -1).astype(dtype)

@@ -1,0 +1,108 @@
+"""Random vectors and matrices: normal vectors with a covariance, and orthogonal matrices.
+
+Read next: `didax/numpy/linalg.py`, whose factorisations these use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import didax.numpy as dnp
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.random._keys import canonical_shape
+from didax.random._programs import compiled_program
+from didax.random._samplers import arguments, normal_floats, normal_numbers, parameters
+from didax.random._transformed import common_shape
+
+METHODS = ("cholesky", "eigh", "svd")
+
+
+@api_boundary
+def multivariate_normal(
+    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
+) -> Any:
+    """Normal vectors with a mean (..., n) and a covariance (..., n, n).
+
+    `shape` is that of the batch, by default the one that both have together; the result has shape (*shape, n).
+    `method` factors the covariance: 'cholesky', which is the fastest and needs it positive definite, 'eigh' or 'svd'.
+
+    >>> from didax import random
+    >>> random.multivariate_normal(random.key(0), dnp.zeros(2), dnp.eye(2), (5,)).shape
+    (5, 2)
+    """
+    m, c = aval_of(mean), aval_of(cov)
+    if m.ndim < 1 or c.ndim < 2 or c.shape[-2:] != (m.shape[-1],) * 2:
+        raise ValueError(
+            message(
+                "multivariate_normal takes a mean of shape (..., n) and a covariance of shape (..., n, n).",
+                f"mean: {m}, cov: {c}",
+                fix="Give both the same n.",
+            )
+        )
+    if method not in METHODS:
+        raise ValueError(
+            message(
+                "multivariate_normal does not know this method.",
+                f"method: {method!r}",
+                fix=f"Use one of {', '.join(map(repr, METHODS))}.",
+            )
+        )
+    if shape is None:
+        batches = {"mean": np.empty(m.shape[:-1]), "cov": np.empty(c.shape[:-2])}
+        shape = common_shape("multivariate_normal", None, **batches)
+    words, shape, dtype = arguments("multivariate_normal", key, shape, dtype)
+    n = m.shape[-1]
+    (mean,) = parameters("multivariate_normal", (*shape, n), dtype, mean=mean)
+    (cov,) = parameters("multivariate_normal", (*shape, n, n), dtype, cov=cov) if c.ndim > 2 else [cov]
+    cov = dnp.asarray(cov, dtype)
+    return _multivariate_normal(words, mean, cov, shape=(*shape, n), dtype=dtype, method=method)
+
+
+@compiled_program
+def _multivariate_normal(
+    words: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], method: str
+) -> Any:
+    x = normal_floats(words, shape, dtype)
+    return mean + dnp.einsum("...ij,...j->...i", _factor(cov, method), x)
+
+
+def _factor(cov: Any, method: str) -> Any:
+    """F with F F^T = cov."""
+    if method == "cholesky":
+        return dnp.linalg.cholesky(cov)
+    if method == "eigh":
+        values, vectors = dnp.linalg.eigh(cov)
+        return vectors * dnp.sqrt(values)[..., None, :]
+    u, s, _ = dnp.linalg.svd(cov)
+    return u * dnp.sqrt(s)[..., None, :]
+
+
+@api_boundary
+def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Any:
+    """Uniformly distributed orthogonal matrices, unitary ones for complex dtypes: shape (*shape, n, n).
+
+    With `m` their shape is (*shape, n, m): orthonormal columns, or rows where there are fewer of them.
+
+    >>> from didax import random
+    >>> q = random.orthogonal(random.key(0), 3)
+    >>> bool(dnp.allclose(q @ q.T, dnp.eye(3), atol=1e-5))
+    True
+    """
+    rows, columns = canonical_shape("orthogonal", (n, n if m is None else m))
+    words, shape, dtype = arguments("orthogonal", key, shape, dtype, "fc")
+    return _orthogonal(words, shape=(*shape, rows, columns), dtype=dtype)
+
+
+@compiled_program
+def _orthogonal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """The orthogonal factor of a normal matrix, its columns turned so that the other has a positive diagonal."""
+    *batch, n, m = shape
+    z = normal_numbers(words, (*batch, max(n, m), min(n, m)), dtype)
+    q, r = dnp.linalg.qr(z)
+    d = dnp.diagonal(r, axis1=-2, axis2=-1)
+    d = dnp.where(d == 0, 1, d)
+    q = q * (d / dnp.abs(d))[..., None, :]
+    return dnp.conj(dnp.swapaxes(q, -1, -2)) if n < m else q
