@@ -1,0 +1,87 @@
+"""Rows: incomplete gamma functions and derivatives of gamma samples, against scipy where it has them, and jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from scipy import special
+
+from didax import lax
+from didax.core.avals import aval_of
+from didax.primitives.random_gamma import random_gamma_p
+from didax.primitives.special import log_random_gamma_grad
+from didax.random._gamma import _gamma_jaxpr
+from tests.operations.row import NARROW, Operation
+
+DTYPES = ("float32", "float64", *NARROW)
+
+
+def draw(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    return tuple(rng.uniform(0.3, 6.0, (5,)).astype(dtype) for _ in range(2))
+
+
+def corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
+    values = np.array([0.0, 1.0, 2.0, np.nan, -1.0, 0.5, 30.0])
+    a, x = (v.ravel() for v in np.meshgrid(values, np.append(values, np.inf)))
+    return [(a.astype(dtype), x.astype(dtype))]
+
+
+def wide(f: Callable[..., Any]) -> Callable[..., Any]:
+    def reference(a: Any, x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(f(a.astype("float64"), x.astype("float64"))).astype(a.dtype)
+
+    return reference
+
+
+def by_jax(name: str) -> Callable[..., Any]:
+    return lambda a, x: np.asarray(getattr(jax.lax, name)(a, x))
+
+
+def log_slope(a: Any, log_x: Any) -> Any:
+    x = np.exp(log_x.astype("float64"))
+    p, h = special.gammainc(a.astype("float64"), x), 1e-5
+    inverse = [special.gammaincinv(a.astype("float64") + s, p) for s in (h, -h)]
+    return ((inverse[0] - inverse[1]) / (2 * h) / x).astype(a.dtype)
+
+
+def gamma_of_words(words: Any, a: Any) -> Any:
+    jaxpr = _gamma_jaxpr(aval_of(words), aval_of(a), False)
+    return random_gamma_p.bind(words, a, jaxpr=jaxpr, log_space=False)
+
+
+def marsaglia_tsang(words: Any, a: np.ndarray) -> np.ndarray:
+    """The sampler's rounds, one element at a time, from jax's numbers for the same keys."""
+    loop, last = (jax.random.fold_in(words, i) for i in range(2))
+    boosted = np.where(a < 1, a + 1, a).astype("float64")
+    d = boosted - 1 / 3
+    out = np.full(a.shape, np.nan)
+    for i in range(50):
+        key = jax.random.fold_in(loop, i)
+        x = np.asarray(jax.random.normal(jax.random.fold_in(key, 0), a.shape, a.dtype), "float64")
+        u = 1 - np.asarray(jax.random.uniform(jax.random.fold_in(key, 1), a.shape, a.dtype), "float64")
+        v = np.maximum(1 + x / (3 * np.sqrt(d)), 1e-300) ** 3
+        accepted = (v > 1e-300) & (np.log(u) < 0.5 * x * x + d - d * v + d * np.log(v))
+        out = np.where(np.isnan(out) & accepted, d * v, out)
+    rest = np.asarray(jax.random.exponential(last, a.shape, a.dtype), "float64")
+    return (out * np.exp(-np.where(a < 1, rest / a, 0))).astype(a.dtype)
+
+
+ROWS = [
+    Operation("random_gamma", gamma_of_words, marsaglia_tsang,
+              lambda rng, dtype: (rng.integers(0, 1 << 32, (2,), np.uint32), rng.uniform(0.3, 5, (6,)).astype(dtype)),
+              differentiable=False,  # at a fixed quantile, not for fixed rounds: tests/random/test_distributions.py
+              rtol={"float32": 2e-5, "float64": 1e-10}),
+    Operation("igamma", lax.igamma, wide(special.gammainc), draw, DTYPES, corners=corners, second_order=False),
+    Operation("igammac", lax.igammac, wide(special.gammaincc), draw, DTYPES, corners=corners, second_order=False),
+    Operation("igamma_grad_a", lax.igamma_grad_a, by_jax("igamma_grad_a"), draw, DTYPES[:2], argnums=(1,),
+              rtol={"float32": 2e-5, "float64": 1e-9}, second_order=False),
+    Operation("random_gamma_grad", lax.random_gamma_grad, by_jax("random_gamma_grad"), draw, DTYPES[:2],
+              differentiable=False, rtol={"float32": 2e-5, "float64": 1e-9}),
+    Operation("log_random_gamma_grad", log_random_gamma_grad, log_slope,
+              lambda rng, dtype: (rng.uniform(0.3, 6.0, (5,)).astype(dtype), rng.uniform(-1, 1.5, (5,)).astype(dtype)), ("float64",), differentiable=False,
+              rtol={"float64": 1e-5}),
+]  # fmt: skip
