@@ -7,14 +7,20 @@ Read next: `eager.py` (who makes them), `xla/buffers.py` (how they move).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
-from didax.core.tracing import Tracer, leaked
+from didax.core.dtypes import is_complex, is_integer, numpy_scalar
+from didax.core.errors import api_boundary, message
+from didax.core.primitive import no_numbers
+from didax.core.tracing import Tracer, eager_trace, leaked, set_current_trace
 from didax.core.value import Array
+from didax.primitives.convert import copy_p
+from didax.primitives.slicing import concatenate, slice_axis
 
 # jaxlib is loaded with the first buffer, not with this module
 _buffers: Any = None
@@ -59,6 +65,8 @@ class ConcreteArray(Array):
             if device is None:  # what the user did not place stays on no other device
                 self._buffer = buffer
             return buffer
+        if buffer.is_deleted():
+            raise self._deleted()
         if device is not None and _device_of(buffer) is not device:
             return _device_floor().copy_to_device(buffer, device)
         return buffer
@@ -88,13 +96,17 @@ class ConcreteArray(Array):
 
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the numbers are there; returns the array."""
+        if self.is_deleted():
+            raise self._deleted()
         if self._value is None and self._buffer is not None:
             self._buffer.block_until_ready()
         return self
 
     def is_ready(self) -> bool:
         """True when the numbers are there."""
-        return self._value is not None or (self._buffer is not None and self._buffer.is_ready())
+        if self.is_deleted():
+            raise self._deleted()
+        return self._value is not None or bool(self.device_buffer().is_ready())
 
     @property
     def device(self) -> Any:
@@ -116,17 +128,80 @@ class ConcreteArray(Array):
 
         return backend().shardings[self.device]
 
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Every device that holds a part of the array belongs to this process."""
+        return True
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Every device holds the whole array."""
+        return True
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array on this process's devices."""
+        return [Shard(self.device, (slice(None),) * self.aval.ndim, 0, self)]
+
+    def addressable_data(self, index: int) -> ConcreteArray:
+        """The part of the array on one of this process's devices."""
+        return self.addressable_shards[index].data
+
+    def platform(self) -> str:
+        """The platform of the array's device: 'cpu' or 'cuda'."""
+        return self.device.client.platform
+
+    def on_device_size_in_bytes(self) -> int:
+        """Bytes of device memory that the array takes."""
+        return self.device_buffer().on_device_size_in_bytes()
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the contents, where other libraries find them; valid while the array lives."""
+        if self._reads_in_place():
+            return self._host_array().__array_interface__["data"][0]
+        return self.device_buffer().unsafe_buffer_pointer()
+
+    def copy_to_host_async(self) -> None:
+        """Begin to bring the contents to the host, where that takes a copy."""
+        if not self._reads_in_place():
+            _device_floor().start_copy_to_host(self.device_buffer())
+
+    def _reads_in_place(self) -> bool:
+        """Whether the host can see the contents without a copy."""
+        if self._value is not None:
+            return True
+        if self.is_deleted():
+            raise self._deleted()
+        return _device_floor().reads_in_place(self.aval)
+
+    def _host_array(self) -> np.ndarray[Any, Any]:
+        """`host_value` as an array: one that stays, so that its memory can be shared."""
+        value = self.host_value()
+        if type(value) is not np.ndarray:
+            value = self._value = np.asarray(value)
+        return value
+
+    def _check_numbers(self, name: str) -> None:
+        if (error := no_numbers(name, (self.aval,))) is not None:
+            raise error
+
+    @api_boundary
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = np.asarray(self.host_value())
-        if dtype is not None and value.dtype != dtype:
-            if copy is False:
-                raise ValueError(
-                    message(
-                        "A change of dtype needs a copy.",
-                        f"array: {self.aval}, wanted: {np.dtype(dtype).name}, copy=False",
-                        fix="Drop copy=False, or convert first with x.astype(...).",
-                    )
+        self._check_numbers("A NumPy array")
+        changed = dtype is not None and self.aval.dtype != dtype
+        if copy is False and (changed or not self._reads_in_place()):
+            wanted = np.dtype(dtype).name if changed else self.aval.dtype.name
+            raise ValueError(
+                message(
+                    "A change of dtype needs a copy."
+                    if changed
+                    else "NumPy cannot see a device's memory without a copy.",
+                    f"array: {self.aval}, wanted: {wanted}, copy=False",
+                    fix="Drop copy=False, or convert first with x.astype(...).",
                 )
+            )
+        value = self._host_array()
+        if changed:
             return value.astype(dtype)
         if copy:
             return value.copy()
@@ -134,52 +209,102 @@ class ConcreteArray(Array):
         view.flags.writeable = False
         return view
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The buffer protocol, which Python asks classes for from version 3.12 on: `memoryview(x)` is read-only."""
+        return self.__array__().data
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The kind of device that holds the array and its number, as DLPack counts them."""
+        return _device_floor().dlpack_device(self.device)
+
+    @api_boundary
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The array's memory for another library, read-only where that can be said; `copy=True` gives it its own."""
+        self._check_numbers("DLPack")
+        floor, here = _device_floor(), self.__dlpack_device__()
+        wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        on_host = wanted == floor.CPU_DEVICE
+        if wanted != here and (not on_host or copy is False):
+            raise BufferError(
+                message(
+                    "DLPack shares memory where it is, or copies it to the host.",
+                    f"array: {self.aval} on {here}, wanted on {wanted}, copy={copy}",
+                    fix="Drop dl_device and copy=False, or move the array first with x.to_device(...).",
+                )
+            )
+        if not on_host:
+            source = self.__copy__() if copy else self
+            return floor.capsule_of_buffer(source.device_buffer(), stream)
+        return floor.capsule_of_host(self._host_array(), max_version, bool(copy))
+
+    def rows(self) -> Iterator[ConcreteArray] | None:
+        """The arrays along the first axis, views of the host's memory; None where that would take a copy."""
+        if not self._reads_in_place():
+            return None
+        row = self.aval.update(shape=self.aval.shape[1:])
+        return map(ConcreteArray, repeat(row), self.host_value())
+
+    @api_boundary
     def __bool__(self) -> bool:
-        return bool(self.item_of("truth value"))
+        return bool(self._only_element("truth value"))
 
+    @api_boundary
     def __int__(self) -> int:
-        return int(self.item_of("int"))
+        return int(self._only_element("int"))
 
+    @api_boundary
     def __float__(self) -> float:
-        return float(self.item_of("float"))
+        return float(self._only_element("float"))
 
+    @api_boundary
     def __complex__(self) -> complex:
-        return complex(self.item_of("complex"))
+        return complex(self._only_element("complex"))
 
+    @api_boundary
     def __index__(self) -> int:
-        if self.aval.ndim or (
-            self.aval.dtype.kind not in "iub" and not np.issubdtype(self.aval.dtype, np.integer)
-        ):
+        self._check_numbers("An index")
+        if self.aval.ndim or not is_integer(self.aval.dtype):
             raise TypeError(
                 message(
                     "Only an integer array without axes is an index.",
                     f"array: {self.aval}",
-                    fix="Index one element.",
+                    fix="Index one element, or convert it with x.astype(int).",
                 )
             )
         return int(self.host_value())
 
-    def item_of(self, what: str) -> Any:
+    def _only_element(self, what: str) -> Any:
         """The only element; TypeError (ValueError for a truth value) when it is not the array's only one."""
-        value = self.host_value()
-        if what == "truth value" and self.aval.size != 1:
-            raise ValueError(
-                message(
-                    "Only an array of one element has a truth value.",
-                    f"array: {self.aval}",
-                    fix="Use .any() or .all(), or index one element.",
-                )
-            )
-        if what != "truth value" and self.aval.ndim:
+        self._check_numbers(f"Conversion to {what}")
+        if self.aval.ndim and (self.aval.size != 1 or what != "truth value"):
+            raise self._no_scalar(what)
+        if what in ("float", "int") and is_complex(self.aval.dtype):
             raise TypeError(
                 message(
-                    f"Only an array without axes converts to {what}.",
+                    f"A complex array has no {what} value.",
                     f"array: {self.aval}",
-                    fix="Index one element, or use x.item() where there is only one.",
+                    fix="Take x.real, x.imag or abs(x) first.",
                 )
             )
+        value = self.host_value()
         return value if self.aval.ndim == 0 else value.reshape(())[()]
 
+    def _no_scalar(self, what: str) -> Exception:
+        facts = f"array: {self.aval}"
+        if what == "truth value":
+            fix = "Use .any() or .all(), index one element, or x.size > 0 to ask whether it is empty."
+            return ValueError(message("Only an array of one element has a truth value.", facts, fix=fix))
+        fix = "Index one element, or use x.item() where there is only one."
+        return TypeError(message(f"Only an array without axes converts to {what}.", facts, fix=fix))
+
+    @api_boundary
     def __hash__(self) -> int:
         raise TypeError(
             message(
@@ -187,43 +312,109 @@ class ConcreteArray(Array):
             )
         )
 
+    @api_boundary
     def __reduce__(self) -> Any:
-        return _rebuild, (np.asarray(self.host_value()), self.aval.weak_type)
+        place = (self.platform(), self.device.id) if self.committed else None
+        return _rebuild, (np.asarray(self.host_value()), self.aval, place)
 
     def __copy__(self) -> ConcreteArray:
-        return self
+        with set_current_trace(eager_trace):
+            return copy_p.bind(self)
 
     def __deepcopy__(self, memo: Any) -> ConcreteArray:
-        return self
+        return self.__copy__()
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.aval.weak_type else ""
         suffix = f"dtype={self.aval.dtype.name}{weak})"
         if self.is_deleted():
             return f"Array(deleted, shape={self.aval.shape}, {suffix}"
-        body = np.array2string(
-            np.asarray(self.host_value()), prefix="Array(", separator=", ", suffix=f", {suffix}"
-        )
+        if self.aval.physical is not self.aval:
+            return f"Array({self.aval.shape}, {suffix} overlaying:\n{self.host_value()}"
         if self.aval.size == 0:
-            body = f"[], shape={self.aval.shape}"
-        return f"Array({body}, {suffix}"
+            return f"Array([], shape={self.aval.shape}, {suffix}"
+        shown, threshold = self._shown()
+        text = "Array(" + np.array2string(
+            shown, prefix="Array(", separator=", ", suffix=",", threshold=threshold
+        )
+        room = np.get_printoptions()["linewidth"] - len(text[text.rfind("\n") + 1 :])
+        return f"{text},{' ' if len(suffix) + 2 <= room else _NEW_LINE}{suffix}"
 
     def __str__(self) -> str:
-        return str(np.asarray(self.host_value()))
+        if self.aval.physical is not self.aval:
+            return repr(self)
+        shown, threshold = self._shown()
+        with np.printoptions(threshold=threshold):
+            return str(shown)
 
+    def _shown(self) -> tuple[np.ndarray[Any, Any], int]:
+        """An array to print in the place of this one, and the size above which NumPy is to leave elements out.
+
+        Of a large array that the host cannot see only the elements that are printed are brought.
+        """
+        options = np.get_printoptions()
+        if self.aval.size <= options["threshold"] or self._reads_in_place():
+            return self._host_array(), int(options["threshold"])
+        return np.asarray(_edges(self, options["edgeitems"]).host_value()), 0
+
+    @api_boundary
     def __format__(self, spec: str) -> str:
-        return format(self.host_value()[()] if self.aval.ndim == 0 else str(self), spec)
+        if not spec:
+            return str(self)
+        self._check_numbers("Formatting")
+        if self.aval.ndim:
+            raise TypeError(
+                message(
+                    "Only an array without axes can be formatted like a number.",
+                    f"array: {self.aval}, format: {spec!r}",
+                    fix="Format its elements (x.tolist()), or leave the format out and set numpy.printoptions.",
+                )
+            )
+        return format(self.host_value().item(), spec)
 
 
-def _rebuild(value: np.ndarray[Any, Any], weak_type: bool) -> ConcreteArray:
-    return ConcreteArray(ShapedArray(value.shape, value.dtype, weak_type), value)
+# How the class names itself in tracebacks (`unsupported operand type(s) for +: 'Array' and 'str'`).
+ConcreteArray.__name__ = "Array"
+
+
+_NEW_LINE = "\n" + " " * len("Array(")
+
+
+class Shard(NamedTuple):
+    """The part of an array that one device holds."""
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: ConcreteArray
+
+
+def _edges(x: ConcreteArray, count: int) -> ConcreteArray:
+    """The first and last `count` elements along each axis, and one of those between."""
+    with set_current_trace(eager_trace):
+        for axis, length in enumerate(x.aval.shape):
+            if length > 2 * count + 1:
+                parts = slice_axis(x, 0, count + 1, axis), slice_axis(x, length - count, length, axis)
+                x = concatenate(parts, axis)
+    return x
+
+
+def _rebuild(value: np.ndarray[Any, Any], aval: ShapedArray, place: tuple[str, int] | None) -> ConcreteArray:
+    """What unpickling calls: the array, on the device it was placed on where there is such a one."""
+    device = _device_floor().find_device(*place) if place is not None else None
+    if device is None:
+        return ConcreteArray(aval, value)
+    return ConcreteArray(
+        aval, None, _device_floor().to_device(value, aval, device, copy=True), committed=True
+    )
 
 
 def _device_of(buffer: Any) -> Any:
     return next(iter(buffer._sharding.device_set))
 
 
-_HOST_VALUES = (np.ndarray, np.generic, int, float, complex)
+_SCALARS = (np.generic, int, float, complex)
+_HOST_VALUES = (np.ndarray, *_SCALARS)
 
 
 def as_concrete(x: Any) -> ConcreteArray:
@@ -235,10 +426,11 @@ def as_concrete(x: Any) -> ConcreteArray:
     aval = aval_of(x)
     if isinstance(x, np.ndarray):
         return ConcreteArray(aval, np.array(x, aval.dtype))
-    if not isinstance(x, _HOST_VALUES):
+    if not isinstance(x, _SCALARS):
         raise _no_numbers(x)
     return ConcreteArray(
-        aval, x if isinstance(x, np.generic) and x.dtype == aval.dtype else aval.dtype.type(x)
+        aval,
+        x.astype(aval.dtype, copy=False) if isinstance(x, np.generic) else numpy_scalar(x, aval.dtype),
     )
 
 
@@ -250,7 +442,9 @@ def argument_buffer(x: Any, device: Any = None) -> Any:
         raise leaked(x)
     if not isinstance(x, _HOST_VALUES):
         raise _no_numbers(x)
-    return _device_floor().to_device(x, aval_of(x), device, copy=True)
+    aval = aval_of(x)
+    value = x if isinstance(x, np.ndarray | np.generic) else numpy_scalar(x, aval.dtype)
+    return _device_floor().to_device(value, aval, device, copy=True)
 
 
 def _no_numbers(x: Any) -> TypeError:

@@ -19,9 +19,12 @@ from didax.array import ConcreteArray, as_concrete
 from didax.compiled import Program
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import numpy_scalar
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
 from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked
+from didax.transforms.physical import is_physical, physical_jaxpr
+from didax.transforms.simplify import simplify_jaxpr
 
 NUMPY_MAX_ELEMENTS = 1 << 16  # above this XLA's threads and fusion win over NumPy
 _PLANS_MAX = 20_000
@@ -77,9 +80,66 @@ def clear_plans() -> None:
 def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
     out_avals = infer(primitive, avals, params)
     small = sum(a.size for a in avals) + sum(a.size for a in out_avals) <= NUMPY_MAX_ELEMENTS
-    if primitive.eager_for(avals) is not None and small and _on_cpu():
-        return _numpy_plan(primitive, out_avals, params)
+    rule, rule_params = _numpy_rule(primitive, avals, out_avals, params)
+    if rule is not None and small and _on_cpu():
+        return _numpy_plan(primitive, rule, out_avals, rule_params)
     return _compiled_plan(primitive, avals, out_avals, params, cheap=small)
+
+
+def evaluates_with_numpy(x: Any) -> bool:
+    """True where an operation that reads only this array, done now, is one for NumPy."""
+    return (
+        type(x) is ConcreteArray
+        and x.aval.size <= NUMPY_MAX_ELEMENTS
+        and x.aval.physical is x.aval
+        and current_trace_var.get() is eager_trace
+        and _on_cpu()
+    )
+
+
+def _numpy_rule(
+    primitive: Primitive,
+    avals: tuple[ShapedArray, ...],
+    out_avals: tuple[ShapedArray, ...],
+    params: dict[str, Any],
+) -> tuple[Callable[..., Any] | None, dict[str, Any]]:
+    """The primitive's NumPy rule and its parameters; with random keys the rules of what it does to their words."""
+    if is_physical((*avals, *out_avals)):
+        return primitive.eager_for(avals), params
+    jaxpr = simplify_jaxpr(physical_jaxpr(_single(primitive, avals, out_avals, params)))
+    rules = [eqn.primitive.eager_for(tuple([x.aval for x in eqn.invars])) for eqn in jaxpr.eqns]
+    if None in rules:
+        return None, params
+    if len(rules) == 1 and _runs_alone(jaxpr.eqns[0], jaxpr):
+        return rules[0], jaxpr.eqns[0].params
+
+    def run(*values: Any) -> Any:
+        env: dict[Any, Any] = dict(zip(jaxpr.invars, values, strict=True))
+        for rule, eqn in zip(rules, jaxpr.eqns, strict=True):
+            assert rule is not None
+            inputs = [env[x] if type(x) is Var else _numpy_value(x.val) for x in eqn.invars]
+            out = rule(*inputs, **eqn.params)
+            env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+        outs = [env[x] if type(x) is Var else _numpy_value(x.val) for x in jaxpr.outvars]
+        return outs if primitive.multiple_results else outs[0]
+
+    return run, {}
+
+
+def _runs_alone(eqn: Eqn, jaxpr: Jaxpr) -> bool:
+    """Whether the equation takes the inputs of the jaxpr, and its results are the outputs."""
+    return tuple(eqn.invars) == jaxpr.invars and tuple(eqn.outvars) == jaxpr.outvars
+
+
+def _single(
+    primitive: Primitive,
+    avals: tuple[ShapedArray, ...],
+    out_avals: tuple[ShapedArray, ...],
+    params: dict[str, Any],
+) -> Jaxpr:
+    """The jaxpr of one application of the primitive."""
+    invars, outvars = [Var(aval) for aval in avals], [Var(aval) for aval in out_avals]
+    return Jaxpr(invars, [Eqn(primitive, invars, params, outvars)], outvars, primitive.name)
 
 
 def _on_cpu() -> bool:
@@ -126,14 +186,17 @@ def _host_values(args: tuple[Any, ...]) -> list[Any]:
 
 def _numpy_value(x: Any) -> Any:
     if type(x) in _PYTHON_SCALARS:
-        return aval_of(x).dtype.type(x)
+        return numpy_scalar(x, aval_of(x).dtype)
     # A copy: the rule may return a view, and the owner of the argument may write to it.
     return np.array(x, aval_of(x).dtype) if isinstance(x, np.ndarray) else x
 
 
-def _numpy_plan(primitive: Primitive, out_avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
-    rule = primitive.eager
-    assert rule is not None
+def _numpy_plan(
+    primitive: Primitive,
+    rule: Callable[..., Any],
+    out_avals: tuple[ShapedArray, ...],
+    params: dict[str, Any],
+) -> Plan:
     if primitive.multiple_results:
 
         def run_many(args: tuple[Any, ...]) -> list[ConcreteArray]:
@@ -157,7 +220,8 @@ def _checked_plan(primitive: Primitive, rule: Any, out_aval: ShapedArray, params
     def run(args: tuple[Any, ...]) -> ConcreteArray:
         out = _run_quietly(rule, _host_values(args), params)
         found = (np.shape(out), getattr(out, "dtype", None))
-        assert found == (out_aval.shape, out_aval.dtype), f"eager {primitive}: {found}, not {out_aval}"
+        wanted = out_aval.physical
+        assert found == (wanted.shape, wanted.dtype), f"eager {primitive}: {found}, not {wanted}"
         return ConcreteArray(out_aval, out)
 
     return run
@@ -170,10 +234,7 @@ def _compiled_plan(
     params: dict[str, Any],
     cheap: bool,
 ) -> Plan:
-    invars = [Var(aval) for aval in avals]
-    outvars = [Var(aval) for aval in out_avals]
-    jaxpr = Jaxpr(invars, [Eqn(primitive, invars, params, outvars)], outvars, primitive.name)
-    program = Program(jaxpr, cheap=cheap)
+    program = Program(_single(primitive, avals, out_avals, params), cheap=cheap)
     program.executable()
 
     def run(args: tuple[Any, ...]) -> Any:

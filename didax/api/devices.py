@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from didax.api.flat import narrowed_scalar
 from didax.array import ConcreteArray, as_concrete
 from didax.core import pytree
 from didax.core.errors import api_boundary, message
@@ -71,7 +72,7 @@ def _put(x: Any, device: Any) -> ConcreteArray:
                 fix="Choose one of didax.devices().",
             )
         )
-    array = as_concrete(x)
+    array = as_concrete(narrowed_scalar(x))
     if device is None:
         array.device_buffer()
         return array
@@ -84,7 +85,9 @@ def device_get(x: Any) -> Any:
     """A pytree of NumPy arrays with the contents of a pytree of arrays."""
 
     def get(leaf: Any) -> Any:
-        return leaf.__array__() if isinstance(leaf, ConcreteArray) else leaf
+        if isinstance(leaf, ConcreteArray) and leaf.aval.physical is leaf.aval:
+            return leaf.__array__()
+        return leaf  # also random keys, which no NumPy array holds
 
     return pytree.map(get, x)
 

@@ -40,6 +40,10 @@ class TracerArrayConversionError(ConcretizationTypeError):
     """A traced array was handed to NumPy, which needs its numbers."""
 
 
+class TracerAttributeError(ConcretizationTypeError, AttributeError):
+    """A traced array was asked where it is in memory."""
+
+
 class NonConcreteBooleanIndexError(ConcretizationTypeError, IndexError):
     """A traced boolean mask was used as an index, so the result's shape is not known."""
 

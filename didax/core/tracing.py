@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from didax.core.errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
+    TracerAttributeError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
     UnexpectedTracerError,
@@ -160,16 +161,41 @@ class Tracer(Array):
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if (value := self.known()) is not None:
-            return value.__array__(dtype) if hasattr(value, "__array__") else _as_numpy(value, dtype)
+        known = self.known() is not None
         raise TracerArrayConversionError(
             message(
-                "NumPy needs numbers, and a traced array has none yet.",
+                "NumPy would see a traced array's numbers and lose its derivative."
+                if known
+                else "NumPy needs numbers, and a traced array has none yet.",
                 *self._facts(),
                 fix="Use the function of the same name in didax.numpy, or compute this part outside the "
                 "transformation.",
             )
         )
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        if (value := self.known()) is not None:
+            return format(value, spec)
+        raise self._not_concrete("A traced array has no digits to format", "Print it as it is, f'{x}'.")
+
+    def __reduce__(self) -> Any:
+        raise self._not_concrete("A traced array cannot be pickled", "Return it, and pickle the result.")
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
+    def block_until_ready(self) -> Tracer:
+        """The array itself: there is nothing to wait for while tracing."""
+        return self
+
+    def _not_concrete(self, rule: str, fix: str) -> ConcretizationTypeError:
+        rule = f"{rule}: it is not in memory while tracing."
+        return ConcretizationTypeError(message(rule, *self._facts(), fix=fix))
 
     def __repr__(self) -> str:
         return f"Traced<{self.aval}>({self.owner.what})"
@@ -184,10 +210,33 @@ class Tracer(Array):
         )
 
 
-def _as_numpy(value: Any, dtype: Any) -> Any:
-    import numpy as np
+def _only_in_memory(name: str) -> Any:
+    """What only arrays in memory have; raises when asked of a tracer."""
 
-    return np.asarray(value, dtype)
+    def refuse(self: Tracer, *args: Any, **kwargs: Any) -> Any:
+        rule = f"A traced array has no {name}: it is not in memory while tracing."
+        fix = "Ask for it outside of the transformed function, of an argument or a result."
+        raise TracerAttributeError(message(rule, *self._facts(), fix=fix))  # pyright: ignore[reportPrivateUsage]
+
+    refuse.__name__, refuse.__qualname__ = name, f"Tracer.{name}"
+    return refuse
+
+
+_IN_MEMORY_PROPERTIES = (
+    "addressable_shards",
+    "device",
+    "is_fully_addressable",
+    "is_fully_replicated",
+    "sharding",
+)
+_IN_MEMORY_METHODS = (
+    "addressable_data", "copy_to_host_async", "delete", "devices", "is_deleted", "is_ready",
+    "on_device_size_in_bytes", "platform", "unsafe_buffer_pointer", "__dlpack__", "__dlpack_device__",
+)  # fmt: skip
+for _name in _IN_MEMORY_METHODS:
+    setattr(Tracer, _name, _only_in_memory(_name))
+for _name in _IN_MEMORY_PROPERTIES:
+    setattr(Tracer, _name, property(_only_in_memory(_name)))
 
 
 def known_value(x: Any) -> Any | None:

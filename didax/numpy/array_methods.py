@@ -2,25 +2,32 @@
 implementation.
 
 Operators are made from the ufuncs; a method that means the same as a function *is* that function. The names
-are declared for type checkers in `core/value.py`; a test holds both lists together.
+are declared for type checkers in `core/value.py`; a test holds both lists together. What ndarray has and an
+immutable array on a device cannot (`ABSENT`) is an AttributeError that names the way to the same end.
 Read next: `ufunc.py` (how an operator finds what to do), `indexing.py`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from didax.api.devices import device_put
+from didax.api.jit import jit
+from didax.array import ConcreteArray
 from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
+from didax.core.tracing import eager_trace, known_value, set_current_trace
 from didax.core.value import Array
-from didax.numpy import indexing, linear, manipulation, reductions, selection, ufuncs
+from didax.numpy import indexing, linear, manipulation, positions, reductions, selection, ufuncs
 from didax.numpy.promotion import DTypeLike, as_operand
 from didax.numpy.ufunc import binary_operator, reflected_operator, unary_operator
-from didax.primitives.convert import bitcast_convert_type_p
+from didax.primitives.convert import bitcast_convert_type_p, copy_p
 from didax.primitives.shape import reshape
+from didax.primitives.slicing import slice_axis
 
 BINARY = {
     "add": ufuncs.add,
@@ -55,6 +62,7 @@ METHODS = {
     "argpartition": selection.argpartition,
     "argsort": selection.argsort,
     "astype": manipulation.astype,
+    "choose": positions.choose,
     "clip": ufuncs.clip,
     "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum,
@@ -83,11 +91,13 @@ METHODS = {
 
 
 def _operator_of(function: Any) -> Any:
-    """A two-operand function as an operator: NotImplemented for what is no operand."""
+    """A two-operand function as an operator: NotImplemented for what is no operand, and for pow's third argument."""
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: Any, other: Any, modulus: Any = None) -> Any:
         try:
-            return NotImplemented if as_operand(other) is None else function(self, other)
+            if modulus is not None or as_operand(other) is None:
+                return NotImplemented
+            return function(self, other)
         except Exception as error:
             strip_internal_frames(error)
             raise
@@ -106,6 +116,12 @@ def _reflected(function: Any) -> Any:
 def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
     """`dnp.reshape`, the lengths also as separate arguments."""
     return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+
+
+@api_boundary
+def _compress(self: Array, condition: Any, axis: int | None = None, **options: Any) -> Array:
+    """`dnp.compress`, the array first."""
+    return positions.compress(condition, self, axis, **options)
 
 
 @api_boundary
@@ -139,14 +155,20 @@ def _view(self: Array, dtype: DTypeLike = None) -> Array:
 
 
 def _copy(self: Array) -> Array:
-    """The array itself: nobody can write to it."""
-    return self
+    """An array with the same contents, which outlives a donation or deletion of this one."""
+    return copy_p.bind(self)
 
 
 @api_boundary
 def _item(self: Array, *args: Any) -> Any:
     """The only element, or the one at an index, as a Python scalar."""
-    return np.asarray(self).item(*args)
+    if not args and self.size != 1:
+        fix = "Say which, as in x.item(0) or x.item(0, 1), or use x.tolist()."
+        raise ValueError(
+            message("item takes the element of an array of one.", f"array: {self.aval}", fix=fix)
+        )
+    value = known_value(self)
+    return np.asarray(self if value is None else value).item(*args)
 
 
 @api_boundary
@@ -171,6 +193,7 @@ def _length(self: Array) -> int:
     return self.aval.shape[0]
 
 
+@api_boundary
 def _iterate(self: Array) -> Iterator[Array]:
     if not self.aval.ndim:
         raise TypeError(
@@ -180,21 +203,100 @@ def _iterate(self: Array) -> Iterator[Array]:
                 fix="Use x.item().",
             )
         )
+    if isinstance(self, ConcreteArray):
+        return self.rows() or _rows_by_chunk(self)
     return iter(manipulation.unstack(self))
+
+
+_CHUNK = 100  # rows that one program splits
+_split = jit(lambda x: manipulation.unstack(x))
+
+
+def _rows_by_chunk(x: ConcreteArray) -> Iterator[Array]:
+    """The rows of an array on an accelerator, which stay there."""
+    for start in range(0, x.shape[0], _CHUNK):
+        with set_current_trace(eager_trace):
+            rows = _split(slice_axis(x, start, min(start + _CHUNK, x.shape[0]), 0))
+        yield from rows
+
+
+def _reversed(self: Array) -> Iterator[Array]:
+    return iter(self[::-1]) if self.aval.ndim else iter(self)
 
 
 def _contains(self: Array, element: Any) -> bool:
     return bool(reductions.any(ufuncs.equal(self, element)))
 
 
-def _set_item(self: Array, index: Any, value: Any) -> None:
-    raise TypeError(
-        message(
-            "Arrays are immutable: elements cannot be assigned.",
-            f"array: {self.aval}",
-            fix="Write x = x.at[i].set(v), which gives a changed array (.add, .multiply, .max likewise).",
-        )
-    )
+def _immutable(what: str, fix: str) -> Any:
+    """An operation that would write to the array, as the TypeError that says what to do instead."""
+
+    @api_boundary
+    def refuse(self: Array, *args: Any) -> None:
+        raise TypeError(message(f"Arrays are immutable: {what}.", f"array: {self.aval}", fix=fix))
+
+    return refuse
+
+
+class Absent:
+    """An attribute of ndarray that these arrays lack: AttributeError, so that `hasattr` is False, with the way out."""
+
+    def __init__(self, name: str, fix: str):
+        self.name, self.fix = name, fix
+
+    @api_boundary
+    def __get__(self, x: Array | None, owner: type) -> Any:
+        if x is None:
+            return self
+        rule = f"Arrays have no {self.name}: they are immutable, and where they are in memory is XLA's."
+        raise AttributeError(message(rule, f"array: {x.aval}", fix=self.fix))
+
+
+_AS_NUMPY = "Use that of a NumPy array: np.asarray(x).{name}; np.array(x) is one to write to."
+ABSENT = {
+    "base": _AS_NUMPY,
+    "byteswap": _AS_NUMPY,
+    "ctypes": _AS_NUMPY,
+    "data": "Use memoryview(np.asarray(x)), or x.unsafe_buffer_pointer() for the address.",
+    "dump": "Use pickle.dump(x, file).",
+    "dumps": "Use pickle.dumps(x).",
+    "fill": "Write x = didax.numpy.full_like(x, value).",
+    "flags": _AS_NUMPY,
+    "flat": "Use x.ravel(), and x = x.at[i].set(v) to change elements.",
+    "getfield": "Use x.view(dtype), which reads the bytes as another dtype.",
+    "itemset": "Write x = x.at[i].set(v).",
+    "newbyteorder": _AS_NUMPY,
+    "partition": "Write x = didax.numpy.partition(x, kth).",
+    "put": "Write x = x.at[i].set(v), with x.ravel() for a flat index.",
+    "resize": "Write x = didax.numpy.resize(x, shape).",
+    "setfield": "Write x = x.at[i].set(v).",
+    "setflags": "Copy it to NumPy to write to it: np.array(x).",
+    "strides": _AS_NUMPY,
+    "tofile": _AS_NUMPY,
+    "tostring": "Use x.tobytes().",
+}
+"""Attributes of ndarray that are left out, with what to write instead."""
+
+# The versions of the array API standard that didax.numpy keeps to.
+_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+
+@api_boundary
+def _array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
+    """`didax.numpy`: the functions of the array API standard for this array."""
+    if api_version not in (None, *_API_VERSIONS):
+        fix = f"Ask for one of {', '.join(_API_VERSIONS)}, or for none."
+        rule = "didax.numpy keeps to some versions of the array API standard."
+        raise ValueError(message(rule, f"api_version: {api_version!r}", fix=fix))
+    return sys.modules["didax.numpy"]  # which imports this module, and so is not imported by it
+
+
+@api_boundary
+def _to_device(self: Array, device: Any, /, *, stream: None = None) -> Array:
+    """The array on a device, as `device_put` brings it there."""
+    if stream is not None:
+        raise ValueError(message("to_device takes no stream.", f"stream: {stream!r}", fix="Leave it out."))
+    return device_put(self, device)
 
 
 def _round_operator(self: Array, ndigits: int | None = None) -> Any:
@@ -206,6 +308,7 @@ def _round_operator(self: Array, ndigits: int | None = None) -> Any:
 
 
 OTHERS = {
+    "compress": _compress,
     "reshape": _reshape,
     "transpose": _transpose,
     "view": _view,
@@ -219,7 +322,14 @@ OTHERS = {
     "__iter__": _iterate,
     "__contains__": _contains,
     "__getitem__": indexing.getitem,
-    "__setitem__": _set_item,
+    "__setitem__": _immutable(
+        "elements cannot be assigned",
+        "Write x = x.at[i].set(v), which gives a changed array (.add, .multiply, .max likewise).",
+    ),
+    "__delitem__": _immutable("elements cannot be deleted", "Write x = didax.numpy.delete(x, i)."),
+    "__reversed__": _reversed,
+    "__array_namespace__": _array_namespace,
+    "to_device": _to_device,
     "__round__": _round_operator,
 }
 PROPERTIES = {
@@ -242,6 +352,7 @@ def attach() -> None:
     attributes |= {f"__{name}__": _operator_of(f) for name, f in FUNCTIONS.items()}
     attributes |= {f"__r{name}__": _reflected(f) for name, f in FUNCTIONS.items()}
     attributes |= {name: property(f) for name, f in PROPERTIES.items()}
+    attributes |= {name: Absent(name, fix.format(name=name)) for name, fix in ABSENT.items()}
     for name, value in attributes.items():
         setattr(Array, name, value)
 

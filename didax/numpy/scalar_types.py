@@ -49,7 +49,9 @@ class ScalarType(type):
         return array(x, cls.dtype)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls.dtype.type or (isinstance(other, ScalarType) and other.dtype == cls.dtype)
+        if isinstance(other, ScalarType | np.dtype):
+            return other == cls.dtype if isinstance(other, np.dtype) else other.dtype == cls.dtype
+        return other is cls.dtype.type
 
     def __hash__(cls) -> int:
         return hash(cls.dtype.type)
@@ -76,24 +78,88 @@ SCALAR_TYPES |= {
 }  # fmt: skip
 
 
-def finfo(dtype: DTypeLike) -> Any:
+_FLOATS = ("eps", "epsneg", "max", "min", "resolution", "smallest_normal", "smallest_subnormal", "tiny")
+_INTEGERS = ("bits", "iexp", "machep", "maxexp", "minexp", "negep", "nexp", "nmant", "precision")
+
+
+class finfo:
     """The limits of a floating-point or complex dtype, or of an array's: `eps`, `max`, `tiny`, ...
 
+    They are Python's numbers, as the array API wants them: weak, so that x * finfo.eps keeps the dtype of x.
+
     >>> import didax.numpy as dnp
-    >>> dnp.finfo(dnp.bfloat16).bits
-    16
+    >>> dnp.finfo(dnp.bfloat16).bits, dnp.finfo("float16").max
+    (16, 65504.0)
     """
-    return _finfo(getattr(dtype, "dtype", dtype))
+
+    __module__ = "didax.numpy"
+
+    dtype: np.dtype[Any]
+    bits: int
+    iexp: int
+    machep: int
+    maxexp: int
+    minexp: int
+    negep: int
+    nexp: int
+    nmant: int
+    precision: int
+    eps: float
+    epsneg: float
+    max: float
+    min: float
+    resolution: float
+    smallest_normal: float
+    smallest_subnormal: float
+    tiny: float
+
+    def __init__(self, dtype: DTypeLike):
+        stated = _stated_dtype("finfo", dtype)
+        if not dtypes.is_inexact(stated):
+            fix = "Use iinfo for integer dtypes."
+            raise ValueError(
+                message("finfo takes a floating-point or complex dtype.", f"dtype: {stated.name}", fix=fix)
+            )
+        limits = _finfo(stated)
+        self.dtype = dtypes.dtype(limits.dtype)
+        for name in _INTEGERS:
+            setattr(self, name, int(getattr(limits, name)))
+        for name in _FLOATS:
+            setattr(self, name, float(getattr(limits, name)))
+
+    def __repr__(self) -> str:
+        return f"finfo(min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype.name})"
 
 
-def iinfo(dtype: DTypeLike) -> Any:
-    """The limits of an integer dtype, or of an array's: `min`, `max`, `bits`.
+class iinfo:
+    """The limits of an integer dtype, or of an array's: `min`, `max`, `bits`, Python integers.
 
     >>> import didax.numpy as dnp
     >>> dnp.iinfo(dnp.int8).max
     127
     """
-    return _iinfo(getattr(dtype, "dtype", dtype))
+
+    __module__ = "didax.numpy"
+
+    def __init__(self, dtype: DTypeLike):
+        stated = _stated_dtype("iinfo", dtype)
+        if not dtypes.is_integer(stated):
+            fix = "Use finfo for floating-point dtypes."
+            raise ValueError(message("iinfo takes an integer dtype.", f"dtype: {stated.name}", fix=fix))
+        limits = _iinfo(stated)
+        self.dtype = stated
+        self.bits, self.min, self.max = int(limits.bits), int(limits.min), int(limits.max)
+        self.kind = stated.kind
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"
+
+
+def _stated_dtype(name: str, x: Any) -> np.dtype[Any]:
+    """The dtype named, or that of an array or scalar."""
+    if isinstance(x, str | type | np.dtype):
+        return dtypes.dtype(x)
+    return pair_of(checked_operand(name, x, "dtype"))[0]
 
 
 @api_boundary

@@ -18,7 +18,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
 from didax.core.errors import message
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, no_numbers
 from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData
@@ -32,7 +32,10 @@ class ConvertElementType(Primitive):
     """The same values in another dtype, as well as it can hold them."""
 
     def type(self, x: ShapedArray, *, new_dtype: np.dtype[Any], weak_type: bool) -> ShapedArray:
-        return x.update(dtype=new_dtype, weak_type=weak_type)
+        out = x.update(dtype=new_dtype, weak_type=weak_type)
+        if (error := no_numbers(self.name, (x, out))) is not None:
+            raise error
+        return out
 
     def eager(self, x: Any, *, new_dtype: np.dtype[Any], weak_type: bool) -> Any:
         return convert(x, new_dtype)
@@ -140,6 +143,8 @@ class ReducePrecision(LinearUnary):
 class Copy(LinearUnary):
     """The same array in memory of its own."""
 
+    moves_elements = True
+
     def type(self, x: ShapedArray) -> ShapedArray:
         return x
 
@@ -158,6 +163,8 @@ class Copy(LinearUnary):
 
 class StopGradient(Primitive):
     """The same array, whose tangent vanishes to every order."""
+
+    moves_elements = True
 
     holes = {"transpose": "its tangent vanishes"}
 
@@ -180,6 +187,8 @@ class StopGradient(Primitive):
 
 class OptimizationBarrier(Primitive):
     """Its operands, all computed before any result is used: XLA moves and merges nothing across it."""
+
+    moves_elements = True
 
     multiple_results = True
 

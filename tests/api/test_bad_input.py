@@ -537,7 +537,7 @@ Pass a hashable value (a tuple instead of a list), or do not mark the argument s
         TypeError,
         """
 Static arguments of jit must be hashable: they are part of the compilation cache's key.
-  argument axes: Array([1.], dtype=float32) of type ConcreteArray
+  argument axes: Array([1.], dtype=float32) of type Array
 Arrays are data: do not mark the argument static.
 """,
     )

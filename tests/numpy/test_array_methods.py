@@ -12,6 +12,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax.core import value
 from didax.core.errors import TracerArrayConversionError
+from didax.numpy import array_methods
 from tests.numpy.oracle import check, sample
 
 METHODS = [
@@ -24,7 +25,8 @@ METHODS = [
     "x[:1].squeeze()", "x.astype('int8')", "x.astype(bool)", "x.ptp(0)", "x[0].searchsorted(0.5)",
     "x.view('int32')", "x.view('int16')", "x.view('int16').view('float32')", "x[1]", "x[:, 1:]",
     "x.at[0, 1].set(7)", "x.at[1].add(2)", "x.item(2)", "x[0].tolist()", "len(x)", "list(x)[1]", "x.shape",
-    "abs(x)", "round(x, 1)", "x[0, 0].item()",
+    "abs(x)", "round(x, 1)", "x[0, 0].item()", "x.compress(np.array([False, True]), axis=0)",
+    "(x[0] > 0).astype(int).choose([x[0], x[1]])",
 ]  # fmt: skip
 
 
@@ -110,3 +112,74 @@ def test_names_of_jax_numpy():
     """Information for whoever extends the module: the names not there yet, which should become fewer."""
     missing = sorted(name for name in dir(jnp) if not name.startswith("_") and not hasattr(dnp, name))
     assert len(missing) < 140, missing
+
+
+PROTOCOLS_LEFT_OUT = {  # names of ndarray and jax.Array that no error explains, because Python or NumPy asks for them
+    "__array_finalize__": "is for subclasses of ndarray",
+    "__array_function__": "functions of NumPy take arrays through __array__ and return ndarrays, as with jax",
+    "__array_interface__": "__array__ says the same and can refuse; this one cannot be asked for a copy",
+    "__array_struct__": "as __array_interface__",
+    "__array_ufunc__": "ufuncs of NumPy return ndarrays, as with jax; operators are ours by __array_priority__",
+    "__array_wrap__": "is for subclasses of ndarray",
+    "__class_getitem__": "Array has no type parameters",
+    "__setstate__": "unpickling makes a new array",
+    **{f"__i{name}__": "x += 1 rebinds x to x + 1" for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+        *("and", "or", "xor", "lshift", "rshift"),
+    )},
+    "__array_module__": "a proposal (NEP 37) that nothing asks for",
+    "__buffer__": "of concrete arrays only",
+    "__cuda_array_interface__": "DLPack says the same",
+    "__del__": "Python frees the memory",
+    "__dict__": "arrays have slots",
+    "__hex__": "of Python 2",
+    "__oct__": "of Python 2",
+    "__numpy_dtype__": "of dtypes",
+    "clone": "x.copy()",
+    "device_buffers": "removed from jax: addressable_shards",
+    "format": "layouts are XLA's",
+    "global_shards": "addressable_shards, in one process",
+    "traceback": "of jaxlib's own debugging",
+}  # fmt: skip
+
+
+def test_every_name_of_ndarray_and_of_jax_is_there_or_accounted_for():
+    theirs = {*dir(np.ndarray), *dir(jax.Array), *dir(type(jnp.ones(1)))}
+    theirs = {name for name in theirs if name.startswith("__") or not name.startswith("_")}
+    missing = theirs - set(dir(type(dnp.ones(1)))) - set(dir(dx.Array))
+    assert not missing - set(PROTOCOLS_LEFT_OUT), "neither an attribute, nor listed with the reason"
+    assert not set(PROTOCOLS_LEFT_OUT) & set(dir(dx.Array)), "listed as left out, and there"
+    traced = [
+        name for name in set(dir(type(dnp.ones(1)))) - set(dir(tracer_type())) if not name.startswith("_")
+    ]
+    assert set(traced) <= {"committed", "device_buffer", "forget_donated", "host_value", "rows"}
+
+
+def tracer_type() -> type:
+    found = []
+    dx.jit(lambda x: found.append(type(x)) or x)(1.0)
+    return found[0]
+
+
+def test_what_is_left_out_names_the_way_to_the_same_end():
+    x = dnp.ones(2)
+    for name in array_methods.ABSENT:
+        assert not hasattr(x, name)
+        with pytest.raises(AttributeError) as error:
+            getattr(x, name)
+        rule, facts, fix = str(error.value).splitlines()
+        assert f"no {name}:" in rule and facts == "  array: float32[2]" and "{" not in fix
+        assert not [entry for entry in error.traceback if "/didax/" in str(entry.path)]
+    with pytest.raises(AttributeError, match=r"x\.at\[i\]\.set"):
+        dx.jit(lambda x: x.put(0, 1))(x)
+    with pytest.raises(
+        TypeError, match=r"cannot be deleted.*\n  array: float32\[2\]\nWrite x = didax.numpy.delete"
+    ):
+        del x[0]
+
+
+def test_the_array_api_namespace():
+    x = dnp.ones(2)
+    assert x.__array_namespace__() is dnp and x.__array_namespace__(api_version="2024.12") is dnp
+    with pytest.raises(ValueError, match=r"api_version: '1999\.12'"):
+        x.__array_namespace__(api_version="1999.12")

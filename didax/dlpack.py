@@ -1,0 +1,60 @@
+"""`from_dlpack`: arrays of other libraries (torch, NumPy, CuPy, ...) taken in without a copy.
+
+The other way is theirs: `torch.from_dlpack(x)` and `np.from_dlpack(x)` call `x.__dlpack__`. Memory that is shared stays
+alive while either side uses it. An array must not change, so neither side may write to shared memory: copy first.
+Read next: `xla/dlpack.py` (capsules), `array.py` (`ConcreteArray.__dlpack__`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didax.api.devices import device_put
+from didax.array import ConcreteArray
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
+from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
+from didax.core.value import Array
+
+__all__ = ["from_dlpack"]
+
+
+@api_boundary
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of the numbers of another library's array, whose dtype it keeps, through DLPack.
+
+    It shares memory on the host, which must not be written to any more; `copy=True` gives it its own. BufferError for
+    what DLPack cannot carry; ValueError where a wanted device needs a copy that `copy=False` forbids.
+
+    >>> import numpy as np, didax.numpy as dnp
+    >>> dnp.from_dlpack(np.ones(2, "float32"))
+    Array([1., 1.], dtype=float32)
+    """
+    if isinstance(x, Array):
+        array: Any = x.copy() if copy else x
+    else:
+        array = _imported(x, copy)
+    if device is None or isinstance(x, Tracer):
+        return array
+    placed = device_put(array, device)
+    if copy is False and placed.device is not array.device:
+        fix = "Drop copy=False, or device."
+        facts = f"array: {array.aval} on {array.device}, device: {placed.device}"
+        raise ValueError(message("An array on another device is a copy.", facts, fix=fix))
+    return placed
+
+
+def _imported(x: Any, copy: bool | None) -> ConcreteArray:
+    if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
+        raise TypeError(
+            message(
+                "from_dlpack takes arrays with __dlpack__ and __dlpack_device__.",
+                f"got: {x!r:.100} of type {type(x).__name__}",
+                fix="Pass the array itself (not a capsule), or use didax.numpy.asarray.",
+            )
+        )
+    from didax.xla import dlpack  # loads jaxlib: on first need
+
+    value = dlpack.view_of(x, copy)
+    return ConcreteArray(ShapedArray(value.shape, dtypes.dtype(value.dtype)), value)

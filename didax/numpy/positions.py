@@ -1,0 +1,392 @@
+"""Making positions, and writing by them: ix_, diag_indices, unravel_index, put, choose, compress, fill_diagonal.
+
+Functions that change their argument in NumPy return a changed copy here, and only with `inplace=False`, so that
+a program moved over from NumPy cannot go on with the old array.
+Read next: `indexing.py` (x[...] and x.at[...], of which all of this is made), `grids.py` (r_, mgrid and such).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.tracing import known_value
+from didax.core.value import Array
+from didax.lax.slicing import Mode
+from didax.numpy import ufuncs
+from didax.numpy.creation import arange, canonical_shape, ones, tril_indices, triu_indices, zeros
+from didax.numpy.indexing import at, getitem
+from didax.numpy.manipulation import broadcast_arrays, expand_dims, ravel, reshape, stack
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast_shapes, cast, promote_dtypes
+from didax.numpy.reductions import canonical_axis, cumsum
+from didax.numpy.selection import flatnonzero, nonzero, take_along_axis
+from didax.numpy.ufunc import truth
+
+__all__ = [
+    "choose", "compress", "diag_indices", "diag_indices_from", "fill_diagonal", "ix_", "mask_indices", "place",
+    "put", "put_along_axis", "ravel_multi_index", "tril_indices_from", "triu_indices_from", "unravel_index",
+]  # fmt: skip
+
+
+# --- positions ----------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
+    """Vectors of positions (or masks) shaped so that together they index their outer product.
+
+    >>> import didax.numpy as dnp
+    >>> x = dnp.arange(12).reshape(3, 4)
+    >>> x[dnp.ix_(dnp.array([0, 2]), dnp.array([1, 3]))]
+    Array([[ 1,  3],
+           [ 9, 11]], dtype=int32)
+    """
+    vectors = [as_array("ix_", x, i) for i, x in enumerate(args)]
+    for i, x in enumerate(vectors):
+        if x.ndim != 1:
+            fix = "Ravel it, or make it a vector of one element."
+            raise ValueError(message("ix_ takes vectors.", f"argument {i + 1}: {x.aval}", fix=fix))
+    vectors = [flatnonzero(x) if x.dtype == np.bool_ else x for x in vectors]
+    vectors = [x if x.size else cast(x, dtypes.default_dtype("i")) for x in vectors]
+    n = len(vectors)
+    return tuple([reshape(x, (1,) * i + (x.size,) + (1,) * (n - 1 - i)) for i, x in enumerate(vectors)])
+
+
+@api_boundary
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The positions of the main diagonal of an array with `ndim` axes of length n.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.zeros((2, 2)).at[dnp.diag_indices(2)].set(1.0)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    n, ndim = operator.index(n), operator.index(ndim)
+    if n < 0 or ndim < 0:
+        rule = "diag_indices takes a length and a number of axes of 0 or more."
+        raise ValueError(message(rule, f"n: {n}, ndim: {ndim}", fix="Pass the length of the axes."))
+    return (arange(n),) * ndim
+
+
+def _square(name: str, arr: ArrayLike) -> Array:
+    """An array with two axes or more, all of one length."""
+    x = as_array(name, arr, "arr")
+    if x.ndim < 2 or len(set(x.shape)) > 1:
+        rule = f"{name} takes an array with at least two axes, all of the same length."
+        raise ValueError(message(rule, f"array: {x.aval}", fix="Slice it to a square first."))
+    return x
+
+
+@api_boundary
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """The positions of the main diagonal of a square array.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.eye(2)[dnp.diag_indices_from(dnp.eye(2))]
+    Array([1., 1.], dtype=float32)
+    """
+    x = _square("diag_indices_from", arr)
+    return diag_indices(x.shape[0], x.ndim)
+
+
+def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
+    shape = tuple(arr.shape) if hasattr(arr, "shape") else as_array(name, arr, "arr").shape
+    if len(shape) != 2:
+        fix = "Index the matrices of a stack one by one, or vmap."
+        raise ValueError(message(f"{name} takes a matrix.", f"arr has shape {shape}", fix=fix))
+    return shape
+
+
+@api_boundary
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
+    """The positions on and below the k-th diagonal of a matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.tril_indices_from(dnp.eye(2))
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    rows, columns = _matrix_shape("tril_indices_from", arr)
+    return tril_indices(rows, k, columns)
+
+
+@api_boundary
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
+    """The positions on and above the k-th diagonal of a matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.triu_indices_from(dnp.eye(2))
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    rows, columns = _matrix_shape("triu_indices_from", arr)
+    return triu_indices(rows, k, columns)
+
+
+@api_boundary
+def mask_indices(
+    n: int, mask_func: Callable[[Array, int], ArrayLike], k: int = 0, *, size: int | None = None
+) -> tuple[Array, ...]:
+    """Where `mask_func(matrix, k)` of an n by n matrix of ones is not zero; `size` fixes their number under jit.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.mask_indices(2, dnp.triu)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    return nonzero(mask_func(ones((n, n)), k), size=size)
+
+
+def _integers(name: str, argument: str, x: Array) -> Array:
+    if dtypes.is_integer(x.dtype):
+        return x
+    fix = "Cast them (astype('int32'))."
+    raise TypeError(message(f"{name} takes integer positions.", f"{argument}: {x.aval}", fix=fix))
+
+
+@api_boundary
+def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
+    """Positions in the ravelled array as positions along each axis; those beyond the ends are moved inside.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unravel_index(dnp.array([1, 5]), (2, 3))
+    (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    lengths = canonical_shape("unravel_index", shape)
+    flat = _integers("unravel_index", "indices", as_array("unravel_index", indices, "indices"))
+    total = math.prod(lengths)
+    if not dtypes.iinfo(flat.dtype).max >= total:
+        flat = cast(flat, dtypes.default_dtype("i"))
+    flat = ufuncs.where(ufuncs.less(flat, 0), ufuncs.add(flat, total), flat)
+    flat = ufuncs.clip(flat, 0, max(total - 1, 0))
+    places: list[Array] = []
+    for n in reversed(lengths):
+        flat, place = ufuncs.divmod(flat, max(n, 1))
+        places.append(place)
+    return tuple(reversed(places))
+
+
+@api_boundary
+def ravel_multi_index(
+    multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
+    dtype: DTypeLike = None,
+) -> Array:  # fmt: skip
+    """Positions along each axis as positions in the ravelled array.
+
+    `mode` says what becomes of a position out of range: "raise" (needs known values: not under jit), "clip" to
+    the nearest, or "wrap" around.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.ravel_multi_index((dnp.array([0, 1]), dnp.array([1, 2])), (2, 3))
+    Array([1, 5], dtype=int32)
+    """
+    lengths = canonical_shape("ravel_multi_index", dims)
+    given = list(multi_index)
+    if len(given) != len(lengths) or order not in ("C", "F"):
+        rule = "ravel_multi_index takes positions for each axis, in order 'C' or 'F'."
+        facts = f"positions for {len(given)} axes, dims: {lengths}, order: {order!r}"
+        raise ValueError(message(rule, facts, fix="Pass a position, or an array of them, for each of dims."))
+    places = [_integers("ravel_multi_index", "multi_index", as_array("ravel_multi_index", i)) for i in given]
+    places = [
+        _inside("ravel_multi_index", cast(i, dtypes.default_dtype("i")), n, mode)
+        for i, n in zip(places, lengths, strict=True)
+    ]
+    if order == "F":
+        places, lengths = places[::-1], lengths[::-1]
+    flat: Any = as_array("ravel_multi_index", 0)
+    for place, n in zip(places, lengths, strict=True):
+        flat = ufuncs.add(ufuncs.multiply(flat, n), place)
+    return cast(flat, dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype))
+
+
+def _inside(name: str, index: Array, length: int, mode: str) -> Array:
+    """Positions from 0 to length - 1, by the mode; ValueError where they are not, and the mode is "raise"."""
+    if mode == "clip":
+        return ufuncs.clip(index, 0, length - 1)
+    if mode == "wrap":
+        return ufuncs.remainder(index, length)
+    facts = f"positions: {index.aval}, allowed: 0 to {length - 1}, mode: {mode!r}"
+    fix = "Use mode='clip' or mode='wrap', or correct the positions."
+    if mode != "raise":
+        raise ValueError(message(f"{name} has the modes 'raise', 'clip' and 'wrap'.", facts, fix=fix))
+    known = known_value(index)
+    if known is None:
+        rule = f"{name} with mode='raise' has to know the positions, and they are traced."
+        raise ConcretizationTypeError(message(rule, facts, fix=fix))
+    found = np.asarray(known)
+    if ((found < 0) | (found >= length)).any():
+        raise ValueError(message(f"{name} got a position out of range.", facts, fix=fix))
+    return index
+
+
+# --- choosing -----------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
+    """For each element the one at its place from the array `choices[a]`; all are broadcast together.
+
+    `mode` is "raise" (needs known values: not under jit), "clip" or "wrap".
+
+    >>> import didax.numpy as dnp
+    >>> dnp.choose(dnp.array([0, 1, 1]), [dnp.array([1, 2, 3]), 10])
+    Array([ 1, 10, 10], dtype=int32)
+    """
+    which = _integers("choose", "a", as_array("choose", a, "a"))
+    arrays = [as_array("choose", x, "choices") for x in promote_dtypes("choose", *list(choices))]
+    which = _inside("choose", which, len(arrays), mode)
+    which, *arrays = broadcast_arrays(which, *arrays)
+    return take_along_axis(stack(arrays), expand_dims(which, 0), 0, mode="clip")[0]
+
+
+@api_boundary
+def compress(
+    condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None,
+    fill_value: ArrayLike = 0, out: None = None,
+) -> Array:  # fmt: skip
+    """The slices along an axis (of the ravelled array by default) where the vector `condition` holds.
+
+    A short condition is False beyond its end. `size` fixes the number of results, as is needed under jit; they
+    are cut off or filled up with `fill_value`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.compress(dnp.array([True, False, True]), dnp.array([1, 2, 3]))
+    Array([1, 3], dtype=int32)
+    """
+    mask, x = as_array("compress", condition, "condition"), as_array("compress", a, "a")
+    x, dimension = (ravel(x), 0) if axis is None else (x, canonical_axis("compress", axis, x.ndim))
+    length = x.shape[dimension]
+    beyond = known_value(mask[length:]) if mask.ndim == 1 else None
+    if mask.ndim != 1 or (beyond is not None and np.asarray(beyond).any()):
+        rule = "compress takes a vector of conditions that holds nowhere beyond the end of the axis."
+        facts = f"condition: {mask.aval}, axis of length {length}, a: {x.aval}"
+        raise ValueError(message(rule, facts, fix="Pass one condition for each slice along the axis."))
+    places = flatnonzero(mask[:length], size=size, fill_value=length)  # out of range, so that it is filled
+    fill = np.asarray(fill_value).item()
+    return at(x)[(slice(None),) * dimension + (places,)].get(mode="fill", fill_value=fill)
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def _check_copies(name: str, x: Array, inplace: bool) -> None:
+    if inplace:
+        rule = f"{name} cannot change its argument: arrays are immutable."
+        fix = f"Pass inplace=False for a changed copy: x = {name}(x, ..., inplace=False)."
+        raise ValueError(message(rule, f"array: {x.aval}", fix=fix))
+
+
+def _repeated(values: Array, count: int) -> Array:
+    """As many elements, from the start again and again."""
+    flat = ravel(values)
+    return flat if flat.size == count else getitem(flat, np.arange(count) % flat.size)
+
+
+@api_boundary
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Array:
+    """A copy with the elements at positions of the ravelled array set to `v`, which repeats if it is short.
+
+    Negative positions count from the end. `mode` says what becomes of those out of range: "clip", "wrap", or
+    None, which drops them. ValueError unless `inplace=False`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.put(dnp.zeros(4), dnp.array([0, 2]), dnp.array([5.0, 6.0]), inplace=False)
+    Array([5., 0., 6., 0.], dtype=float32)
+    """
+    x, index, values = as_array("put", a, "a"), as_array("put", ind, "ind"), as_array("put", v, "v")
+    _check_copies("put", x, inplace)
+    if mode not in (None, "clip", "wrap"):
+        raise ValueError(
+            message("Unknown mode for put.", f"mode: {mode!r}", fix="Use 'clip', 'wrap' or None.")
+        )
+    if not index.size or not values.size or not x.size:
+        return x
+    index = ravel(_integers("put", "ind", index))
+    if mode is not None:
+        index = _inside("put", index, x.size, mode)
+    return reshape(at(ravel(x))[index].set(_repeated(values, index.size), mode="drop"), x.shape)
+
+
+@api_boundary
+def put_along_axis(
+    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *,
+    mode: Mode = None,
+) -> Array:  # fmt: skip
+    """A copy with the elements set that `take_along_axis` reads. ValueError unless `inplace=False`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.put_along_axis(dnp.zeros((2, 2)), dnp.array([[0], [1]]), 7.0, axis=1, inplace=False)
+    Array([[7., 0.],
+           [0., 7.]], dtype=float32)
+    """
+    given = as_array("put_along_axis", arr, "arr")
+    _check_copies("put_along_axis", given, inplace)
+    index = _integers("put_along_axis", "indices", as_array("put_along_axis", indices, "indices"))
+    x, axis = (ravel(given), 0) if axis is None else (given, axis)
+    if x.ndim != index.ndim:
+        rule = "put_along_axis takes positions with as many axes as the array."
+        facts = f"arr: {x.aval}, indices: {index.aval}"
+        raise ValueError(message(rule, facts, fix="Add axes of length 1 to the positions."))
+    dimension = canonical_axis("put_along_axis", axis, x.ndim)
+    others = [s[:dimension] + (1,) + s[dimension + 1 :] for s in (x.shape, index.shape)]
+    if broadcast_shapes("put_along_axis", others) != others[0]:
+        rule = "put_along_axis takes positions whose other axes broadcast to those of the array."
+        facts = f"arr: {x.aval}, indices: {index.aval}, axis: {dimension}"
+        raise ValueError(message(rule, facts, fix="Broadcast the array first."))
+    place = [
+        index if i == dimension else np.arange(n).reshape([n if i == j else 1 for j in range(x.ndim)])
+        for i, n in enumerate(x.shape)
+    ]
+    return reshape(at(x)[tuple(place)].set(values, mode=mode), given.shape)
+
+
+@api_boundary
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
+    """A copy with the elements where the mask holds set to `vals` in turn, from the start again if it is short.
+
+    ValueError unless `inplace=False`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.place(dnp.arange(4), dnp.array([True, False, True, True]), dnp.array([7, 8]), inplace=False)
+    Array([7, 1, 8, 7], dtype=int32)
+    """
+    x, holds, values = as_array("place", arr, "arr"), as_array("place", mask), as_array("place", vals, "vals")
+    _check_copies("place", x, inplace)
+    if holds.size != x.size or not values.size:
+        rule = "place takes a mask with as many elements as the array, and at least one value."
+        facts = f"arr: {x.aval}, mask: {holds.aval}, vals: {values.aval}"
+        raise ValueError(message(rule, facts, fix="Compute the mask from the array itself."))
+    holds = reshape(truth(holds), x.shape)
+    number = reshape(ufuncs.subtract(cumsum(ravel(holds)), 1), x.shape)
+    values = at(zeros(values.shape, x.dtype))[...].set(values)  # cast as any update is
+    return ufuncs.where(holds, getitem(ravel(values), ufuncs.remainder(number, values.size)), x)
+
+
+@api_boundary
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
+    """A copy with the main diagonal set to `val`, an array repeating along it. ValueError unless `inplace=False`.
+
+    With `wrap` the diagonal of a tall matrix starts again below the square. More than two axes are of one
+    length.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.fill_diagonal(dnp.zeros((2, 2)), 1.0, inplace=False)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    x, values = as_array("fill_diagonal", a, "a"), as_array("fill_diagonal", val, "val")
+    _check_copies("fill_diagonal", x, inplace)
+    if x.ndim != 2:
+        x = _square("fill_diagonal", x)
+    if not x.size or not values.size:
+        return x
+    step = sum([math.prod(x.shape[i + 1 :]) for i in range(x.ndim)])
+    end = x.size if wrap or x.ndim > 2 else min(x.size, x.shape[1] * x.shape[1])
+    count = len(range(0, end, step))
+    values = values if not values.ndim else _repeated(values, count)
+    return reshape(at(ravel(x))[:end:step].set(values), x.shape)
