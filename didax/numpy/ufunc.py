@@ -12,6 +12,7 @@ Read next: `ufuncs.py` (the table), `array_methods.py` (which gives arrays their
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message, strip_internal_frames
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, no_numbers
 from didax.core.value import Array
 from didax.numpy.promotion import (
     Step,
@@ -41,6 +42,15 @@ _BOOL = np.dtype(np.bool_)
 _KINDS = {"b": "booleans", "i": "integers", "u": "integers", "f": "real numbers", "c": "complex numbers"}
 
 
+def _signature(*names: str) -> inspect.Signature:
+    return inspect.Signature(
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names],
+    )
+
+
+_SIGNATURES = {1: _signature("x"), 2: _signature("x1", "x2")}
+
+
 class ufunc:
     """An elementwise function of `nin` operands; keywords map the kinds of dtypes it takes to
     implementations.
@@ -57,6 +67,7 @@ class ufunc:
         self.operands = operands
         self.implementations = {kind: f for kinds, f in implementations.items() for kind in kinds}
         self.plans: dict[Any, Plan] = {}
+        self.__signature__ = _SIGNATURES[nin]
 
     def __call__(self, *args: Any) -> Any:
         """Apply to arrays and scalars, elementwise with broadcasting."""
@@ -97,6 +108,9 @@ class ufunc:
         return self.plan(operands)(*operands)
 
     def _steps(self, operands: Sequence[Any]) -> tuple[Plan, list[Step | None]]:
+        error = no_numbers(self.__name__, [aval_of(x) for x in operands])
+        if error is not None and "x" not in self.implementations:
+            raise error
         shapes = shape_steps(self.__name__, operands)
         if self.operands == "truth":
             dtype, weak = _BOOL, False

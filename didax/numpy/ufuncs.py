@@ -22,10 +22,12 @@ from didax.numpy.promotion import (
     PYTHON_SCALARS,
     ArrayLike,
     as_array,
+    as_array_of,
+    as_operand,
     broadcast,
     broadcast_ranked,
     cast,
-    inexact,
+    checked_operand,
     lifted,
     pair_of,
     promote,
@@ -33,7 +35,7 @@ from didax.numpy.promotion import (
 )
 from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
-from didax.primitives.convert import bitcast_convert_type_p
+from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where as select
 
@@ -48,7 +50,7 @@ __all__ = [
     "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not",
     "logical_or", "logical_xor", "maximum", "minimum", "mod", "modf", "multiply", "nan_to_num", "negative",
     "nextafter", "not_equal", "positive", "pow", "power", "rad2deg", "radians", "real", "reciprocal",
-    "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "sqrt", "square",
+    "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "spacing", "sqrt", "square",
     "subtract", "tan", "tanh", "true_divide", "trunc",
 ]  # fmt: skip
 
@@ -85,17 +87,15 @@ def _floor_divide_int(x: Any, y: Any) -> Any:
 
 
 def _floor_divide_float(x: Any, y: Any) -> Any:
-    return _divmod_float(x, y)[0]
-
-
-def _divmod_float(x: Any, y: Any) -> tuple[Any, Any]:
     remainder = el.rem(x, y)
     quotient = el.div(el.sub(x, remainder), y)
     crosses = el.and_(el.ne(remainder, 0), el.ne(el.sign(y), el.sign(remainder)))
     quotient = _choose(crosses, el.sub(quotient, 1), quotient)
     floored = el.round_(quotient, rounding_method=el.RoundingMethod.AWAY_FROM_ZERO)
-    by_zero = el.and_(el.eq(y, 0), el.ne(x, 0))
-    return _choose(by_zero, el.div(x, y), floored), _choose(crosses, el.add(remainder, y), remainder)
+    ratio = stop_gradient_p.bind(el.div(x, y))  # tells the sign of zero, and what infinities give
+    floored = _choose(el.eq(floored, 0), el.mul(el.sign(ratio), 0), floored)
+    is_limit = el.or_(el.not_(el.is_finite(ratio)), el.eq(el.abs_(y), math.inf))
+    return _choose(is_limit, ratio, floored)
 
 
 def _remainder_int(x: Any, y: Any) -> Any:
@@ -107,7 +107,8 @@ def _modulo_int(x: Any, y: Any) -> Any:
 
 
 def _modulo(x: Any, y: Any) -> Any:
-    return _towards_divisor(el.rem(x, y), y)
+    remainder = _towards_divisor(el.rem(x, y), y)
+    return _choose(el.lt(y, 0), el.neg(el.sub(0, remainder)), el.sub(0, el.neg(remainder)))  # zeros signed as y
 
 
 def _towards_divisor(remainder: Any, y: Any) -> Any:
@@ -199,11 +200,18 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Array([1, 4, 9], dtype=int32)
     """
     if type(x2) is not int:
-        return _power(x1, x2)
+        out = _power(x1, x2)
+        return cast(out, out.dtype) if out.weak_type and _is_strong_integer(x2) else out
     x = as_array("power", x1, "x1")
     if x.dtype == np.bool_:
         x = cast(x, dtypes.default_dtype("i"))
     return el.integer_pow(x, y=x2)
+
+
+def _is_strong_integer(x: Any) -> bool:
+    """Whether an operand is of integers; exponents of these are not promoted, but are as strong as others."""
+    dtype, weak = pair_of(as_operand(x))
+    return dtypes.is_integer(dtype) and not weak
 
 
 pow = power
@@ -231,13 +239,26 @@ def real_function(name: str, primitive: Any, doc: str, kinds: str = "fc") -> ufu
     return ufunc(name, 1, doc, operands="inexact", **{kinds: primitive})
 
 
+def _log_to(base: int) -> Any:
+    """Strong as in jax.numpy, where the logarithm of the base is."""
+
+    def over_log_of_base(x: Any) -> Any:
+        return cast(el.div(x, math.log(base)), aval_of(x).dtype)
+
+    def apply(x: Any) -> Any:
+        y = el.log(x)
+        return _by_parts(over_log_of_base)(y) if dtypes.is_complex(aval_of(y).dtype) else over_log_of_base(y)
+
+    return apply
+
+
 exp = real_function("exp", el.exp, "e ** x.")
 exp2 = real_function("exp2", el.exp2, "2 ** x.")
 expm1 = real_function("expm1", el.expm1, "e ** x - 1, accurate near 0.")
 log = real_function("log", el.log, "Natural logarithm; NaN for negative numbers.")
 log1p = real_function("log1p", el.log1p, "log(1 + x), accurate near 0.")
-log2 = real_function("log2", lambda x: el.div(el.log(x), math.log(2)), "Logarithm to base 2.")
-log10 = real_function("log10", lambda x: el.div(el.log(x), math.log(10)), "Logarithm to base 10.")
+log2 = real_function("log2", _log_to(2), "Logarithm to base 2; never weakly typed.")
+log10 = real_function("log10", _log_to(10), "Logarithm to base 10; never weakly typed.")
 logaddexp = ufunc(
     "logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact", f=_log_add_exp
 )
@@ -307,7 +328,8 @@ floor = ufunc(
 ceil = ufunc("ceil", 1, "The smallest integer not below x; integers stay as they are.", f=el.ceil, biu=_same)
 trunc = ufunc("trunc", 1, "x rounded towards zero; integers stay as they are.", f=_truncate, biu=_same)
 rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even one.",
-             operands="inexact", f=_round_to_even, c=_by_parts(_round_to_even))  # fmt: skip
+             biu=lambda x: cast(x, dtypes.default_dtype("f")),
+             f=_round_to_even, c=_by_parts(_round_to_even))  # fmt: skip
 sign = ufunc("sign", 1, "-1, 0 or 1; z / |z| for complex numbers.", iufc=el.sign)
 absolute = abs = ufunc("absolute", 1, "|x|, a real number for complex x.", ifc=el.abs_, bu=_same)
 fabs = ufunc("fabs", 1, "|x| as a float.", operands="inexact", f=el.abs_)
@@ -316,6 +338,20 @@ copysign = ufunc("copysign", 2, "|x| with the sign of y, as floats.", operands="
 nextafter = ufunc(
     "nextafter", 2, "The float after x in the direction of y.", operands="inexact", f=el.nextafter
 )
+
+
+def _spacing(x: Any) -> Any:
+    """To the next float away from zero, with the sign of x; of infinities NaN."""
+    away = _choose(_sign_bit(x), -math.inf, broadcast(_strong(math.inf, x), aval_of(x).shape))
+    return el.sub(el.nextafter(x, away), x)
+
+
+def _strong(value: float, like: Any) -> Any:
+    return aval_of(like).dtype.type(value)
+
+
+spacing = ufunc("spacing", 1, "The distance to the next float away from zero, signed as x.",
+                operands="inexact", f=_spacing)  # fmt: skip
 
 
 def _heaviside(x: Any, y: Any) -> Any:
@@ -396,7 +432,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
     >>> import didax.numpy as dnp
     >>> dnp.ldexp(3.0, 2)
-    Array(12., dtype=float32, weak_type=True)
+    Array(12., dtype=float32)
     """
     exponent = as_array("ldexp", x2, "x2")
     if not dtypes.is_integer(exponent.dtype) and exponent.dtype != np.bool_:
@@ -405,13 +441,8 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
                 "ldexp takes integer exponents.", f"x2: {exponent.aval}", fix="Use x1 * 2.0 ** x2 for others."
             )
         )
-    return multiply(x1, _in_dtype_of(x1, exponent, el.exp2))
-
-
-def _in_dtype_of(x1: ArrayLike, exponent: Array, function: Any) -> Any:
-    x = as_array("ldexp", x1, "x1")
-    dtype, weak = inexact(*pair_of(x))
-    return function(cast(exponent, dtype, weak))
+    (x,) = promote_dtypes("ldexp", as_array("ldexp", x1, "x1"), to_inexact=True)
+    return multiply(cast(x, x.dtype), el.exp2(cast(exponent, x.dtype)))
 
 
 @api_boundary
@@ -466,8 +497,8 @@ def _ignoring_nan(takes_first: Any) -> Any:
 
 _greater_c, _less_c = _ordered(el.gt, el.gt), _ordered(el.lt, el.lt)
 
-equal = ufunc("equal", 2, "x == y.", biufc=el.eq)
-not_equal = ufunc("not_equal", 2, "x != y.", biufc=el.ne)
+equal = ufunc("equal", 2, "x == y.", biufcx=el.eq)
+not_equal = ufunc("not_equal", 2, "x != y.", biufcx=el.ne)
 less = ufunc(
     "less", 2, "x < y; complex numbers compare by real part, then imaginary part.", biuf=el.lt, c=_less_c
 )
@@ -577,7 +608,7 @@ def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = N
     """
     x = as_array("clip", arr, "arr")
     for name, limit in (("arr", arr), ("min", min), ("max", max)):
-        if limit is not None and dtypes.is_complex(as_array("clip", limit, name).dtype):
+        if limit is not None and dtypes.is_complex(pair_of(checked_operand("clip", limit, name))[0]):
             raise TypeError(
                 message(
                     "Complex numbers have no order to clip by.",
@@ -610,11 +641,11 @@ def nan_to_num(
     limits = dtypes.finfo(value.dtype)
     replacements = (
         (isnan, nan),
-        (isposinf, limits.max if posinf is None else posinf),
-        (isneginf, limits.min if neginf is None else neginf),
+        (isposinf, float(limits.max) if posinf is None else posinf),
+        (isneginf, float(limits.min) if neginf is None else neginf),
     )
     for question, replacement in replacements:
         value = cast(
-            where(question(value), cast(as_array("nan_to_num", replacement), value.dtype), value), value.dtype
+            where(question(value), as_array_of("nan_to_num", replacement, value.dtype), value), value.dtype
         )
     return value

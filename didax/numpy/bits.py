@@ -1,0 +1,88 @@
+"""Bits of integers: packed into bytes and unpacked.
+
+Read next: `ufuncs.py` (`bitwise_and`, `left_shift`, `bitwise_count`).
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.numpy import ufuncs
+from didax.numpy.creation import arange
+from didax.numpy.manipulation import flip, moveaxis, pad, ravel, reshape
+from didax.numpy.promotion import ArrayLike, as_array
+from didax.numpy.reductions import canonical_axis
+from didax.numpy.reductions import sum as array_sum
+from didax.numpy.ufunc import truth
+from didax.primitives.slicing import slice_axis
+
+__all__ = ["packbits", "unpackbits"]
+
+_BYTE = np.dtype(np.uint8)
+
+
+def _weights(name: str, bitorder: str) -> Array:
+    """The places of a byte's bits in the order they are read."""
+    if bitorder not in ("big", "little"):
+        rule, fix = f"{name} reads a byte from its big or its little end.", "Use 'big' or 'little'."
+        raise ValueError(message(rule, f"bitorder: {bitorder!r}", fix=fix))
+    places = arange(8, dtype="uint8")
+    return flip(places) if bitorder == "big" else places
+
+
+@api_boundary
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
+    """The truth of eight elements in each byte, along an axis (of the ravelled array by default); zeros fill up.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.packbits(dnp.array([1, 0, 1, 0, 0, 0, 0, 0, 1]))
+    Array([160, 128], dtype=uint8)
+    """
+    places = _weights("packbits", bitorder)
+    x = as_array("packbits", a, "a")
+    if dtypes.is_inexact(x.dtype):
+        raise TypeError(
+            message("packbits takes booleans and integers.", f"a: {x.aval}", fix="Compare first (a > 0).")
+        )
+    if axis is None:
+        x, axis = ravel(x), 0
+    dimension = canonical_axis("packbits", axis, x.ndim)
+    bits = moveaxis(truth(x).astype(_BYTE), dimension, -1)
+    bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 8)])
+    groups = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    return moveaxis(array_sum(ufuncs.left_shift(groups, places), axis=-1, dtype=_BYTE), -1, dimension)
+
+
+@api_boundary
+def unpackbits(
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
+    """The eight bits of each byte, along an axis (of the ravelled array by default): the first `count` of them.
+
+    A negative `count` leaves out as many at the end; beyond the end zeros follow. TypeError for other dtypes.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unpackbits(dnp.array([160], "uint8"), count=4)
+    Array([1, 0, 1, 0], dtype=uint8)
+    """
+    places = _weights("unpackbits", bitorder)
+    x = as_array("unpackbits", a, "a")
+    if x.dtype != _BYTE:
+        raise TypeError(message("unpackbits takes bytes.", f"a: {x.aval}", fix="Use dtype uint8."))
+    if axis is None:
+        x, axis = ravel(x), 0
+    dimension = canonical_axis("unpackbits", axis, x.ndim)
+    x = moveaxis(x, dimension, -1)
+    bits = ufuncs.bitwise_and(ufuncs.right_shift(x[..., None], places), np.uint8(1))
+    bits = reshape(bits, (*x.shape[:-1], x.shape[-1] * 8))
+    if count is not None:
+        length = bits.shape[-1]
+        wanted = operator.index(count) if count >= 0 else max(length + operator.index(count), 0)
+        bits = slice_axis(bits, 0, min(wanted, length), bits.ndim - 1)
+        bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, max(wanted - length, 0))])
+    return moveaxis(bits, -1, dimension)

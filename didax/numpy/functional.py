@@ -1,0 +1,220 @@
+"""Functions of functions: `vectorize`, `apply_along_axis`, `apply_over_axes`, `piecewise`.
+
+Mapping is `vmap`, so that what they make can be differentiated, batched and compiled like anything else.
+Read next: `didax/api/vmap.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.api.vmap import vmap
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.numpy import ufuncs
+from didax.numpy.manipulation import expand_dims, squeeze
+from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes
+from didax.numpy.reductions import canonical_axis
+
+__all__ = ["apply_along_axis", "apply_over_axes", "piecewise", "vectorize"]
+
+
+@api_boundary
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+    """`func1d` of every vector along an axis; the axes of its result take the place of that axis.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.apply_along_axis(dnp.sum, 1, dnp.ones((2, 3)))
+    Array([3., 3.], dtype=float32)
+    """
+    x = as_array("apply_along_axis", arr, "arr")
+    dimension = canonical_axis("apply_along_axis", axis, x.ndim)
+
+    def function(vector: Any) -> Any:
+        return func1d(vector, *args, **kwargs)
+
+    for _ in range(dimension + 1, x.ndim):
+        function = vmap(function, in_axes=-1, out_axes=-1)
+    for _ in range(dimension):
+        function = vmap(function)
+    return function(x)
+
+
+@api_boundary
+def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) -> Array:
+    """`func(x, axis)` for each axis in turn; where it removes the axis, one of length 1 is put back.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.apply_over_axes(dnp.sum, dnp.ones((2, 3)), [0, 1])
+    Array([[6.]], dtype=float32)
+    """
+    x = as_array("apply_over_axes", a, "a")
+    for axis in axes if hasattr(axes, "__iter__") else (axes,):
+        dimension = canonical_axis("apply_over_axes", axis, x.ndim)
+        out = func(x, dimension)
+        if out.ndim == x.ndim - 1:
+            out = expand_dims(out, dimension)
+        if out.ndim != x.ndim:
+            raise ValueError(
+                message(
+                    "apply_over_axes takes a function that keeps the axes, or removes the one it is given.",
+                    f"axis: {dimension}, from {x.aval} to {out.aval}",
+                    fix="Return an array with as many axes, or one less.",
+                )
+            )
+        x = out
+    return x
+
+
+@api_boundary
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+    """The function (or constant) of the last condition that holds, per element; a function more is for the rest.
+
+    Every function is computed for all of `x`: where one has a NaN or infinite derivative, guard its operand.
+
+    >>> import didax.numpy as dnp
+    >>> x = dnp.array([-2.0, 3.0])
+    >>> dnp.piecewise(x, [x < 0], [lambda x: -x, 10.0])
+    Array([ 2., 10.], dtype=float32)
+    """
+    value = as_array("piecewise", x)
+    if isinstance(condlist, Array | np.ndarray) and condlist.ndim == value.ndim:
+        condlist = [condlist]
+    conditions = [as_array("piecewise", c, "condlist") for c in condlist]
+    if len(funclist) not in (len(conditions), len(conditions) + 1):
+        raise ValueError(
+            message(
+                "piecewise takes a function for each condition, and one more for the rest.",
+                f"conditions: {len(conditions)}, functions: {len(funclist)}",
+                fix="Pair them.",
+            )
+        )
+    *rest, last = [f(value, *args, **kw) if callable(f) else f for f in funclist] if funclist else [0]
+    outs, default = ((*rest, last), 0) if len(funclist) == len(conditions) else (rest, last)
+    result = broadcast(as_array("piecewise", default).astype(value.dtype), value.shape)
+    for condition, out in zip(conditions, outs, strict=True):
+        result = ufuncs.where(condition, as_array("piecewise", out).astype(value.dtype), result)
+    return result
+
+
+# --- vectorize ----------------------------------------------------------------------------------------------
+
+_AXES = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
+_SIGNATURE = re.compile(rf"\s*{_AXES}(?:\s*,\s*{_AXES})*\s*->\s*{_AXES}(?:\s*,\s*{_AXES})*\s*")
+Dims = list[tuple[str, ...]]
+
+
+def _parse(signature: str) -> tuple[Dims, Dims]:
+    """The names of the core axes of the arguments and of the results of "(n,m),(m)->(n)"."""
+    if not _SIGNATURE.fullmatch(signature):
+        fix = "Write the core axes of arguments and results, as in '(n,m),(m)->(n)'."
+        raise ValueError(
+            message("vectorize takes a signature of NumPy's form.", f"signature: {signature!r}", fix=fix)
+        )
+    sides = [re.findall(r"\(([^)]*)\)", side) for side in signature.split("->")]
+    inputs, outputs = [[tuple(re.findall(r"\w+", axes)) for axes in side] for side in sides]
+    return inputs, outputs
+
+
+def vectorize(
+    pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(), signature: str | None = None
+) -> Callable[..., Any]:
+    """`pyfunc`, written for scalars (or for the core axes of `signature`), of arrays that broadcast.
+
+    Arguments whose position or name is `excluded` are passed as they are, and so are all keyword arguments.
+    ValueError where the lengths of core axes of one name differ.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.vectorize(dnp.dot, signature="(n),(n)->()")(dnp.ones((2, 3)), dnp.ones(3))
+    Array([3., 3.], dtype=float32)
+    """
+    core = None if signature is None else _parse(signature)
+
+    @functools.wraps(pyfunc)
+    @api_boundary
+    def vectorized(*args: Any, **kwargs: Any) -> Any:
+        mapped = [i for i in range(len(args)) if i not in excluded]
+        arrays = [as_array("vectorize", args[i], i) for i in mapped]
+
+        def function(*values: Any) -> Any:
+            given = dict(zip(mapped, values, strict=True))
+            out = pyfunc(*[given.get(i, x) for i, x in enumerate(args)], **kwargs)
+            _check_outputs(out, core, sizes)
+            return out
+
+        inputs = [()] * len(arrays) if core is None else core[0]
+        sizes = _core_sizes(inputs, arrays)
+        return _map_broadcast(function, arrays, [len(dims) for dims in inputs])
+
+    return vectorized
+
+
+def _core_sizes(inputs: Sequence[tuple[str, ...]], arrays: Sequence[Array]) -> dict[str, int]:
+    if len(inputs) != len(arrays):
+        fix = "Pass an argument for each part of the signature; name others in excluded."
+        raise TypeError(
+            message(
+                "vectorize takes the arguments of its signature.",
+                f"parts: {len(inputs)}, arguments: {len(arrays)}",
+                fix=fix,
+            )
+        )
+    sizes: dict[str, int] = {}
+    for dims, x in zip(inputs, arrays, strict=True):
+        lengths = x.shape[x.ndim - len(dims) :] if dims else ()
+        if len(lengths) != len(dims) or any(
+            sizes.setdefault(name, n) != n for name, n in zip(dims, lengths, strict=True)
+        ):
+            facts = f"signature part: ({','.join(dims)}), argument: {x.aval}, lengths so far: {sizes}"
+            raise ValueError(
+                message("Core axes of one name have one length.", facts, fix="Transpose or pad the argument.")
+            )
+    return sizes
+
+
+def _check_outputs(out: Any, core: tuple[Dims, Dims] | None, sizes: dict[str, int]) -> None:
+    outputs = [()] if core is None else core[1]
+    given = list(out) if isinstance(out, tuple) else [out]
+    if core is None:
+        outputs = outputs * len(given)
+    shapes = [np.shape(x) if not isinstance(x, Array) else x.shape for x in given]
+    fits = len(shapes) == len(outputs) and all(
+        len(shape) == len(dims) and all(sizes.setdefault(d, n) == n for d, n in zip(dims, shape, strict=True))
+        for shape, dims in zip(shapes, outputs, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join([f"({','.join(dims)})" for dims in outputs])
+        raise ValueError(
+            message(
+                "A vectorized function returns arrays with the core axes of its signature.",
+                f"wanted: {wanted}, returned shapes: {', '.join(map(str, shapes))}",
+                fix="Give a signature that names the axes of the results.",
+            )
+        )
+
+
+def _map_broadcast(function: Callable[..., Any], arrays: Sequence[Array], core_ndims: Sequence[int]) -> Any:
+    """`function` mapped over the leading axes of the arrays, which broadcast."""
+    leads = [x.shape[: x.ndim - n] for x, n in zip(arrays, core_ndims, strict=True)]
+    shape = broadcast_shapes("vectorize", leads) if leads else ()
+    is_mapped = [_mapped_axes(lead, shape) for lead in leads]
+    values = [
+        squeeze(
+            x, [i - len(shape) + len(lead) for i in range(len(shape) - len(lead), len(shape)) if not flags[i]]
+        )
+        for x, lead, flags in zip(arrays, leads, is_mapped, strict=True)
+    ]
+    for axis in reversed(range(len(shape))):
+        function = vmap(function, in_axes=tuple([0 if flags[axis] else None for flags in is_mapped]))
+    return function(*values)
+
+
+def _mapped_axes(lead: tuple[int, ...], shape: tuple[int, ...]) -> list[bool]:
+    """Which axes of the common shape an array really has: not those along which it repeats."""
+    missing = len(shape) - len(lead)
+    return [i >= missing and (lead[i - missing] != 1 or n == 1) for i, n in enumerate(shape)]

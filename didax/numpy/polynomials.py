@@ -1,0 +1,285 @@
+"""Polynomials as vectors of coefficients, the highest power first: arithmetic, calculus, roots and fits.
+
+Read next: `linalg.py` (what finds roots and fits).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
+from didax.core.value import Array
+from didax.numpy import linalg, ufuncs
+from didax.numpy.creation import arange, ones, vander, zeros
+from didax.numpy.linear import outer
+from didax.numpy.manipulation import atleast_1d, concatenate, diag, pad
+from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes, cast, promote_dtypes
+from didax.numpy.reductions import sum as array_sum
+from didax.numpy.signals import convolve
+
+__all__ = [
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
+]  # fmt: skip
+
+
+def _coefficients(name: str, *args: Any, to_inexact: bool = False) -> list[Array]:
+    xs = [atleast_1d(as_array(name, x, i)) for i, x in enumerate(args)]
+    for x in xs:
+        if x.ndim != 1:
+            fix = "Pass one polynomial; vmap over more."
+            raise ValueError(message(f"{name} takes vectors of coefficients.", f"got: {x.aval}", fix=fix))
+    return [as_array(name, x) for x in promote_dtypes(name, *xs, to_inexact=to_inexact)]
+
+
+def _strip(x: Array, name: str) -> Array:
+    """Without leading zeros, whose number must be known."""
+    if isinstance(x, Tracer):
+        raise ValueError(
+            message(
+                f"{name} drops leading zeros, whose number is not known while tracing.",
+                f"coefficients: {x.aval}",
+                fix="Leave them: strip_zeros=False, or trim_leading_zeros=False.",
+            )
+        )
+    nonzero = np.flatnonzero(np.asarray(x))
+    return x[int(nonzero[0]) if nonzero.size else x.shape[0] :]
+
+
+@api_boundary
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
+    """The polynomial's values, by Horner's scheme; `unroll` is accepted and not needed.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.polyval(dnp.array([1, 0, 2]), dnp.array([0, 3]))
+    Array([ 2, 11], dtype=int32)
+    """
+    coefficients, points = [as_array("polyval", y) for y in promote_dtypes("polyval", p, x)]
+    shape = broadcast_shapes("polyval", [coefficients.shape[1:], points.shape])
+    start = broadcast(cast(0, points.dtype, points.weak_type), shape)
+    return functools.reduce(lambda y, c: y * points + c, coefficients, start)
+
+
+@api_boundary
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The sum of two polynomials.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.polyadd(dnp.array([1, 2]), dnp.array([5]))
+    Array([1, 7], dtype=int32)
+    """
+    x, y = _coefficients("polyadd", a1, a2)
+    length = max(x.shape[0], y.shape[0])
+    return ufuncs.add(pad(x, (length - x.shape[0], 0)), pad(y, (length - y.shape[0], 0)))
+
+
+@api_boundary
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The difference of two polynomials.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.polysub(dnp.array([1, 2]), dnp.array([5]))
+    Array([ 1, -3], dtype=int32)
+    """
+    x, y = _coefficients("polysub", a1, a2)
+    return polyadd(x, ufuncs.negative(y))
+
+
+@api_boundary
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
+    """The product of two polynomials.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.polymul(dnp.array([1, 1]), dnp.array([1, -1]))
+    Array([ 1.,  0., -1.], dtype=float32)
+    """
+    x, y = _coefficients("polymul", a1, a2, to_inexact=True)
+    if trim_leading_zeros and (x.shape[0] > 1 or y.shape[0] > 1):
+        x, y = _strip(x, "polymul"), _strip(y, "polymul")
+    x, y = [v if v.shape[0] else zeros(1, v.dtype) for v in (x, y)]
+    return convolve(x, y)
+
+
+@api_boundary
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
+    """Quotient and remainder of the division of one polynomial by another.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.polydiv(dnp.array([1.0, 0.0, -1.0]), dnp.array([1.0, 1.0]))
+    (Array([ 1., -1.], dtype=float32), Array([0., 0., 0.], dtype=float32))
+    """
+    rest, divisor = _coefficients("polydiv", u, v, to_inexact=True)
+    m, n = rest.shape[0] - 1, divisor.shape[0] - 1
+    quotient = []
+    for k in range(max(m - n + 1, 0)):
+        quotient.append(rest[k] / divisor[0])
+        rest = rest.at[k : k + n + 1].add(-quotient[-1] * divisor)
+    whole = concatenate([atleast_1d(q) for q in quotient]) if quotient else rest[:1] * 0
+    return whole, _strip(rest, "polydiv") if trim_leading_zeros else rest
+
+
+def _order(name: str, m: Any) -> int:
+    found = operator.index(m)
+    if found < 0:
+        raise ValueError(message(f"{name} is taken at least 0 times.", f"m: {found}", fix="Use m >= 0."))
+    return found
+
+
+@api_boundary
+def polyder(p: ArrayLike, m: int = 1) -> Array:
+    """The derivative of a polynomial, taken `m` times.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.polyder(dnp.array([1, 2, 3]))
+    Array([2., 2.], dtype=float32)
+    """
+    (x,) = _coefficients("polyder", p, to_inexact=True)
+    for _ in range(_order("polyder", m)):
+        x = x[:-1] * arange(x.shape[0] - 1, 0, -1, dtype=x.dtype) if x.shape[0] else x
+    return x
+
+
+@api_boundary
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
+    """The antiderivative of a polynomial, taken `m` times with the constants `k` (0 by default).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.polyint(dnp.array([2.0, 2.0]))
+    Array([1., 2., 0.], dtype=float32)
+    """
+    times = _order("polyint", m)
+    x, constants = _coefficients("polyint", p, 0 if k is None else k, to_inexact=True)
+    if constants.shape[0] not in (1, times):
+        raise ValueError(
+            message(
+                "polyint takes a constant, or one per integration.",
+                f"m: {times}, k: {constants.aval}",
+                fix="Give m constants.",
+            )
+        )
+    for i in range(times):
+        constant = constants[i : i + 1] if constants.shape[0] > 1 else constants
+        x = concatenate([x / arange(x.shape[0], 0, -1, dtype=x.dtype), constant])
+    return x
+
+
+@api_boundary
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    """The coefficients of the polynomial with these roots, or of a square matrix's characteristic polynomial.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.poly(dnp.array([1.0, 2.0]))
+    Array([ 1., -3.,  2.], dtype=float32)
+    """
+    (x,) = [
+        as_array("poly", y) for y in promote_dtypes("poly", as_array("poly", seq_of_zeros), to_inexact=True)
+    ]
+    if x.ndim == 2:
+        x = linalg.eigvals(x)
+    found = atleast_1d(x)
+    if found.ndim > 1:
+        raise ValueError(
+            message("poly takes roots, or a square matrix.", f"got: {x.aval}", fix="Ravel the roots.")
+        )
+    one = ones(1, x.dtype)
+    factors = [concatenate([one, -found[i : i + 1]]) for i in range(found.shape[0])]
+    return functools.reduce(convolve, factors, one)
+
+
+@api_boundary
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
+    """The complex roots of a polynomial, as eigenvalues of its companion matrix.
+
+    Leading zeros are stripped, which tracing does not allow; with `strip_zeros=False` there must be none.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.sort(dnp.roots(dnp.array([1.0, -3.0, 2.0])).real).round(3)
+    Array([1., 2.], dtype=float32)
+    """
+    (x,) = _coefficients("roots", p, to_inexact=True)
+    at_zero = 0
+    if strip_zeros:
+        x = _strip(x, "roots")
+        at_zero = _trailing_zeros(x)
+        x = x[: x.shape[0] - at_zero]
+    kind = dtypes.complex_dtype(x.dtype)
+    if x.shape[0] < 2:
+        return zeros(at_zero, kind)
+    companion = diag(ones(x.shape[0] - 2, x.dtype), -1).at[0, :].set(-x[1:] / x[0])
+    found = linalg.eigvals(companion)
+    return concatenate([found, zeros(at_zero, kind)])
+
+
+def _trailing_zeros(x: Array) -> int:
+    nonzero = np.flatnonzero(np.asarray(x))
+    return x.shape[0] - 1 - int(nonzero[-1]) if nonzero.size else x.shape[0]
+
+
+@api_boundary
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: ArrayLike | None = None,
+    cov: Any = False,
+) -> Any:
+    """The coefficients of the polynomial of degree `deg` nearest to points, in the sense of (weighted) squares.
+
+    With `full` also residuals, rank, singular values and rcond of the least-squares problem; with `cov` the
+    covariance of the coefficients ("unscaled": not multiplied by chi squared over the degrees of freedom).
+
+    >>> import didax.numpy as dnp
+    >>> dnp.polyfit(dnp.array([0.0, 1.0, 2.0]), dnp.array([1.0, 3.0, 5.0]), 1).round(3)
+    Array([2., 1.], dtype=float32)
+    """
+    points, values = [as_array("polyfit", v) for v in promote_dtypes("polyfit", x, y, to_inexact=True)]
+    if (
+        points.ndim != 1
+        or values.ndim not in (1, 2)
+        or values.shape[0] != points.shape[0]
+        or not points.shape[0]
+    ):
+        raise ValueError(
+            message(
+                "polyfit fits values at points: a vector x, and y with as many rows.",
+                f"x: {points.aval}, y: {values.aval}",
+                fix="Ravel x; put the values of each series in a column of y.",
+            )
+        )
+    matrix, rhs = vander(points, _order("polyfit", deg) + 1), values
+    if w is not None:
+        weight = as_array("polyfit", w, "w").astype(points.dtype)
+        matrix, rhs = matrix * weight[:, None], rhs * (weight if rhs.ndim == 1 else weight[:, None])
+    cutoff = points.shape[0] * float(dtypes.finfo(points.dtype).eps) if rcond is None else rcond
+    scale = ufuncs.sqrt(array_sum(matrix * matrix, axis=0))
+    fit, residuals, rank, singular = linalg.lstsq(matrix / scale, rhs, cutoff)
+    fit = (fit.T / scale).T
+    if full:
+        return fit, residuals, rank, singular, as_array("polyfit", cutoff)
+    if not cov:
+        return fit
+    return fit, _covariance(matrix / scale, scale, residuals, values, unscaled=cov == "unscaled")
+
+
+def _covariance(matrix: Array, scale: Array, residuals: Array, y: Array, unscaled: bool) -> Array:
+    base = linalg.inv(matrix.T @ matrix) / outer(scale, scale)
+    if unscaled:
+        return base
+    freedom = y.shape[0] - matrix.shape[1]
+    if freedom <= 0:
+        raise ValueError(
+            message(
+                "The scaled covariance of a fit needs more points than coefficients.",
+                f"points: {y.shape[0]}, coefficients: {matrix.shape[1]}",
+                fix='Use cov="unscaled", or a lower degree.',
+            )
+        )
+    factor = residuals / freedom
+    return base * factor if y.ndim == 1 else base[:, :, None] * factor

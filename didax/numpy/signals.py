@@ -1,0 +1,273 @@
+"""Sequences of samples: convolution, correlation, slopes, phases, windows.
+
+Read next: `didax/lax/convolution.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.lax.convolution import conv_general_dilated
+from didax.lax.dot import PrecisionLike
+from didax.numpy import ufuncs
+from didax.numpy.creation import arange, ones
+from didax.numpy.manipulation import concatenate, diff, flip, ravel
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, cast, promote_dtypes
+from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
+from didax.primitives.shape import reshape
+from didax.primitives.slicing import slice_axis
+
+__all__ = [
+    "bartlett", "blackman", "convolve", "correlate", "ediff1d", "gradient", "hamming", "hanning",
+    "trim_zeros", "unwrap",
+]  # fmt: skip
+
+
+# --- convolution --------------------------------------------------------------------------------------------
+
+
+def _vectors(name: str, a: Any, v: Any) -> list[Array]:
+    x, y = [as_array(name, z) for z in promote_dtypes(name, a, v, to_inexact=True)]
+    if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
+        rule, fix = f"{name} takes two vectors that are not empty.", "Ravel them; vmap over other axes."
+        raise ValueError(message(rule, f"operands: {x.aval}, {y.aval}", fix=fix))
+    return [x, y]
+
+
+def _overlaps(name: str, x: Array, kernel: Array, mode: str, precision: Any, element: Any) -> Array:
+    """The sums of products as the kernel, which is not the longer one, slides along."""
+    n = kernel.size
+    pads = {"full": (n - 1, n - 1), "same": (n // 2, n - n // 2 - 1), "valid": (0, 0)}
+    if mode not in pads:
+        fix = f"Use one of {', '.join(map(repr, pads))}."
+        raise ValueError(message(f"{name} has no such mode.", f"mode: {mode!r}", fix=fix))
+    out = conv_general_dilated(
+        reshape(x, (1, 1, x.size)), reshape(kernel, (1, 1, n)), (1,), [pads[mode]],
+        precision=precision, preferred_element_type=element,
+    )  # fmt: skip
+    return reshape(out, (out.size,))
+
+
+@api_boundary
+def convolve(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
+    """The convolution of two vectors, as floats: all overlaps ("full"), as many as the longer has ("same"), or
+    complete ones only ("valid").
+
+    >>> import didax.numpy as dnp
+    >>> dnp.convolve(dnp.array([1.0, 2.0, 3.0]), dnp.array([0.0, 1.0]))
+    Array([0., 1., 2., 3.], dtype=float32)
+    """
+    x, y = sorted(_vectors("convolve", a, v), key=lambda z: z.size, reverse=True)
+    return _overlaps("convolve", x, flip(y), mode, precision, preferred_element_type)
+
+
+@api_boundary
+def correlate(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "valid",
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
+    """The correlation of two vectors, the second conjugated; modes as in `convolve`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.correlate(dnp.array([1.0, 2.0, 3.0]), dnp.array([0.0, 1.0]))
+    Array([2., 3.], dtype=float32)
+    """
+    x, y = _vectors("correlate", a, v)
+    if x.size >= y.size:
+        return _overlaps("correlate", x, ufuncs.conj(y), mode, precision, preferred_element_type)
+    out = _overlaps("correlate", y, ufuncs.conj(x), mode, precision, preferred_element_type)
+    return flip(ufuncs.conj(out))
+
+
+# --- slopes -------------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
+    """Differences of neighbours in the ravelled array, with numbers put before and after them.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.ediff1d(dnp.array([1, 4, 9]), to_end=0)
+    Array([3, 5, 0], dtype=int32)
+    """
+    x = ravel(as_array("ediff1d", ary))
+    begin, end = [
+        [] if part is None else [ravel(as_array("ediff1d", part)).astype(x.dtype)]
+        for part in (to_begin, to_end)
+    ]
+    return concatenate([*begin, diff(x), *end])
+
+
+@api_boundary
+def gradient(
+    f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int | None = None
+) -> Any:
+    """Slopes along axes (all by default, then a list): second-order differences inside, first-order at the ends.
+
+    After `f` come the distances of samples: one for all axes, or for each axis a distance or the coordinates.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.gradient(dnp.array([0.0, 1.0, 4.0]))
+    Array([1., 2., 3.], dtype=float32)
+    """
+    if edge_order not in (None, 1):
+        rule, fix = "gradient is of first order at the ends.", "Leave edge_order out."
+        raise NotImplementedError(message(rule, f"edge_order: {edge_order}", fix=fix))
+    (x,) = [
+        as_array("gradient", v) for v in promote_dtypes("gradient", as_array("gradient", f), to_inexact=True)
+    ]
+    axes = canonical_axes("gradient", axis, x.ndim)
+    spacings = [as_array("gradient", s) for s in (varargs or (1.0,))]
+    if len(spacings) == 1 and spacings[0].ndim == 0:
+        spacings *= len(axes)
+    if len(spacings) != len(axes):
+        rule, fix = "gradient takes a distance per axis.", "Give one distance, or one for each axis."
+        raise TypeError(message(rule, f"axes: {axes}, distances: {len(spacings)}", fix=fix))
+    slopes = [_slope(x, s, i) for i, s in zip(axes, spacings, strict=True)]
+    return slopes[0] if len(slopes) == 1 else slopes
+
+
+def _slope(x: Array, spacing: Array, axis: int) -> Array:
+    length = x.shape[axis]
+    if length < 2:
+        fix = "Leave this axis out (axis=)."
+        raise ValueError(message("A slope needs two samples.", f"f: {x.aval}, axis: {axis}", fix=fix))
+    steps = diff(x, axis=axis)
+    if spacing.ndim == 0:
+        quotients = steps / spacing
+        inner = (
+            slice_axis(quotients, 1, length - 1, axis) + slice_axis(quotients, 0, length - 2, axis)
+        ) * 0.5
+    else:
+        gaps = reshape(diff(spacing), tuple([length - 1 if i == axis else 1 for i in range(x.ndim)]))
+        quotients = steps / gaps
+        left, right = slice_axis(gaps, 0, length - 2, axis), slice_axis(gaps, 1, length - 1, axis)
+        inner = (
+            slice_axis(quotients, 0, length - 2, axis) * right
+            + slice_axis(quotients, 1, length - 1, axis) * left
+        ) / (left + right)
+    ends = slice_axis(quotients, 0, 1, axis), slice_axis(quotients, length - 2, length - 1, axis)
+    return concatenate([ends[0], inner, ends[1]], axis)
+
+
+@api_boundary
+def unwrap(
+    p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi
+) -> Array:
+    """A phase made continuous: jumps of more than half a period (or `discont`) become ones of less.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unwrap(dnp.array([0.0, 3.0, 1.0]), period=4)
+    Array([ 0., -1., -3.], dtype=float32)
+    """
+    x = as_array("unwrap", p)
+    if dtypes.is_complex(x.dtype):
+        raise ValueError(message("unwrap takes real phases.", f"p: {x.aval}", fix="Take the angle first."))
+    x = x if dtypes.is_inexact(x.dtype) else cast(x, dtypes.default_dtype("f"))
+    dimension = canonical_axis("unwrap", axis, x.ndim)
+    if not x.shape[dimension]:
+        return x
+    half = as_array("unwrap", period) / 2
+    steps = diff(x, axis=dimension)
+    wrapped = ufuncs.remainder(steps + half, period) - half
+    wrapped = ufuncs.where(ufuncs.logical_and(wrapped == -half, steps > 0), half, wrapped)
+    correction = ufuncs.where(ufuncs.abs(steps) < (half if discont is None else discont), 0, wrapped - steps)
+    first = slice_axis(x, 0, 1, dimension)
+    rest = slice_axis(x, 1, x.shape[dimension], dimension) + cumsum(correction, dimension)
+    return concatenate([first, rest.astype(x.dtype)], dimension)
+
+
+@api_boundary
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
+    """Without the zeros at the front ("f") and back ("b") of axes, all of them by default; not while tracing.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.trim_zeros(dnp.array([0, 0, 1, 0, 2, 0]))
+    Array([1, 0, 2], dtype=int32)
+    """
+    x = as_array("trim_zeros", filt)
+    known = np.asarray(x)  # a traced array raises here: the result's shape depends on it
+    for dimension in canonical_axes("trim_zeros", axis, x.ndim):
+        hits = np.flatnonzero(known.any(axis=tuple([i for i in range(x.ndim) if i != dimension])))
+        first = int(hits[0]) if hits.size else x.shape[dimension]
+        last = int(hits[-1]) + 1 if hits.size else 0
+        low = first if "f" in trim.lower() else 0
+        x = slice_axis(x, low, max(low, last) if "b" in trim.lower() else x.shape[dimension], dimension)
+    return x
+
+
+# --- windows ------------------------------------------------------------------------------------------------
+
+
+def _cosines(M: int, *weights: float) -> Array:
+    """Σ weights[k] cos(2πkn / (M - 1)), with alternating signs."""
+    if M <= 1:
+        return ones(max(M, 0))
+    turn = arange(M, dtype=dtypes.default_dtype("f")) * (2 * math.pi / (M - 1))
+    terms = [w * (-1) ** k * ufuncs.cos(turn * k) for k, w in enumerate(weights)]
+    return ufuncs.add(terms[0], terms[1]) if len(terms) == 2 else terms[0] + terms[1] + terms[2]
+
+
+@api_boundary
+def hamming(M: int) -> Array:
+    """The Hamming window of M samples.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.hamming(3).round(2)
+    Array([0.08, 1.  , 0.08], dtype=float32)
+    """
+    return _cosines(M, 0.54, 0.46)
+
+
+@api_boundary
+def hanning(M: int) -> Array:
+    """The Hann window of M samples.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.hanning(3)
+    Array([0., 1., 0.], dtype=float32)
+    """
+    return _cosines(M, 0.5, 0.5)
+
+
+@api_boundary
+def blackman(M: int) -> Array:
+    """The Blackman window of M samples.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.abs(dnp.blackman(3)).round(3)
+    Array([0., 1., 0.], dtype=float32)
+    """
+    return _cosines(M, 0.42, 0.5, 0.08)
+
+
+@api_boundary
+def bartlett(M: int) -> Array:
+    """The triangular window of M samples, zero at the ends.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.bartlett(3)
+    Array([0., 1., 0.], dtype=float32)
+    """
+    if M <= 1:
+        return ones(max(M, 0))
+    n = arange(M, dtype=dtypes.default_dtype("f"))
+    return 1 - ufuncs.abs(2 * n + (1 - M)) / (M - 1)

@@ -1,0 +1,298 @@
+"""Histograms and covariances.
+
+Numbers of bins are static; edges may be traced. Read next: `reductions.py`, `selection.py` (`searchsorted`).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.numpy import ufuncs
+from didax.numpy.creation import linspace, ones, zeros
+from didax.numpy.linear import matmul
+from didax.numpy.manipulation import atleast_2d, concatenate, diff, ravel, stack
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, cast, inexact, promote_dtypes
+from didax.numpy.reductions import average
+from didax.numpy.reductions import max as array_max
+from didax.numpy.reductions import min as array_min
+from didax.numpy.reductions import sum as array_sum
+from didax.numpy.selection import searchsorted
+from didax.primitives.shape import reshape
+
+__all__ = ["corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
+
+
+# --- histograms ---------------------------------------------------------------------------------------------
+
+
+@api_boundary
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
+) -> Array:
+    """The edges of `bins` bins of one width, from the smallest to the largest element or over `range`.
+
+    Where these coincide the bins span one unit around. Given edges are passed on.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.histogram_bin_edges(dnp.array([0.0, 2.0]), 2)
+    Array([0., 1., 2.], dtype=float32)
+    """
+    x = as_array("histogram_bin_edges", a)
+    if isinstance(bins, str):
+        fix = "Give their number, or the edges."
+        raise NotImplementedError(message("Bins are not chosen by a rule.", f"bins: {bins!r}", fix=fix))
+    edges = as_array("histogram_bin_edges", bins, "bins")
+    dtype = inexact(x.dtype, False)[0]
+    if edges.ndim == 1:
+        return cast(edges, dtype)
+    low, high = _limits(x, range, dtype)
+    return linspace(low, high, operator.index(bins) + 1, dtype=dtype)  # type: ignore[arg-type]
+
+
+def _limits(x: Array, range: Any, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    if range is not None:
+        low, high = [cast(as_array("histogram", end, "range"), dtype) for end in range]
+    elif x.size:
+        low, high = cast(array_min(x), dtype), cast(array_max(x), dtype)
+    else:
+        low, high = zeros((), dtype), ones((), dtype)
+    is_point = ufuncs.equal(low, high)
+    return ufuncs.where(is_point, low - 0.5, low), ufuncs.where(is_point, high + 0.5, high)
+
+
+@api_boundary
+def histogram(
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Array, Array]:
+    """How many elements (or how much of their weights) fall into each bin, and the edges; floats.
+
+    The last bin contains both of its edges. With `density` the area under the histogram is 1.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.histogram(dnp.array([0.0, 0.5, 2.0]), 2)
+    (Array([2., 1.], dtype=float32), Array([0., 1., 2.], dtype=float32))
+    """
+    x = as_array("histogram", a)
+    if weights is None:
+        amount = ones(x.shape, inexact(x.dtype, False)[0])
+    else:
+        x, amount = [
+            as_array("histogram", v) for v in promote_dtypes("histogram", x, weights, to_inexact=True)
+        ]
+        if x.shape != amount.shape:
+            facts = f"a: {x.aval}, weights: {amount.aval}"
+            raise ValueError(
+                message("histogram takes a weight per element.", facts, fix="Broadcast the weights.")
+            )
+    edges = histogram_bin_edges(x, bins, range)
+    place = _bin_of(ravel(x), edges)
+    counts = zeros(edges.size, amount.dtype).at[place].add(ravel(amount), mode="drop")[1:]
+    if density:
+        counts = counts / diff(edges) / array_sum(counts)
+    return counts, edges
+
+
+def _bin_of(x: Array, edges: Array) -> Array:
+    """The number of each element's bin, from 1; 0 below the first edge, edges.size beyond the last."""
+    x = cast(x, edges.dtype)
+    place = searchsorted(edges, x, side="right")
+    return ufuncs.where(ufuncs.equal(x, edges[-1]), edges.size - 1, place)
+
+
+@api_boundary
+def histogramdd(
+    sample: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Array, list[Array]]:
+    """`histogram` of points, the rows of `sample`: the counts on the grid of bins, and each axis's edges.
+
+    Counts are integers unless there are weights or `density` is asked for.
+
+    `bins` is a number, or for each axis a number or edges; `range` for each axis a pair or None.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.histogramdd(dnp.array([[0.0, 0.0], [1.0, 1.0]]), 2)[0]
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    points = as_array("histogramdd", sample, "sample")
+    if points.ndim != 2:
+        fix = "Put one point in each row."
+        raise ValueError(message("histogramdd takes a matrix of points.", f"sample: {points.aval}", fix=fix))
+    count, ndim = points.shape
+    amount = ones(count, int)
+    if weights is not None:
+        given = as_array("histogramdd", weights, "weights")
+        if given.shape != (count,):
+            facts = f"sample: {points.aval}, weights: {given.aval}"
+            raise ValueError(message("histogramdd takes a weight per point.", facts, fix="Pass a vector."))
+        points, amount = [
+            as_array("histogramdd", v) for v in promote_dtypes("histogramdd", points, given, to_inexact=True)
+        ]
+    edges = [
+        histogram_bin_edges(points[:, i], b, r)
+        for i, (b, r) in enumerate(
+            zip(_per_axis("bins", bins, ndim), _per_axis("range", range, ndim), strict=True)
+        )
+    ]
+    places = [_bin_of(points[:, i], e) for i, e in enumerate(edges)]
+    grid = zeros([e.size + 1 for e in edges], amount.dtype)
+    inner = tuple([slice(1, -1)] * ndim)
+    counts = grid.at[tuple(places)].add(amount)[inner]
+    if density:
+        counts = counts / array_sum(counts)
+        for i, e in enumerate(edges):
+            counts = counts / reshape(diff(e), tuple([e.size - 1 if j == i else 1 for j in _range(ndim)]))
+    return counts, edges
+
+
+_range = range
+
+
+def _per_axis(name: str, given: Any, ndim: int) -> list[Any]:
+    if given is None or not hasattr(given, "__len__"):
+        return [given] * ndim
+    if len(given) != ndim:
+        fix = f"Give one for each of the {ndim} axes."
+        raise ValueError(message(f"histogramdd takes {name} per axis.", f"{name}: {given}", fix=fix))
+    return list(given)
+
+
+@api_boundary
+def histogram2d(
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Array, Array, Array]:
+    """`histogram` of points (x, y): the counts, the edges along x and those along y.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.histogram2d(dnp.array([0.0, 1.0]), dnp.array([0.0, 1.0]), 2)[0]
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    if hasattr(bins, "__len__") and len(bins) not in (1, 2):
+        bins = [bins, bins]
+    counts, edges = histogramdd(
+        stack([as_array("histogram2d", x), as_array("histogram2d", y)], 1), bins, range, weights, density
+    )
+    return counts, edges[0], edges[1]
+
+
+# --- covariances --------------------------------------------------------------------------------------------
+
+
+def _observations(name: str, m: Any, y: Any, rowvar: bool) -> Array:
+    parts = [
+        as_array(name, x) for x in promote_dtypes(name, *([m] if y is None else [m, y]), to_inexact=True)
+    ]
+    if any(x.ndim > 2 for x in parts):
+        shown = ", ".join([str(x.aval) for x in parts])
+        raise ValueError(
+            message(
+                f"{name} takes vectors and matrices.",
+                f"operands: {shown}",
+                fix="Reshape to rows of observations.",
+            )
+        )
+    rows = [x if rowvar or x.ndim == 1 else x.T for x in map(_as_rows, parts)]
+    return concatenate([atleast_2d(x) for x in rows], 0)
+
+
+def _as_rows(x: Array) -> Array:
+    return x if x.ndim else reshape(x, (1,))
+
+
+@api_boundary
+def cov(
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+    dtype: DTypeLike = None,
+) -> Array:
+    """The covariances of variables, which are the rows of `m` and `y` (columns unless `rowvar`).
+
+    `fweights` repeat observations, `aweights` weigh them; `ddof` (1, or 0 with `bias`) is taken off their number.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.cov(dnp.array([[0.0, 2.0], [0.0, -2.0]]))
+    Array([[ 2., -2.],
+           [-2.,  2.]], dtype=float32)
+    """
+    x = _observations("cov", m, y, rowvar)
+    if dtype is not None:
+        x = cast(x, dtypes.dtype(dtype))
+    if not x.shape[0]:
+        return zeros((0, 0), x.dtype)
+    if ddof is None:
+        ddof = 0 if bias else 1
+    count, kind = x.shape[1], dtypes.real_dtype(x.dtype)
+    repeats, weights = [
+        None if w is None else cast(_weights(w, name, count), kind)
+        for w, name in ((fweights, "fweights"), (aweights, "aweights"))
+    ]
+    total = _product(repeats, weights)
+    means, size = average(x, axis=1, weights=total, returned=True)
+    size = size[0]
+    if total is None:
+        norm: Any = count - ddof
+    elif weights is None or ddof == 0:
+        norm = size - ddof
+    else:
+        norm = size - ddof * array_sum(total * weights) / size
+    x = x - means[:, None]
+    product = matmul(x, ufuncs.conj((x if total is None else x * total).T))
+    result = product / norm
+    return reshape(result, tuple([n for n in result.shape if n != 1]))
+
+
+def _weights(w: Any, name: str, count: int) -> Array:
+    found = as_array("cov", w, name)
+    if found.shape != (count,):
+        facts = f"{name}: {found.aval}, observations: {count}"
+        raise ValueError(message("cov takes a weight per observation.", facts, fix="Pass a vector."))
+    return found
+
+
+def _product(x: Array | None, y: Array | None) -> Array | None:
+    return (x if y is None else y) if x is None or y is None else x * y
+
+
+@api_boundary
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike = None) -> Array:
+    """Correlations: covariances over the product of standard deviations, between -1 and 1.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.corrcoef(dnp.array([[0.0, 2.0], [0.0, -2.0]]))
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    """
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not c.ndim:
+        return c / c
+    deviations = ufuncs.sqrt(ufuncs.real(c.diagonal()))
+    c = c / deviations[:, None] / deviations[None, :]
+    if not dtypes.is_complex(c.dtype):
+        return ufuncs.clip(c, -1, 1)
+    parts = [ufuncs.clip(part, -1, 1) for part in (ufuncs.real(c), ufuncs.imag(c))]
+    return parts[0] + 1j * parts[1]

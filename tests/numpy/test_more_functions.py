@@ -1,0 +1,201 @@
+"""Polynomials, sets, signals, statistics and functions of functions: values, dtypes and shapes of jax.numpy."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from tests.numpy.oracle import assert_same, check, compare, sample
+
+X, Y = sample("float32", (6,)), sample("float32", (4,), seed=1)
+POINTS = np.array([[0.0, 1.0], [0.5, 0.2], [2.0, 1.5], [0.1, 0.3]], np.float32)
+INTS = np.array([3, 1, 2, 3, 1], np.int32)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("name", ["convolve", "correlate"])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "complex64"])
+def test_convolution(name: str, mode: str, dtype: str) -> None:
+    for m, n in ((6, 4), (4, 6), (6, 3), (3, 6), (1, 1)):
+        x, y = sample(dtype, (m,)), sample(dtype, (n,), seed=1)
+        check(f"np.{name}(x, y, mode={mode!r})", x, y, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.gradient(x)", "np.gradient(x, 0.5)", "np.gradient(x, np.cumsum(abs(x) + 1))", "np.ediff1d(x)",
+        "np.ediff1d(x, 1.0, x[:2])", "np.unwrap(x * 3)", "np.unwrap(x, period=2)",
+        "np.unwrap(x, discont=4.0)",
+        "np.cov(x)", "np.cov(x, ddof=0)", "np.cov(x, bias=True)", "np.corrcoef(x)", "np.cov(x, x * x)",
+        "np.corrcoef(x, x * x)", "np.cov(x, fweights=np.arange(6))", "np.cov(x, aweights=np.arange(6.0))",
+        "np.cov(x, fweights=np.arange(6), aweights=np.arange(6.0), ddof=0)",
+        "np.cov(x, fweights=np.arange(6), aweights=np.arange(6.0))",
+        "np.histogram(x)", "np.histogram(x, 4, (-1, 2))", "np.histogram(x, np.array([-3.0, 0.0, 0.5, 3.0]))",
+        "np.histogram(x, 4, weights=x * x)", "np.histogram(x, 3, density=True)",
+        "np.histogram_bin_edges(x, 5)",
+        "np.histogram(x * 0, 2)", "np.polyval(x, 0.5)", "np.polyval(x, x)", "np.polyder(x)",
+        "np.polyder(x, 2)", "np.polyder(x, 0)",
+        "np.polyint(x)", "np.polyint(x, 2, np.array([1.0, 2.0]))", "np.polyint(x, 2, 3.0)",
+        "np.polyadd(x, x[:3])", "np.polysub(x[:2], x)",
+        "np.polymul(x, x[:3])", "np.polydiv(x, x[1:3])", "np.polydiv(x[:2], x)", "np.poly(x)",
+        "np.piecewise(x, [x < 0, x > 1], [lambda v: -v, 10.0])",
+        "np.piecewise(x, [x < 0], [1.0, lambda v, k: v * k], 3)",
+        "np.apply_along_axis(np.sum, 0, x)", "np.vectorize(lambda v, w: v + w)(x, 1.0)",
+        "np.vectorize(lambda v: (v.sum(), v), signature='(n)->(),(n)')(x)",
+    ],
+)  # fmt: skip
+def test_functions_of_a_vector(text: str) -> None:
+    check(text, X, rtol=2e-4, weak=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.gradient(x)", "np.gradient(x, 2.0, 3.0)", "np.gradient(x, axis=1)", "np.unwrap(x, axis=0)",
+        "np.cov(x)", "np.cov(x, rowvar=False)",
+        "np.corrcoef(x)", "np.histogramdd(x, 3)", "np.histogramdd(x, [2, 3], [(0, 1), None])",
+        "np.histogramdd(x, 2, density=True)",
+        "np.histogram2d(x[:, 0], x[:, 1], 3)",
+        "np.histogram2d(x[:, 0], x[:, 1], [2, np.array([0.0, 1.0, 2.0])])",
+        "np.histogramdd(x, 3, weights=x[:, 0])", "np.apply_along_axis(np.cumsum, 0, x)",
+        "np.apply_along_axis(lambda v: v[:1], 1, x)",
+        "np.apply_along_axis(np.diag, 1, x)", "np.apply_over_axes(np.sum, x, [0, 1])",
+        "np.apply_over_axes(np.cumsum, x, (0,))",
+        "np.vectorize(np.dot, signature='(n),(n)->()')(x, x[:1])",
+        "np.vectorize(np.dot, signature='(m,n),(n)->(m)')(x, x)",
+        "np.vectorize(lambda v, w: v * w, excluded={1})(x, 2)",
+    ],
+)  # fmt: skip
+def test_functions_of_a_matrix(text: str) -> None:
+    check(text, POINTS, rtol=2e-4, weak=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.union1d(x, y)", "np.setdiff1d(x, y)", "np.setxor1d(x, y)", "np.intersect1d(x, y)",
+        "np.setdiff1d(x, y, assume_unique=True)",
+        "np.intersect1d(x, y, return_indices=True)",
+    ],
+)  # fmt: skip
+def test_sets(text: str) -> None:
+    for x, y in (
+        (INTS, INTS[:2]),
+        (INTS, np.array([7, 2], np.int32)),
+        (INTS, INTS[:0]),
+        (X, Y),
+        (INTS[:0], INTS),
+    ):
+        check(text, x, y, jit=False, weak=False)
+
+
+@pytest.mark.parametrize(("size", "fill_value"), [(1, None), (4, None), (4, 9)])
+@pytest.mark.parametrize("name", ["union1d", "setdiff1d", "setxor1d", "intersect1d"])
+def test_sets_of_a_fixed_size(name: str, size: int, fill_value: int | None) -> None:
+    y = np.array([1, 7, 2], np.int32)
+    check(f"np.{name}(x, y, size={size}, fill_value={fill_value})", INTS, y, weak=False)
+
+
+def test_polynomial_roots_and_fits() -> None:
+    for p in ([1.0, -6.0, 11.0, -6.0], [2.0, 4.0], [0.0, 1.0, 0.0, 0.0], [3.0]):
+        theirs = jnp.roots(jnp.asarray(p))
+        ours = dnp.roots(dnp.asarray(p))
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(
+            np.sort_complex(np.asarray(ours)), np.sort_complex(np.asarray(theirs)), atol=1e-4
+        )
+    x = np.linspace(-1, 1, 9).astype(np.float32)
+    y = 3 * x**2 - x + 0.5
+    for options in ({}, {"w": np.arange(1, 10).astype(np.float32)}, {"cov": True}, {"cov": "unscaled"}):
+        compare(lambda np, x, y: np.polyfit(x, y, 2, **options), x, y + np.sin(9 * x), rtol=1e-3, jit=False)
+    ours, theirs = [np.polyfit(x, y, 2, full=True) for np in (dnp, jnp)]
+    np.testing.assert_allclose(np.asarray(ours[0]), [3, -1, 0.5], atol=1e-4)
+    assert_same(ours[2:4], theirs[2:4], rtol=1e-3, weak=False)
+
+
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning"])
+def test_windows(name: str) -> None:
+    for m in (0, 1, 2, 7):
+        assert_same(getattr(dnp, name)(m), getattr(jnp, name)(m), rtol=1e-6)
+
+
+@pytest.mark.parametrize("trim", ["fb", "f", "b"])
+def test_trim_zeros(trim: str) -> None:
+    for x in ([0, 0, 1, 0, 2, 0], [0, 0], [1, 2], []):
+        ours = dnp.trim_zeros(dnp.asarray(x, dtype="float32"), trim)
+        np.testing.assert_array_equal(np.asarray(ours), np.trim_zeros(np.asarray(x, "float32"), trim))
+
+
+@pytest.mark.parametrize("bitorder", ["big", "little"])
+def test_bits(bitorder: str) -> None:
+    bits = np.array([[1, 0, 1, 0, 0, 0, 0, 0, 7], [0, 0, 1, 1, 1, 0, 0, 1, 0]], np.uint8)
+    for axis in (None, 0, 1):
+        check(f"np.packbits(x, {axis}, {bitorder!r})", bits)
+        for count in (None, 3, 20, -2):
+            check(f"np.unpackbits(x, {axis}, {count}, {bitorder!r})", bits)
+
+
+def test_block() -> None:
+    x, y = np.ones((2, 2), np.float32), np.arange(2, dtype=np.float32)
+    for text in (
+        "np.block([[x, x * 2], [y, y]])",
+        "np.block([y, 1.0])",
+        "np.block(x)",
+        "np.block([[y], [y]])",
+    ):
+        check(text, x, y)
+    with pytest.raises(ValueError, match="nested equally deep"):
+        dnp.block([y, [y]])
+
+
+def test_spacing() -> None:
+    x = np.array([1.0, -1.0, 3e20, 0.1, np.inf, np.nan], np.float32)
+    np.testing.assert_array_equal(np.asarray(dnp.spacing(dnp.asarray(x))), np.spacing(x))
+
+
+def test_derivatives_pass_through_mapped_functions() -> None:
+    rows = dnp.asarray(POINTS)
+    total = lambda f: dx.grad(lambda x: f(x).sum())(rows)
+    assert_same(total(lambda x: dnp.apply_along_axis(lambda v: v * v, 1, x)), jnp.asarray(2 * POINTS))
+    assert_same(total(dnp.vectorize(lambda v: v @ v, signature="(n)->()")), jnp.asarray(2 * POINTS))
+    assert_same(total(lambda x: dnp.convolve(x[:, 0], x[:2, 1])[0]), dx_gradient_of_first_product())
+
+
+def dx_gradient_of_first_product() -> Any:
+    expected = np.zeros_like(POINTS)
+    expected[0] = POINTS[0][::-1]
+    return jnp.asarray(expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: dnp.convolve(dnp.ones(0), dnp.ones(2)), r"two vectors that are not empty\.\n.*float32\[0\]"),
+        (lambda: dnp.convolve(dnp.ones(2), dnp.ones(2), "some"), r"no such mode\.\n.*'some'\n.*'full'"),
+        (lambda: dnp.gradient(dnp.ones(1)), r"A slope needs two samples"),
+        (lambda: dnp.histogram(dnp.ones(2), weights=dnp.ones(3)), r"a weight per element"),
+        (lambda: dnp.histogram(dnp.ones(2), "auto"), r"not chosen by a rule"),
+        (lambda: dnp.cov(dnp.ones(2), fweights=dnp.ones(3)), r"weight per observation\.\n.*float32\[3\]"),
+        (lambda: dnp.cov(dnp.ones((2, 2, 2))), r"vectors and matrices"),
+        (lambda: dnp.polyval and dnp.polyadd(dnp.ones((2, 2)), 1), r"vectors of coefficients"),
+        (lambda: dnp.polyder(dnp.ones(2), -1), r"at least 0 times"),
+        (lambda: dnp.vectorize(dnp.sum, signature="(n")(dnp.ones(2)), r"signature of NumPy's form"),
+        (lambda: dnp.vectorize(dnp.dot, signature="(n),(n)->()")(dnp.ones(2), dnp.ones(3)), r"one length"),
+        (lambda: dnp.vectorize(lambda x: x[None])(dnp.ones(2)), r"core axes of its signature"),
+        (lambda: dnp.piecewise(dnp.ones(2), [True], []), r"a function for each condition"),
+    ],
+)
+def test_errors_name_the_rule_and_the_operands(call: Any, text: str) -> None:
+    with pytest.raises((TypeError, ValueError, NotImplementedError), match=text):
+        call()
+
+
+def test_what_tracing_cannot_know() -> None:
+    with pytest.raises(ValueError, match="strip_zeros=False"):
+        dx.jit(dnp.roots)(dnp.ones(3))
+    with pytest.raises(dx.core.errors.ConcretizationTypeError, match="size="):
+        dx.jit(dnp.union1d)(dnp.ones(3), dnp.ones(2))
