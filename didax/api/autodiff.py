@@ -266,13 +266,18 @@ class VJPFunction:
         return args
 
     def flat(self, cts: Sequence[Any]) -> list[Any]:
-        """Cotangents of all argument leaves, as arrays (float0 zeros for integers)."""
+        """Cotangents of all argument leaves, as arrays of these types (float0 zeros for integers)."""
         program = self._program
         x_bars = iter(backward(program.invars, program.eqns, program.outs, cts))
         return [
-            _materialise(next(x_bars) if inx else Zero(a.tangent()))
+            _materialise(_as_strong_as(a, next(x_bars)) if inx else Zero(a.tangent()))
             for a, inx in zip(self._avals, self._inexact, strict=True)
         ]
+
+
+def _as_strong_as(aval: ShapedArray, x_bar: Any) -> Any:
+    """A cotangent with the weak type of its argument: strong factors pass their strength on to it."""
+    return x_bar if aval_of(x_bar) is aval else convert_element_type(x_bar, aval.dtype, aval.weak_type)
 
 
 @api_boundary

@@ -21,6 +21,7 @@ from didax.lax import select as _select
 from didax.lax import shape as _shape
 from didax.lax import slicing as _slicing
 from didax.lax import sort as _sort
+from didax.lax import special as _special
 from didax.lax import windows as _windows
 from didax.lax.control_flow import *
 from didax.lax.convert import *
@@ -36,6 +37,7 @@ from didax.lax.select import *
 from didax.lax.shape import *
 from didax.lax.slicing import *
 from didax.lax.sort import *
+from didax.lax.special import *
 from didax.lax.windows import *
 
 __all__: list[str] = ["linalg"]
@@ -53,4 +55,5 @@ __all__ += _select.__all__
 __all__ += _shape.__all__
 __all__ += _slicing.__all__
 __all__ += _sort.__all__
+__all__ += _special.__all__
 __all__ += _windows.__all__

@@ -14,25 +14,23 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 
-from didax.api.flat import FlatFunction, argument_names, flatten_arguments, leaf_avals
+from didax.api.flat import flatten_arguments, leaf_avals
 from didax.array import as_concrete
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
-from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from didax.core.jaxpr import Jaxpr, Var
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value
+from didax.lax.traced import TracedFunction, converted, join_types, trace_function
 from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import clamp, ne
 from didax.primitives.select import select_n
-from didax.transforms.batching import axis_env
-from didax.transforms.staging import trace_to_jaxpr
 
 __all__ = ["cond", "switch"]
 
@@ -127,7 +125,7 @@ def _choose(
         return functions[int(index)](*operands)
     leaves, tree = flatten_arguments(operands, {})
     avals = tuple(leaf_avals(what, functions[0], operands, {}))
-    traced = [_trace(what, f, operands, tree, avals) for f in functions]
+    traced = [trace_function(what, f, tree, avals) for f in functions]
     _check_results(what, names, functions, traced)
     captured, positions = _captured_values(traced)
     branches = _joined(tuple(t.jaxpr for t in traced), positions, tuple(aval_of(x) for x in captured))
@@ -135,43 +133,10 @@ def _choose(
     return pytree.unflatten(traced[0].out_tree, [y if hasattr(y, "aval") else as_concrete(y) for y in outs])
 
 
-# --- Tracing --------------------------------------------------------------------------------------
+# --- Joining --------------------------------------------------------------------------------------
 
 
-class _TracedFunction(NamedTuple):
-    """A branch as a jaxpr whose leading inputs are the values it captured."""
-
-    jaxpr: Jaxpr
-    captured: list[Any]
-    out_tree: Any
-
-
-# function -> (signature -> trace), for functions that capture no tracers; forgotten with the function
-_traced: WeakKeyDictionary[Any, dict[Any, _TracedFunction]] = WeakKeyDictionary()
-
-
-def _trace(
-    what: str, f: Any, operands: tuple[Any, ...], tree: Any, avals: tuple[ShapedArray, ...]
-) -> _TracedFunction:
-    key = (tree, avals, config.state(), tuple(axis_env.get().items()))
-    try:
-        known = _traced.setdefault(f, {})
-    except TypeError:  # not hashable or not weakly referable: traced every time
-        known = {}
-    found = known.get(key)
-    if found is None:
-        flat = FlatFunction(f, tree, what)
-        jaxpr, captured = trace_to_jaxpr(
-            flat, avals, function=f, what=what, arg_names=argument_names(f, operands, {})
-        )
-        captured = [x if isinstance(x, Tracer) else as_concrete(x) for x in captured]
-        found = _TracedFunction(jaxpr, captured, flat.out_tree)
-        if not any(isinstance(x, Tracer) for x in captured):
-            known[key] = found
-    return found
-
-
-def _captured_values(traced: Sequence[_TracedFunction]) -> tuple[list[Any], tuple[tuple[int, ...], ...]]:
+def _captured_values(traced: Sequence[TracedFunction]) -> tuple[list[Any], tuple[tuple[int, ...], ...]]:
     """The values captured by any branch, each once, and for each branch where its own are among them."""
     values: dict[int, Any] = {}
     for t in traced:
@@ -185,36 +150,11 @@ def _joined(
     jaxprs: tuple[Jaxpr, ...], positions: tuple[tuple[int, ...], ...], captured: tuple[ShapedArray, ...]
 ) -> tuple[Jaxpr, ...]:
     """Branches with equal inputs, all captured values first, and equal results."""
-    out_avals = [_join_types(column) for column in zip(*(j.out_avals for j in jaxprs), strict=True)]
+    out_avals = [join_types(column) for column in zip(*(j.out_avals for j in jaxprs), strict=True)]
     return tuple(
-        _with_captured(_converted(jaxpr, out_avals), own, captured)
+        _with_captured(converted(jaxpr, out_avals), own, captured)
         for jaxpr, own in zip(jaxprs, positions, strict=True)
     )
-
-
-def _join_types(avals: Sequence[ShapedArray]) -> ShapedArray | None:
-    """The one type the results of all branches take: weakly typed ones give way. None where there is none."""
-    strong = {aval for aval in avals if not aval.weak_type}
-    if len(strong or set(avals)) != 1:
-        return None
-    joined = next(iter(strong or avals))
-    for aval in avals:
-        dtype, _ = dtypes.join(aval.dtype, aval.weak_type, joined.dtype, joined.weak_type)
-        if aval.shape != joined.shape or dtype != joined.dtype:
-            return None
-    return joined
-
-
-def _converted(jaxpr: Jaxpr, out_avals: Sequence[Any]) -> Jaxpr:
-    """The jaxpr with results of these types."""
-    if all(a is b for a, b in zip(jaxpr.out_avals, out_avals, strict=True)):
-        return jaxpr
-
-    def converted(*args: Any) -> list[Any]:
-        outs = zip(eval_jaxpr(jaxpr, args), out_avals, strict=True)
-        return [convert_element_type(y, aval.dtype, aval.weak_type) for y, aval in outs]
-
-    return trace_to_jaxpr(converted, jaxpr.in_avals, what="cond")[0]
 
 
 def _with_captured(jaxpr: Jaxpr, own: tuple[int, ...], captured: tuple[ShapedArray, ...]) -> Jaxpr:
@@ -294,7 +234,7 @@ def _check_branches(what: str, names: Sequence[str], functions: Sequence[Any]) -
 
 
 def _check_results(
-    what: str, names: Sequence[str], functions: Sequence[Any], traced: Sequence[_TracedFunction]
+    what: str, names: Sequence[str], functions: Sequence[Any], traced: Sequence[TracedFunction]
 ) -> None:
     """TypeError unless all branches return the same structure of arrays, of types that can be joined.
 
@@ -322,5 +262,5 @@ def _differing_leaves(
     return [
         f"out{pytree.keystr(path)} is {a} in {name1}, {b} in {name2}"
         for path, a, b in zip(paths, one, two, strict=True)
-        if _join_types((a, b)) is None
+        if join_types((a, b)) is None
     ]

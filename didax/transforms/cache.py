@@ -12,13 +12,20 @@ from didax.core.jaxpr import Jaxpr
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_all: list[WeakKeyDictionary[Jaxpr, dict[Any, Any]]] = []
+Memory = WeakKeyDictionary[Any, dict[Any, Any]]
+_all: list[Memory] = []
+
+
+def new_memory() -> Memory:
+    """A memory of what was derived from each of its keys, which `clear_caches` empties."""
+    memory: Memory = WeakKeyDictionary()
+    _all.append(memory)
+    return memory
 
 
 def cached_on_jaxpr(f: Callable[Concatenate[Jaxpr, P], R]) -> Callable[Concatenate[Jaxpr, P], R]:
     """Remember `f(jaxpr, *hashable)` as long as the jaxpr lives; options that matter are part of the key."""
-    memory: WeakKeyDictionary[Jaxpr, dict[Any, R]] = WeakKeyDictionary()
-    _all.append(memory)
+    memory = new_memory()
 
     @functools.wraps(f)
     def cached(jaxpr: Jaxpr, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -32,6 +39,6 @@ def cached_on_jaxpr(f: Callable[Concatenate[Jaxpr, P], R]) -> Callable[Concatena
 
 
 def clear_caches() -> None:
-    """Forget every transformed jaxpr."""
+    """Forget every transformed jaxpr and traced function."""
     for memory in _all:
         memory.clear()
