@@ -391,7 +391,7 @@ def test_results_are_weakly_typed_only_if_all_are(wrap):
 
 
 def test_a_weakly_typed_result_takes_the_dtype_of_the_other():
-    x = np.float64(2.0)
+    x = dnp.asarray(2.0, "float64")
     for p in (True, False):
         out = dx.jit(lambda p: cond(p, lambda: x, lambda: 1.0))(p)
         assert out.dtype == np.float64 and not out.weak_type
