@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from didax.array import ConcreteArray, as_concrete
+from didax.array import ConcreteArray, as_concrete, keys_of, with_keys
 from didax.compiled import Program
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import numpy_scalar
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
+from didax.core.source import user_line
 from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked
+from didax.transforms.key_reuse import flow, holds_keys, known_integer
+from didax.transforms.key_reuse import is_on as key_reuse_is_on
 from didax.transforms.physical import is_physical, physical_jaxpr
 from didax.transforms.simplify import simplify_jaxpr
 
@@ -82,7 +85,9 @@ def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dic
     small = sum(a.size for a in avals) + sum(a.size for a in out_avals) <= NUMPY_MAX_ELEMENTS
     rule, rule_params = _numpy_rule(primitive, avals, out_avals, params)
     if rule is not None and small and _on_cpu():
-        return _numpy_plan(primitive, rule, out_avals, rule_params)
+        plan = _numpy_plan(primitive, rule, out_avals, rule_params)
+        handles_keys = primitive.keys is not None or primitive.moves_elements
+        return _noting_keys(primitive, params, out_avals, plan) if handles_keys and holds_keys(avals[0]) else plan
     return _compiled_plan(primitive, avals, out_avals, params, cheap=small)
 
 
@@ -210,6 +215,22 @@ def _numpy_plan(
 
     def run(args: tuple[Any, ...]) -> ConcreteArray:
         return ConcreteArray(out_aval, _run_quietly(rule, _host_values(args), params))
+
+    return run
+
+
+def _noting_keys(
+    primitive: Primitive, params: dict[str, Any], out_avals: tuple[ShapedArray, ...], plan: Plan
+) -> Plan:
+    """The plan, which first marks the random keys that it uses. Compiled programs do so themselves."""
+
+    def run(args: tuple[Any, ...]) -> Any:
+        if not key_reuse_is_on():
+            return plan(args)
+        operands = [keys_of(x) or known_integer(x) for x in args]
+        keys = flow(primitive, operands, out_avals, params, user_line())
+        outs = plan(args)
+        return list(map(with_keys, outs, keys)) if primitive.multiple_results else with_keys(outs, keys[0])
 
     return run
 

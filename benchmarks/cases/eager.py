@@ -11,6 +11,12 @@ from benchmarks.cases import Library, both
 from benchmarks.harness import Case, Sampler, repeated
 
 SMALL = numpy.arange(1, 9, dtype=numpy.float32)
+INDEXED = (
+    numpy.arange(24, dtype=numpy.float32).reshape(4, 6),
+    numpy.array([0, 2, 3], numpy.int32),
+    numpy.array([1, 1, 5], numpy.int32),
+    numpy.array([True, False, True, False]),
+)
 
 
 def _on_array(call: Callable[[Any], Any]) -> Callable[[Library], Sampler]:
@@ -30,6 +36,25 @@ def _numpy_at_set() -> Sampler:
         return y
 
     return repeated(at_set)
+
+
+def _indexed(name: str, title: str, budget: float, call: Callable[..., Any]) -> Case:
+    """`call(x, a, b, mask)`: a 4 by 6 array, two vectors of positions, a mask of the rows."""
+
+    def build(lib: Library) -> Sampler:
+        arrays = [lib.np.asarray(y) for y in INDEXED]
+        return repeated(lambda: call(*arrays))
+
+    return Case(name, title, {**both(build), "numpy": lambda: repeated(lambda: call(*INDEXED))}, budget)
+
+
+def _gather_scatter(lib: Library) -> Sampler:
+    """100,000 traced positions in a table of 50,000 rows, read and added to."""
+    rng = numpy.random.default_rng(0)
+    table = lib.np.asarray(rng.normal(size=(50_000, 4)).astype(numpy.float32))
+    i, j = [lib.np.asarray(rng.integers(0, 50_000, 100_000).astype(numpy.int32)) for _ in range(2)]
+    f = lib.api.jit(lambda x, i, j: x.at[i].add(x[j]))
+    return repeated(lambda: f(table, i, j))
 
 
 def _gradient(lib: Library) -> Sampler:
@@ -63,6 +88,13 @@ CASES = [
     _case("eager.add", "eager x + x", lambda x: x + x, 0.4),
     _case("eager.index", "eager x[3]", lambda x: x[3], 0.15),
     _case("eager.at_set", "eager x.at[3].set(1.)", lambda x: x.at[3].set(1.0), 0.15, _numpy_at_set),
+    _indexed("eager.index_span", "eager x[1:3]", 0.3, lambda x, a, b, mask: x[1:3]),
+    _indexed("eager.index_new", "eager x[..., None]", 0.3, lambda x, a, b, mask: x[..., None]),
+    _indexed("eager.index_mixed", "eager x[1:, 2]", 0.3, lambda x, a, b, mask: x[1:, 2]),
+    _indexed("eager.index_arrays", "eager x[a, b], vectors of positions", 0.3, lambda x, a, b, mask: x[a, b]),
+    _indexed("eager.index_both", "eager x[1:3, b]", 0.3, lambda x, a, b, mask: x[1:3, b]),
+    _indexed("eager.index_mask", "eager x[mask]", 0.3, lambda x, a, b, mask: x[mask]),
+    Case("jit.gather_scatter", "x.at[i].add(x[j]) of 100,000 rows", both(_gather_scatter), 1.1),
     Case("eager.grad", "eager gradient of sin(x) * 2 - x", both(_gradient), 0.1),
     Case("jit.call", "calling a jitted function, 1 argument", both(_jit_one), 1.0),
     Case("jit.tree", "calling a jitted function, 100 leaves", both(_jit_tree), 1.0),

@@ -22,10 +22,12 @@ from didax.numpy.indexing import at, getitem
 from didax.numpy.promotion import (
     ArrayLike,
     as_array,
+    as_array_of,
     broadcast,
     broadcast_shapes,
     cast,
     checked_operand,
+    lifted,
     promote_dtypes,
 )
 from didax.numpy.reductions import canonical_axis, cumsum
@@ -285,13 +287,20 @@ def _before(x: Array, y: Array) -> Any:
 @api_boundary
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """The number of the bin each element falls into; bins increase and, unless `right`, contain their lower
-    edge.
+    edge. Edges that decrease number the bins from the other end.
 
     >>> import didax.numpy as dnp
     >>> dnp.digitize(dnp.array([0.5, 2.5]), dnp.array([0.0, 1.0, 2.0]))
     Array([1, 3], dtype=int32)
     """
-    return searchsorted(bins, x, side="left" if right else "right")
+    edges = as_array("digitize", bins, "bins")
+    side = "left" if right else "right"
+    upwards = searchsorted(edges, x, side=side)
+    known = known_value(edges)
+    if edges.size < 2 or (known is not None and np.asarray(known)[0] <= np.asarray(known)[-1]):
+        return upwards
+    downwards = el.sub(edges.size, searchsorted(rev(edges, (0,)), x, side=side))
+    return ufuncs.where(ufuncs.less(edges[-1], edges[0]), downwards, upwards)
 
 
 @api_boundary
@@ -390,7 +399,11 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
     Array([[0, 1],
            [1, 0]], dtype=int32)
     """
-    columns = nonzero(a, size=size, fill_value=fill_value)
+    x = as_array("argwhere", a, "a")
+    if not x.ndim:  # found or not, it has no position
+        count = flatnonzero(x, size=size).size
+        return broadcast(cast(0, dtypes.default_dtype("i")), (count, 0))
+    columns = nonzero(x, size=size, fill_value=fill_value)
     return concatenate([reshape(column, (column.shape[0], 1)) for column in columns], 1)
 
 
@@ -430,7 +443,7 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fi
     """
     x = _ravel(as_array("extract", arr, "arr"))
     flat, is_hit = _hits("extract", truth(_ravel(as_array("extract", condition, "condition"))), size)
-    return ufuncs.where(is_hit, getitem(x, flat), cast(as_array("extract", fill_value), x.dtype, x.weak_type))
+    return ufuncs.where(is_hit, getitem(x, flat), as_array_of("extract", fill_value, x.dtype, x.weak_type))
 
 
 class _Groups(NamedTuple):
@@ -512,7 +525,7 @@ def _unique_values(x: Array, axis: int | None, source: Array, is_hit: Array, fil
         return values
     shape = tuple([-1 if axis is None or i == axis else 1 for i in range(values.ndim)])
     shape = tuple([source.shape[0] if n == -1 else 1 for n in shape])
-    return ufuncs.where(reshape(is_hit, shape), values, cast(as_array("unique", fill_value), values.dtype))
+    return ufuncs.where(reshape(is_hit, shape), values, as_array_of("unique", fill_value, values.dtype))
 
 
 class UniqueAll(NamedTuple):
@@ -595,6 +608,7 @@ def bincount(
     Array([1, 0, 2], dtype=int32)
     """
     values = as_array("bincount", x)
+    values = cast(values, np.dtype(np.uint8)) if values.dtype == np.bool_ else values
     if values.ndim != 1 or not dtypes.is_integer(values.dtype):
         raise TypeError(
             message("bincount counts a vector of integers.", f"x: {values.aval}", fix="Cast and ravel it.")
@@ -609,7 +623,7 @@ def bincount(
                     fix="Give length=, one more than the largest integer counted.",
                 )
             )
-        length = max(int(np.max(np.asarray(known), initial=-1)) + 1, operator.index(minlength))
+        length = max(int(np.max(np.asarray(known, np.int64), initial=-1)) + 1, operator.index(minlength))
     amount: Any = 1 if weights is None else as_array("bincount", weights, "weights")
     dtype = dtypes.default_dtype("i") if weights is None else amount.dtype
     start = broadcast(cast(0, dtype), (length,))
@@ -625,16 +639,16 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
     >>> dnp.select([x < 1, x > 1], [x + 10, x + 20])
     Array([10,  0, 22], dtype=int32)
     """
-    if len(condlist) != len(choicelist):
+    if len(condlist) != len(choicelist) or not condlist:
         raise ValueError(
             message(
-                "select takes a choice for each condition.",
+                "select takes a choice for each condition, and at least one.",
                 f"conditions: {len(condlist)}, choices: {len(choicelist)}",
                 fix="Pass lists of equal length.",
             )
         )
     *choices, result = promote_dtypes("select", *choicelist, default)
-    result = as_array("select", result)
+    choices, result = [lifted(x) for x in choices], lifted(result)
     for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):
         result = ufuncs.where(condition, choice, result)
     return result
@@ -688,12 +702,12 @@ def trapezoid(y: ArrayLike, x: Any = None, dx: ArrayLike = 1.0, axis: int = -1) 
     >>> dnp.trapezoid(dnp.array([0.0, 1.0, 2.0]))
     Array(2., dtype=float32)
     """
-    (values,) = promote_dtypes("trapezoid", as_array("trapezoid", y, "y"), to_inexact=True)
+    given = [as_array("trapezoid", y, "y")] if x is None else [as_array("trapezoid", y, "y"), x]
+    values, *x_values = promote_dtypes("trapezoid", *given, to_inexact=True)
     dimension = canonical_axis("trapezoid", axis, values.ndim)
     values = move_axis(values, dimension, values.ndim - 1)
     steps: Any = dx
-    if x is not None:
-        points = as_array("trapezoid", x)
+    for points in x_values:
         points = points if points.ndim == 1 else move_axis(points, dimension, points.ndim - 1)
         steps = points[..., 1:] - points[..., :-1]
     return array_sum((values[..., 1:] + values[..., :-1]) * steps, -1) * 0.5

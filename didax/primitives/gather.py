@@ -130,7 +130,7 @@ def _windows(
     for axis, (length, size) in enumerate(zip(shape, sizes, strict=True)):
         at: Any = 0
         if axis in dims.start_index_map:
-            start = _signed(indices[..., dims.start_index_map.index(axis)])
+            start = signed(indices[..., dims.start_index_map.index(axis)])
             inside = np.clip(start, 0, max(length - size, 0))
             if mode is _FILL_OR_DROP:
                 fits = inside == start if fits is None else fits & (inside == start)
@@ -153,7 +153,7 @@ def _ramp(n: int, axis: int, ndim: int) -> Any:
     return np.arange(n).reshape([n if i == axis else 1 for i in range(ndim)])
 
 
-def _signed(index: Any) -> Any:
+def signed(index: Any) -> Any:
     """As int64; what does not fit is out of bounds either way."""
     if index.dtype == np.uint64:
         index = np.minimum(index, np.uint64(np.iinfo(np.int64).max))
@@ -239,6 +239,8 @@ def _identity(aval: ShapedArray) -> Jaxpr:
 
 class Gather(Primitive):
     """Windows of the operand at positions given by `start_indices`."""
+
+    moves_elements = True
 
     def type(
         self,
@@ -465,6 +467,7 @@ class Scatter(Primitive):
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
         super().__init__(name)
         self.hlo = hlo  # None: the update replaces what is there
+        self.moves_elements = hlo is None
         self.ufunc: Any = ufunc
         self.accepts = accepts
 
@@ -739,7 +742,7 @@ class ScatterExtremum(Scatter):
 
 
 gather_p = Gather("gather")
-scatter_p = Scatter("scatter", None, None, "biufc0")
+scatter_p = Scatter("scatter", None, None, "biufc0x")
 scatter_add_p = ScatterAdd("scatter_add", "add", np.add, lambda ct: ct)
 scatter_sub_p = ScatterAdd("scatter_sub", "subtract", np.subtract, neg)
 scatter_mul_p = ScatterMul("scatter_mul", "multiply", np.multiply, "iufc")

@@ -42,6 +42,8 @@ Padding = tuple[tuple[int, int, int], ...]
 class Slice(LinearUnary):
     """Elements `start, start + stride, ...` below `limit` along each axis; strides None are all 1."""
 
+    moves_elements = True
+
     def type(
         self,
         x: ShapedArray,
@@ -136,6 +138,8 @@ def _zero(like: Any) -> Any:
 class Rev(LinearUnary):
     """The elements in reverse order along some axes."""
 
+    moves_elements = True
+
     def type(self, x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions) or any(not 0 <= i < x.ndim for i in dimensions):
             fix = "Name each axis to reverse once."
@@ -163,6 +167,8 @@ class Rev(LinearUnary):
 
 class Concatenate(Primitive):
     """Arrays joined along an axis."""
+
+    moves_elements = True
 
     def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
         others = {_insert(x.shape[:dimension] + x.shape[dimension + 1 :], dimension, 0) for x in xs}
@@ -213,6 +219,8 @@ class Pad(Primitive):
 
     Negative `low` and `high` remove elements. `padding_config` holds `(low, high, interior)` for each axis.
     """
+
+    moves_elements = True
 
     def type(self, x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
         lengths = [_padded(n, p) for n, p in zip(x.shape, padding_config, strict=False)]
@@ -280,7 +288,7 @@ class Pad(Primitive):
             return self.bind(x, value, padding_config=config), dims[0]
         x = move_batch_axis(x, dims[0], 0, axis.size)
         config = ((0, 0, 0), *padding_config)
-        padded = pad(x, _zero(x), config)
+        padded = pad(x, zeros(aval_of(x).update(shape=())), config)
         shape = aval_of(padded).shape
         return where(_is_padding(aval_of(x).shape, config), broadcast_in_dim(value, shape, (0,)), padded), 0
 
@@ -310,6 +318,8 @@ def _unpad(ct: Any, config: Padding) -> Any:
 
 class DynamicSlice(Primitive):
     """A window of sizes `slice_sizes` that begins at scalar start indices, one for each axis."""
+
+    moves_elements = True
 
     def type(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: tuple[int, ...]) -> ShapedArray:
         _check_window("dynamic_slice", x, slice_sizes, starts, f"slice_sizes: {slice_sizes}")
@@ -372,6 +382,8 @@ class DynamicSlice(Primitive):
 
 class DynamicUpdateSlice(Primitive):
     """The operand with a window overwritten; it begins at scalar start indices, one for each axis."""
+
+    moves_elements = True
 
     def type(self, x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
         _check_window("dynamic_update_slice", x, update.shape, starts, f"update: {update}")

@@ -1,137 +1,21 @@
-"""x[index] and x.at[index]: NumPy's results for generated indices, traced or not; modes, dtypes, errors."""
+"""x[index] and x.at[index]: derivatives, modes, dtypes, programs, errors. Values: test_indexing_generated.py."""
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
 
 import didax as dx
 from didax.array import as_concrete
-from didax.core.errors import NonConcreteBooleanIndexError
+from didax.core.errors import MissingRuleError, NonConcreteBooleanIndexError
 from didax.numpy.indexing import at, getitem
 from didax.primitives.elementwise import gt, neg
 from tests.checks import check_grads, wide
-
-BROADCASTABLE = [(), (1,), (3,), (2, 1), (2, 3)]
-
-
-@st.composite
-def slices(draw: Any, n: int) -> slice:
-    bound = st.none() | st.integers(-n - 2, n + 2)
-    return slice(draw(bound), draw(bound), draw(st.sampled_from([None, 1, 2, 3, -1, -2])))
-
-
-@st.composite
-def cases(draw: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """An array, and an index that NumPy takes for it."""
-    shape = draw(st.lists(st.integers(0, 5), max_size=4))
-    x = np.arange(1.0, 1 + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
-    items: list[Any] = []
-    axis = 0
-    rng = np.random.default_rng(draw(st.integers(0, 1000)))
-    while axis < len(shape):
-        n = shape[axis]
-        kind = draw(
-            st.sampled_from(["slice", "int", "array", "array", "None", "...", "mask", "flag", "stop"])
-        )
-        if kind == "stop":
-            break
-        if kind == "None":
-            items.append(None)
-        elif kind == "flag":
-            items.append(draw(st.booleans()))
-        elif kind == "...":
-            if not any(i is Ellipsis for i in items):
-                items.append(Ellipsis)
-                axis += draw(st.integers(0, len(shape) - axis))
-        elif kind == "mask":
-            mask = rng.random(shape[axis : axis + draw(st.integers(1, 2))]) < 0.5
-            items.append(mask)
-            axis += mask.ndim
-        elif kind == "slice" or n == 0:
-            items.append(draw(slices(n)))
-            axis += 1
-        else:
-            array = rng.integers(-n, n, draw(st.sampled_from(BROADCASTABLE)))
-            items.append(array if kind == "array" else int(array.flat[0]))
-            axis += 1
-    try:
-        x[tuple(items)]
-    except IndexError:  # arrays that do not broadcast
-        assume(False)
-    return x, tuple(items)
-
-
-def is_integers(item: Any) -> bool:
-    return isinstance(item, np.ndarray) and item.dtype != np.bool_
-
-
-def with_arguments(apply: Callable[..., Any], index: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-    """`apply(index, *arrays)` as a function of the index's integer arrays too, and these arrays."""
-    taken = [as_concrete(item.astype(np.int32)) for item in index if is_integers(item)]
-
-    def fun(*args: Any) -> Any:
-        given = iter(args[: len(taken)])
-        return apply(tuple(next(given) if is_integers(item) else item for item in index), *args[len(taken) :])
-
-    return fun, taken
-
-
-@given(cases())
-@settings(max_examples=150)
-def test_eager_getitem_is_numpys(case: tuple[np.ndarray, tuple[Any, ...]]) -> None:
-    x, index = case
-    np.testing.assert_array_equal(np.asarray(getitem(as_concrete(x), index)), x[index])
-    fun, taken = with_arguments(lambda index: getitem(as_concrete(x), index), index)
-    np.testing.assert_array_equal(np.asarray(fun(*taken)), x[index])
-
-
-@given(cases())
-@settings(max_examples=25)
-def test_traced_getitem_is_numpys(case: tuple[np.ndarray, tuple[Any, ...]]) -> None:
-    """With traced integer arrays: compiled, and batched over the array and the indices."""
-    x, index = case
-    fun, taken = with_arguments(lambda index, x: getitem(x, index), index)
-    np.testing.assert_array_equal(np.asarray(dx.jit(fun)(*taken, x)), x[index])
-    other = tuple(item[::-1] if is_integers(item) and item.ndim else item for item in index)
-    other_taken = [np.asarray(item, np.int32) for item in other if is_integers(item)]
-    batches = [np.stack([np.asarray(a), b]) for a, b in zip([*taken, x], [*other_taken, -x], strict=True)]
-    found = np.asarray(dx.vmap(fun)(*batches))
-    np.testing.assert_array_equal(found[0], x[index])
-    np.testing.assert_array_equal(found[1], -x[other])
-
-
-UPDATES = {
-    "set": lambda x, index, v: x.__setitem__(index, v),
-    "add": np.add.at,
-    "subtract": np.subtract.at,
-    "multiply": np.multiply.at,
-    "min": np.minimum.at,
-    "max": np.maximum.at,
-}
-
-
-@given(cases(), st.sampled_from(list(UPDATES)), st.booleans())
-@settings(max_examples=150)
-def test_updates_are_numpys(case: tuple[np.ndarray, tuple[Any, ...]], kind: str, traced: bool) -> None:
-    x, index = case
-    values = np.random.default_rng(0).normal(size=x[index].shape).astype(np.float32)
-    want = x.copy()
-    UPDATES[kind](want, index, values)
-    fun, taken = with_arguments(lambda index, x, v: getattr(at(x)[index], kind)(v), index)
-    fun = fun if not traced or len(repr(index)) % 4 else dx.jit(fun)  # compile some of them
-    np.testing.assert_allclose(np.asarray(fun(*taken, as_concrete(x), as_concrete(values))), want, rtol=1e-5)
-    if kind == "set":
-        found = at(as_concrete(x))[index].set(0)
-        want[index] = 0
-        np.testing.assert_array_equal(np.asarray(found), want)
-
 
 GRIDS = [
     (slice(None, None, -1), 1),
@@ -153,9 +37,23 @@ def test_derivatives(index: Any) -> None:
 
 
 @pytest.mark.usefixtures("x64")
-def test_derivative_of_multiply_by_distinct_indices() -> None:
-    x, v = (as_concrete(np.random.default_rng(i).normal(size=n)) for i, n in enumerate([4, 2]))
-    check_grads(lambda x, v: at(x)[np.array([3, 1])].multiply(v, unique_indices=True), (x, v), order=1)
+@pytest.mark.parametrize("kind", ["multiply", "divide", "power"])
+@pytest.mark.parametrize("traced", [False, True])
+def test_derivatives_where_no_index_repeats(kind: str, traced: bool) -> None:
+    """Static indices are seen to differ, also under jit; traced ones are promised to."""
+    x, v = (as_concrete(np.random.default_rng(i).uniform(1, 2, n)) for i, n in enumerate([4, 2]))
+    index = np.array([3, 1])
+
+    def update(x: Any, v: Any, i: Any = index) -> Any:
+        return getattr(at(x)[i], kind)(v, unique_indices=traced)
+
+    for fun in (update, dx.jit(update)):
+        check_grads((lambda x, v, fun=fun: fun(x, v, as_concrete(index))) if traced else fun, (x, v), order=1)
+
+
+def test_products_where_indices_may_repeat_have_no_derivative_by_the_values() -> None:
+    with pytest.raises(MissingRuleError, match=r"indices may repeat(.|\n)*unique_indices=True"):
+        dx.grad(lambda v: at(X)[0, np.array([1, 1])].multiply(v).sum())(np.ones(2, np.float32))
 
 
 def test_batched_scalar_index_reads_and_writes_rows() -> None:
@@ -256,6 +154,30 @@ def test_narrower_values_are_cast_and_losses_announced() -> None:
         assert found.dtype == np.int32 and np.asarray(found)[0] == 2
 
 
+def test_losses_are_announced_at_the_users_line() -> None:
+    for update in (lambda x: at(x)[0].set(1.5), lambda x: at(x)[np.array([0])].add(1.5)):
+        with pytest.warns(FutureWarning) as caught:
+            update(as_concrete(np.zeros(2, np.int32)))
+        assert [w.filename for w in caught] == [__file__]
+
+
+@pytest.mark.parametrize("index", [0, np.array([0, 0]), slice(None, None, 2)], ids=str)
+@pytest.mark.parametrize("kind", ["set", "add", "multiply", "divide", "power", "min"])
+def test_complex_values_do_not_fit_into_real_arrays(kind: str, index: Any) -> None:
+    for value in (1j, np.complex64(1j)):
+        with pytest.raises(
+            TypeError, match=rf"{kind} keeps(.|\n)*values: complex64\[\], x: float32\[3\](.|\n)*real"
+        ):
+            getattr(at(as_concrete(np.zeros(3, np.float32)))[index], kind)(value)
+
+
+def test_values_may_be_lists() -> None:
+    x = as_concrete(np.zeros(3, np.float32))
+    assert np.asarray(at(x)[1:].set([5, 6])).tolist() == [0, 5, 6]
+    assert np.asarray(at(x)[:2].divide([2.0, 4.0])).tolist() == [0, 0, 0]
+    assert np.asarray(dx.jit(lambda a: at(x)[1:].add([a, 2 * a]))(1.5)).tolist() == [0, 1.5, 3]
+
+
 def test_booleans_are_or_ed_and_and_ed() -> None:
     x = as_concrete(np.array([True, False, True]))
     for index in (np.array([1, 2]), slice(1, 3)):
@@ -280,6 +202,65 @@ def test_large_arrays_are_read_by_one_program() -> None:
     assert len(xla_compile._memory) == before
 
 
+def test_the_options_of_an_update_are_named() -> None:
+    with pytest.raises(
+        TypeError, match=r"_IndexUpdateRef.add\(\) got an unexpected keyword argument 'modus'"
+    ):
+        at(X)[0].add(1.0, modus="clip")  # pyright: ignore[reportCallIssue]
+
+
+def test_indices_that_are_sequences() -> None:
+    """Lists, of integers, of booleans, empty, with traced elements; tuples inside of an index."""
+    x = as_concrete(np.arange(12.0, dtype=np.float32).reshape(3, 4))
+    host = np.asarray(x)
+    for index in (
+        [0, 2],
+        [],
+        [[0], [2]],
+        range(2),
+        (slice(None), [True, False, True, False]),
+        ((0, 1), (1, 2)),
+    ):
+        np.testing.assert_array_equal(np.asarray(getitem(x, index)), host[index])
+        np.testing.assert_array_equal(np.asarray(dx.jit(lambda x, i=index: getitem(x, i))(x)), host[index])
+    np.testing.assert_array_equal(np.asarray(dx.jit(lambda i: getitem(x, ([0, i], 1)))(2)), host[[0, 2], 1])
+
+
+@pytest.mark.parametrize("top", [2**64 - 1, 2**63, 3])
+def test_great_unsigned_positions_do_not_count_from_the_end(top: int) -> None:
+    x, index = as_concrete(np.arange(3.0, dtype=np.float32)), np.array([0, top], np.uint64)
+    for use in (lambda x: getitem(x, index), lambda x: at(x)[index].set(1.0)):
+        for wrap in (lambda f: f, dx.jit):
+            with pytest.raises(IndexError, match=f"index: {top}, axis 0"):
+                wrap(use)(x)
+    with dx.enable_x64(True):
+        traced = dx.jit(lambda x, i: at(x)[i].get(mode="fill", fill_value=-1))(x, index)
+    assert np.asarray(traced).tolist() == [0, -1]
+
+
+def test_unwrapped_negative_positions_are_out_of_range() -> None:
+    x = as_concrete(np.arange(3.0, dtype=np.float32))
+    for index in (-1, np.array([0, -1])):
+        with pytest.raises(IndexError, match="index: -1"):
+            at(x)[index].get(wrap_negative_indices=False)
+        filled = at(x)[index].get(wrap_negative_indices=False, mode="fill", fill_value=7)
+        assert np.asarray(filled).ravel()[-1] == 7
+        dropped = at(x)[index].set(9.0, wrap_negative_indices=False, mode="drop")
+        assert np.asarray(dropped)[-1] == 2
+
+
+def test_errors_end_at_the_users_line() -> None:
+    for use in (lambda: X[7], lambda: X.at[7].set(1.0), lambda: X.at[0].get(mode="wrap")):
+        with pytest.raises((IndexError, ValueError)) as caught:
+            use()
+        assert traceback.extract_tb(caught.value.__traceback__)[-1].filename == __file__
+
+
+def test_assignment_names_the_way_out() -> None:
+    with pytest.raises(TypeError, match=r"immutable(.|\n)*float32\[3,4\](.|\n)*x.at\[i\].set\(v\)"):
+        X[0] = 1.0
+
+
 def test_static_index_is_one_slice_and_a_scalar_one_dynamic_slice() -> None:
     def primitives(fun: Any, *args: Any) -> list[str]:
         return [eqn.primitive.name for eqn in dx.make_jaxpr(fun)(*args).jaxpr.eqns]
@@ -288,7 +269,10 @@ def test_static_index_is_one_slice_and_a_scalar_one_dynamic_slice() -> None:
     assert primitives(lambda x: getitem(x, (slice(1, 3), -1)), x) == ["slice", "reshape"]
     assert "gather" not in primitives(lambda x, i: getitem(x, (slice(1, 3), i)), x, np.int32(1))
     assert primitives(lambda x: at(x)[1:3].set(0.0), x)[-1] == "dynamic_update_slice"
+    assert primitives(lambda x: at(x)[2].get(), x) == ["slice", "reshape"]
     assert primitives(lambda x: getitem(x, slice(None)), x) == []
+    mixed = dx.make_jaxpr(lambda x, i: getitem(x, (0, i)))(x, np.array([1, 2], np.int32))
+    assert not mixed.consts  # the static position is no array of the program
 
 
 # --- Errors -------------------------------------------------------------------------------------------------
@@ -306,7 +290,7 @@ X = as_concrete(np.zeros((3, 4), np.float32))
         ),
         (lambda i: getitem(X, (..., 0, ...)), IndexError, r"at most once"),
         (lambda i: getitem(X, 1.0), TypeError, r"integers, slices(.|\n)*got: 1.0 of type float"),
-        (lambda i: getitem(X, np.zeros(2)), TypeError, r"got: float32\[2\](.|\n)*astype\('int32'\)"),
+        (lambda i: getitem(X, np.zeros(2)), TypeError, r"got: float64\[2\](.|\n)*astype\('int32'\)"),
         (lambda i: getitem(X, "name"), TypeError, r"got: 'name' of type str"),
         (lambda i: getitem(X, slice("a", None)), TypeError, r"got: slice\('a', None, None\)"),
         (

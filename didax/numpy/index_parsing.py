@@ -1,0 +1,395 @@
+"""What an index means: one entry for each axis of the array, and where the axes of the result come from.
+
+    parse(x, [slice(1, 3), None, 2])    [Span(axis=0, ...), New(1), Point(axis=1, ...)]
+
+An index is a tuple of items. `parse` turns them into entries: a `Span` of evenly spaced positions, a `Point` (an
+integer or an array of them), or new axes. `layout_of` places the axes of the result by NumPy's rule: those of
+the index arrays stand together in the place of the first one, or first of all where something parts them.
+`windows_of` puts all of it into the terms of gather and scatter. Read next: `indexing.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.array import ConcreteArray
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import NonConcreteBooleanIndexError, TracerArrayConversionError, message
+from didax.core.tracing import Tracer, known_value
+from didax.core.value import Array
+from didax.eager import NUMPY_MAX_ELEMENTS
+from didax.lax.slicing import of_one_dtype, wrapped
+from didax.numpy.creation import asarray
+from didax.primitives.gather import GatherDimensionNumbers, signed
+from didax.primitives.shape import broadcast_in_dim, reshape
+from didax.primitives.slicing import concatenate
+
+_FULL = slice(None)
+
+
+# --- Parsing ------------------------------------------------------------------------------------------------
+
+
+class New(NamedTuple):
+    """New axes of length 1; none for an Ellipsis without axes, which still parts the index arrays beside it."""
+
+    count: int
+
+
+class Span(NamedTuple):
+    """`size` elements from `start` on, `step` apart (positive), in reverse order where `flipped`."""
+
+    axis: int
+    start: int
+    size: int
+    step: int = 1
+    flipped: bool = False
+
+
+class Point(NamedTuple):
+    """An integer, or an array of integers; counted from the front. Known to be in range where `static`."""
+
+    axis: int
+    position: Any
+    static: bool
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes of the index."""
+        return 0 if type(self.position) is int else self.position.ndim
+
+
+Entry = New | Span | Point
+
+
+def parse(x: ShapedArray, items: Sequence[Any], checked: bool, wraps: bool = True) -> list[Entry]:
+    """One entry per axis of `x` and per new axis. Static integers out of range raise where `checked`."""
+    consumed = [_consumes(item) for item in items]
+    missing = x.ndim - sum(consumed)
+    if missing < 0:
+        rule = "An index has at most one entry for each axis."
+        facts = f"array: {x}, index: {_describe(items)}, which is for {sum(consumed)} axes"
+        raise IndexError(
+            message(rule, facts, fix=f"Use at most {x.ndim} of them; None and Ellipsis do not count.")
+        )
+    dots = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+    if any(item is Ellipsis for item in items[dots + 1 :]):
+        rule = "An index contains Ellipsis (...) at most once."
+        raise IndexError(message(rule, f"index: {_describe(items)}", fix="Write a : for each other axis."))
+    items = [*items[:dots], *([_FULL] * missing or items[dots : dots + 1]), *items[dots + 1 :]]
+    entries: list[Entry] = []
+    axis = 0
+    for item in items:
+        if item is None or item is Ellipsis:
+            entries.append(New(int(item is None)))
+            continue
+        found = _axis_entries(x, item, axis, checked, wraps)
+        entries += found
+        axis += len(found)
+    return entries
+
+
+def _describe(items: Sequence[Any]) -> str:
+    return f"[{', '.join(map(_item_text, items))}]"
+
+
+def _item_text(item: Any) -> str:
+    if type(item) is slice:
+        return ":".join("" if part is None else str(part) for part in (item.start, item.stop, item.step))
+    if isinstance(item, Array):
+        return str(item.aval)
+    if isinstance(item, np.ndarray):
+        return f"{item.dtype.name}[{','.join(map(str, item.shape))}]"
+    return "..." if item is Ellipsis else f"{item!r:.100}"
+
+
+def _consumes(item: Any) -> int:
+    """Number of axes an item of an index is for."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if _is_mask(item) else 1
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, Array | np.ndarray) and item.dtype == np.bool_
+
+
+def items_of(index: Any) -> list[Any]:
+    """The items of an index; sequences as arrays."""
+    items = index if type(index) is tuple else (index,)
+    return [_sequence(i) if isinstance(i, list | tuple | range | bool | np.bool_) else i for i in items]
+
+
+def _sequence(item: Any) -> Any:
+    """A sequence, or a flag, as an array."""
+    try:
+        found = np.asarray(item)
+    except TracerArrayConversionError:
+        return asarray(item)
+    except ValueError:  # ragged
+        raise _not_an_index(item) from None
+    if found.size and found.dtype.kind not in "biu":
+        raise _not_an_index(item)
+    return found if found.size else found.astype(np.int32)
+
+
+def _axis_entries(x: ShapedArray, item: Any, axis: int, checked: bool, wraps: bool) -> list[Entry]:
+    """The entry for an item at an axis; several for a mask of several axes."""
+    if type(item) is slice:
+        return [_span(x, item, axis)]
+    if _is_mask(item):
+        return _mask_points(x, item, axis)
+    if isinstance(item, Array) and dtypes.is_integer(item.dtype):
+        if not x.shape[axis] and item.size:
+            raise _out_of_range(x, axis, item.aval)
+        return [Point(axis, _wrapped_array(item, x.shape[axis]) if wraps else item, static=False)]
+    if isinstance(item, np.ndarray) and item.dtype.kind in "iu":
+        return [_static_points(x, item, axis, checked, wraps)]
+    if not isinstance(item, Array | np.ndarray) and hasattr(item, "__index__"):
+        i, n = operator.index(item), x.shape[axis]
+        inside = (-n if wraps else 0) <= i < n
+        if (checked or not n) and not inside:
+            raise _out_of_range(x, axis, i)
+        return [Point(axis, i + n if i < 0 and wraps else i, inside)]
+    raise _not_an_index(item)
+
+
+def _span(x: ShapedArray, item: slice, axis: int) -> Span:
+    try:
+        start, stop, step = item.indices(x.shape[axis])
+    except ValueError:
+        facts = f"slice: {_item_text(item)}, axis {axis} of {x}"
+        raise ValueError(message("A slice has a step other than 0.", facts, fix="Use 1 or -1.")) from None
+    except TypeError as error:
+        bounds = [b for b in (item.start, item.stop, item.step) if isinstance(b, Tracer)]
+        if not bounds:
+            raise _not_an_index(item) from error
+        raise type(error)(
+            message(
+                "The bounds of a slice fix the shape of the result, so they cannot be traced.",
+                f"slice: {_item_text(item)}, axis {axis} of {x}",
+                fix="Use didax.lax.dynamic_slice(x, starts, sizes) with static sizes, or mask with where.",
+            )
+        ) from None
+    size = len(range(start, stop, step))
+    if step > 0:
+        return Span(axis, start, size, step if size > 1 else 1)
+    return Span(axis, start + (size - 1) * step if size else 0, size, -step if size > 1 else 1, size > 1)
+
+
+def _mask_points(x: ShapedArray, mask: Any, axis: int) -> list[Entry]:
+    known = known_value(mask)
+    if known is None:
+        raise NonConcreteBooleanIndexError(
+            message(
+                "A traced mask cannot be an index: how many elements it selects is not known while tracing.",
+                f"mask: {aval_of(mask)}, array: {x}",
+                fix="Use didax.numpy.where(mask, x, y), or the indices didax.numpy.nonzero(mask, size=...).",
+            )
+        )
+    values = np.asarray(known)
+    lengths = x.shape[axis : axis + values.ndim]
+    if any(m not in (n, 0) for m, n in zip(values.shape, lengths, strict=True)):  # 0 selects nothing anywhere
+        rule = "A mask has the lengths of the axes it selects from."
+        facts = f"mask: {aval_of(mask)}, array: {x}, first axis: {axis}"
+        raise IndexError(message(rule, facts, fix="Compute the mask from the array itself."))
+    return [Point(axis + i, _int32(found), True) for i, found in enumerate(values.nonzero())]
+
+
+def _static_points(x: ShapedArray, index: Any, axis: int, checked: bool, wraps: bool) -> Point:
+    n, given = x.shape[axis], index
+    index = signed(given)
+    outside = (index < (-n if wraps else 0)) | (index >= n)
+    if outside.any():
+        if checked or not n:
+            raise _out_of_range(x, axis, int(given[outside].flat[0]))
+        index = index.clip(-(n + 1), n) if wraps else index
+    return Point(axis, _int32(np.where(index < 0, index + n, index) if wraps else index), not outside.any())
+
+
+def _int32(index: Any) -> Any:
+    """Static indices in 32 bits where they fit, whatever the machine's default."""
+    return index.astype(np.int32 if not index.size or np.abs(index).max() < 2**31 else np.int64)
+
+
+def _wrapped_array(index: Any, length: int) -> Any:
+    """An array of integers that count from the end, where negative, counted from the front."""
+    if type(index) is ConcreteArray and index._value is not None and index.size <= NUMPY_MAX_ELEMENTS:
+        found = np.asarray(index._value)
+        if found.dtype.itemsize < 4:
+            found = found.astype(np.int32)
+        return (
+            found if found.dtype.kind == "u" else np.where(found < 0, found + found.dtype.type(length), found)
+        )
+    return wrapped(index, length)
+
+
+def _out_of_range(x: ShapedArray, axis: int, index: Any) -> IndexError:
+    n = x.shape[axis]
+    return IndexError(
+        message(
+            "An index is out of range.",
+            f"index: {index}, axis {axis} of length {n}, array: {x}",
+            fix=f"Use {-n} to {n - 1}, or say what to do beyond with x.at[...].get(mode=...)."
+            if n
+            else "An axis of length 0 has no elements.",
+        )
+    )
+
+
+def _not_an_index(item: Any) -> TypeError:
+    what = _item_text(item)
+    if not isinstance(item, Array | np.ndarray):
+        what = f"{item!r:.100} of type {type(item).__name__}"
+    return TypeError(
+        message(
+            "An index is made of integers, slices, Ellipsis, None, and arrays of integers or booleans.",
+            f"got: {what}",
+            fix="Cast an array to integers (x.astype('int32')); use a field's position instead of its name.",
+        )
+    )
+
+
+def lift_scalar_masks(x: Any, items: list[Any]) -> tuple[Any, list[Any]]:
+    """A mask without axes selects all or nothing of a new axis: make that axis, and index it by integers."""
+    positions = [
+        i
+        for i, item in enumerate(items)
+        if _is_mask(item) and item.ndim == 0 and known_value(item) is not None
+    ]
+    if not positions:
+        return x, items
+    dots = next((i for i, item in enumerate(items) if item is Ellipsis), None)
+    for i in positions:
+        if dots is not None and i > dots:
+            axis = aval_of(x).ndim - sum(map(_consumes, items[i:]))
+        else:
+            axis = sum(map(_consumes, items[:i]))
+        shape = aval_of(x).shape
+        x = reshape(x, (*shape[:axis], 1, *shape[axis:]))
+        items = [*items[:i], np.zeros(int(bool(known_value(items[i]))), np.int32), *items[i + 1 :]]
+    return x, items
+
+
+# --- Where the result's axes come from ----------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """The axes of an indexed array, new ones aside; a label is None for an axis of the index arrays."""
+
+    labels: tuple[int | None, ...]
+    shape: tuple[int, ...]
+    final_shape: tuple[int, ...]  # with new axes
+    flipped: tuple[int, ...]
+
+
+def layout_of(entries: Sequence[Entry]) -> Layout:
+    points = [i for i, e in enumerate(entries) if type(e) is Point]
+    shape = _broadcast([e for e in entries if type(e) is Point])
+    together = not shape or points[-1] - points[0] == len(points) - 1
+    first = (points[0] if together else 0) if shape else None
+    axes: list[tuple[int | None, int, bool] | None] = []  # label, length, flipped; None for a new axis
+    for i, e in enumerate(entries):
+        if i == first:
+            axes += [(None, n, False) for n in shape]
+        if type(e) is Span:
+            axes.append((e.axis, e.size, e.flipped))
+        elif type(e) is New:
+            axes += [None] * e.count
+    old = [axis for axis in axes if axis is not None]
+    return Layout(
+        tuple([label for label, _, _ in old]),
+        tuple([n for _, n, _ in old]),
+        tuple([1 if axis is None else axis[1] for axis in axes]),
+        tuple([i for i, (_, _, flipped) in enumerate(old) if flipped]),
+    )
+
+
+def _broadcast(points: Sequence[Point]) -> tuple[int, ...]:
+    shapes = [p.position.shape for p in points if p.ndim]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise IndexError(
+            message(
+                "Index arrays are broadcast to one shape.",
+                f"shapes: {', '.join(map(str, shapes))}",
+                fix="Reshape them, or use didax.numpy.ix_ for their outer product.",
+            )
+        ) from None
+
+
+class Windows(NamedTuple):
+    """An index in the terms of gather and scatter."""
+
+    indices: Any
+    dimension_numbers: GatherDimensionNumbers
+    slice_sizes: tuple[int, ...]
+
+
+def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Windows:
+    """Points and spaced spans become columns of indices; other spans become the window."""
+    steps = {e.axis: e.step for e in entries if type(e) is Span}
+    batch = [i for i, label in enumerate(layout.labels) if label is None or steps[label] != 1]
+    batch_shape = tuple([layout.shape[i] for i in batch])
+    point_axes = [j for j, i in enumerate(batch) if layout.labels[i] is None]
+    columns: dict[int, Any] = {}
+    sizes, collapsed = list(x.shape), []
+    for e in entries:
+        if type(e) is Point:
+            columns[e.axis] = (
+                _placed(e.position, point_axes[len(point_axes) - e.ndim :], batch_shape)
+                if e.ndim
+                else scalar_of(e.position)
+            )
+        elif type(e) is Span and e.step != 1:
+            ramp = np.arange(e.start, e.start + e.size * e.step, e.step, dtype=np.int32)
+            columns[e.axis] = _placed(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
+        elif type(e) is Span and e.size != x.shape[e.axis]:
+            columns[e.axis], sizes[e.axis] = e.start, e.size
+            continue
+        else:
+            continue
+        sizes[e.axis] = 1
+        collapsed.append(e.axis)
+    dims = GatherDimensionNumbers(
+        tuple([i for i in range(len(layout.labels)) if i not in batch]),
+        tuple(sorted(collapsed)),
+        tuple(columns),
+    )
+    return Windows(_stacked(list(columns.values()), batch_shape), dims, tuple(sizes))
+
+
+def _placed(index: Any, axes: Sequence[int], shape: tuple[int, ...]) -> Any:
+    """An index broadcast so that its axes lie at `axes` of the batch."""
+    if isinstance(index, Array):
+        kept = [(n, i) for n, i in zip(index.shape, axes, strict=True) if n == shape[i]]  # the others repeat
+        return broadcast_in_dim(
+            reshape(index, tuple([n for n, _ in kept])), shape, tuple([i for _, i in kept])
+        )
+    lengths = [1] * len(shape)
+    for n, i in zip(index.shape, axes, strict=True):
+        lengths[i] = n
+    return np.broadcast_to(index.reshape(lengths), shape)
+
+
+def _stacked(columns: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Columns of indices, arrays of that shape or scalars, side by side on a last axis."""
+    if not columns:
+        return np.zeros((*shape, 0), np.int32)
+    if not any(isinstance(c, Array) for c in columns):
+        return np.stack([np.broadcast_to(_int32(np.asarray(c)), shape) for c in columns], -1)
+    parts = of_one_dtype(columns)
+    return concatenate(
+        [reshape(c, (*shape, 1)) if aval_of(c).ndim else broadcast_in_dim(c, (*shape, 1), ()) for c in parts],
+        len(shape),
+    )
+
+
+def scalar_of(index: Any) -> Any:
+    return index if type(index) is int or isinstance(index, Array) else index[()]
