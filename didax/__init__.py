@@ -12,7 +12,7 @@ from didax.version import __version__, check_jaxlib, installed_jaxlib
 check_jaxlib(installed_jaxlib())
 
 # ruff: noqa: E402
-from didax import lax, nn, numpy, random, tree, tree_util
+from didax import dtypes, extend, lax, nn, numpy, random, tree, tree_util
 from didax.api.autodiff import (
     grad,
     hessian,
@@ -27,7 +27,7 @@ from didax.api.autodiff import (
 from didax.api.devices import block_until_ready, default_backend, device_get, device_put, devices
 from didax.api.inspect import eval_shape, make_jaxpr
 from didax.api.jit import jit
-from didax.api.options import clear_caches, disable_jit, enable_x64, numpy_dtype_promotion
+from didax.api.options import clear_caches, debug_key_reuse, disable_jit, enable_x64, numpy_dtype_promotion
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
 from didax.core.config import Config
@@ -43,13 +43,16 @@ __all__ = [
     "block_until_ready",
     "clear_caches",
     "config",
+    "debug_key_reuse",
     "default_backend",
     "device_get",
     "device_put",
     "devices",
     "disable_jit",
+    "dtypes",
     "enable_x64",
     "eval_shape",
+    "extend",
     "float0",
     "grad",
     "hessian",

@@ -21,6 +21,7 @@ from didax.core.tracing import Tracer, eager_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.primitives.convert import copy_p
 from didax.primitives.slicing import concatenate, slice_axis
+from didax.transforms.key_reuse import Keys, holds_keys
 
 # jaxlib is loaded with the first buffer, not with this module
 _buffers: Any = None
@@ -38,7 +39,7 @@ def _device_floor() -> Any:
 class ConcreteArray(Array):
     """An array with numbers. `value` (NumPy, not to be written) and `buffer` (PJRT) hold them; one may be absent."""
 
-    __slots__ = ("__weakref__", "_buffer", "_value", "committed")
+    __slots__ = ("__weakref__", "_buffer", "_keys", "_value", "committed")
 
     def __init__(self, aval: ShapedArray, value: Any = None, buffer: Any = None, committed: bool = False):
         self.aval = aval
@@ -249,7 +250,8 @@ class ConcreteArray(Array):
         if not self._reads_in_place():
             return None
         row = self.aval.update(shape=self.aval.shape[1:])
-        return map(ConcreteArray, repeat(row), self.host_value())
+        rows = map(ConcreteArray, repeat(row), self.host_value())
+        return _rows_with_keys(rows, keys_of(self)) if holds_keys(row) else rows
 
     @api_boundary
     def __bool__(self) -> bool:
@@ -378,6 +380,29 @@ ConcreteArray.__name__ = "Array"
 
 
 _NEW_LINE = "\n" + " " * len("Array(")
+
+
+def keys_of(x: Any) -> Keys | None:
+    """The keys that an array holds, the same object whenever it is asked; None for what holds none."""
+    if type(x) is not ConcreteArray or not holds_keys(x.aval):
+        return None
+    try:
+        return x._keys
+    except AttributeError:  # the slot is empty until it is needed: arrays are made without it
+        found = x._keys = Keys(x.aval)
+        return found
+
+
+def with_keys(x: ConcreteArray, keys: Keys | None) -> ConcreteArray:
+    """The array, just made, which holds these keys."""
+    if keys is not None:
+        x._keys = keys
+    return x
+
+
+def _rows_with_keys(rows: Iterator[ConcreteArray], keys: Keys | None) -> Iterator[ConcreteArray]:
+    for i, row in enumerate(rows):
+        yield with_keys(row, keys and keys.row(i, row.aval))
 
 
 class Shard(NamedTuple):

@@ -13,11 +13,14 @@ from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from didax.array import ConcreteArray, argument_buffer, as_concrete
+from didax.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
+from didax.core.source import SourceLine, user_line
 from didax.primitives.call import jit_p
+from didax.transforms.key_reuse import Keys, holds_keys, summarise
+from didax.transforms.key_reuse import is_on as key_reuse_is_on
 from didax.transforms.simplify import dce_jaxpr
 from didax.xla.lowering import lower_module
 
@@ -28,7 +31,17 @@ if TYPE_CHECKING:
 class Program:
     """A jaxpr ready to run on concrete arrays."""
 
-    __slots__ = ("_cheap", "_constants", "_executables", "_placed", "donated", "jaxpr", "kept", "options")
+    __slots__ = (
+        "_cheap",
+        "_constants",
+        "_executables",
+        "_placed",
+        "donated",
+        "jaxpr",
+        "kept",
+        "key_flow",
+        "options",
+    )
 
     def __init__(
         self,
@@ -39,6 +52,7 @@ class Program:
         cheap: bool = False,
         keep_unused: bool = False,
     ):
+        self.key_flow = KeyFlow(jaxpr, constants) if any(map(holds_keys, jaxpr.in_avals)) else None
         used = (True,) * len(jaxpr.invars)
         if not keep_unused:
             jaxpr, used = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars))
@@ -70,6 +84,13 @@ class Program:
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Results for concrete arguments, of which the program is handed those that results depend on."""
+        flow = self.key_flow
+        if flow is None or not key_reuse_is_on():
+            return self._run(args)
+        keys = flow.note(args, user_line())
+        return list(map(with_keys, self._run(args), keys))
+
+    def _run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         if self.kept is not None:
             args = [args[i] for i in self.kept]
         device = common_device([*self._placed, *args] if self._placed else args)
@@ -88,7 +109,8 @@ class Program:
     def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...], list[Any], list[int] | None] | None:
         """The executable's own entry, the captured buffers and `kept`, for programs without donation: all a run needs.
 
-        Where there are several devices a program looks at its arguments first, so there is none.
+        Where there are several devices a program looks at its arguments first, so there is none. What a run does to
+        random keys is left to the caller (`key_flow`).
         """
         from didax.xla.client import backend
 
@@ -97,6 +119,21 @@ class Program:
             return None
         captured = [x.device_buffer() for x in self._constants]
         return executable.execute, executable.handlers, executable.out_avals, captured, self.kept
+
+
+class KeyFlow:
+    """What a program does to the random keys among its captured values and arguments."""
+
+    __slots__ = ("_constants", "_jaxpr")
+
+    def __init__(self, jaxpr: Jaxpr, constants: Sequence[Any]):
+        # Before dead code is removed. A copy: programs keep no reference to the jaxpr they are remembered with.
+        self._jaxpr = Jaxpr(jaxpr.invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
+        self._constants = [keys_of(x) for x in constants]
+
+    def note(self, args: Sequence[Any], line: SourceLine | None) -> list[Keys | None]:
+        """Mark the keys that a run uses; returns those of its results."""
+        return summarise(self._jaxpr).apply([*self._constants, *map(keys_of, args)], line)
 
 
 def argument_buffers(args: Sequence[Any], device: Any = None) -> list[Any]:

@@ -87,7 +87,11 @@ def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dic
     if rule is not None and small and _on_cpu():
         plan = _numpy_plan(primitive, rule, out_avals, rule_params)
         handles_keys = primitive.keys is not None or primitive.moves_elements
-        return _noting_keys(primitive, params, out_avals, plan) if handles_keys and holds_keys(avals[0]) else plan
+        return (
+            _noting_keys(primitive, params, out_avals, plan)
+            if handles_keys and holds_keys(avals[0])
+            else plan
+        )
     return _compiled_plan(primitive, avals, out_avals, params, cheap=small)
 
 
@@ -230,7 +234,9 @@ def _noting_keys(
         operands = [keys_of(x) or known_integer(x) for x in args]
         keys = flow(primitive, operands, out_avals, params, user_line())
         outs = plan(args)
-        return list(map(with_keys, outs, keys)) if primitive.multiple_results else with_keys(outs, keys[0])
+        if primitive.multiple_results:
+            return list(map(with_keys, outs, keys))
+        return outs if keys[0] is None else with_keys(outs, keys[0])
 
     return run
 

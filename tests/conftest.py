@@ -49,3 +49,12 @@ def x64() -> Iterator[None]:
         stack.enter_context(didax.enable_x64(True))
         stack.enter_context(jax.enable_x64(True))
         yield
+
+
+@pytest.fixture
+def any_use_of_keys() -> Iterator[None]:
+    """Random keys may be used again: for tests that compute one thing in several ways, each from the same keys."""
+    import didax
+
+    with didax.debug_key_reuse("off"):
+        yield

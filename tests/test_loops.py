@@ -413,6 +413,7 @@ def test_structures_come_back():
     assert ys[1] is None
 
 
+@pytest.mark.usefixtures("any_use_of_keys")
 def test_keys_are_carried_stacked_and_mapped():
     key = dx.random.key(0)
 

@@ -255,7 +255,6 @@ def test_initializers_draw_what_those_of_jax_draw(name: str):
 
 def test_initializers_have_the_default_dtype(x64: None):
     """They were 32 bits wide whatever enable_x64 said."""
-    key = dx.random.key(0)
     inits = dx.nn.initializers
     for init in [
         inits.zeros,
@@ -264,7 +263,7 @@ def test_initializers_have_the_default_dtype(x64: None):
         inits.truncated_normal(),
         inits.he_uniform(),
     ]:
-        assert init(key, (2, 2)).dtype == np.float64
+        assert init(dx.random.key(0), (2, 2)).dtype == np.float64
 
 
 def test_window_with_too_few_entries_is_named():

@@ -26,16 +26,24 @@ from didax.api.flat import (
     positional_names,
 )
 from didax.api.stages import Lowered, Traced
-from didax.array import ConcreteArray, as_concrete
-from didax.compiled import Program, argument_buffers
+from didax.array import ConcreteArray, as_concrete, with_keys
+from didax.compiled import KeyFlow, Program, argument_buffers
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary, message, strip_internal_frames
+from didax.core.errors import (
+    KeyReuseError,
+    KeyReuseWarning,
+    api_boundary,
+    message,
+    strip_internal_frames,
+)
 from didax.core.jaxpr import Jaxpr
-from didax.core.source import describe_function
+from didax.core.source import describe_function, user_line
 from didax.core.tracing import Tracer, current_trace_var, eager_trace
 from didax.primitives.call import jit_p
 from didax.transforms.batching import axis_env
+from didax.transforms.key_reuse import is_on as key_reuse_is_on
+from didax.transforms.key_reuse import summarise
 from didax.transforms.staging import trace_to_jaxpr
 
 P = ParamSpec("P")
@@ -87,6 +95,7 @@ class Ready(NamedTuple):
     state: config.State
     captured: list[Any]
     kept: list[int] | None  # the arguments that results depend on; None: all
+    key_flow: KeyFlow | None  # what it does to random keys; None where it gets none
 
 
 class JitFunction(Generic[P, R]):
@@ -135,13 +144,20 @@ class JitFunction(Generic[P, R]):
                         leaves = [leaves[i] for i in entry.kept]
                     buffers = argument_buffers(leaves) if entry is not None else []
                 if entry is not None and entry.state is config.state():
-                    execute, handlers, avals, staged, _, captured, _ = entry
+                    execute, handlers, avals, staged, _, captured, _, key_flow = entry
                     outs = execute(captured + buffers if captured else buffers).consume_with_handlers(
                         handlers, False
                     )
                     if staged is None:
                         return ConcreteArray(avals, None, outs[0])  # pyright: ignore[reportReturnType]
-                    return pytree.unflatten(staged.out_tree, map(ConcreteArray, avals, repeat(None), outs))
+                    arrays = map(ConcreteArray, avals, repeat(None), outs)
+                    if key_flow is not None:
+                        keys = key_flow.note(pytree.leaves((args, kwargs)), user_line())
+                        return staged.result(list(map(with_keys, arrays, keys)))
+                    return pytree.unflatten(staged.out_tree, arrays)
+            except (KeyReuseError, KeyReuseWarning) as error:
+                strip_internal_frames(error)
+                raise
             except Exception:
                 pass
         try:
@@ -184,10 +200,11 @@ class JitFunction(Generic[P, R]):
         entry = staged.program.direct() if staged.program is not None else None
         if entry is not None:
             execute, handlers, avals, captured, kept = entry
+            key_flow = staged.program.key_flow if staged.program is not None and key_reuse_is_on() else None
             self._programs.ready[key] = (
-                Ready(execute, handlers, avals[0], None, state, captured, kept)
-                if staged.single
-                else Ready(execute, handlers, avals, staged, state, captured, kept)
+                Ready(execute, handlers, avals[0], None, state, captured, kept, None)
+                if staged.single and key_flow is None
+                else Ready(execute, handlers, avals, staged, state, captured, kept, key_flow)
             )
 
     def stage(
@@ -204,6 +221,8 @@ class JitFunction(Generic[P, R]):
             jaxpr, consts = trace_to_jaxpr(
                 flat, avals, function=self._fun, arg_names=argument_names(self._fun, args, kwargs)
             )
+            if key_reuse_is_on():
+                summarise(jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated(args, kwargs)
             staged = Staged(jaxpr, consts, flat.out_tree, donated, self._options, self._keep_unused)
             if not staged.captures_tracers:

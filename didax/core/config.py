@@ -31,13 +31,18 @@ class State:
     enable_compilation_cache: bool = True
     compilation_cache_max_size: int = 1 << 30
     default_matmul_precision: str = "default"
+    default_prng_impl: str = "threefry2x32"
+    debug_key_reuse: str = "warn"
 
 
 CHOICES = {
     "numpy_dtype_promotion": ("standard", "strict"),
     "traceback_filtering": ("on", "off"),
     "default_matmul_precision": ("default", "high", "highest"),
+    "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
+    "debug_key_reuse": ("off", "warn", "error"),
 }
+FLAGS = {"debug_key_reuse": {True: "error", False: "off"}}  # options that may be set with a bool, as in JAX
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 _NAMES = tuple(_FIELDS)
 _interned: dict[tuple[Any, ...], State] = {}
@@ -55,6 +60,9 @@ def _values(state: State) -> dict[str, Any]:
 def _normalise(name: str, value: Any) -> Any:
     """Check `value` against the option's type; text (environment variables) is parsed."""
     default = _FIELDS[name].default
+    if name in FLAGS and value not in CHOICES[name]:
+        flag = _BOOLS.get(value.lower()) if isinstance(value, str) else value
+        value = FLAGS[name].get(flag, value) if isinstance(flag, bool) else value
     if isinstance(default, bool) and isinstance(value, str) and value.lower() in _BOOLS:
         value = _BOOLS[value.lower()]
     if isinstance(default, int) and not isinstance(default, bool) and isinstance(value, str):

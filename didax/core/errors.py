@@ -64,6 +64,14 @@ class TypePromotionError(TypeError):
     """Two dtypes have no implicit promotion under the rules in force."""
 
 
+class KeyReuseError(RuntimeError):
+    """A random key was used a second time (the option `debug_key_reuse` is 'error')."""
+
+
+class KeyReuseWarning(UserWarning):
+    """A random key was used a second time (the option `debug_key_reuse` is 'warn')."""
+
+
 def message(rule: str, *facts: str, fix: str = "") -> str:
     """The three parts of an error text: the rule, the facts (one indented line each), the fix.
 

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import as_extended
+from didax.core.dtypes import is_packed
 from didax.core.errors import MissingRuleError, message
 from didax.core.tracing import current_trace_var
 
@@ -39,7 +40,8 @@ class Primitive:
     """An operation with its rules; `bind` applies it under the current trace.
 
     Rules (None where absent): `type`, `eager`, `evaluate`, `lower`, `jvp`, `linearize`, `transpose`, `batch`,
-    `partial_eval`, `dce`, `physical`. With `multiple_results` every rule returns lists instead of single values.
+    `partial_eval`, `dce`, `physical`, `keys`. With `multiple_results` every rule
+    returns lists instead of single values.
     """
 
     multiple_results: ClassVar[bool] = False
@@ -59,6 +61,7 @@ class Primitive:
     partial_eval: Rule = None
     dce: Rule = None
     physical: Rule = None  # on the numbers behind extended dtypes; for primitives that only move them: moves_elements
+    keys: Rule = None  # which random keys it uses up or returns; see transforms/key_reuse.py
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):
@@ -71,6 +74,8 @@ class Primitive:
 
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Rule:
         """The eager rule, or None for operands on which it would differ from the compiled primitive."""
+        if not self.moves_elements and any([is_packed(a.dtype) for a in avals]):
+            return None
         return self.eager
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:

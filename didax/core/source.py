@@ -12,7 +12,7 @@ import types
 from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_internal: dict[types.CodeType, bool] = {}
+_internal: dict[str, bool] = {}  # by file: code objects take long to hash
 
 
 class SourceLine(NamedTuple):
@@ -45,11 +45,11 @@ class SourceLine(NamedTuple):
 
 def is_internal(code: types.CodeType) -> bool:
     """True when `code` was compiled from a file of the didax package (or is import or functools machinery)."""
-    known = _internal.get(code)
+    file = code.co_filename
+    known = _internal.get(file)
     if known is None:
-        file = code.co_filename
         known = file.startswith((_PACKAGE, "<frozen")) or file.endswith("contextlib.py")
-        _internal[code] = known
+        _internal[file] = known
     return known
 
 
@@ -59,7 +59,7 @@ def user_line() -> SourceLine | None:
     internal = _internal
     while frame is not None:
         code = frame.f_code
-        known = internal.get(code)
+        known = internal.get(code.co_filename)
         if known is False or (known is None and not is_internal(code)):
             return SourceLine(code, frame.f_lasti)
         frame = frame.f_back

@@ -16,6 +16,7 @@ from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import Primitive
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.key_reuse import call_keys
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr
@@ -30,6 +31,7 @@ class Jit(Primitive):
     """
 
     multiple_results = True
+    keys = call_keys
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["jaxpr"].axis_names

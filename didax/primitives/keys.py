@@ -23,6 +23,7 @@ from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.key_reuse import DRAWN, Keys
 
 UINT32 = np.dtype(np.uint32)
 
@@ -91,6 +92,13 @@ class KeyPrimitive(Primitive):
         return out, [0] * len(out) if self.multiple_results else 0
 
 
+def use_up(self: Primitive, line: Any, operands: Sequence[Any], **params: Any) -> list[None]:
+    """The `keys` rule of a primitive with one result that uses up the keys it draws from."""
+    if isinstance(operands[0], Keys):
+        operands[0].use(DRAWN, line)
+    return [None]
+
+
 _NOTHING_TO_COMPILE = {"lower": "in a compiled program keys are their words", **KeyPrimitive.holes}
 
 
@@ -137,6 +145,9 @@ class RandomClone(KeyPrimitive):
 
     def eager(self, keys: Any) -> Any:
         return keys
+
+    def keys(self, line: Any, operands: Sequence[Any]) -> list[None]:
+        return [None]
 
     def lower(self, ctx: Any, keys: Any) -> Any:
         return keys

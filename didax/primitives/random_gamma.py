@@ -22,6 +22,7 @@ from didax.primitives.elementwise import mul
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.special import log_random_gamma_grad, random_gamma_grad
 from didax.transforms.batching import AxisData, batch_jaxpr, move_batch_axis
+from didax.transforms.key_reuse import call_keys
 from didax.xla.lowering import call
 
 
@@ -29,6 +30,7 @@ class RandomGamma(Primitive):
     """Samples for each element of `a`, drawn by `jaxpr`."""
 
     holes = {"transpose": NOT_LINEAR}
+    keys = call_keys
 
     def type(self, key: ShapedArray, a: ShapedArray, *, jaxpr: Jaxpr, log_space: bool) -> ShapedArray:
         check_operands("a gamma sampler", jaxpr, [key, a])

@@ -25,12 +25,14 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
+from didax.core.tracing import current_trace, eager_trace
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, or_, shift_left, shift_right_logical, xor
-from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl, impl_of
+from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl, impl_of, use_up
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
+from didax.transforms.key_reuse import UNKNOWN, Keys
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import call
 from didax.xla.text import Value, function_type, names
@@ -218,6 +220,8 @@ class Threefry2x32(KeyPrimitive):
 class RandomBits(KeyPrimitive):
     """Unsigned integers of `bit_width` random bits, of a shape, for each key of an array."""
 
+    keys = use_up
+
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...], bit_width: int) -> ShapedArray:
         batch = _shape_of_keys("random_bits", keys)
         if bit_width not in (8, 16, 32, 64):
@@ -260,6 +264,8 @@ class RandomBits(KeyPrimitive):
 
 class RandomSplit(KeyPrimitive):
     """New keys, an array of that shape for each key of an array."""
+
+    keys = use_up
 
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...]) -> ShapedArray:
         batch = _shape_of_keys("random_split", keys)
@@ -312,6 +318,12 @@ class RandomFoldIn(KeyPrimitive):
             return _checked(impl, "fold_in", impl.fold_in(key, number), wanted)
 
         return _map_keys(fold_in, avals[0].ndim, words, data)
+
+    def keys(self, line: Any, operands: Sequence[Any]) -> list[None]:
+        keys, data = operands
+        if isinstance(keys, Keys):
+            keys.use(data if isinstance(data, int) else UNKNOWN, line)
+        return [None]
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
         (keys, data), (keys_dim, data_dim) = args, dims
@@ -401,6 +413,8 @@ random_fold_in_p = RandomFoldIn("random_fold_in")
 
 def seed_words(seed: Any) -> Any:
     """Two words for an integer: its high half, which is 0 unless it has 64 bits, and its low half."""
+    if isinstance(seed, np.integer) and current_trace() is eager_trace:
+        return np.array([(int(seed) >> 32) & 0xFFFFFFFF if seed.itemsize == 8 else 0, int(seed) & 0xFFFFFFFF], UINT32)
     dtype = aval_of(seed).dtype
     low = convert_element_type(seed, UINT32)
     high: Any = np.uint32(0)

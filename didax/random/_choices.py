@@ -12,6 +12,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.basis import basis
 from didax.core.errors import api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, iota
@@ -25,8 +26,8 @@ from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, top_k_p
 from didax.primitives.threefry import random_bits_p
 from didax.random._keys import canonical_shape, child, key_words
-from didax.random._programs import program
-from didax.random._samplers import arguments, gumbel_floats, randint, unit_floats
+from didax.random._programs import exact_program, program
+from didax.random._samplers import arguments, gumbel_floats, is_high, randint, unit_floats
 
 
 @api_boundary
@@ -60,10 +61,19 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
 
 @api_boundary
-def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0) -> Any:
+def choice(
+    key: Any,
+    a: Any,
+    shape: Any = (),
+    replace: bool = True,
+    p: Any = None,
+    axis: int = 0,
+    mode: Any = None,
+) -> Any:
     """Elements of `a` along `axis` (or of 0 to a - 1), drawn uniformly or with probabilities `p`.
 
-    The axis is replaced by `shape`. Without replacement at most as many can be drawn as there are.
+    The axis is replaced by `shape`. Without replacement at most as many can be drawn as there are; by
+    probabilities it takes `gumbel`, with its `mode`.
 
     >>> from didax import random
     >>> random.choice(random.key(0), np.arange(10.0), (2, 3), replace=False).shape
@@ -81,6 +91,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
                 fix="Draw fewer, or with replace=True from at least one.",
             )
         )
+    high = is_high("choice", mode)
     if p is None and not replace:
         order = permutation(key, a, axis) if aval.ndim else permutation(key, n)
         drawn = slice_axis(order, 0, size, axis)
@@ -89,16 +100,27 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
         indices = randint(key, shape, 0, n)
     else:
         _check_probabilities(p, n)
-        indices = (_drawn_with if replace else _drawn_without)(words, p, shape=shape)
+        indices = (
+            _drawn_with(words, p, shape=shape)
+            if replace
+            else _drawn_without(words, p, shape=shape, high=high)
+        )
     return _take(a, indices, axis) if aval.ndim else indices
 
 
 @api_boundary
-def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any:
+def categorical(
+    key: Any,
+    logits: Any,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
+    mode: Any = None,
+) -> Any:
     """Positions along `axis`, drawn with probabilities proportional to exp(logits).
 
     `shape` ends in the shape of the logits without that axis, which is also its default; what stands before
-    draws more.
+    draws more: different positions with `replace=False`. `mode` is that of `gumbel`.
 
     >>> from didax import random
     >>> random.categorical(random.key(0), np.zeros((3, 4), "float32"), shape=(5, 3)).shape
@@ -117,16 +139,27 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any
                 fix=f"Pass a shape that ends in {batch}.",
             )
         )
-    shape = shape[:extra] + aval.shape
-    return _categorical(words, logits, shape=shape, dtype=dtypes.default_dtype("i"), axis=axis + extra)
+    dtype, high = dtypes.default_dtype("i"), is_high("categorical", mode)
+    if replace:
+        shape = shape[:extra] + aval.shape
+        return _categorical(words, logits, shape=shape, dtype=dtype, axis=axis + extra, high=high)
+    if math.prod(shape[:extra]) > aval.shape[axis]:
+        raise ValueError(
+            message(
+                "Without replacement categorical draws each position at most once.",
+                f"logits: {aval}, axis: {axis}, shape: {shape}, draws: {math.prod(shape[:extra])}",
+                fix=f"Draw at most {aval.shape[axis]}, or with replace=True.",
+            )
+        )
+    return _categories_without(words, logits, shape=shape, dtype=dtype, axis=axis, high=high)
 
 
-@program
+@exact_program
 def _shuffled_range(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return shuffle(words, iota(dtype, shape, 0), 0)
 
 
-@program
+@exact_program
 def _shuffled(words: Any, x: Any, *, shape: tuple[int, ...], axis: int) -> Any:
     return shuffle(words, x, axis)
 
@@ -164,20 +197,34 @@ def count_below(ascending: Any, x: Any) -> Any:
 
 
 @program
-def _drawn_without(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
+def _drawn_without(words: Any, p: Any, *, shape: tuple[int, ...], high: bool) -> Any:
     """The largest of log(p) with Gumbel noise: a draw without replacement."""
     aval = aval_of(p)
-    noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype), log.bind(p))
+    noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype, high), log.bind(p))
     _, indices = top_k_p.bind(noisy, k=math.prod(shape), axis=0)
     return convert_element_type(reshape(indices, shape), dtypes.default_dtype("i"))
 
 
 @program
-def _categorical(words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], axis: int) -> Any:
+def _categorical(
+    words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, high: bool
+) -> Any:
     aval = aval_of(logits)
     wide = broadcast_in_dim(logits, shape, tuple(range(len(shape) - aval.ndim, len(shape))))
-    noisy = add.bind(gumbel_floats(words, shape, aval.dtype), wide)
+    noisy = add.bind(gumbel_floats(words, shape, aval.dtype, high), wide)
     return argmax_p.bind(noisy, axes=(axis,), index_dtype=dtype)
+
+
+@program
+def _categories_without(
+    words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, high: bool
+) -> Any:
+    """The positions of the largest logits with Gumbel noise."""
+    aval = aval_of(logits)
+    noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype, high), logits)
+    count = math.prod(shape[: len(shape) - aval.ndim + 1])
+    _, indices = top_k_p.bind(basis.move_axis(noisy, axis, 0), k=count, axis=0)
+    return convert_element_type(reshape(indices, shape), dtype)
 
 
 def _take(x: Any, indices: Any, axis: int) -> Any:

@@ -485,6 +485,7 @@ def _multinomial(
     words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], unroll: int | bool
 ) -> Any:
     """Each outcome in turn is binomial among the trials that are left, given that none before it came."""
+    words = child(words, 0)  # a known use of the key, where a loop folds in it does not matter what
     p = dnp.moveaxis(dnp.broadcast_to(p, shape), -1, 0)
     left = dnp.flip(dnp.cumsum(dnp.flip(p, 0), 0), 0)
     share = dnp.where(left > 0, p / dnp.where(left > 0, left, 1), 0)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.array import as_concrete
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import TracerIntegerConversionError, api_boundary, message
@@ -30,7 +31,7 @@ from didax.primitives.rbg import rbg, unsafe_rbg
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.threefry import random_fold_in_p, random_split_p, threefry
-from didax.random._programs import program
+from didax.random._programs import exact_program
 
 IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
 
@@ -63,7 +64,8 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     >>> random.PRNGKey(42)
     Array([ 0, 42], dtype=uint32)
     """
-    return resolve_impl(impl).seed(_seed_value(seed))
+    words = resolve_impl(impl).seed(_seed_value(seed))
+    return as_concrete(words) if isinstance(words, np.ndarray) else words
 
 
 @api_boundary
@@ -154,7 +156,7 @@ def clone(key: Any) -> Any:
     return random_clone_p.bind(key)
 
 
-@program
+@exact_program
 def split_key(key: Any, *, shape: tuple[int, ...]) -> Any:
     """New keys from one."""
     return random_split_p.bind(key, shape=shape)
@@ -164,7 +166,8 @@ def child(key: Any, i: int, count: int = 2) -> Any:
     """Key number i of the `count` keys that `split` gives."""
     if impl_of(aval_of(key).dtype) in (None, threefry):  # which splits by folding in 0, 1, ...: cheaper
         return random_fold_in_p.bind(key, np.uint32(i))
-    return reshape(slice_axis(random_split_p.bind(key, shape=(max(count, i + 1),)), i, i + 1, 0), ())
+    parent = random_clone_p.bind(key) if i else key  # the other children of one split are no second use
+    return reshape(slice_axis(random_split_p.bind(parent, shape=(max(count, i + 1),)), i, i + 1, 0), ())
 
 
 def key_words(name: str, key: Any) -> Any:
@@ -262,6 +265,8 @@ def _key_type(name: str, keys: Any) -> tuple[ShapedArray, PRNGImpl]:
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of non-negative ints; a bare int is a shape with one axis."""
+    if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
+        return shape
     try:
         lengths = tuple([operator.index(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))])
     except TracerIntegerConversionError:  # says itself what to do
@@ -287,6 +292,10 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 def _seed_value(seed: Any) -> Any:
     """A seed as a scalar: of 32 bits without enable_x64, where JAX sees no more of it."""
+    wide = config.state().enable_x64
+    if isinstance(seed, int):
+        _check_int64(seed)
+        return np.int64(seed) if wide else np.uint32(seed & 0xFFFFFFFF)
     aval = aval_of(seed)
     if dtypes.kind_of(aval.dtype) not in "biu" or aval.shape != ():
         raise TypeError(
@@ -296,10 +305,6 @@ def _seed_value(seed: Any) -> Any:
                 fix="Use vmap to make several keys, and int(x) or x.astype for other dtypes.",
             )
         )
-    wide = config.state().enable_x64
-    if isinstance(seed, int):
-        _check_int64(seed)
-        return np.int64(seed) if wide else np.uint32(seed & 0xFFFFFFFF)
     return seed if wide or aval.dtype.itemsize < 8 else convert_element_type(seed, UINT32)
 
 

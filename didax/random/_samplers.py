@@ -7,6 +7,7 @@ rounding. Read next: `_keys.py`.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -25,12 +26,14 @@ from didax.primitives.elementwise import (
     div,
     erf,
     erf_inv,
+    ge,
     gt,
     le,
     log,
     log1p,
     lt,
     max_,
+    min_,
     mul,
     neg,
     nextafter,
@@ -41,10 +44,11 @@ from didax.primitives.elementwise import (
 )
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim
+from didax.primitives.shape import broadcast_in_dim, reshape
+from didax.primitives.slicing import slice_axis
 from didax.primitives.threefry import random_bits_p
 from didax.random._keys import canonical_shape, child, key_words
-from didax.random._programs import compiled_program, program
+from didax.random._programs import compiled_program, exact_program, program
 
 _PYTHON_SCALARS = (bool, int, float)
 
@@ -65,7 +69,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return _bits(key_words("bits", key), shape=canonical_shape("bits", shape), dtype=kind)
 
 
-@program
+@exact_program
 def _bits(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return random_bits_p.bind(words, shape=shape, bit_width=8 * dtype.itemsize)
 
@@ -128,15 +132,18 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 
 @api_boundary
-def gumbel(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: Any = None) -> Any:
     """Floats of the standard Gumbel distribution, -log(-log(u)).
+
+    With `mode="high"` two draws go into each u, which makes the upper tail as fine as the lower one: slower
+    than "low", which None stands for.
 
     >>> from didax import random
     >>> random.gumbel(random.key(0), (3,)).shape
     (3,)
     """
     words, shape, dtype = arguments("gumbel", key, shape, dtype)
-    return _gumbel(words, shape=shape, dtype=dtype)
+    return _gumbel(words, shape=shape, dtype=dtype, high=is_high("gumbel", mode))
 
 
 def unit_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -157,7 +164,7 @@ def floats_between(words: Any, low: Any, high: Any, shape: tuple[int, ...], dtyp
     return max_.bind(low, add.bind(mul.bind(floats, sub.bind(high, low)), low))
 
 
-@program
+@exact_program
 def _unit(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return unit_floats(words, shape, dtype)
 
@@ -212,22 +219,36 @@ def exponential_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any])
 
 
 @program
-def _gumbel(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    return gumbel_floats(words, shape, dtype)
+def _gumbel(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], high: bool) -> Any:
+    return gumbel_floats(words, shape, dtype, high)
 
 
-def gumbel_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """-log(-log(u)) for u in (0, 1)."""
-    tiny = dtype.type(dtypes.finfo(dtype).tiny)
-    return neg.bind(log.bind(neg.bind(log.bind(floats_between(words, tiny, dtype.type(1), shape, dtype)))))
+def gumbel_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any], high: bool = False) -> Any:
+    """-log(-log(u)) for u in (0, 1), or with `high` -log(-log(1 - u)) for a u of twice as many bits."""
+    info, one = dtypes.finfo(dtype), dtype.type(1)
+    tiny = dtype.type(info.tiny)
+    if not high:
+        return neg.bind(log.bind(neg.bind(log.bind(floats_between(words, tiny, one, shape, dtype)))))
+    coarse, fine = _halves(floats_between(words, tiny, one, (2, *shape), dtype))
+    floats = add.bind(coarse, mul.bind(fine, dtype.type(2.0**-info.nmant)))
+    floats = min_.bind(floats, np.nextafter(one, dtype.type(0)))  # rounding must not reach 1
+    return neg.bind(log.bind(neg.bind(log1p.bind(neg.bind(floats)))))
+
+
+def _halves(pair: Any) -> list[Any]:
+    shape = aval_of(pair).shape[1:]
+    return [reshape(slice_axis(pair, i, i + 1, 0), shape) for i in range(2)]
 
 
 # --- booleans and integers --------------------------------------------------------------------------------
 
 
 @api_boundary
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: Any = "low") -> Any:
     """True with probability `p`, which is broadcast to `shape` (unless given, the shape of `p`).
+
+    With `mode="high"` two draws are compared with p, so that probabilities near 0 are kept to too: slower
+    than "low".
 
     >>> from didax import random
     >>> random.bernoulli(random.key(0), 0.3, (3,)).dtype
@@ -250,7 +271,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
         )
     words, shape, dtype = arguments("bernoulli", key, aval.shape if shape is None else shape, aval.dtype)
     (p,) = parameters("bernoulli", shape, dtype, p=p)
-    return _bernoulli(words, p, shape=shape, dtype=dtype)
+    return _bernoulli(words, p, shape=shape, dtype=dtype, high=is_high("bernoulli", mode))
 
 
 @api_boundary
@@ -298,12 +319,15 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     return _randint(words, low, high, beyond, shape=shape, dtype=dtype)
 
 
-@program
-def _bernoulli(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    return lt.bind(unit_floats(words, shape, dtype), p)
+@exact_program
+def _bernoulli(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], high: bool) -> Any:
+    if not high:
+        return lt.bind(unit_floats(words, shape, dtype), p)
+    coarse, fine = _halves(unit_floats(words, (2, *shape), dtype))
+    return lt.bind(mul.bind(fine, dtype.type(2.0 ** -dtypes.finfo(dtype).nmant)), sub.bind(p, coarse))
 
 
-@program
+@exact_program
 def _rademacher(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return signs(words, shape, dtype)
 
@@ -315,7 +339,7 @@ def signs(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return sub.bind(mul.bind(dtype.type(2), convert_element_type(heads, dtype)), dtype.type(1))
 
 
-@program
+@exact_program
 def _randint(
     words: Any, low: Any, high: Any, beyond: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
@@ -338,8 +362,24 @@ def integers_between(words: Any, low: Any, high: Any, beyond: Any, shape: tuple[
     upper, lower = (random_bits_p.bind(child(words, i), shape=shape, bit_width=width) for i in range(2))
     half = rem.bind(unsigned.type(1 << (width // 2)), span)
     weight = rem.bind(mul.bind(half, half), span)  # 2 ** width modulo span
-    offset = add.bind(mul.bind(rem.bind(upper, span), weight), rem.bind(lower, span))
-    return add.bind(low, convert_element_type(rem.bind(offset, span), dtype))
+    offset = add.bind(mul.bind(_remainder(upper, span), weight), _remainder(lower, span))
+    return add.bind(low, convert_element_type(_remainder(offset, span), dtype))
+
+
+def _remainder(x: Any, span: Any) -> Any:
+    """`x` modulo the span, or `x` where that is 0.
+
+    For words of 32 bits Barrett's reduction, by multiplication: processors have no vector division, without
+    which XLA's loop, with the generator in it, takes four times as long.
+    """
+    wide, word = np.dtype(np.uint64), aval_of(x).dtype
+    if word.itemsize == wide.itemsize:
+        return rem.bind(x, span)
+    x, span = convert_element_type(x, wide), convert_element_type(span, wide)
+    inverse = div.bind(wide.type(1 << 32), span)
+    quotient = shift_right_logical.bind(mul.bind(x, inverse), wide.type(32))  # the right one, or one less
+    found = sub.bind(x, mul.bind(quotient, span))
+    return convert_element_type(where(ge.bind(found, span), sub.bind(found, span), found), word)
 
 
 # --- arguments --------------------------------------------------------------------------------------------
@@ -348,11 +388,29 @@ def integers_between(words: Any, low: Any, high: Any, beyond: Any, shape: tuple[
 def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> tuple[Any, Any, Any]:
     """Words of the key, shape and dtype of the result, checked."""
     found = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
-    if dtypes.kind_of(found) not in kinds or dtypes.finfo(found).bits < 8:
-        raise _dtype_error(
-            name, found, "a floating-point dtype" if kinds == "f" else "a floating-point or complex dtype"
-        )
+    _check_dtype(name, found, kinds)
     return key_words(name, key), canonical_shape(name, shape), found
+
+
+@functools.lru_cache  # of what passes
+def _check_dtype(name: str, dtype: np.dtype[Any], kinds: str) -> None:
+    if dtypes.kind_of(dtype) not in kinds or dtypes.finfo(dtype).bits < 8:
+        raise _dtype_error(
+            name, dtype, "a floating-point dtype" if kinds == "f" else "a floating-point or complex dtype"
+        )
+
+
+def is_high(name: str, mode: Any) -> bool:
+    """Whether a `mode` of that function is "high"; None stands for "low"."""
+    if mode not in (None, "low", "high"):
+        raise ValueError(
+            message(
+                f"The mode of {name} says how finely it draws.",
+                f"mode: {mode!r}",
+                fix='Use "low", or "high" for tails of twice as many bits.',
+            )
+        )
+    return mode == "high"
 
 
 def _dtype_error(name: str, dtype: np.dtype[Any], wanted: str) -> ValueError:

@@ -16,6 +16,8 @@ import didax as dx
 import didax.numpy as dnp
 from didax import random
 
+pytestmark = pytest.mark.usefixtures("any_use_of_keys")
+
 N = 100_000
 CHANCE = 1e-6
 

@@ -21,6 +21,9 @@ from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
 
+pytestmark = pytest.mark.usefixtures("any_use_of_keys")
+
+
 IMPLS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 

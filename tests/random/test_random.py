@@ -10,6 +10,9 @@ import didax as dx
 from didax import random
 from tests.checks import assert_close
 
+pytestmark = pytest.mark.usefixtures("any_use_of_keys")
+
+
 KEY = random.PRNGKey(3)
 LOGITS = np.random.default_rng(0).normal(size=(3, 7)).astype("float32")
 WEIGHTS = np.arange(1, 51, dtype="float32") / 1275

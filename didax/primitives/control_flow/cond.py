@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
@@ -38,12 +38,14 @@ from didax.primitives.control_flow.common import (
 from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
 from didax.primitives.families import Elementwise
+from didax.primitives.keys import random_clone_p
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import SelectN, select_n
 from didax.primitives.shape import BroadcastInDim, zeros
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.key_reuse import branch_keys, holds_keys
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr
@@ -133,6 +135,9 @@ class Cond(Primitive):
         return run_split(
             split, known_args, unknown_args, lambda half, *xs: self.bind(index, *xs, branches=half)
         )
+
+    def keys(self, line: Any, operands: Sequence[Any], *, branches: Branches) -> Sequence[Any]:
+        return branch_keys(branches, operands[1:])
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         branches: Branches = eqn.params["branches"]
@@ -323,10 +328,18 @@ def _batch_by_element(
     index, *operands = [x if d is None else basis.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
     batched = tuple(dim is not None for dim in dims[1:])
     cases = [
-        _run_elements(b, axis, batched, eq(index, np.int32(k)), operands) for k, b in enumerate(branches)
+        _run_elements(
+            b, axis, batched, eq(index, np.int32(k)), [_again(x) for x in operands] if k else operands
+        )
+        for k, b in enumerate(branches)
     ]
     outs = [select_n(along_first(index, ys[0]), *ys) for ys in zip(*cases, strict=True)]
     return outs, [0] * len(outs)
+
+
+def _again(x: Any) -> Any:
+    """An operand for one more branch: that each of them draws from the same keys is no reuse."""
+    return random_clone_p.bind(x) if holds_keys(aval_of(x)) else x
 
 
 def _run_elements(

@@ -44,6 +44,7 @@ from didax.primitives.elementwise import add
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
@@ -292,6 +293,31 @@ class Scan(Primitive):
         outs = self.bind(*consts, *carry, *xs, jaxpr=new, num_consts=num_consts, num_carry=num_carry, **how)
         first = [0] * num_carry + [1] * (len(outs) - num_carry)
         return outs, [dim if b else None for dim, b in zip(first, batched, strict=True)]
+
+    def keys(
+        self,
+        line: Any,
+        operands: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        length: int,
+        num_consts: int,
+        num_carry: int,
+        **how: Any,
+    ) -> list[Any]:
+        consts, carry, xs = split_at(operands, num_consts, num_carry)
+        body = summarise(jaxpr)
+        rows: list[Any] = []
+
+        def step(carry: Sequence[Any]) -> list[Any]:
+            rows[:] = [row_of(x) for x in xs]
+            return body.apply([*consts, *carry, *rows], None)[:num_carry]
+
+        carry = loop_keys(step, length, carry)
+        for x, row in zip(xs, rows, strict=length > 0):
+            if row is not None:
+                use_rows(x, row)
+        return [*carry, *[None] * (len(jaxpr.outvars) - num_carry)]
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params

@@ -47,6 +47,7 @@ from didax.primitives.select import select_n
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.key_reuse import loop_keys, summarise
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
@@ -226,6 +227,16 @@ class While(Primitive):
         )
         later = self.bind(*args, **params) if any(known.carry_unknown) else carry
         return merge(known.carry_unknown, marked(later, known.carry_unknown), now)
+
+    def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+        cond, body = summarise(params["cond_jaxpr"]), summarise(params["body_jaxpr"])
+        cond_consts, body_consts, carry = _parts(operands, params)
+
+        def step(carry: Sequence[Any]) -> list[Any]:
+            cond.apply([*cond_consts, *carry], None)
+            return body.apply([*body_consts, *carry], None)
+
+        return loop_keys(step, 2, carry)
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params
