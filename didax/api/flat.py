@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -42,7 +42,7 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
     """A NumPy or Python result as an array; TypeError, with its path, when it is neither array nor scalar."""
     try:
         aval = aval_of(x)
-        return x if aval.dtype == dtypes.float0 else as_concrete(x)
+        return x if aval.dtype == dtypes.float0 else as_concrete(narrowed_scalar(x))
     except TypeError:
         name = result_name(flat.out_tree, next(i for i, y in enumerate(out) if y is x))
         raise TypeError(
@@ -66,14 +66,18 @@ def result_name(out_tree: Any, i: int) -> str:
     return "result" + pytree.keystr(paths[i][0])
 
 
-def _narrowed_scalar(x: Any) -> Any:
-    return dtypes.narrowed(x.dtype).type(x)
+def narrowed_scalar(x: Any) -> Any:
+    """`x`, a NumPy scalar in the dtype that NumPy's values have here."""
+    if not isinstance(x, np.generic):
+        return x
+    scalar = cast("np.generic[Any]", x)
+    return scalar.astype(dtypes.narrowed(scalar.dtype))
 
 
 def flatten_arguments(args: Any, kwargs: Any) -> tuple[list[Any], Any]:
     """Leaves and structure of a call's arguments; 64-bit NumPy scalars get the default width, as NumPy arrays do."""
     leaves, tree = pytree.flatten((args, kwargs))
-    return [_narrowed_scalar(x) if isinstance(x, np.generic) else x for x in leaves], tree
+    return [narrowed_scalar(x) if isinstance(x, np.generic) else x for x in leaves], tree
 
 
 def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:

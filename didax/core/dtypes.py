@@ -9,10 +9,14 @@ complex, and arrays made from them. They lie below the dtypes of their own kind,
 
 The dtypes are NumPy's and those of ml_dtypes (bfloat16, float8, float4, int2, int4), plus `float0`, the dtype
 of tangents of integers and booleans. What the user writes is honoured: `enable_x64` only sets default widths.
+An `ExtendedDtype` has elements that are no numbers (random keys): they are moved about, and promote to nothing.
 Read next: `avals.py`, where a dtype and its weakness become part of an abstract value.
 """
 
 import functools
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import ml_dtypes
@@ -23,8 +27,8 @@ from didax.core.errors import TypePromotionError, message
 
 DType: TypeAlias = np.dtype[Any]
 DTypeLike: TypeAlias = str | type[Any] | DType
-Kind: TypeAlias = Literal["b", "i", "u", "f", "c", "0"]
-"""Bool, signed integer, unsigned integer, float, complex, float0."""
+Kind: TypeAlias = Literal["b", "i", "u", "f", "c", "0", "x"]
+"""Bool, signed integer, unsigned integer, float, complex, float0, extended."""
 
 _NARROW_INTS = ["int2", "int4", "uint2", "uint4"]
 _NARROW_FLOATS = ["float4_e2m1fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
@@ -61,6 +65,7 @@ _NODE_DTYPES: dict[str, DType] = {n: _node_dtype(n) for n in PROMOTION if n not 
 ALL_DTYPES: Final[tuple[DType, ...]] = tuple(_NODE_DTYPES.values())
 """Every dtype an array of numbers can have (so without `float0`)."""
 
+_PACKED = frozenset(_NODE_DTYPES[node] for node in _NARROW_INTS)
 _NODE_DTYPES["float0"] = float0
 _NODES: dict[DType, str] = {d: node for node, d in _NODE_DTYPES.items()}
 _WEAK_NODES: dict[Kind, str] = {"b": "b1", "i": "i*", "u": "i*", "f": "f*", "c": "c*", "0": "float0"}
@@ -149,6 +154,65 @@ def is_signed(dtype: DType) -> bool:
     return _KINDS[dtype] == "i"
 
 
+def is_packed(dtype: DType) -> bool:
+    """Whether `dtype` is of integers of 2 or 4 bits: NumPy stores them, and computes with them in int8."""
+    return dtype in _PACKED
+
+
+# --- Extended dtypes ----------------------------------------------------------------------------------------
+
+
+class extended(np.generic):
+    """The scalar type above those of all extended dtypes."""
+
+
+class prng_key(extended):
+    """The scalar type of random keys, whichever generator they are for."""
+
+
+class ExtendedDtype:
+    """A dtype whose elements are no numbers, but each stand on a small array of them.
+
+    An element is represented by `element_shape` elements of `element_dtype`. Operations that move data move
+    these along; all others refuse, and `advice` says what to do instead. See `transforms/physical.py`.
+    """
+
+    kind: Final = "V"  # as NumPy has it: neither number nor text
+    noun: str = "opaque elements"
+    advice: str = "Move them about only."
+
+    def __init__(
+        self, name: str, scalar_type: type[extended], element_dtype: DType, element_shape: tuple[int, ...]
+    ):
+        self.name = name
+        self.type = scalar_type
+        self.element_dtype = element_dtype
+        self.element_shape = element_shape
+        self.itemsize = element_dtype.itemsize * math.prod(element_shape)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> Any:
+        return from_short_name, (self.name,)
+
+
+def register_extended(dtype: ExtendedDtype) -> DType:
+    """Make an extended dtype known by its name; returns it as the dtype it is to the rest of the library.
+
+    A later dtype of the same name takes the name over.
+    """
+    found = cast(DType, dtype)
+    _KINDS[found], _SHORT_NAMES[found], _DTYPES[found] = "x", dtype.name, found
+    _FROM_SHORT_NAMES[dtype.name] = found
+    return found
+
+
+def as_extended(dtype: object) -> ExtendedDtype | None:
+    """`dtype` if its elements are no numbers, such as those of random keys; None for any other dtype."""
+    return dtype if isinstance(dtype, ExtendedDtype) else None
+
+
 # ml_dtypes derives its scalar types from np.generic alone; this is where they belong among NumPy's.
 _KIND_CLASSES: dict[Kind, type[np.generic]] = {
     "b": np.bool_, "i": np.signedinteger, "u": np.unsignedinteger,
@@ -160,6 +224,8 @@ _BASES: dict[type[np.generic], type[np.generic]] = {d.type: _KIND_CLASSES[_KINDS
 def _scalar_class(x: DTypeLike) -> type[np.generic]:
     if isinstance(x, type) and issubclass(x, np.generic):
         return cast("type[np.generic]", x)
+    if isinstance(x, ExtendedDtype):
+        return x.type
     return cast(DType, np.dtype(x)).type
 
 
@@ -218,6 +284,26 @@ def scalar_kind(python_type: type[Any]) -> Kind | None:
     return _SCALAR_KINDS.get(python_type)
 
 
+def numpy_scalar(x: complex, dtype: DType) -> "np.generic[Any]":
+    """Return a Python scalar in `dtype`; OverflowError where it is out of an integer dtype's range.
+
+    >>> numpy_scalar(3, np.dtype("int8"))
+    np.int8(3)
+    """
+    kind = _KINDS[dtype]
+    if kind == "x":  # raises: no number is such an element
+        join(default_dtype(cast("type[Any]", type(x))), True, dtype, False)
+    if kind in "iu":
+        info = ml_dtypes.iinfo(dtype)
+        if not info.min <= x.real <= info.max:  # NaN is in no range
+            what = "integer" if isinstance(x, int) else type(x).__name__
+            rule = "A Python integer must fit the dtype it takes."
+            facts = f"{what}: {x}, dtype: {dtype.name} ({info.min} to {info.max})"
+            fix = "Use a wider dtype (enable_x64 widens the default), or a float."
+            raise OverflowError(message(rule, facts, fix=fix))
+    return dtype.type(x)
+
+
 def dtype(x: DTypeLike) -> DType:
     """Return the dtype that `x` names: a string, a dtype, a scalar type, `bool`, `int`, `float` or `complex`.
 
@@ -253,13 +339,43 @@ def _numpy_dtype(x: object) -> DType | None:
 
 
 @functools.cache
-def _upper_bounds(node: str, x64: bool) -> frozenset[str]:
-    return frozenset({node}).union(*(_upper_bounds(above, x64) for above in _LATTICES[x64][node]))
+def _bounds(x64: bool) -> dict[str, frozenset[str]]:
+    return check_lattice(_LATTICES[x64])
+
+
+def check_lattice(above: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    """Return each node's upper bounds, itself included, for the nodes directly `above` each.
+
+    ValueError where the order is circular, or where two nodes have common upper bounds and none of these is
+    the least: then their join, the dtype they promote to, would be a matter of taste.
+
+    >>> check_lattice({"a": ["c"], "b": ["c"], "c": []})["a"] == {"a", "c"}
+    True
+    """
+    bounds = {node: _reachable(node, above) for node in above}
+    for a, b in itertools.combinations(above, 2):
+        common = bounds[a] & bounds[b]
+        if {a, b} <= common or (common and not any(common <= bounds[node] for node in common)):
+            least = sorted(n for n in common if not any(n in bounds[m] for m in common - {n}))
+            rule = "Any two dtypes with common upper bounds have exactly one least of them, their join."
+            facts = f"dtypes: {a}, {b}; least bounds: {', '.join(least) or 'none, for there is a cycle'}"
+            raise ValueError(message(rule, facts, fix="Remove an edge, or add one that orders the bounds."))
+    return bounds
+
+
+def _reachable(node: str, above: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    found, rest = {node}, [node]
+    while rest:
+        new = set(above[rest.pop()]) - found
+        found |= new
+        rest += new
+    return frozenset(found)
 
 
 def _least_upper_bound(a: str, b: str, x64: bool) -> str | None:
-    common = _upper_bounds(a, x64) & _upper_bounds(b, x64)
-    return next((node for node in common if common <= _upper_bounds(node, x64)), None)
+    bounds = _bounds(x64)
+    common = bounds[a] & bounds[b]
+    return next((node for node in common if common <= bounds[node]), None)
 
 
 def _node(dtype: DType, weak: bool) -> str:
@@ -286,6 +402,8 @@ def join(dtype1: DType, weak1: bool, dtype2: DType, weak2: bool) -> tuple[DType,
 
 
 def _compute_join(dtype1: DType, weak1: bool, dtype2: DType, weak2: bool) -> tuple[DType, bool]:
+    if (extended := as_extended(dtype1) or as_extended(dtype2)) is not None:
+        return _join_extended(extended, (dtype1, weak1), (dtype2, weak2))
     node = _least_upper_bound(_node(dtype1, weak1), _node(dtype2, weak2), config.state().enable_x64)
     if node is None:
         inputs = _describe((dtype1, weak1), (dtype2, weak2))
@@ -296,6 +414,16 @@ def _compute_join(dtype1: DType, weak1: bool, dtype2: DType, weak2: bool) -> tup
     if node in _WEAK:
         return default_dtype(_WEAK[node]), True
     return _NODE_DTYPES[node], False
+
+
+def _join_extended(
+    dtype: ExtendedDtype, first: tuple[DType, bool], second: tuple[DType, bool]
+) -> tuple[DType, bool]:
+    """An extended dtype joins itself alone."""
+    if first[0] == second[0]:
+        return first[0], False
+    rule = f"{dtype.noun.capitalize()} are no numbers, and have no dtype in common with others."
+    raise TypePromotionError(message(rule, _describe(first, second), fix=dtype.advice))
 
 
 def result_type(first: tuple[DType, bool], *rest: tuple[DType, bool]) -> tuple[DType, bool]:

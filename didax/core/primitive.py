@@ -25,8 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
-from didax.core.dtypes import as_extended
-from didax.core.dtypes import is_packed
+from didax.core.dtypes import as_extended, is_packed
 from didax.core.errors import MissingRuleError, message
 from didax.core.tracing import current_trace_var
 
@@ -60,7 +59,9 @@ class Primitive:
     batch: Rule = None
     partial_eval: Rule = None
     dce: Rule = None
-    physical: Rule = None  # on the numbers behind extended dtypes; for primitives that only move them: moves_elements
+    physical: Rule = (
+        None  # on the numbers behind extended dtypes; for primitives that only move them: moves_elements
+    )
     keys: Rule = None  # which random keys it uses up or returns; see transforms/key_reuse.py
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 

@@ -9,10 +9,15 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from didax.api.flat import narrowed_scalar
+from didax.array import ConcreteArray
 from didax.core import dtypes, pytree
-from didax.core.avals import aval_of
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import DTypeLike
 from didax.core.errors import api_boundary, message
+from didax.lax.operands import operation
 from didax.primitives import convert as ops
 from didax.primitives.shape import broadcast_in_dim
 
@@ -41,11 +46,15 @@ def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> An
     >>> lax.convert_element_type(np.float32([-1.5, 300, np.nan]), "uint8")
     Array([  0, 255,   0], dtype=uint8)
     """
-    dtype = aval_of(operand).dtype if new_dtype is None else dtypes.dtype(new_dtype)
-    return ops.convert_element_type(operand, dtype)
+    if new_dtype is None:
+        return ops.convert_element_type(operand, aval_of(operand).dtype)
+    if isinstance(operand, np.ndarray | np.generic):  # the conversion sees all bits
+        aval = ShapedArray(operand.shape, dtypes.dtype(operand.dtype))
+        operand = ConcreteArray(aval, np.array(operand, aval.dtype))
+    return ops.convert_element_type(operand, dtypes.dtype(new_dtype))
 
 
-@api_boundary
+@operation
 def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
     """The same bits read as another dtype. A narrower one adds a last axis of parts, a wider one takes it.
 
@@ -64,7 +73,7 @@ def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
     return ops.bitcast_convert_type_p.bind(operand, new_dtype=dtype)
 
 
-@api_boundary
+@operation
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     """Floats rounded to a format with that many bits of exponent and mantissa, in their own dtype.
 
@@ -78,7 +87,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     )
 
 
-@api_boundary
+@operation
 def stop_gradient(x: Any) -> Any:
     """The same pytree of arrays, constant to every differentiation, of any order.
 
@@ -91,10 +100,11 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _stop_gradient(x: Any) -> Any:
+    x = narrowed_scalar(x)
     return ops.stop_gradient_p.bind(x) if dtypes.is_inexact(aval_of(x).dtype) else x
 
 
-@api_boundary
+@operation
 def optimization_barrier(operand: Any) -> Any:
     """The same pytree of arrays, all computed before any is used further: XLA moves nothing across.
 
@@ -102,10 +112,10 @@ def optimization_barrier(operand: Any) -> Any:
     >>> x, y = lax.optimization_barrier((1.0, 2.0))
     """
     flat, treedef = pytree.flatten(operand)
-    return pytree.unflatten(treedef, ops.optimization_barrier_p.bind(*flat))
+    return pytree.unflatten(treedef, ops.optimization_barrier_p.bind(*map(narrowed_scalar, flat)))
 
 
-@api_boundary
+@operation
 def iota(dtype: DTypeLike, size: int) -> Any:
     """0, 1, ..., size - 1.
 
@@ -116,7 +126,7 @@ def iota(dtype: DTypeLike, size: int) -> Any:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-@api_boundary
+@operation
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Any:
     """0, 1, 2, ... along one axis of a shape, the same along the others.
 
@@ -128,7 +138,7 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
     return ops.iota(dtypes.dtype(dtype), _shape(shape), operator.index(dimension))
 
 
-@api_boundary
+@operation
 def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) -> Any:
     """An array filled with one number, which may be traced; in its own dtype unless another is named.
 
@@ -146,11 +156,14 @@ def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) 
             )
         )
     wanted = aval.dtype if dtype is None else dtypes.dtype(dtype)
+    is_exact = type(fill_value) is int or (type(fill_value) is float and dtypes.is_inexact(wanted))
+    if is_exact and wanted != aval.dtype:
+        fill_value = dtypes.numpy_scalar(fill_value, wanted)  # with all of its digits
     scalar = ops.convert_element_type(fill_value, wanted, aval.weak_type and dtype is None)
     return broadcast_in_dim(scalar, _shape(shape), ())
 
 
-@api_boundary
+@operation
 def full_like(
     x: Any, fill_value: Any, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None
 ) -> Any:

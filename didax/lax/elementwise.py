@@ -12,7 +12,7 @@ from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary
+from didax.lax.operands import operation
 from didax.primitives import elementwise as ops
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import RoundingMethod
@@ -92,7 +92,7 @@ __all__ = [
 # --- arithmetic --------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def neg(x: Any) -> Any:
     """Minus x.
 
@@ -103,7 +103,7 @@ def neg(x: Any) -> Any:
     return ops.neg(x)
 
 
-@api_boundary
+@operation
 def add(x: Any, y: Any) -> Any:
     """Sum.
 
@@ -115,7 +115,7 @@ def add(x: Any, y: Any) -> Any:
     return ops.add(x, y)
 
 
-@api_boundary
+@operation
 def sub(x: Any, y: Any) -> Any:
     """Difference x - y.
 
@@ -126,7 +126,7 @@ def sub(x: Any, y: Any) -> Any:
     return ops.sub(x, y)
 
 
-@api_boundary
+@operation
 def mul(x: Any, y: Any) -> Any:
     """Product.
 
@@ -138,7 +138,7 @@ def mul(x: Any, y: Any) -> Any:
     return ops.mul(x, y)
 
 
-@api_boundary
+@operation
 def div(x: Any, y: Any) -> Any:
     """Quotient x / y. Integers are divided towards zero; by zero, they give all bits set.
 
@@ -149,7 +149,7 @@ def div(x: Any, y: Any) -> Any:
     return ops.div(x, y)
 
 
-@api_boundary
+@operation
 def rem(x: Any, y: Any) -> Any:
     """Remainder of the division towards zero: it has the sign of x. The remainder of an integer by zero is x.
 
@@ -160,7 +160,7 @@ def rem(x: Any, y: Any) -> Any:
     return ops.rem(x, y)
 
 
-@api_boundary
+@operation
 def square(x: Any) -> Any:
     """x * x.
 
@@ -171,7 +171,7 @@ def square(x: Any) -> Any:
     return ops.square(x)
 
 
-@api_boundary
+@operation
 def reciprocal(x: Any) -> Any:
     """1 / x.
 
@@ -182,7 +182,7 @@ def reciprocal(x: Any) -> Any:
     return ops.div(scalar_like(1.0, aval_of(x).dtype), x)
 
 
-@api_boundary
+@operation
 def integer_pow(x: Any, y: int) -> Any:
     """x to the power of a static integer, by repeated squaring. Integers have no negative powers (TypeError).
 
@@ -193,7 +193,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return ops.integer_pow.bind(x, y=int(y))
 
 
-@api_boundary
+@operation
 def pow(x: Any, y: Any) -> Any:
     """x to the power of y. An integer y may stand beside an inexact x; powers of integers wrap.
 
@@ -209,7 +209,7 @@ def pow(x: Any, y: Any) -> Any:
     return ops.pow_(x, y)
 
 
-@api_boundary
+@operation
 def abs(x: Any) -> Any:
     """Absolute value; real for complex x. The smallest signed integer is its own absolute value.
 
@@ -220,7 +220,7 @@ def abs(x: Any) -> Any:
     return ops.abs_(x)
 
 
-@api_boundary
+@operation
 def sign(x: Any) -> Any:
     """-1, 0 or 1; z / |z| for complex numbers. Zeros keep their sign, NaN stays.
 
@@ -232,7 +232,7 @@ def sign(x: Any) -> Any:
     return ops.sign(x)
 
 
-@api_boundary
+@operation
 def max(x: Any, y: Any) -> Any:
     """The larger of two, NaN where either is. At a tie each gets half of the derivative.
 
@@ -244,7 +244,7 @@ def max(x: Any, y: Any) -> Any:
     return ops.max_(x, y)
 
 
-@api_boundary
+@operation
 def min(x: Any, y: Any) -> Any:
     """The smaller of two, NaN where either is. At a tie each gets half of the derivative.
 
@@ -256,7 +256,7 @@ def min(x: Any, y: Any) -> Any:
     return ops.min_(x, y)
 
 
-@api_boundary
+@operation
 def nextafter(x1: Any, x2: Any) -> Any:
     """The next representable number from x1 towards x2.
 
@@ -271,7 +271,7 @@ def nextafter(x1: Any, x2: Any) -> Any:
 # --- rounding and parts ------------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def floor(x: Any) -> Any:
     """The largest integer not above x, as a float.
 
@@ -282,7 +282,7 @@ def floor(x: Any) -> Any:
     return ops.floor(x)
 
 
-@api_boundary
+@operation
 def ceil(x: Any) -> Any:
     """The smallest integer not below x, as a float.
 
@@ -293,7 +293,7 @@ def ceil(x: Any) -> Any:
     return ops.ceil(x)
 
 
-@api_boundary
+@operation
 def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
     """The nearest integer, as a float; halves go away from zero, or to the even neighbour.
 
@@ -306,7 +306,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return ops.round_(x, rounding_method=RoundingMethod(rounding_method))
 
 
-@api_boundary
+@operation
 def is_finite(x: Any) -> Any:
     """True where x is neither infinite nor NaN.
 
@@ -318,7 +318,7 @@ def is_finite(x: Any) -> Any:
     return ops.is_finite(x)
 
 
-@api_boundary
+@operation
 def real(x: Any) -> Any:
     """The real part of complex x.
 
@@ -329,7 +329,7 @@ def real(x: Any) -> Any:
     return ops.real(x)
 
 
-@api_boundary
+@operation
 def imag(x: Any) -> Any:
     """The imaginary part of complex x.
 
@@ -340,7 +340,7 @@ def imag(x: Any) -> Any:
     return ops.imag(x)
 
 
-@api_boundary
+@operation
 def complex(x: Any, y: Any) -> Any:
     """x + iy from float32 or float64 parts.
 
@@ -352,7 +352,7 @@ def complex(x: Any, y: Any) -> Any:
     return ops.complex_(x, y)
 
 
-@api_boundary
+@operation
 def conj(x: Any) -> Any:
     """The complex conjugate; float32 and float64 arrays become complex.
 
@@ -366,7 +366,7 @@ def conj(x: Any) -> Any:
 # --- exponentials, logarithms, roots -----------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def exp(x: Any) -> Any:
     """e to the power of x.
 
@@ -377,7 +377,7 @@ def exp(x: Any) -> Any:
     return ops.exp(x)
 
 
-@api_boundary
+@operation
 def exp2(x: Any) -> Any:
     """2 to the power of x.
 
@@ -388,7 +388,7 @@ def exp2(x: Any) -> Any:
     return ops.exp2(x)
 
 
-@api_boundary
+@operation
 def expm1(x: Any) -> Any:
     """exp(x) - 1, accurate near 0.
 
@@ -399,7 +399,7 @@ def expm1(x: Any) -> Any:
     return ops.expm1(x)
 
 
-@api_boundary
+@operation
 def log(x: Any) -> Any:
     """Natural logarithm.
 
@@ -410,7 +410,7 @@ def log(x: Any) -> Any:
     return ops.log(x)
 
 
-@api_boundary
+@operation
 def log1p(x: Any) -> Any:
     """log(1 + x), accurate near 0.
 
@@ -421,7 +421,7 @@ def log1p(x: Any) -> Any:
     return ops.log1p(x)
 
 
-@api_boundary
+@operation
 def logistic(x: Any) -> Any:
     """1 / (1 + exp(-x)), the sigmoid.
 
@@ -432,7 +432,7 @@ def logistic(x: Any) -> Any:
     return ops.logistic(x)
 
 
-@api_boundary
+@operation
 def sqrt(x: Any) -> Any:
     """Square root.
 
@@ -443,7 +443,7 @@ def sqrt(x: Any) -> Any:
     return ops.sqrt(x)
 
 
-@api_boundary
+@operation
 def rsqrt(x: Any) -> Any:
     """1 / sqrt(x).
 
@@ -454,7 +454,7 @@ def rsqrt(x: Any) -> Any:
     return ops.rsqrt(x)
 
 
-@api_boundary
+@operation
 def cbrt(x: Any) -> Any:
     """Cube root, real for negative x.
 
@@ -468,7 +468,7 @@ def cbrt(x: Any) -> Any:
 # --- trigonometric and hyperbolic functions ----------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def sin(x: Any) -> Any:
     """Sine.
 
@@ -479,7 +479,7 @@ def sin(x: Any) -> Any:
     return ops.sin(x)
 
 
-@api_boundary
+@operation
 def cos(x: Any) -> Any:
     """Cosine.
 
@@ -490,7 +490,7 @@ def cos(x: Any) -> Any:
     return ops.cos(x)
 
 
-@api_boundary
+@operation
 def tan(x: Any) -> Any:
     """Tangent.
 
@@ -501,7 +501,7 @@ def tan(x: Any) -> Any:
     return ops.tan(x)
 
 
-@api_boundary
+@operation
 def asin(x: Any) -> Any:
     """Inverse sine.
 
@@ -512,7 +512,7 @@ def asin(x: Any) -> Any:
     return ops.asin(x)
 
 
-@api_boundary
+@operation
 def acos(x: Any) -> Any:
     """Inverse cosine.
 
@@ -523,7 +523,7 @@ def acos(x: Any) -> Any:
     return ops.acos(x)
 
 
-@api_boundary
+@operation
 def atan(x: Any) -> Any:
     """Inverse tangent.
 
@@ -534,7 +534,7 @@ def atan(x: Any) -> Any:
     return ops.atan(x)
 
 
-@api_boundary
+@operation
 def atan2(x: Any, y: Any) -> Any:
     """Angle of the point (y, x), in (-pi, pi].
 
@@ -545,7 +545,7 @@ def atan2(x: Any, y: Any) -> Any:
     return ops.atan2(x, y)
 
 
-@api_boundary
+@operation
 def sinh(x: Any) -> Any:
     """Hyperbolic sine.
 
@@ -556,7 +556,7 @@ def sinh(x: Any) -> Any:
     return ops.sinh(x)
 
 
-@api_boundary
+@operation
 def cosh(x: Any) -> Any:
     """Hyperbolic cosine.
 
@@ -567,7 +567,7 @@ def cosh(x: Any) -> Any:
     return ops.cosh(x)
 
 
-@api_boundary
+@operation
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent.
 
@@ -578,7 +578,7 @@ def tanh(x: Any) -> Any:
     return ops.tanh(x)
 
 
-@api_boundary
+@operation
 def asinh(x: Any) -> Any:
     """Inverse hyperbolic sine.
 
@@ -589,7 +589,7 @@ def asinh(x: Any) -> Any:
     return ops.asinh(x)
 
 
-@api_boundary
+@operation
 def acosh(x: Any) -> Any:
     """Inverse hyperbolic cosine.
 
@@ -600,7 +600,7 @@ def acosh(x: Any) -> Any:
     return ops.acosh(x)
 
 
-@api_boundary
+@operation
 def atanh(x: Any) -> Any:
     """Inverse hyperbolic tangent.
 
@@ -614,7 +614,7 @@ def atanh(x: Any) -> Any:
 # --- special functions -------------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def erf(x: Any) -> Any:
     """Error function.
 
@@ -625,7 +625,7 @@ def erf(x: Any) -> Any:
     return ops.erf(x)
 
 
-@api_boundary
+@operation
 def erfc(x: Any) -> Any:
     """1 - erf(x), accurate for large x.
 
@@ -636,7 +636,7 @@ def erfc(x: Any) -> Any:
     return ops.erfc(x)
 
 
-@api_boundary
+@operation
 def erf_inv(x: Any) -> Any:
     """Inverse of the error function.
 
@@ -647,7 +647,7 @@ def erf_inv(x: Any) -> Any:
     return ops.erf_inv(x)
 
 
-@api_boundary
+@operation
 def lgamma(x: Any) -> Any:
     """Logarithm of |gamma(x)|.
 
@@ -658,7 +658,7 @@ def lgamma(x: Any) -> Any:
     return ops.lgamma(x)
 
 
-@api_boundary
+@operation
 def digamma(x: Any) -> Any:
     """Derivative of lgamma.
 
@@ -669,7 +669,7 @@ def digamma(x: Any) -> Any:
     return ops.digamma(x)
 
 
-@api_boundary
+@operation
 def polygamma(m: Any, x: Any) -> Any:
     """Derivative of digamma, m times. It has no derivative by m.
 
@@ -680,7 +680,7 @@ def polygamma(m: Any, x: Any) -> Any:
     return ops.polygamma(m, x)
 
 
-@api_boundary
+@operation
 def zeta(x: Any, q: Any) -> Any:
     """Hurwitz zeta function, the sum of (k + q) ** -x over k = 0, 1, ... It has no derivative by x.
 
@@ -694,7 +694,7 @@ def zeta(x: Any, q: Any) -> Any:
 # --- comparison --------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def eq(x: Any, y: Any) -> Any:
     """True where x == y.
 
@@ -706,7 +706,7 @@ def eq(x: Any, y: Any) -> Any:
     return ops.eq(x, y)
 
 
-@api_boundary
+@operation
 def ne(x: Any, y: Any) -> Any:
     """True where x != y.
 
@@ -718,7 +718,7 @@ def ne(x: Any, y: Any) -> Any:
     return ops.ne(x, y)
 
 
-@api_boundary
+@operation
 def lt(x: Any, y: Any) -> Any:
     """True where x < y.
 
@@ -730,7 +730,7 @@ def lt(x: Any, y: Any) -> Any:
     return ops.lt(x, y)
 
 
-@api_boundary
+@operation
 def le(x: Any, y: Any) -> Any:
     """True where x <= y.
 
@@ -742,7 +742,7 @@ def le(x: Any, y: Any) -> Any:
     return ops.le(x, y)
 
 
-@api_boundary
+@operation
 def gt(x: Any, y: Any) -> Any:
     """True where x > y.
 
@@ -754,7 +754,7 @@ def gt(x: Any, y: Any) -> Any:
     return ops.gt(x, y)
 
 
-@api_boundary
+@operation
 def ge(x: Any, y: Any) -> Any:
     """True where x >= y.
 
@@ -769,7 +769,7 @@ def ge(x: Any, y: Any) -> Any:
 # --- logic and bits ----------------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def bitwise_and(x: Any, y: Any) -> Any:
     """And, of booleans or of the bits of integers.
 
@@ -780,7 +780,7 @@ def bitwise_and(x: Any, y: Any) -> Any:
     return ops.and_(x, y)
 
 
-@api_boundary
+@operation
 def bitwise_or(x: Any, y: Any) -> Any:
     """Or, of booleans or of the bits of integers.
 
@@ -791,7 +791,7 @@ def bitwise_or(x: Any, y: Any) -> Any:
     return ops.or_(x, y)
 
 
-@api_boundary
+@operation
 def bitwise_xor(x: Any, y: Any) -> Any:
     """Exclusive or, of booleans or of the bits of integers.
 
@@ -802,7 +802,7 @@ def bitwise_xor(x: Any, y: Any) -> Any:
     return ops.xor(x, y)
 
 
-@api_boundary
+@operation
 def bitwise_not(x: Any) -> Any:
     """Not, of booleans or of the bits of integers.
 
@@ -813,7 +813,7 @@ def bitwise_not(x: Any) -> Any:
     return ops.not_(x)
 
 
-@api_boundary
+@operation
 def shift_left(x: Any, y: Any) -> Any:
     """The bits of x moved up by y; 0 where y is negative or at least the width.
 
@@ -824,7 +824,7 @@ def shift_left(x: Any, y: Any) -> Any:
     return ops.shift_left(x, y)
 
 
-@api_boundary
+@operation
 def shift_right_arithmetic(x: Any, y: Any) -> Any:
     """The bits of x moved down by y, copies of the highest bit moving in.
 
@@ -835,7 +835,7 @@ def shift_right_arithmetic(x: Any, y: Any) -> Any:
     return ops.shift_right_arithmetic(x, y)
 
 
-@api_boundary
+@operation
 def shift_right_logical(x: Any, y: Any) -> Any:
     """The bits of x moved down by y, zeros moving in.
 
@@ -846,7 +846,7 @@ def shift_right_logical(x: Any, y: Any) -> Any:
     return ops.shift_right_logical(x, y)
 
 
-@api_boundary
+@operation
 def population_count(x: Any) -> Any:
     """The number of bits set in an integer.
 
@@ -857,7 +857,7 @@ def population_count(x: Any) -> Any:
     return ops.population_count(x)
 
 
-@api_boundary
+@operation
 def clz(x: Any) -> Any:
     """The number of zero bits above the highest bit set.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
+from didax.lax.operands import operation
 from didax.primitives import elementwise
 from didax.primitives import select as ops
 from didax.primitives.families import match_scalars
@@ -16,7 +17,7 @@ from didax.primitives.families import match_scalars
 __all__ = ["clamp", "select", "select_n"]
 
 
-@api_boundary
+@operation
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     """`on_true` where the boolean `pred` holds, `on_false` elsewhere; scalars stretch, dtypes must agree.
 
@@ -37,7 +38,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     return ops.where(pred, *match_scalars((on_true, on_false)))
 
 
-@api_boundary
+@operation
 def select_n(which: Any, *cases: Any) -> Any:
     """Element by element, the case that `which` names: 0 or False the first, and so on.
 
@@ -52,7 +53,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     return ops.select_n(which, *match_scalars(cases))
 
 
-@api_boundary
+@operation
 def clamp(min: Any, x: Any, max: Any) -> Any:
     """`x` moved into [min, max]; NaN stays. The derivative by `x` vanishes at the limits and beyond.
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
+from didax.lax.operands import operation
 from didax.primitives import shape as primitives
 
 __all__ = [
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 
-@api_boundary
+@operation
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     """Add leading axes of the given sizes, repeating `operand` along them.
 
@@ -36,7 +37,7 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     return broadcast_in_dim(operand, (*lead, *shape), range(len(lead), len(lead) + len(shape)))
 
 
-@api_boundary
+@operation
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
     """Axis i of `operand` becomes axis broadcast_dimensions[i] of an array of that shape; the other axes repeat it.
 
@@ -51,7 +52,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     )
 
 
-@api_boundary
+@operation
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that NumPy's rules broadcast all the shapes to; ValueError when there is none.
 
@@ -70,7 +71,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
         ) from None
 
 
-@api_boundary
+@operation
 def broadcast_to_rank(x: Any, rank: int) -> Any:
     """Add leading axes of length 1 up to that many axes."""
     shape = aval_of(x).shape
@@ -85,7 +86,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     return reshape(x, (1,) * (rank - len(shape)) + shape)
 
 
-@api_boundary
+@operation
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
     """Merge the axes from `start_dimension` up to, not including, `stop_dimension` into one.
 
@@ -106,7 +107,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:low], math.prod(shape[low:high]), *shape[high:]))
 
 
-@api_boundary
+@operation
 def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
     """The elements of `operand`, axes taken in the order of `dimensions`, in a new shape.
 
@@ -119,7 +120,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     return primitives.reshape_p.bind(operand, new_sizes=tuple(int(n) for n in new_sizes))
 
 
-@api_boundary
+@operation
 def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     """Axis i of the result is axis permutation[i] of `operand`.
 

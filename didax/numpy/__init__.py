@@ -12,14 +12,25 @@ from typing import TYPE_CHECKING
 
 from didax.core.value import Array as ndarray
 from didax.numpy import array_methods as _array_methods
+from didax.numpy import fft as fft
+from didax.numpy import linalg as linalg
+from didax.numpy.array_api import *
+from didax.numpy.bits import *
 from didax.numpy.creation import *
+from didax.numpy.functional import *
+from didax.numpy.grids import *
 from didax.numpy.inspection import *
 from didax.numpy.linear import *
 from didax.numpy.manipulation import *
+from didax.numpy.polynomials import *
+from didax.numpy.positions import *
 from didax.numpy.reductions import *
 from didax.numpy.scalar_types import *
 from didax.numpy.scalar_types import SCALAR_TYPES as _SCALAR_TYPES
 from didax.numpy.selection import *
+from didax.numpy.sets import *
+from didax.numpy.signals import *
+from didax.numpy.statistics import *
 from didax.numpy.ufunc import ufunc
 from didax.numpy.ufuncs import *
 
@@ -32,13 +43,17 @@ if TYPE_CHECKING:
     bool_: ScalarType
     complex64: ScalarType
     complex128: ScalarType
+    complex_: ScalarType
     float16: ScalarType
     float32: ScalarType
     float64: ScalarType
+    float_: ScalarType
     int8: ScalarType
     int16: ScalarType
     int32: ScalarType
     int64: ScalarType
+    int_: ScalarType
+    uint: ScalarType
     uint8: ScalarType
     uint16: ScalarType
     uint32: ScalarType

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.devices import device_put
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
+from didax.dlpack import from_dlpack
 from didax.numpy.promotion import (
+    PYTHON_SCALARS,
     ArrayLike,
     DTypeLike,
     as_array,
@@ -30,13 +33,15 @@ from didax.numpy.promotion import (
     from_numpy,
     inexact,
     lifted,
+    promote_dtypes,
     result_pair,
     scalar,
 )
 from didax.numpy.ufuncs import where
 from didax.primitives import elementwise as el
-from didax.primitives.convert import iota
+from didax.primitives.convert import copy_p, iota
 from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
+from didax.primitives.shape import full as full_of
 from didax.primitives.slicing import concatenate
 
 __all__ = [
@@ -54,7 +59,13 @@ Shape = int | Sequence[int]
 
 @api_boundary
 def array(
-    object: Any, dtype: DTypeLike = None, copy: bool = True, order: str | None = "K", ndmin: int = 0
+    object: Any,
+    dtype: DTypeLike = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
 ) -> Array:
     """An array of a scalar, a NumPy array (copied), nested lists of these, or arrays, traced ones included.
 
@@ -72,22 +83,48 @@ def array(
         )
     stated = None if dtype is None else dtypes.dtype(dtype)
     x = _from_object(object, stated)
+    if copy and x is object:
+        x = x.copy()  # donating or deleting the one leaves the other
     if stated is not None and (x.dtype != stated or x.weak_type):
         x = cast(x, stated)
-    return x if x.ndim >= ndmin else reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
+    return placed(x if x.ndim >= ndmin else reshape(x, (1,) * (ndmin - x.ndim) + x.shape), device)
+
+
+def placed(x: Array, device: Any) -> Array:
+    """`x` on a device, the one it is on if there is none."""
+    return x if device is None else device_put(x, device)
 
 
 @api_boundary
-def asarray(a: Any, dtype: DTypeLike = None, order: str | None = None, *, copy: bool | None = None) -> Array:
+def asarray(
+    a: Any,
+    dtype: DTypeLike = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+) -> Array:
     """`array` without a copy where none is needed; arrays pass through.
+
+    `copy=True` makes one, which outlives a donation or deletion of `a`; `copy=False` raises ValueError where
+    one is needed: for a change of dtype, and for everything that is not an array of this library.
 
     >>> import didax.numpy as dnp
     >>> dnp.asarray(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    if isinstance(a, Array) and dtype is None:
-        return a
-    return array(a, dtype, order=order)
+    is_same = isinstance(a, Array) and (dtype is None or (a.dtype == dtypes.dtype(dtype) and not a.weak_type))
+    if copy is False and not is_same:
+        raise ValueError(
+            message(
+                "asarray with copy=False takes arrays as they are.",
+                f"a: {aval_of(a) if isinstance(a, Array) else type(a).__name__}, dtype: {dtype}",
+                fix="Leave copy out, or set it to None, which copies where it must.",
+            )
+        )
+    if not is_same:
+        return array(a, dtype, order=order, device=device)
+    return placed(copy_p.bind(a) if copy else a, device)
 
 
 def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
@@ -105,9 +142,12 @@ def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
 
 
 def _stated_scalar(x: Any, dtype: np.dtype[Any]) -> Any:
-    if isinstance(x, int) and dtypes.is_integer(dtype):
-        return scalar(x, dtype, keep_python=False)
-    return dtype.type(x.real if isinstance(x, complex) and not dtypes.is_complex(dtype) else x)
+    if isinstance(x, complex) and dtypes.kind_of(dtype) not in "bc":
+        rule = "A complex number has no place among real ones."
+        fix = "Pass its real part, or use a complex dtype."
+        raise TypeError(message(rule, f"number: {x!r}, dtype: {dtype.name}", fix=fix))
+    with np.errstate(all="ignore"):
+        return dtypes.numpy_scalar(x, dtype)
 
 
 def _from_buffer(x: Any) -> Any:
@@ -130,14 +170,20 @@ def _from_sequence(xs: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
     if not any([isinstance(x, Array) or hasattr(x, "__jax_array__") for x in leaves]):
         return _from_numbers(xs, leaves, dtype)
     if (
-        all([isinstance(x, Array) and not isinstance(x, Tracer) and x.ndim == 0 for x in leaves])
+        all(
+            [isinstance(x, Array) and not isinstance(x, Tracer) and x.aval.physical.ndim == 0 for x in leaves]
+        )
         and dtype is None
     ):
         pair = result_pair(*leaves)
         return from_numpy(np.array(_map_leaves(lambda x: np.asarray(x), xs)), pair[0])
     parts = [_from_object(x, dtype) for x in xs]
     pair = dtypes.result_type(*[(x.dtype, x.weak_type) for x in parts])
-    return _stack(parts, dtype or pair[0])
+    stated = dtype or pair[0]
+    exact = [
+        array(x, stated) if type(x) in PYTHON_SCALARS else part for x, part in zip(xs, parts, strict=True)
+    ]
+    return _stack(exact, stated)
 
 
 def _leaves(x: Any) -> Any:
@@ -165,6 +211,11 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
         dtype = result_pair(*samples)[0] if samples else dtypes.default_dtype("f")
     try:
         return from_numpy(np.array(xs, dtype), dtype)
+    except (OverflowError, TypeError):
+        for x in leaves:
+            if not isinstance(x, np.ndarray):
+                _stated_scalar(x, dtype)  # says which
+        raise
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
@@ -206,26 +257,15 @@ def copy(a: Any, order: str | None = None) -> Array:
 
 @api_boundary
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
-    """A vector of the numbers in a bytes-like object.
+    """A vector of the numbers in a bytes-like object, where `float` and `int` are 64 bits wide, as in NumPy.
 
     >>> import didax.numpy as dnp
     >>> dnp.frombuffer(b"ab", dtype="uint8")
     Array([97, 98], dtype=uint8)
     """
-    stated = dtypes.dtype(dtype)
-    return from_numpy(np.frombuffer(buffer, stated, count, offset), stated)
-
-
-@api_boundary
-def from_dlpack(x: Any) -> Array:
-    """An array of the numbers of another library's array, through DLPack.
-
-    >>> import numpy as np, didax.numpy as dnp
-    >>> dnp.from_dlpack(np.ones(2, "float32"))
-    Array([1., 1.], dtype=float32)
-    """
-    value = np.from_dlpack(x)
-    return from_numpy(value, dtypes.dtype(value.dtype))
+    stated = None if dtype in (int, float, complex) else dtypes.dtype(dtype)
+    found = np.frombuffer(buffer, np.dtype(dtype) if stated is None else stated, count, offset)
+    return from_numpy(found, stated)
 
 
 # --- filled -------------------------------------------------------------------------------------------------
@@ -258,13 +298,13 @@ def _fill(shape: tuple[int, ...], value: Any) -> Array:
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=())
 
 
-def _filled(name: str, shape: Any, value: Any, dtype: DTypeLike) -> Array:
+def _filled(name: str, shape: Any, value: Any, dtype: DTypeLike, device: Any) -> Array:
     stated = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
-    return _fill(canonical_shape(name, shape), stated.type(value))
+    return placed(_fill(canonical_shape(name, shape), full_of((), value, stated)), device)
 
 
 @api_boundary
-def zeros(shape: Shape, dtype: DTypeLike = None) -> Array:
+def zeros(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Zeros; float32 unless a dtype is given (float64 under enable_x64).
 
     >>> import didax.numpy as dnp
@@ -272,33 +312,33 @@ def zeros(shape: Shape, dtype: DTypeLike = None) -> Array:
     Array([[0, 0],
            [0, 0]], dtype=int32)
     """
-    return _filled("zeros", shape, 0, dtype)
+    return _filled("zeros", shape, 0, dtype, device)
 
 
 @api_boundary
-def ones(shape: Shape, dtype: DTypeLike = None) -> Array:
+def ones(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones; float32 unless a dtype is given (float64 under enable_x64).
 
     >>> import didax.numpy as dnp
     >>> dnp.ones(3)
     Array([1., 1., 1.], dtype=float32)
     """
-    return _filled("ones", shape, 1, dtype)
+    return _filled("ones", shape, 1, dtype, device)
 
 
 @api_boundary
-def empty(shape: Shape, dtype: DTypeLike = None) -> Array:
+def empty(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """As `zeros`: there are no arrays of undefined contents.
 
     >>> import didax.numpy as dnp
     >>> dnp.empty(2)
     Array([0., 0.], dtype=float32)
     """
-    return _filled("empty", shape, 0, dtype)
+    return _filled("empty", shape, 0, dtype, device)
 
 
 @api_boundary
-def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
+def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of `fill_value`, which broadcasts to the shape; of its dtype unless one is given.
 
     >>> import didax.numpy as dnp
@@ -307,70 +347,77 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
     """
     lengths = canonical_shape("full", shape)
     value = checked_operand("full", fill_value, "fill_value") if dtype is None else array(fill_value, dtype)
-    return _fill(lengths, value) if aval_of(value).ndim == 0 else broadcast(value, lengths)
+    return placed(_fill(lengths, value) if aval_of(value).ndim == 0 else broadcast(value, lengths), device)
 
 
-def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any) -> Array:
+def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any) -> Array:
     given = (
         aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
     )
     lengths = given.shape if shape is None else canonical_shape(name, shape)
     if dtype is not None:
-        return full(lengths, value, dtype)
+        return full(lengths, value, dtype, device=device)
     like = given.dtype if not isinstance(a, np.ndarray | np.generic) else aval_of(as_operand(a)).dtype
-    filler = cast(as_array(name, value, "fill_value"), like, getattr(given, "weak_type", False))
-    return _fill(lengths, filler) if filler.ndim == 0 else broadcast(filler, lengths)
+    filler = value
+    if not isinstance(value, Array):
+        filler = full_of((), value, like) if dtypes.as_extended(like) else array(value, like)
+    filler = cast(filler, like, getattr(given, "weak_type", False))
+    return placed(_fill(lengths, filler) if filler.ndim == 0 else broadcast(filler, lengths), device)
 
 
 @api_boundary
-def zeros_like(a: Any, dtype: DTypeLike = None, shape: Any = None) -> Array:
+def zeros_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros of the shape and dtype of `a`, either of which may be replaced.
 
     >>> import didax.numpy as dnp
     >>> dnp.zeros_like(dnp.array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    return _like("zeros_like", a, 0, dtype, shape)
+    return _like("zeros_like", a, 0, dtype, shape, device)
 
 
 @api_boundary
-def ones_like(a: Any, dtype: DTypeLike = None, shape: Any = None) -> Array:
+def ones_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Ones of the shape and dtype of `a`, either of which may be replaced.
 
     >>> import didax.numpy as dnp
     >>> dnp.ones_like(dnp.array([1.5, 2.5]))
     Array([1., 1.], dtype=float32)
     """
-    return _like("ones_like", a, 1, dtype, shape)
+    return _like("ones_like", a, 1, dtype, shape, device)
 
 
 @api_boundary
-def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None) -> Array:
+def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """As `zeros_like`.
 
     >>> import didax.numpy as dnp
     >>> dnp.empty_like(dnp.array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    return _like("empty_like", prototype, 0, dtype, shape)
+    return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
 @api_boundary
-def full_like(a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None) -> Array:
+def full_like(
+    a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None
+) -> Array:
     """An array of `fill_value` with the shape and dtype of `a`, either of which may be replaced.
 
     >>> import didax.numpy as dnp
     >>> dnp.full_like(dnp.array([1, 2]), 7)
     Array([7, 7], dtype=int32)
     """
-    return _like("full_like", a, fill_value, dtype, shape)
+    return _like("full_like", a, fill_value, dtype, shape, device)
 
 
 # --- counted and spaced -------------------------------------------------------------------------------------
 
 
 @api_boundary
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None) -> Array:
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None, *, device: Any = None
+) -> Array:
     """start, start + step, ... below stop; `arange(stop)` starts at 0. The arguments are static numbers.
 
     >>> import didax.numpy as dnp
@@ -393,8 +440,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = No
             )
         )
     if dtypes.is_integer(stated) and all([isinstance(x, int) for x in bounds]):
-        return _integer_range(stated, *bounds)
-    return from_numpy(np.arange(*bounds).astype(stated), stated)
+        return placed(_integer_range(stated, *bounds), device)
+    return placed(from_numpy(np.arange(*bounds).astype(stated), stated), device)
 
 
 def _static_number(name: str, x: Any) -> Any:
@@ -430,6 +477,8 @@ def linspace(
     retstep: bool = False,
     dtype: DTypeLike = None,
     axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """`num` evenly spaced values from `start` to `stop`, along a new axis; with `retstep` also their
     distance.
@@ -462,6 +511,7 @@ def linspace(
     values = cast(values, stated)
     if axis not in (0, -values.ndim):
         values = move_axis(values, 0, axis % values.ndim)
+    values = placed(values, device)
     return (values, cast(step, stated) if dtypes.is_inexact(stated) else step) if retstep else values
 
 
@@ -512,15 +562,14 @@ def geomspace(
     >>> dnp.geomspace(1.0, 8.0, 4).round(3)
     Array([1., 2., 4., 8.], dtype=float32)
     """
-    first, last = as_array("geomspace", start), as_array("geomspace", stop)
+    ends = promote_dtypes(
+        "geomspace", as_array("geomspace", start), as_array("geomspace", stop), to_inexact=True
+    )
+    stated = ends[0].dtype if dtype is None else dtypes.dtype(dtype)
+    first, last = [cast(x, np.result_type(x.dtype, np.float32)) for x in ends]
     sign = where(el.lt(first, 0), -1, 1) if not dtypes.is_complex(first.dtype) else 1
-    exponents = linspace(_log(first * sign), _log(last * sign), num, endpoint, axis=axis)
-    values = el.exp(exponents) * sign
-    return values if dtype is None else cast(values, dtypes.dtype(dtype))
-
-
-def _log(x: Array) -> Array:
-    return el.log(cast(x, inexact(x.dtype, x.weak_type)[0]))
+    exponents = linspace(el.log(first * sign), el.log(last * sign), num, endpoint, axis=axis)
+    return cast(el.exp(exponents) * sign, stated)
 
 
 # --- matrices and grids -------------------------------------------------------------------------------------
@@ -533,7 +582,7 @@ def triangle(rows: int, columns: int, k: int) -> Array:
 
 
 @api_boundary
-def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Ones on the k-th diagonal of an N x M matrix, zeros elsewhere.
 
     >>> import didax.numpy as dnp
@@ -543,7 +592,10 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Ar
     """
     shape = canonical_shape("eye", (N, N if M is None else M))
     i, j = [iota(np.dtype(np.int32), shape, axis) for axis in (0, 1)]
-    return cast(el.eq(el.add(i, operator.index(k)), j), dtypes.dtype(float if dtype is None else dtype))
+    ones_on_diagonal = cast(
+        el.eq(el.add(i, operator.index(k)), j), dtypes.dtype(float if dtype is None else dtype)
+    )
+    return placed(ones_on_diagonal, device)
 
 
 @api_boundary

@@ -14,7 +14,7 @@ from didax.core import dtypes
 from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.numpy import ufuncs
-from didax.numpy.promotion import ArrayLike, as_array, as_operand, promote
+from didax.numpy.promotion import ArrayLike, as_array, as_array_of, as_operand, promote
 from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import canonical_axes
 from didax.numpy.ufuncs import logical_and, logical_or
@@ -108,8 +108,8 @@ def isclose(
     x, y = [as_array("isclose", v) for v in promote("isclose", a, b, to_inexact=True)]
     kind = dtypes.real_dtype(x.dtype)
     bound = ufuncs.add(
-        as_array("isclose", atol).astype(kind),
-        ufuncs.multiply(as_array("isclose", rtol).astype(kind), abs(y)),
+        as_array_of("isclose", atol, kind, argument="atol"),
+        ufuncs.multiply(as_array_of("isclose", rtol, kind, argument="rtol"), abs(y)),
     )
     is_finite = logical_and(ufuncs.isfinite(x), ufuncs.isfinite(y))
     near = logical_and(is_finite, ufuncs.less_equal(abs(ufuncs.subtract(x, y)), bound))

@@ -20,21 +20,29 @@ from didax.core.errors import api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
-from didax.numpy.creation import canonical_shape, triangle
+from didax.numpy.creation import canonical_shape, placed, triangle
 from didax.numpy.indexing import getitem
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, cast, promote_dtypes
+from didax.numpy.promotion import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    as_array_of,
+    cast,
+    lifted,
+    promote_dtypes,
+)
 from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
 from didax.numpy.selection import searchsorted
 from didax.primitives import elementwise as el
 from didax.primitives import shape as shapes
-from didax.primitives.convert import iota
+from didax.primitives.convert import copy_p, iota
 from didax.primitives.shape import broadcast_in_dim, move_axis
 from didax.primitives.slicing import concatenate as join
 from didax.primitives.slicing import pad as pad_axes
 from didax.primitives.slicing import rev, slice_axis
 
 __all__ = [
-    "append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays",
+    "append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays",
     "broadcast_shapes", "broadcast_to", "column_stack", "concat", "concatenate", "delete", "diag", "diagflat",
     "diagonal", "diff", "dsplit", "dstack", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "hstack",
     "insert", "matrix_transpose", "moveaxis", "pad", "permute_dims", "ravel", "repeat", "reshape", "resize",
@@ -57,14 +65,18 @@ def _arrays(name: str, xs: Any) -> list[Array]:
 
 
 @api_boundary
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False) -> Array:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """`x` in another dtype; floats are truncated to integers, complex numbers lose their imaginary part.
+
+    With `copy` the result has memory of its own also where the dtype is that of `x`.
 
     >>> import didax.numpy as dnp
     >>> dnp.astype(dnp.array([1.7, -1.7]), int)
     Array([ 1, -1], dtype=int32)
     """
-    return cast(as_array("astype", x), dtypes.dtype(float if dtype is None else dtype))
+    given = x if isinstance(x, Array) else as_array("astype", x)
+    result = as_array_of("astype", x, dtypes.dtype(float if dtype is None else dtype))
+    return placed(copy_p.bind(result) if copy and result is given else result, device)
 
 
 def _new_shape(x: Array, shape: Any) -> tuple[int, ...]:
@@ -95,6 +107,8 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     """
     x = as_array("reshape", a, "a")
     lengths = _new_shape(x, shape)
+    if copy:
+        x = copy_p.bind(x)
     if order == "C":
         return shapes.reshape(x, lengths)
     if order != "F":
@@ -478,6 +492,43 @@ def column_stack(tup: Any) -> Array:
 
 
 @api_boundary
+def block(arrays: Any) -> Array:
+    """Nested lists of arrays as one: innermost lists are joined along the last axis, outer ones before it.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.block([[dnp.ones((1, 1)), dnp.zeros((1, 2))], [dnp.zeros((1, 3))]])
+    Array([[1., 0., 0.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    depth = _list_depth(arrays)
+    ndim = max([depth, *[as_array("block", x).ndim for x in _list_leaves(arrays)]])
+    return _joined_lists(arrays, -depth, ndim)
+
+
+def _list_leaves(x: Any) -> list[Any]:
+    return [leaf for item in x for leaf in _list_leaves(item)] if isinstance(x, list) else [x]
+
+
+def _list_depth(x: Any) -> int:
+    if not isinstance(x, list):
+        return 0
+    depths = {_list_depth(item) for item in x}
+    if len(depths) != 1:
+        shown = f"depths of the items: {sorted(depths)}" if depths else "an empty list"
+        raise ValueError(
+            message("block takes lists nested equally deep.", shown, fix="Wrap single arrays in lists.")
+        )
+    return 1 + depths.pop()
+
+
+def _joined_lists(x: Any, axis: int, ndim: int) -> Array:
+    if isinstance(x, list):
+        return concatenate([_joined_lists(item, axis + 1, ndim) for item in x], axis)
+    array = as_array("block", x)
+    return shapes.reshape(array, (1,) * (ndim - array.ndim) + array.shape)
+
+
+@api_boundary
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`values` joined to the end of `arr`; both are ravelled if there is no axis.
 
@@ -485,7 +536,8 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     >>> dnp.append(dnp.array([1, 2]), 3)
     Array([1, 2, 3], dtype=int32)
     """
-    return concatenate([as_array("append", arr, "arr"), as_array("append", values, "values")], axis)
+    x, new = promote_dtypes("append", as_array("append", arr, "arr"), values)
+    return concatenate([x, lifted(new)], axis)
 
 
 def _split_points(name: str, x: Array, sections: Any, axis: int, even: bool) -> list[int]:
@@ -628,7 +680,7 @@ def repeat(
         return _repeat_evenly(x, int(np.asarray(counts).reshape(())), dimension)
     length = x.shape[dimension]
     if total_repeat_length is None:
-        index: Any = np.repeat(np.arange(length), np.asarray(counts))
+        index: Any = np.repeat(np.arange(length), np.asarray(counts).astype(np.int64, casting="same_kind"))
     else:
         ends = cumsum(promotion.broadcast(as_array("repeat", counts, "repeats"), (length,)))
         place = iota(ends.dtype, (operator.index(total_repeat_length),), 0)
@@ -810,7 +862,7 @@ def _pad_constant(x: Array, widths: Sequence[tuple[int, int]], values: Sequence[
     for axis, ((low, high), (before, after)) in enumerate(zip(widths, values, strict=True)):
         for width, value in (((low, 0), before), ((0, high), after)):
             if any(width):
-                filler = cast(as_array("pad", value, "constant_values"), x.dtype, x.weak_type)
+                filler = as_array_of("pad", value, x.dtype, x.weak_type, "constant_values")
                 x = pad_axes(
                     x, filler, tuple([(*width, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)])
                 )
@@ -888,6 +940,8 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: 
     dimension = canonical_axis("diff", axis, x.ndim)
     if n < 0:
         raise ValueError(message("diff is taken at least 0 times.", f"n: {n}", fix="Use n >= 0."))
+    if n == 0:
+        return x
     ends = [_edge(x, end, dimension) for end in (prepend, append)]
     x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], dimension)
     subtract = ufuncs.not_equal if x.dtype == np.bool_ else ufuncs.subtract
@@ -958,7 +1012,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     if axis is None:
         x, axis = ravel(x), 0
     dimension = canonical_axis("insert", axis, x.ndim)
-    new = cast(as_array("insert", values, "values"), x.dtype, x.weak_type)
+    new = as_array_of("insert", values, x.dtype, x.weak_type, "values")
     places = _positions("insert", x, obj, dimension)
     if places.ndim == 0 and new.ndim:  # one position takes all of the values
         new = (

@@ -105,6 +105,22 @@ def cast(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
     return lifted(convert_element_type(x, dtype, weak_type))
 
 
+def as_array_of(
+    name: str, x: Any, dtype: np.dtype[Any], weak_type: bool = False, argument: str | int = "x"
+) -> Array:
+    """`x` as an array of this dtype: unlike `as_array`, which comes before one is known, it keeps all digits."""
+    if isinstance(x, np.ndarray | np.generic):
+        return cast(from_numpy(np.asarray(x), dtypes.dtype(x.dtype)), dtype, weak_type)
+    if type(x) in (bool, int) or (type(x) is float and dtypes.is_inexact(dtype)):
+        return cast(constant(scalar(x, dtype, False), dtype), dtype, weak_type)
+    return cast(as_array(name, x, argument), dtype, weak_type)
+
+
+def constant(value: Any, dtype: np.dtype[Any]) -> Array:
+    """A number as an array of this dtype: as a mere NumPy scalar it would be narrowed beside other operands."""
+    return ConcreteArray(ShapedArray((), dtype), dtype.type(value))
+
+
 def scalar(x: Any, dtype: np.dtype[Any], keep_python: bool) -> Any:
     """A Python scalar in `dtype`: still a Python scalar, hence weak, where that is its default and
     `keep_python`.
@@ -126,13 +142,7 @@ def _wrapped(x: int, dtype: np.dtype[Any]) -> int:
         return x
     default = dtypes.iinfo(dtypes.default_dtype("i"))
     if not default.min <= x <= default.max:
-        raise OverflowError(
-            message(
-                "A Python integer must fit the dtype it takes.",
-                f"integer: {x}, dtype: {dtype.name} ({info.min} to {info.max})",
-                fix="Use a wider dtype (enable_x64 widens the default), or a float.",
-            )
-        )
+        dtypes.numpy_scalar(x, dtype)  # which raises
     return (x - int(info.min)) % (1 << info.bits) + int(info.min)
 
 

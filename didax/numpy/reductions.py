@@ -16,15 +16,18 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.errors import api_boundary, message
+from didax.core.primitive import no_numbers
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.promotion import (
     ArrayLike,
     DTypeLike,
     as_array,
+    as_array_of,
     broadcast,
     broadcast_shapes,
     cast,
+    constant,
     inexact,
 )
 from didax.numpy.ufunc import truth
@@ -114,7 +117,7 @@ def _masked(name: str, x: Array, where_: Any, identity: Any) -> Array:
         return x
     mask = as_array(name, where_, "where")
     shape = broadcast_shapes(name, [x.shape, mask.shape])
-    return where(mask, broadcast(x, shape), x.dtype.type(identity))
+    return where(mask, broadcast(x, shape), constant(identity, x.dtype))
 
 
 def _reduce(
@@ -129,7 +132,7 @@ def _reduce(
     return (
         result
         if initial is None
-        else combine(result, cast(as_array("reduction", initial, "initial"), result.dtype))
+        else combine(result, as_array_of("reduction", initial, result.dtype, argument="initial"))
     )
 
 
@@ -277,7 +280,7 @@ def var(
     center = (
         _mean(x, axis=axes, keepdims=True, where=where)
         if mean is None
-        else cast(as_array("var", mean, "mean"), compute)
+        else as_array_of("var", mean, compute, argument="mean")
     )
     offset = ufuncs.subtract(x, center)
     squares = el.real(el.mul(offset, el.conj(offset))) if dtypes.is_complex(compute) else el.square(offset)
@@ -367,6 +370,8 @@ def _extremum(
     name: str, primitive: Any, combine: Any, a: Any, axis: Any, keepdims: bool, initial: Any, where_: Any
 ) -> Array:
     x = as_array(name, a, "a")
+    if (error := no_numbers(name, (x.aval,))) is not None:
+        raise error
     axes = canonical_axes(name, axis, x.ndim)
     if initial is None and (where_ is not None or 0 in [x.shape[i] for i in axes]):
         raise ValueError(
@@ -628,7 +633,7 @@ def without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array | Non
     if not dtypes.is_inexact(x.dtype):
         return x, None
     missing = isnan(x)
-    return where(missing, x.dtype.type(replacement), x), missing
+    return where(missing, constant(replacement, x.dtype), x), missing
 
 
 def _present(missing: Array | None, where_: Any) -> Any:
@@ -743,7 +748,7 @@ def _nan_extremum(
     if missing is None:
         return result
     nothing = all(missing, axis, keepdims=keepdims, where=where_)
-    return result if initial is not None else where(nothing, result.dtype.type(np.nan), result)
+    return result if initial is not None else where(nothing, constant(np.nan, result.dtype), result)
 
 
 @api_boundary
@@ -862,7 +867,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
         )
     x = as_array(name, a, "a")
     dtype = inexact(x.dtype, x.weak_type)[0]
-    x, probability = cast(x, dtype), cast(as_array(name, q, "q"), dtype)
+    x, probability = cast(x, dtype), as_array_of(name, q, dtype, argument="q")
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
     rows = _axes_last(x, axes)
@@ -887,9 +892,9 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     kept, length = rows.shape[:-1], rows.shape[-1]
     missing = isnan(rows)
     count = (
-        el.sub(dtype.type(length), sum(missing, -1, dtype=dtype))
+        el.sub(constant(length, dtype), sum(missing, -1, dtype=dtype))
         if ignore_nan
-        else broadcast(dtype.type(length), kept)
+        else broadcast(constant(length, dtype), kept)
     )
     flat = reshape(q, (q.size,))
     shape = (q.size, *kept)
@@ -902,7 +907,9 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     if ignore_nan:
         return result
     return where(
-        broadcast_in_dim(any(missing, -1), shape, tuple(range(1, len(shape)))), dtype.type(np.nan), result
+        broadcast_in_dim(any(missing, -1), shape, tuple(range(1, len(shape)))),
+        constant(np.nan, dtype),
+        result,
     )
 
 

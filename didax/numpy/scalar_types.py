@@ -63,6 +63,22 @@ class ScalarType(type):
         return isinstance(instance, cls.dtype.type)
 
 
+class DefaultScalarType(ScalarType):
+    """The class of `int_`, `uint`, `float_` and `complex_`: their width is the default one."""
+
+    kind: dtypes.Kind
+
+    @property
+    def dtype(cls) -> np.dtype[Any]:  # type: ignore[override]
+        """The dtype of that kind, 32 or (under `enable_x64`) 64 bits wide."""
+        return dtypes.default_dtype(cls.kind)
+
+
+def _default_scalar_type(name: str, kind: dtypes.Kind) -> ScalarType:
+    doc = "The dtype of this kind that has the default width."
+    return DefaultScalarType(name, (), {"kind": kind, "__module__": "didax.numpy", "__doc__": doc})
+
+
 def _scalar_type(d: np.dtype[Any]) -> ScalarType:
     name = "bool_" if d == np.bool_ else d.name
     return ScalarType(name, (), {"dtype": d, "__module__": "didax.numpy", "__doc__": f"The dtype {d.name}."})
@@ -75,6 +91,8 @@ SCALAR_TYPES |= {
     "bool": SCALAR_TYPES["bool_"], "half": SCALAR_TYPES["float16"], "single": SCALAR_TYPES["float32"],
     "double": SCALAR_TYPES["float64"], "csingle": SCALAR_TYPES["complex64"],
     "cdouble": SCALAR_TYPES["complex128"],
+    "int_": _default_scalar_type("int_", "i"), "uint": _default_scalar_type("uint", "u"),
+    "float_": _default_scalar_type("float_", "f"), "complex_": _default_scalar_type("complex_", "c"),
 }  # fmt: skip
 
 
@@ -149,7 +167,7 @@ class iinfo:
         limits = _iinfo(stated)
         self.dtype = stated
         self.bits, self.min, self.max = int(limits.bits), int(limits.min), int(limits.max)
-        self.kind = stated.kind
+        self.kind = dtypes.kind_of(stated)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"
@@ -224,4 +242,8 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     found = dtypes.dtype(dtype)
     if isinstance(kind, str) and kind in _KIND_NAMES:
         return dtypes.kind_of(found) in _KIND_NAMES[kind]
-    return found == dtypes.dtype(kind)
+    try:
+        return found == dtypes.dtype(kind)
+    except TypeError:
+        fix = f"Use one of {', '.join(map(repr, _KIND_NAMES))}, a dtype, or a tuple of these."
+        raise ValueError(message("isdtype takes kinds and dtypes.", f"kind: {kind!r}", fix=fix)) from None

@@ -131,11 +131,9 @@ def gradient(
     if edge_order not in (None, 1):
         rule, fix = "gradient is of first order at the ends.", "Leave edge_order out."
         raise NotImplementedError(message(rule, f"edge_order: {edge_order}", fix=fix))
-    (x,) = [
-        as_array("gradient", v) for v in promote_dtypes("gradient", as_array("gradient", f), to_inexact=True)
-    ]
+    promoted = promote_dtypes("gradient", as_array("gradient", f), *(varargs or (1.0,)), to_inexact=True)
+    x, *spacings = [as_array("gradient", v) for v in promoted]
     axes = canonical_axes("gradient", axis, x.ndim)
-    spacings = [as_array("gradient", s) for s in (varargs or (1.0,))]
     if len(spacings) == 1 and spacings[0].ndim == 0:
         spacings *= len(axes)
     if len(spacings) != len(axes):

@@ -60,8 +60,8 @@ def _same(x: Any) -> Any:
 
 
 def _as_int(function: Any) -> Any:
-    """The implementation for booleans that first become default integers, as in NumPy's arithmetic."""
-    return lambda *xs: function(*[cast(x, dtypes.default_dtype("i")) for x in xs])
+    """The implementation for booleans that first become integers: int32 in any mode, as in jax.numpy."""
+    return lambda *xs: function(*[cast(x, np.dtype(np.int32)) for x in xs])
 
 
 def _constant(value: Any, like: Any) -> Any:
@@ -108,7 +108,9 @@ def _modulo_int(x: Any, y: Any) -> Any:
 
 def _modulo(x: Any, y: Any) -> Any:
     remainder = _towards_divisor(el.rem(x, y), y)
-    return _choose(el.lt(y, 0), el.neg(el.sub(0, remainder)), el.sub(0, el.neg(remainder)))  # zeros signed as y
+    return _choose(
+        el.lt(y, 0), el.neg(el.sub(0, remainder)), el.sub(0, el.neg(remainder))
+    )  # zeros signed as y
 
 
 def _towards_divisor(remainder: Any, y: Any) -> Any:
@@ -200,18 +202,20 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Array([1, 4, 9], dtype=int32)
     """
     if type(x2) is not int:
-        out = _power(x1, x2)
-        return cast(out, out.dtype) if out.weak_type and _is_strong_integer(x2) else out
+        return _power(x1, _exponent(x1, x2))
     x = as_array("power", x1, "x1")
     if x.dtype == np.bool_:
         x = cast(x, dtypes.default_dtype("i"))
     return el.integer_pow(x, y=x2)
 
 
-def _is_strong_integer(x: Any) -> bool:
-    """Whether an operand is of integers; exponents of these are not promoted, but are as strong as others."""
-    dtype, weak = pair_of(as_operand(x))
-    return dtypes.is_integer(dtype) and not weak
+def _exponent(x1: Any, x2: Any) -> Any:
+    """Integers as the exponent of inexact numbers take the dtype of these: that is no promotion."""
+    base, exponent = as_operand(x1), as_operand(x2)
+    if base is None or exponent is None:
+        return x2
+    dtype, (own, weak) = pair_of(base)[0], pair_of(exponent)
+    return cast(exponent, dtype, weak) if dtypes.is_integer(own) and dtypes.is_inexact(dtype) else x2
 
 
 pow = power
@@ -387,7 +391,8 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     >>> dnp.angle(1j, deg=True)
     Array(90., dtype=float32, weak_type=True)
     """
-    (x,) = promote("angle", z, to_inexact=True)
+    (x,) = promote("angle", z)
+    x = x if dtypes.is_inexact(aval_of(x).dtype) else cast(x, dtypes.default_dtype("f"), aval_of(x).weak_type)
     result = arctan2(imag(x), real(x))
     return rad2deg(result) if deg else result
 

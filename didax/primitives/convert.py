@@ -40,6 +40,9 @@ class ConvertElementType(Primitive):
     def eager(self, x: Any, *, new_dtype: np.dtype[Any], weak_type: bool) -> Any:
         return convert(x, new_dtype)
 
+    def eager_for(self, avals: tuple[ShapedArray, ...]) -> Any:
+        return self.eager  # of packed integers too
+
     def lower(self, ctx: Any, x: Any, *, new_dtype: np.dtype[Any], weak_type: bool) -> Any:
         if new_dtype == np.bool_ and x.aval.dtype != np.bool_:
             return ctx.compare("NE", x, ctx.constant(0, x.aval))

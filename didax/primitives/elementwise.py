@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from didax.core.jaxpr_print import register_param_type
 from didax.primitives import numpy_rules as rules
 from didax.primitives.families import Elementwise, binary, scalar_like, unary
 from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim, reduce_sum
 from didax.xla.text import keep_nan
 
 _BOOL = np.dtype(np.bool_)
@@ -332,14 +333,27 @@ zeta = binary("zeta", hlo="chlo.zeta", accepts="f",
 # --- comparison and choice ----------------------------------------------------------------------------------
 
 
-def comparison(name: str, eager: Callable[..., Any], accepts: str = "biuf") -> Elementwise:
+def comparison(
+    name: str, eager: Callable[..., Any], accepts: str = "biuf", physical: Callable[..., Any] | None = None
+) -> Elementwise:
     """A comparison: the StableHLO direction is the name in capitals."""
-    return binary(name, eager=eager, accepts=accepts, out_dtype=_to_bool,
+    return binary(name, eager=eager, accepts=accepts, out_dtype=_to_bool, physical=physical,
                   lower=lambda ctx, x, y: ctx.compare(name.upper(), x, y))  # fmt: skip
 
 
-eq = comparison("eq", np.equal, accepts="biufc")
-ne = comparison("ne", np.not_equal, accepts="biufc")
+def _count_differences(avals: Sequence[ShapedArray], *xs: Any) -> Any:
+    """How many of the integers behind each two elements of an extended dtype differ; scalars stretch."""
+    longest = max(avals, key=lambda aval: aval.ndim)
+    shape = longest.physical.shape
+    axes = [(*range(aval.ndim), *range(longest.ndim, len(shape))) for aval in avals]
+    x, y = [broadcast_in_dim(x, shape, dims) for x, dims in zip(xs, axes, strict=True)]
+    return reduce_sum(sign(xor(x, y)), tuple(range(longest.ndim, len(shape))))
+
+
+eq = comparison("eq", np.equal, accepts="biufcx",
+                physical=lambda avals, x, y: eq(_count_differences(avals, x, y), 0))  # fmt: skip
+ne = comparison("ne", np.not_equal, accepts="biufcx",
+                physical=lambda avals, x, y: ne(_count_differences(avals, x, y), 0))  # fmt: skip
 lt = comparison("lt", np.less)
 le = comparison("le", np.less_equal)
 gt = comparison("gt", np.greater)

@@ -15,6 +15,7 @@ Read next: `elementwise.py`, the tables written with this.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,7 +35,8 @@ Jvp = Callable[..., Any] | None
 _WIDTHS: dict[type[Any], int] = {bool: 0, int: 1, float: 2, complex: 3}
 _PYTHON_TYPES: dict[str, type[Any]] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 PYTHON_SCALARS = frozenset(_WIDTHS)
-_KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating point", "c": "complex"}
+_KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating point", "c": "complex",
+          "x": "extended"}  # fmt: skip
 NOT_LINEAR = "the operation is not linear"
 NOT_DIFFERENTIABLE = "its result is piecewise constant: tangents vanish"
 
@@ -55,6 +57,7 @@ class Elementwise(Primitive):
         out_dtype: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
         lower: Callable[..., Any] | None = None,
         numpy_kinds: str | None = None,
+        physical: Callable[..., Any] | None = None,
     ):
         super().__init__(name)
         self.arity = arity
@@ -63,6 +66,7 @@ class Elementwise(Primitive):
         self.accepts = accepts
         self.jvps = tuple(jvp)
         self.out_dtype = out_dtype
+        self.physical = physical
         self.transposes = transpose
         if transpose is None:
             self.transpose = None  # type: ignore[assignment]
@@ -73,7 +77,7 @@ class Elementwise(Primitive):
         self.numpy_kinds = accepts if numpy_kinds is None else numpy_kinds
 
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Callable[..., Any] | None:
-        return self.eager if dtypes.kind_of(avals[0].dtype) in self.numpy_kinds else None
+        return super().eager_for(avals) if dtypes.kind_of(avals[0].dtype) in self.numpy_kinds else None
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         """Apply to arrays; Python scalars take the dtype of the arrays."""
@@ -208,6 +212,8 @@ _scalar_makers: dict[tuple[type[Any], np.dtype[Any], bool], Callable[[Any], Any]
 
 def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
     kind = dtypes.kind_of(dtype)
+    if kind == "x":
+        return functools.partial(dtypes.numpy_scalar, dtype=dtype)  # which raises
     if _WIDTHS[type(x)] > _WIDTHS[_PYTHON_TYPES[kind]]:
         raise TypeError(
             message(
@@ -218,7 +224,7 @@ def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
         )
     if kind != "u" and dtypes.default_dtype(kind) == dtype:
         return _PYTHON_TYPES[kind]
-    return np.errstate(all="ignore")(dtype.type)
+    return np.errstate(all="ignore")(lambda x: dtypes.numpy_scalar(x, dtype))
 
 
 def stretch(x: Any, like: Any) -> Any:

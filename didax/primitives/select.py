@@ -30,6 +30,8 @@ _INT32 = np.dtype(np.int32)
 class SelectN(Primitive):
     """`select_n(which, *cases)`: the element of the case that `which` names."""
 
+    moves_elements = True
+
     def type(self, which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
         self._check_which(which, cases)
         shapes = {aval.shape for aval in (which, *cases)} - {()}

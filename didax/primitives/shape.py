@@ -18,6 +18,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis
 from didax.core.errors import message
 from didax.core.primitive import Primitive, infer
+from didax.primitives.keys import random_wrap_p
 from didax.transforms.batching import AxisData
 from didax.xla.text import tensor_type
 
@@ -35,6 +36,8 @@ class LinearUnary(Primitive):
 
 class BroadcastInDim(LinearUnary):
     """Axis i of the operand becomes axis broadcast_dimensions[i] of the result; the other axes repeat it."""
+
+    moves_elements = True
 
     def type(
         self, x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
@@ -82,6 +85,9 @@ class BroadcastInDim(LinearUnary):
         shape: tuple[int, ...],
         broadcast_dimensions: tuple[int, ...],
     ) -> tuple[Any, int]:
+        if dims[0] == len(broadcast_dimensions):  # the batch axis is the last: it stays that
+            ndim = len(shape)
+            return broadcast_in_dim(args[0], (*shape, axis.size), (*broadcast_dimensions, ndim)), ndim
         x = basis.move_axis(args[0], dims[0], 0)
         return broadcast_in_dim(x, (axis.size, *shape), (0, *(d + 1 for d in broadcast_dimensions))), 0
 
@@ -95,6 +101,8 @@ def _spread(x: np.ndarray[Any, Any], shape: tuple[int, ...], dims: tuple[int, ..
 
 class Reshape(LinearUnary):
     """The same elements in row-major order, in another shape."""
+
+    moves_elements = True
 
     def type(self, x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
         if math.prod(new_sizes) != x.size or any(n < 0 for n in new_sizes):
@@ -117,11 +125,15 @@ class Reshape(LinearUnary):
         return [reshape(ct, x.aval.shape)]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, new_sizes: tuple[int, ...]) -> tuple[Any, int]:
+        if dims[0] == aval_of(args[0]).ndim - 1:  # the batch axis is the last: it stays that
+            return reshape(args[0], (*new_sizes, axis.size)), len(new_sizes)
         return reshape(basis.move_axis(args[0], dims[0], 0), (axis.size, *new_sizes)), 0
 
 
 class Transpose(LinearUnary):
     """Axis i of the result is axis permutation[i] of the operand."""
+
+    moves_elements = True
 
     def type(self, x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
         if sorted(permutation) != list(range(x.ndim)):
@@ -268,7 +280,10 @@ def zeros(aval: ShapedArray) -> Any:
 
 
 def full(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Any:
-    """An array filled with a scalar."""
+    """An array filled with a scalar; of an extended dtype, elements made of it."""
+    if (extended := dtypes.as_extended(dtype)) is not None:
+        numbers = full((*shape, *extended.element_shape), value, extended.element_dtype)
+        return random_wrap_p.bind(numbers, dtype=dtype)
     return broadcast_in_dim(dtype.type(value), shape, ())
 
 

@@ -414,7 +414,9 @@ random_fold_in_p = RandomFoldIn("random_fold_in")
 def seed_words(seed: Any) -> Any:
     """Two words for an integer: its high half, which is 0 unless it has 64 bits, and its low half."""
     if isinstance(seed, np.integer) and current_trace() is eager_trace:
-        return np.array([(int(seed) >> 32) & 0xFFFFFFFF if seed.itemsize == 8 else 0, int(seed) & 0xFFFFFFFF], UINT32)
+        return np.array(
+            [(int(seed) >> 32) & 0xFFFFFFFF if seed.itemsize == 8 else 0, int(seed) & 0xFFFFFFFF], UINT32
+        )
     dtype = aval_of(seed).dtype
     low = convert_element_type(seed, UINT32)
     high: Any = np.uint32(0)

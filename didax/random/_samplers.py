@@ -33,7 +33,6 @@ from didax.primitives.elementwise import (
     log1p,
     lt,
     max_,
-    min_,
     mul,
     neg,
     nextafter,
@@ -230,8 +229,8 @@ def gumbel_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any], high
     if not high:
         return neg.bind(log.bind(neg.bind(log.bind(floats_between(words, tiny, one, shape, dtype)))))
     coarse, fine = _halves(floats_between(words, tiny, one, (2, *shape), dtype))
-    floats = add.bind(coarse, mul.bind(fine, dtype.type(2.0**-info.nmant)))
-    floats = min_.bind(floats, np.nextafter(one, dtype.type(0)))  # rounding must not reach 1
+    finer = add.bind(coarse, mul.bind(fine, dtype.type(2.0**-info.nmant)))
+    floats = where(lt.bind(coarse, dtype.type(0.5)), finer, coarse)  # which might be rounded up to 1
     return neg.bind(log.bind(neg.bind(log1p.bind(neg.bind(floats)))))
 
 

@@ -1,6 +1,7 @@
 """The promotion lattice against its published table, its laws and JAX; the names and kinds of dtypes."""
 
 import itertools
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,29 +17,10 @@ PYTHON_SCALARS = [int, float, complex]
 F4, BF, F2 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)
 I1, I4, U1, C8 = (np.dtype(t) for t in (np.int8, np.int32, np.uint8, np.complex64))
 
-# The binary promotion table of JAX's "Type promotion semantics"; columns in the order of the rows.
-TABLE = """
-b1  b1 u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 c8 c16 i* f* c*
-u1  u1 u1 u2 u4 u8 i2 i2 i4 i8 bf f2 f4 f8 c8 c16 u1 f* c*
-u2  u2 u2 u2 u4 u8 i4 i4 i4 i8 bf f2 f4 f8 c8 c16 u2 f* c*
-u4  u4 u4 u4 u4 u8 i8 i8 i8 i8 bf f2 f4 f8 c8 c16 u4 f* c*
-u8  u8 u8 u8 u8 u8 f* f* f* f* bf f2 f4 f8 c8 c16 u8 f* c*
-i1  i1 i2 i4 i8 f* i1 i2 i4 i8 bf f2 f4 f8 c8 c16 i1 f* c*
-i2  i2 i2 i4 i8 f* i2 i2 i4 i8 bf f2 f4 f8 c8 c16 i2 f* c*
-i4  i4 i4 i4 i8 f* i4 i4 i4 i8 bf f2 f4 f8 c8 c16 i4 f* c*
-i8  i8 i8 i8 i8 f* i8 i8 i8 i8 bf f2 f4 f8 c8 c16 i8 f* c*
-bf  bf bf bf bf bf bf bf bf bf bf f4 f4 f8 c8 c16 bf bf c8
-f2  f2 f2 f2 f2 f2 f2 f2 f2 f2 f4 f2 f4 f8 c8 c16 f2 f2 c8
-f4  f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f8 c8 c16 f4 f4 c8
-f8  f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 c16 c16 f8 f8 c16
-c8  c8 c8 c8 c8 c8 c8 c8 c8 c8 c8 c8 c8 c16 c8 c16 c8 c8 c8
-c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16
-i*  i* u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 c8 c16 i* f* c*
-f*  f* f* f* f* f* f* f* f* f* bf f2 f4 f8 c8 c16 f* f* c*
-c*  c* c* c* c* c* c* c* c* c* c8 c8 c8 c16 c8 c16 c* c* c*
-"""
-ROWS = [line.split() for line in TABLE.split("\n") if line]
-CELLS = [(row[0], ROWS[i][0], cell) for row in ROWS for i, cell in enumerate(row[1:])]
+# The binary promotion table of the semantics that Didax follows.
+_LINES = (Path(__file__).parent / "promotion_table.txt").read_text().split("\n")
+COLUMNS, *ROWS = [line.split() for line in _LINES if line and not line.startswith("#")]
+CELLS = [(row[0], column, cell) for row in ROWS for column, cell in zip(COLUMNS, row[1:], strict=True)]
 
 
 def operand(node: str, x64: bool) -> tuple[np.dtype, bool]:
@@ -73,7 +55,41 @@ def everything(x64: bool):
 
 
 def test_table_is_complete():
-    assert len(CELLS) == 18 * 18
+    assert len(set(COLUMNS)) == 18 and [row[0] for row in ROWS] == COLUMNS
+    assert len({(a, b) for a, b, _ in CELLS}) == 18 * 18
+
+
+@pytest.mark.parametrize("x64", [False, True], ids=["x32", "x64"])
+def test_the_lattices_have_no_two_ways_to_promote(x64):
+    bounds = dtypes.check_lattice(dtypes._LATTICES[x64])
+    for a, b in itertools.product(COLUMNS, repeat=2):
+        common = bounds[a] & bounds[b]
+        assert sum(common <= bounds[node] for node in common) == 1, (a, b)
+
+
+@pytest.mark.parametrize(
+    ("node", "more", "facts"),
+    [
+        ("i1", "u2", "dtypes: u1, i1; least bounds: i2, u2"),
+        ("bf", "i8", "dtypes: i8, f*; least bounds: none, for there is a cycle"),
+        ("c16", "b1", "dtypes: b1, u1; least bounds: none, for there is a cycle"),
+        ("bf", "f2", None),  # bfloat16 below float16: another rule, but a rule
+    ],
+)
+def test_an_edge_that_leaves_joins_undecided_is_refused(node, more, facts):
+    lattice = dtypes.PROMOTION | {node: [*dtypes.PROMOTION[node], more]}
+    if facts is None:
+        assert dtypes.check_lattice(lattice)
+        return
+    with pytest.raises(ValueError) as error:
+        dtypes.check_lattice(lattice)
+    rule, found, fix = str(error.value).split("\n")
+    assert rule == "Any two dtypes with common upper bounds have exactly one least of them, their join."
+    assert found.strip() == facts and fix == "Remove an edge, or add one that orders the bounds."
+
+
+def test_bfloat16_with_float16_gives_float32(x64):
+    assert dtypes.join(BF, False, F2, False) == (F4, False)
 
 
 def test_join_equals_every_cell_of_the_table(x64):
@@ -330,3 +346,15 @@ def test_limits_of_every_dtype():
         elif dtypes.is_integer(d):
             assert dtypes.iinfo(d).max == jnp.iinfo(d).max
     assert dtypes.finfo("bfloat16").bits == 16 and dtypes.iinfo("int4").min == -8
+
+
+def test_numpy_scalar_keeps_to_the_range_of_integers():
+    assert dtypes.numpy_scalar(300, F4) == 300 and dtypes.numpy_scalar(-128, I1) == -128
+    for x, shown in ((128, "integer: 128"), (1e3, "float: 1000.0"), (float("nan"), "float: nan")):
+        with pytest.raises(OverflowError) as error:
+            dtypes.numpy_scalar(x, I1)
+        assert str(error.value) == (
+            "A Python integer must fit the dtype it takes.\n"
+            f"  {shown}, dtype: int8 (-128 to 127)\n"
+            "Use a wider dtype (enable_x64 widens the default), or a float."
+        )

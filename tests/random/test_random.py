@@ -8,6 +8,7 @@ import pytest
 
 import didax as dx
 from didax import random
+from didax.random import _programs, _samplers
 from tests.checks import assert_close
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
@@ -57,13 +58,19 @@ EXACT = {
     "choice of different ones by weight": lambda r, k: r.choice(k, np.sqrt(WEIGHTS), (8,), False, WEIGHTS),
     "categorical": lambda r, k: r.categorical(k, LOGITS),
     "categorical axis": lambda r, k: r.categorical(k, LOGITS, axis=0, shape=(4, 7)),
+    "categorical high": lambda r, k: r.categorical(k, LOGITS, mode="high"),
+    "categorical of different ones": lambda r, k: r.categorical(k, LOGITS, shape=(2, 2, 3), replace=False),
+    "categorical axis of different ones": lambda r, k: r.categorical(k, LOGITS, 0, (3, 7), False, "high"),
+    "choice high": lambda r, k: r.choice(k, 50, (8,), False, WEIGHTS, mode="high"),
+    "bernoulli high": lambda r, k: r.bernoulli(k, 1e-3, (300,), mode="high"),
 }
 CLOSE = {
     **{
         f"{name} {d}": lambda r, k, f=name, d=d: getattr(r, f)(k, (300,), d)
         for d in FLOATS
-        for name in ("normal", "exponential", "gumbel")
+        for name in ("normal", "exponential", "gumbel", "laplace")
     },
+    "gumbel high": lambda r, k: r.gumbel(k, (300,), mode="high"),
     "normal complex": lambda r, k: r.normal(k, (300,), "complex64"),
     "normal large": lambda r, k: r.normal(k, (9000,)),
     **{
@@ -186,6 +193,52 @@ def test_a_small_draw_compiles_nothing(monkeypatch):
     random.permutation(key, 17)
 
 
+REPEATED = {
+    name: EXACT[name]
+    for name in (
+        "split",
+        "bits",
+        "uniform float32",
+        "uniform bfloat16",
+        "bernoulli",
+        "rademacher",
+        "randint all",
+    )
+} | {
+    "randint": lambda r, k: r.randint(k, (40,), -5, 1000),
+    "permutation": lambda r, k: r.permutation(k, 40),
+}
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+@pytest.mark.parametrize("name", REPEATED)
+def test_draws_stay_the_same_once_they_are_compiled(name, impl, monkeypatch):
+    """NumPy makes the first few, bit for bit as the program that makes those that follow."""
+    key, draw = random.key(11, impl=impl), REPEATED[name]
+    monkeypatch.setattr(_programs, "FIRST_DRAWS", 10**9)
+    first = draw(random, random.clone(key))
+    monkeypatch.setattr(_programs, "FIRST_DRAWS", 0)
+    later = draw(random, random.clone(key))
+    if name == "split":
+        first, later = random.key_data(first), random.key_data(later)
+    assert np.array_equal(np.asarray(first), np.asarray(later))
+
+
+SPANS = (1, 2, 3, 5, 1000, 65535, 65536, 65537, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1, 0)
+
+
+def test_remainders_of_words_by_multiplication_are_exact():
+    """At every size of divisor, with numbers next to its multiples; a divisor of 0 leaves the number."""
+    for span in SPANS:
+        multiples = span * np.arange(1, 50, dtype="uint64") if span else np.arange(49, dtype="uint64")
+        words = np.concatenate([multiples - 1, multiples, multiples + 1, np.uint64(2**32 - 1) - multiples])
+        words = np.asarray(words & np.uint64(2**32 - 1), "uint32")
+        want = words % np.uint32(span) if span else words
+        assert np.array_equal(np.asarray(_samplers._remainder(words, np.uint32(span))), want), span
+        compiled = dx.jit(_samplers._remainder)(words, np.uint32(span))
+        assert np.array_equal(np.asarray(compiled), want), span
+
+
 ERRORS = {
     "float seed": (
         lambda: random.PRNGKey(1.5),
@@ -257,6 +310,27 @@ ERRORS = {
     ),
     "permuted float": (lambda: random.permutation(KEY, 3.0), TypeError, r"x: float32\[\]"),
     "permuted tracer": (lambda: dx.jit(lambda n: random.permutation(KEY, n))(3), TypeError, "traced"),
+    "too many categories": (
+        lambda: random.categorical(KEY, LOGITS, shape=(8, 3), replace=False),
+        ValueError,
+        r"at most once.\n  logits: float32\[3,7\], axis: 1, shape: \(8, 3\), draws: 8\nDraw at most 7",
+    ),
+    "mode": (
+        lambda: random.gumbel(KEY, (), mode="fine"),
+        ValueError,
+        "The mode of gumbel says.*\n  mode: 'fine'\nUse",
+    ),
+    "mode of bernoulli": (
+        lambda: random.bernoulli(KEY, mode="top"),
+        ValueError,
+        "bernoulli.*\n  mode: 'top'",
+    ),
+    "mode of choice": (lambda: random.choice(KEY, 3, mode=1), ValueError, "choice.*\n  mode: 1"),
+    "mode of categorical": (
+        lambda: random.categorical(KEY, LOGITS, mode="x"),
+        ValueError,
+        "categorical.*\n  mode: 'x'",
+    ),
     "logits axis": (lambda: random.categorical(KEY, LOGITS, axis=2), ValueError, "axis: 2, axes: 2"),
     "logits shape": (
         lambda: random.categorical(KEY, LOGITS, shape=(5,)),

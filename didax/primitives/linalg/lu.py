@@ -101,6 +101,8 @@ def _corner(x: Any, k: int) -> Any:
 def take_rows(x: Any, rows: Any) -> Any:
     """`x[..., rows[..., i], :]`, for a permutation `rows` of the rows of each matrix."""
     aval = aval_of(x)
+    if not aval.size:  # no row is as long as gather's window
+        return x
     batch = tuple(range(aval.ndim - 2))
     return gather_p.bind(
         x,
