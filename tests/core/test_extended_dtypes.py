@@ -38,7 +38,9 @@ def test_it_has_a_kind_and_a_name_but_no_numbers():
 def test_it_promotes_with_itself_alone(other):
     assert dtypes.join(PAIR, False, PAIR, False) == (PAIR, False)
     for pair in ((PAIR, False, other, False), (other, False, PAIR, False)):
-        with pytest.raises(TypePromotionError, match="(?s)no dtype in common with others.*inputs: .*pair<i>"):
+        with pytest.raises(
+            TypePromotionError, match=r"(?s)no dtype in common with others.*inputs: .*pair<i>"
+        ):
             dtypes.join(*pair)
 
 

@@ -23,6 +23,10 @@ def draw(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     return tuple(rng.uniform(0.3, 6.0, (5,)).astype(dtype) for _ in range(2))
 
 
+def draw_with_logarithm(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    return rng.uniform(0.3, 6.0, (5,)).astype(dtype), rng.uniform(-1, 1.5, (5,)).astype(dtype)
+
+
 def corners(dtype: np.dtype[Any]) -> list[tuple[Any, ...]]:
     values = np.array([0.0, 1.0, 2.0, np.nan, -1.0, 0.5, 30.0])
     a, x = (v.ravel() for v in np.meshgrid(values, np.append(values, np.inf)))
@@ -81,7 +85,6 @@ ROWS = [
               rtol={"float32": 2e-5, "float64": 1e-9}, second_order=False),
     Operation("random_gamma_grad", lax.random_gamma_grad, by_jax("random_gamma_grad"), draw, DTYPES[:2],
               differentiable=False, rtol={"float32": 2e-5, "float64": 1e-9}),
-    Operation("log_random_gamma_grad", log_random_gamma_grad, log_slope,
-              lambda rng, dtype: (rng.uniform(0.3, 6.0, (5,)).astype(dtype), rng.uniform(-1, 1.5, (5,)).astype(dtype)), ("float64",), differentiable=False,
-              rtol={"float64": 1e-5}),
+    Operation("log_random_gamma_grad", log_random_gamma_grad, log_slope, draw_with_logarithm, ("float64",),
+              differentiable=False, rtol={"float64": 1e-5}),
 ]  # fmt: skip
