@@ -36,8 +36,14 @@ DRAWS: dict[str, Callable[[int], Any]] = {
 }
 
 
+def _allow_reuse(lib: Library) -> None:
+    """These cases draw from one key again and again."""
+    lib.api.config.update("debug_key_reuse" if lib.api.__name__ == "didax" else "jax_debug_key_reuse", False)
+
+
 def _draw(name: str, n: int, jitted: bool) -> Case:
     def build(lib: Library) -> Sampler:
+        _allow_reuse(lib)
         f: Callable[[Any], Any] = lambda key: getattr(lib.api.random, name)(key, (n,))
         f = lib.api.jit(f) if jitted else f
         key = lib.api.random.key(0)
@@ -62,6 +68,7 @@ def _key_case(
     in_numpy: Callable[[], Any] | None = None,
 ) -> Case:
     def build(lib: Library) -> Sampler:
+        _allow_reuse(lib)
         key = lib.api.random.key(0)
         return Sampler(repeated(lambda: wait(call(lib, key))).sample)
 
