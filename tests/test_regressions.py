@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import subprocess
 import sys
@@ -175,3 +176,32 @@ def test_what_numpy_was_given_survives_the_donation_of_the_array(dtype: str) -> 
     before = seen.copy()
     dx.jit(lambda x: x + x, donate_argnums=0)(x).block_until_ready()
     np.testing.assert_array_equal(seen, before)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3)])
+def test_systems_of_no_equations_compile(shape: tuple[int, ...]) -> None:
+    """The rows of an empty matrix were gathered by a window of one row, which gather refuses."""
+    a = dnp.ones(shape)
+    assert dx.jit(dnp.linalg.inv)(a).shape == shape
+    assert dx.jit(dnp.linalg.solve)(a, a).shape == shape
+    assert dx.jit(dx.grad(lambda a: dnp.linalg.inv(a).sum()))(a).shape == shape
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("shapes", [((3,), (3,)), ((2, 3), (3,)), ((3,), (2, 1, 3)), ((0, 3), (3,))])
+def test_cross_products_broadcast(shapes: tuple[Any, Any], dtype: str) -> None:
+    """The three parts are joined along the axis of the components, wherever broadcasting puts it."""
+    a, b = (
+        np.linspace(-1, 2, int(np.prod(s))).reshape(s).astype(dtype) ** k for k, s in enumerate(shapes, 1)
+    )
+    np.testing.assert_allclose(dnp.cross(a, b), np.cross(a, b), rtol=1e-6)
+    np.testing.assert_allclose(dnp.cross(a, b, axisc=0), np.cross(a, b, axisc=0), rtol=1e-6)
+
+
+def test_signatures_of_refused_assignments_are_those_of_the_data_model() -> None:
+    """Programs that inspect `__setitem__`, as array API suites do, want key and value."""
+    assert len(inspect.signature(dx.Array.__setitem__).parameters) == 3
+    with pytest.raises(TypeError, match="immutable"):
+        dnp.ones(2)[0] = 1  # pyright: ignore[reportIndexIssue]
+    with pytest.raises(TypeError, match="immutable"):
+        del dnp.ones(2)[0]

@@ -232,7 +232,7 @@ def _immutable(what: str, fix: str) -> Any:
     """An operation that would write to the array, as the TypeError that says what to do instead."""
 
     @api_boundary
-    def refuse(self: Array, *args: Any) -> None:
+    def refuse(self: Array, key: Any, value: Any = None, /) -> None:
         raise TypeError(message(f"Arrays are immutable: {what}.", f"array: {self.aval}", fix=fix))
 
     return refuse

@@ -19,7 +19,7 @@ from didax.core.errors import api_boundary, message
 from didax.core.value import Array
 from didax.lax.dot import PrecisionLike, dot_general
 from didax.numpy import ufuncs
-from didax.numpy.manipulation import diagonal, moveaxis, stack
+from didax.numpy.manipulation import diagonal, moveaxis
 from didax.numpy.promotion import (
     ArrayLike,
     DTypeLike,
@@ -33,6 +33,7 @@ from didax.numpy.reductions import canonical_axes, canonical_axis
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.ufunc import truth
 from didax.primitives.shape import reduce_sum, reshape, transpose
+from didax.primitives.slicing import concatenate, slice_axis
 
 __all__ = [
     "cross", "dot", "einsum", "einsum_path", "inner", "kron", "matmul", "matvec", "outer", "tensordot",
@@ -304,10 +305,10 @@ def cross(
                 fix="Append a zero to plane vectors.",
             )
         )
-    x1, x2, x3 = [x[..., i] for i in range(3)]
-    y1, y2, y3 = [y[..., i] for i in range(3)]
-    parts = [x2 * y3 - x3 * y2, x3 * y1 - x1 * y3, x1 * y2 - x2 * y1]
-    return stack(parts, axisc if axis is None else axis)
+    x1, x2, x3 = [slice_axis(x, i, i + 1, x.ndim - 1) for i in range(3)]
+    y1, y2, y3 = [slice_axis(y, i, i + 1, y.ndim - 1) for i in range(3)]
+    product = concatenate([x2 * y3 - x3 * y2, x3 * y1 - x1 * y3, x1 * y2 - x2 * y1], max(x.ndim, y.ndim) - 1)
+    return moveaxis(product, -1, axisc if axis is None else axis)
 
 
 # --- einsum -------------------------------------------------------------------------------------------------

@@ -131,8 +131,8 @@ def gradient(
     if edge_order not in (None, 1):
         rule, fix = "gradient is of first order at the ends.", "Leave edge_order out."
         raise NotImplementedError(message(rule, f"edge_order: {edge_order}", fix=fix))
-    promoted = promote_dtypes("gradient", as_array("gradient", f), *(varargs or (1.0,)), to_inexact=True)
-    x, *spacings = [as_array("gradient", v) for v in promoted]
+    promoted = promote_dtypes("gradient", as_array("gradient", f), *varargs, to_inexact=True)
+    x, *spacings = [as_array("gradient", v) for v in (*promoted, *(() if varargs else (1.0,)))]
     axes = canonical_axes("gradient", axis, x.ndim)
     if len(spacings) == 1 and spacings[0].ndim == 0:
         spacings *= len(axes)

@@ -334,7 +334,8 @@ trunc = ufunc("trunc", 1, "x rounded towards zero; integers stay as they are.", 
 rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even one.",
              biu=lambda x: cast(x, dtypes.default_dtype("f")),
              f=_round_to_even, c=_by_parts(_round_to_even))  # fmt: skip
-sign = ufunc("sign", 1, "-1, 0 or 1; z / |z| for complex numbers.", iufc=el.sign)
+sign = ufunc("sign", 1, "-1, 0 or 1 (0 for -0.0); z / |z| for complex numbers.", iuc=el.sign,
+             f=lambda x: _choose(el.eq(x, 0), 0, el.sign(x)))  # fmt: skip
 absolute = abs = ufunc("absolute", 1, "|x|, a real number for complex x.", ifc=el.abs_, bu=_same)
 fabs = ufunc("fabs", 1, "|x| as a float.", operands="inexact", f=el.abs_)
 copysign = ufunc("copysign", 2, "|x| with the sign of y, as floats.", operands="inexact",

@@ -247,7 +247,12 @@ class Iota(Primitive):
 
     def eager(self, *, dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> Any:
         lengths = [-1 if i == dimension else 1 for i in range(len(shape))]
-        return np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(lengths), shape)
+        counts = np.arange(shape[dimension]).astype(dtype).reshape(lengths)
+        if counts.shape == shape:
+            return counts
+        out = np.empty(shape, dtype)
+        out[...] = counts
+        return out
 
     def lower(self, ctx: Any, *, dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> Any:
         out = ctx.out_avals[0]

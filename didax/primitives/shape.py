@@ -60,7 +60,8 @@ class BroadcastInDim(LinearUnary):
     def eager(self, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
         if not np.ndim(x) and not shape:
             return x
-        return np.broadcast_to(_spread(np.asarray(x), shape, broadcast_dimensions), shape)
+        spread = _spread(np.asarray(x), shape, broadcast_dimensions)
+        return spread if spread.shape == shape else np.broadcast_to(spread, shape)
 
     def lower(
         self, ctx: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]

@@ -71,9 +71,9 @@ SECOND = ("2", "0.5", "np.asarray(2)", "np.broadcast_to(np.asarray(0.5), (3,))",
           "np.array([.5, .25, .5], 'bfloat16')", "onp.float64(0.5)")  # fmt: skip
 # Where JAX's results are weak or strong by accident: by the rank of the operands, or against its own rule.
 STRONG_BY_ACCIDENT = frozenset({
-    "angle", "argpartition", "around", "atan2", "cross", "deg2rad", "degrees", "delete", "diagflat", "full_like",
-    "gcd", "gradient", "heaviside", "hypot", "lcm", "logaddexp2", "polyval", "pow", "power", "rad2deg", "radians",
-    "round", "sinc", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "angle", "around", "atan2", "cross", "deg2rad", "degrees", "delete", "diagflat", "full_like", "gcd", "gradient",
+    "heaviside", "hypot", "lcm", "logaddexp2", "polydiv", "polyval", "pow", "power", "rad2deg", "radians", "round",
+    "sinc", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
 })  # fmt: skip
 # JAX's accumulates integers in their own width, alone of its kind; is 32-bit in any mode.
 OTHER_DTYPES = frozenset({"argpartition", "cumulative_prod", "digitize", "searchsorted", "tri"})

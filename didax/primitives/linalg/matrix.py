@@ -35,7 +35,7 @@ from didax.primitives.shape import broadcast_in_dim, reduce_sum, transpose
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.text import FunctionContext, Value, tensor_type
 
-DTYPES = ("float32", "float64", "complex64", "complex128")
+DTYPES = frozenset([np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")])
 INT32 = np.dtype(np.int32)
 _BOOL = np.dtype(bool)
 _GAP = (
@@ -61,7 +61,7 @@ class MatrixPrimitive(Primitive):
 
 def check_matrices(name: str, x: ShapedArray, what: str = "operand") -> None:
     """TypeError unless `x` holds matrices of a dtype that LAPACK knows."""
-    if x.dtype.name not in DTYPES:
+    if x.dtype not in DTYPES:
         raise TypeError(
             message(
                 f"{name} computes in float32, float64, complex64 or complex128.",

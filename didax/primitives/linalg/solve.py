@@ -204,7 +204,8 @@ class Det(Composed):
         if n == 2:
             out = a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
         elif n == 3:
-            out = np.sum(a[..., 0, :] * np.cross(a[..., 1, :], a[..., 2, :]), -1)
+            (a1, a2, a3), (b1, b2, b3), (c1, c2, c3) = np.moveaxis(a, (-2, -1), (0, 1))
+            out = a1 * (b2 * c3 - b3 * c2) + a2 * (b3 * c1 - b1 * c3) + a3 * (b1 * c2 - b2 * c1)
         else:
             out = np.linalg.det(a)
         return np.asarray(out, a.dtype)
