@@ -205,3 +205,36 @@ def test_signatures_of_refused_assignments_are_those_of_the_data_model() -> None
         dnp.ones(2)[0] = 1  # pyright: ignore[reportIndexIssue]
     with pytest.raises(TypeError, match="immutable"):
         del dnp.ones(2)[0]
+
+
+@pytest.mark.parametrize("shift", [(1, 2), 1, np.array([1, 1]), (1,)])
+@pytest.mark.parametrize("axis", [0, (0, 1), (1,), (0, 0)])
+def test_roll_broadcasts_shifts_and_axes(shift: Any, axis: Any) -> None:
+    """Several shifts along one axis were refused, with the message of zip."""
+    x = np.arange(6).reshape(2, 3)
+    np.testing.assert_array_equal(dnp.roll(x, shift, axis), np.roll(x, shift, axis))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: dnp.roll(dnp.ones((2, 3)), (1, 2, 3), (0, 1)),
+            r"shift: \(1, 2, 3\), axis: \(0, 1\)\nPass as many",
+        ),
+        (lambda: dnp.tile(dnp.ones(2), -1), r"A: float32\[2\], reps: -1\nUse 0"),
+        (lambda: dnp.repeat(dnp.ones(2), -1), r"a: float32\[2\], repeats: -1\nUse 0"),
+        (lambda: dnp.repeat(dnp.ones(2), np.array([1, -1], "int32")), r"repeats: int32\[2\]\nUse 0"),
+        (
+            lambda: dnp.repeat(dnp.ones(2), np.ones(3, "int32")),
+            r"repeats: int32\[3\], elements: 2\nCheck axis",
+        ),
+        (lambda: dnp.finfo("int8"), "Use iinfo"),
+        (lambda: dnp.iinfo("float32"), "Use finfo"),
+    ],
+)
+def test_errors_that_were_numpys(call: Any, text: str) -> None:
+    """Messages of NumPy, with its frames, reached the user."""
+    with pytest.raises(ValueError, match=text) as raised:
+        call()
+    assert os.path.samefile(raised.traceback[-1].path, __file__)

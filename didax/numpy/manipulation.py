@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -650,6 +650,8 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     counts = (
         tuple([operator.index(n) for n in reps]) if hasattr(reps, "__iter__") else (operator.index(reps),)
     )
+    if any([n < 0 for n in counts]):
+        _refuse_negative("tile", f"A: {x.aval}, reps: {reps}")
     ndim = max(len(counts), x.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     lengths = (1,) * (ndim - x.ndim) + x.shape
@@ -680,7 +682,7 @@ def repeat(
         return _repeat_evenly(x, int(np.asarray(counts).reshape(())), dimension)
     length = x.shape[dimension]
     if total_repeat_length is None:
-        index: Any = np.repeat(np.arange(length), np.asarray(counts).astype(np.int64, casting="same_kind"))
+        index: Any = _repeated_places(x, np.asarray(counts), length)
     else:
         ends = cumsum(promotion.broadcast(as_array("repeat", counts, "repeats"), (length,)))
         place = iota(ends.dtype, (operator.index(total_repeat_length),), 0)
@@ -688,7 +690,24 @@ def repeat(
     return getitem(x, (slice(None),) * dimension + (index,))
 
 
+def _repeated_places(x: Array, counts: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:
+    facts = f"a: {x.aval}, repeats: {dtypes.dtype_name(counts.dtype)}{list(counts.shape)}"
+    if counts.shape != (length,):
+        rule, fix = "repeat takes one number, or one for each element.", "Check axis and repeats."
+        raise ValueError(message(rule, f"{facts}, elements: {length}", fix=fix))
+    if (counts < 0).any():
+        _refuse_negative("repeat", facts)
+    return np.repeat(np.arange(length), counts.astype(np.int64, casting="same_kind"))
+
+
+def _refuse_negative(name: str, facts: str) -> NoReturn:
+    rule = f"{name} repeats elements a number of times that is not negative."
+    raise ValueError(message(rule, facts, fix="Use 0 to drop elements."))
+
+
 def _repeat_evenly(x: Array, count: int, axis: int) -> Array:
+    if count < 0:
+        _refuse_negative("repeat", f"a: {x.aval}, repeats: {count}")
     shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
     spread = broadcast_in_dim(x, shape, tuple([i for i in range(len(shape)) if i != axis + 1]))
     return shapes.reshape(spread, (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :]))
@@ -775,12 +794,19 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     if axis is None:
         return shapes.reshape(_roll(ravel(x), shift, 0), x.shape)
     axes = [canonical_axis("roll", i, x.ndim) for i in (axis if isinstance(axis, tuple | list) else (axis,))]
-    by_axis = list(shift) if isinstance(shift, tuple | list) else [shift] * len(axes)
-    if len(by_axis) == 1:
-        by_axis = by_axis * len(axes)
-    for i, by in zip(axes, by_axis, strict=True):
+    shifts = list(shift) if isinstance(shift, tuple | list) or np.ndim(shift) else [shift]
+    count = max(len(shifts), len(axes)) if 1 in (len(shifts), len(axes)) else len(axes)
+    if len(shifts) not in (1, count):
+        rule, fix = "roll takes a shift for each axis, or one for all.", "Pass as many shifts as axes."
+        raise ValueError(message(rule, f"a: {x.aval}, shift: {shift}, axis: {axis}", fix=fix))
+    for i, by in zip(_for_each(axes, count), _for_each(shifts, count), strict=True):
         x = _roll(x, by, i)
     return x
+
+
+def _for_each(xs: list[Any], count: int) -> list[Any]:
+    """The list, or its only element `count` times."""
+    return xs * count if len(xs) == 1 else xs
 
 
 def _roll(x: Array, shift: Any, axis: int) -> Array:

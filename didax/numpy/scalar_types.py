@@ -131,6 +131,7 @@ class finfo:
     smallest_subnormal: float
     tiny: float
 
+    @api_boundary
     def __init__(self, dtype: DTypeLike):
         stated = _stated_dtype("finfo", dtype)
         if not dtypes.is_inexact(stated):
@@ -159,6 +160,7 @@ class iinfo:
 
     __module__ = "didax.numpy"
 
+    @api_boundary
     def __init__(self, dtype: DTypeLike):
         stated = _stated_dtype("iinfo", dtype)
         if not dtypes.is_integer(stated):
