@@ -32,7 +32,7 @@ from didax.random._samplers import (
     signs,
     unit_floats,
 )
-from didax.random._transformed import check, common_shape, positive
+from didax.random._transformed import check, common_shape, draw, positive
 from didax.transforms.staging import trace_to_jaxpr
 
 
@@ -86,10 +86,7 @@ def _gamma_family(
 ) -> Any:
     """Draw with a `sampler(words, *parameters)`; all parameters are above 0."""
     positive(name, **values)
-    words, shape, dtype = arguments(name, key, common_shape(name, shape, **values), dtype)
-    wide = _float_for(dtype)
-    found = parameters(name, shape, wide, **values)
-    return sampler(words, *found, shape=shape, dtype=dtype)
+    return draw(name, sampler, key, shape, dtype, values, _float_for)
 
 
 @compiled_program

@@ -87,6 +87,21 @@ def check(name: str, parameter: str, x: Any, holds: Callable[[Any], Any], rule: 
         )
 
 
+def draw(
+    name: str,
+    sampler: Callable[..., Any],
+    key: Any,
+    shape: Any,
+    dtype: Any,
+    values: dict[str, Any],
+    dtype_of_values: Callable[[np.dtype[Any]], np.dtype[Any]] = lambda dtype: dtype,
+) -> Any:
+    """`sampler(words, *values)` for parameters broadcast to the shape, in the dtype of the result unless told."""
+    words, shape, dtype = arguments(name, key, common_shape(name, shape, **values), dtype)
+    found = parameters(name, shape, dtype_of_values(dtype), **values)
+    return sampler(words, *found, shape=shape, dtype=dtype)
+
+
 def positive(name: str, **values: Any) -> None:
     for parameter, x in values.items():
         check(name, parameter, x, lambda v: v > 0, "above 0")
@@ -185,10 +200,8 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = None, dtyp
     (3,)
     """
     positive("double_sided_maxwell", scale=scale)
-    shape = common_shape("double_sided_maxwell", shape or None, loc=loc, scale=scale)
-    words, shape, dtype = arguments("double_sided_maxwell", key, shape, dtype)
-    loc, scale = parameters("double_sided_maxwell", shape, dtype, loc=loc, scale=scale)
-    return _double_sided_maxwell(words, loc, scale, shape=shape, dtype=dtype)
+    values = {"loc": loc, "scale": scale}
+    return draw("double_sided_maxwell", _double_sided_maxwell, key, shape or None, dtype, values)
 
 
 @compiled_program
@@ -207,10 +220,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     >>> random.lognormal(random.key(0), 0.5, (3,)).shape
     (3,)
     """
-    shape = common_shape("lognormal", shape, sigma=sigma)
-    words, shape, dtype = arguments("lognormal", key, shape, dtype)
-    (sigma,) = parameters("lognormal", shape, dtype, sigma=sigma)
-    return _lognormal(words, sigma, shape=shape, dtype=dtype)
+    return draw("lognormal", _lognormal, key, shape, dtype, {"sigma": sigma})
 
 
 @compiled_program
@@ -227,9 +237,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     True
     """
     positive("pareto", b=b)
-    words, shape, dtype = arguments("pareto", key, common_shape("pareto", shape, b=b), dtype)
-    (b,) = parameters("pareto", shape, dtype, b=b)
-    return _pareto(words, b, shape=shape, dtype=dtype)
+    return draw("pareto", _pareto, key, shape, dtype, {"b": b})
 
 
 @program
@@ -246,9 +254,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     (3,)
     """
     positive("rayleigh", scale=scale)
-    words, shape, dtype = arguments("rayleigh", key, common_shape("rayleigh", shape, scale=scale), dtype)
-    (scale,) = parameters("rayleigh", shape, dtype, scale=scale)
-    return _rayleigh(words, scale, shape=shape, dtype=dtype)
+    return draw("rayleigh", _rayleigh, key, shape, dtype, {"scale": scale})
 
 
 @program
@@ -266,11 +272,9 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = None, dty
     >>> random.weibull_min(random.key(0), 1.0, 2.0, (3,)).shape
     (3,)
     """
-    positive("weibull_min", scale=scale, concentration=concentration)
-    shape = common_shape("weibull_min", shape or None, scale=scale, concentration=concentration)
-    words, shape, dtype = arguments("weibull_min", key, shape, dtype)
-    values = parameters("weibull_min", shape, dtype, scale=scale, concentration=concentration)
-    return _weibull_min(words, *values, shape=shape, dtype=dtype)
+    values = {"scale": scale, "concentration": concentration}
+    positive("weibull_min", **values)
+    return draw("weibull_min", _weibull_min, key, shape or None, dtype, values)
 
 
 @program
@@ -318,9 +322,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
     (3,)
     """
     positive("wald", mean=mean)
-    words, shape, dtype = arguments("wald", key, common_shape("wald", shape, mean=mean), dtype)
-    (mean,) = parameters("wald", shape, dtype, mean=mean)
-    return _wald(words, mean, shape=shape, dtype=dtype)
+    return draw("wald", _wald, key, shape, dtype, {"mean": mean})
 
 
 @compiled_program
