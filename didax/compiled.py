@@ -109,13 +109,13 @@ class Program:
     def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...], list[Any], list[int] | None] | None:
         """The executable's own entry, the captured buffers and `kept`, for programs without donation: all a run needs.
 
-        Where there are several devices a program looks at its arguments first, so there is none. What a run does to
-        random keys is left to the caller (`key_flow`).
+        Where there are several devices a program looks at its arguments first, so there is none; nor is there one for
+        programs with effects. What a run does to random keys is left to the caller (`key_flow`).
         """
         from didax.xla.client import backend
 
         executable = self._executables.get(None)
-        if executable is None or True in self.donated or len(backend().devices) > 1:
+        if executable is None or True in self.donated or len(backend().devices) > 1 or self.jaxpr.effects:
             return None
         captured = [x.device_buffer() for x in self._constants]
         return executable.execute, executable.handlers, executable.out_avals, captured, self.kept

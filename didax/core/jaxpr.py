@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.effects import NO_EFFECTS, Effects
 from didax.core.primitive import Primitive
 from didax.core.source import SourceLine
 
@@ -64,6 +65,11 @@ class Eqn:
         self.outvars = outvars
         self.source = source
 
+    @property
+    def effects(self) -> Effects:
+        """What it does besides computing its results."""
+        return self.primitive.effects(self.params)
+
     def replace(self, **changes: Any) -> Eqn:
         """The same equation with some fields replaced."""
         fields = {
@@ -76,7 +82,7 @@ class Eqn:
 class Jaxpr:
     """A typed, closed program: inputs, equations in order, outputs."""
 
-    __slots__ = ("__weakref__", "_axis_names", "eqns", "invars", "name", "outvars")
+    __slots__ = ("__weakref__", "_axis_names", "_effects", "eqns", "invars", "name", "outvars")
 
     def __init__(self, invars: Sequence[Var], eqns: Sequence[Eqn], outvars: Sequence[Atom], name: str = ""):
         self.invars = tuple(invars)
@@ -84,6 +90,7 @@ class Jaxpr:
         self.outvars = tuple(outvars)
         self.name = name
         self._axis_names: frozenset[str] | None = None
+        self._effects: Effects | None = None
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
@@ -101,6 +108,13 @@ class Jaxpr:
         if self._axis_names is None:
             self._axis_names = frozenset[str]().union(*(e.primitive.named_axes(e.params) for e in self.eqns))
         return self._axis_names
+
+    @property
+    def effects(self) -> Effects:
+        """What its equations do besides computing their results."""
+        if self._effects is None:
+            self._effects = NO_EFFECTS.union(*[e.effects for e in self.eqns])
+        return self._effects
 
 
 class ClosedJaxpr(NamedTuple):

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import as_extended, is_packed
+from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
 from didax.core.tracing import current_trace_var
 
@@ -82,6 +83,12 @@ class Primitive:
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         """Names of the mapped axes this application refers to; collectives and holders of jaxprs override it."""
         return _NO_AXES
+
+    def effects(self, params: dict[str, Any]) -> Effects:
+        """What this application does besides computing results; of holders of jaxprs, what these do."""
+        if self.dce is None:
+            return NO_EFFECTS
+        return NO_EFFECTS.union(*map(effects_within, params.values()))
 
     def __repr__(self) -> str:
         return self.name

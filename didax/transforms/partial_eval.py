@@ -144,11 +144,11 @@ def finish_split(
 
 
 def prune(eqns: Sequence[Eqn], outs: Sequence[Atom]) -> list[Eqn]:
-    """The equations that `outs` depend on."""
+    """The equations that `outs` depend on, and those with effects."""
     needed = {x for x in outs if type(x) is Var}
     kept: list[Eqn] = []
     for eqn in reversed(eqns):
-        if any(v in needed for v in eqn.outvars):
+        if any(v in needed for v in eqn.outvars) or eqn.effects:
             kept.append(eqn)
             needed.update(x for x in eqn.invars if type(x) is Var)
     return kept[::-1]

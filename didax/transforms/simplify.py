@@ -1,7 +1,8 @@
 """Simplification before lowering: drop equations nobody needs, compute equal ones once.
 
 `dce_jaxpr` removes dead equations and, through the `dce` rule of primitives that hold jaxprs, dead parts inside them.
-`merge_equal` gives equations with the same primitive, parameters and inputs one result. Both keep values bit for bit.
+`merge_equal` gives equations with the same primitive, parameters and inputs one result. Both keep values bit for bit,
+and every equation with effects (`core/effects.py`).
 Read next: `didax/xla/lowering.py`.
 """
 
@@ -28,7 +29,7 @@ def dce_jaxpr(
     kept: list[Eqn] = []
     for eqn in reversed(jaxpr.eqns):
         used = [v in needed for v in eqn.outvars]
-        if not any(used):
+        if not any(used) and not eqn.effects:
             continue
         if eqn.primitive.dce is not None and not all(used):
             eqn = eqn.primitive.dce(eqn, used)
@@ -47,7 +48,7 @@ def merge_equal(jaxpr: Jaxpr) -> Jaxpr:
     for eqn in jaxpr.eqns:
         invars = [renamed.get(x, x) if type(x) is Var else x for x in eqn.invars]
         key = (eqn.primitive, tuple(_identity(x) for x in invars), tuple(eqn.params.items()))
-        first = seen.setdefault(key, eqn)
+        first = eqn if eqn.effects else seen.setdefault(key, eqn)
         if first is not eqn:
             renamed.update(zip(eqn.outvars, first.outvars, strict=True))
             continue

@@ -72,7 +72,7 @@ class Scan(Primitive):
         consts, carry, xs = split_at(args, num_consts, num_carry)
         fixed, varying = marked(carry, plain.fixed), unmarked(carry, plain.fixed)
         outs: list[Any] = []
-        if plain.jaxpr.outvars:
+        if plain.jaxpr.outvars or plain.jaxpr.effects:
             sizes = {"num_consts": num_consts + len(fixed), "num_carry": len(varying)}
             outs = super().bind(*consts, *fixed, *varying, *xs, jaxpr=plain.jaxpr, **sizes, **how)
         sources = {"fixed": fixed, "x": xs, "out": outs}
@@ -185,13 +185,13 @@ class Scan(Primitive):
         """Results of the known half, and of the unknown half on `unknown` (constants, carry, xs)."""
         consts, carry, xs = unknown
         outs: list[Any] = []
-        if halves.known.outvars:
+        if halves.known.outvars or halves.known.effects:
             outs = self.bind(
                 *known, jaxpr=halves.known, num_consts=halves.num_consts, num_carry=halves.num_carry, **how
             )
         saved_consts, saved_xs = halves.residuals(known, outs)
         rest: list[Any] = []
-        if halves.unknown.outvars:
+        if halves.unknown.outvars or halves.unknown.effects:
             rest = self.bind(
                 *saved_consts,
                 *consts,
@@ -634,7 +634,9 @@ def _divide(
     const_ins, carry_ins, x_ins = split_at(unknown.invars[len(split.residuals) :], *unknown_sizes)
     invars = [*(v for v, _ in consts), *const_ins, *carry_ins, *(v for v, _ in xs), *x_ins]
     hoisted = Jaxpr(
-        known.invars[:num_consts], [e for e in known.eqns if same.issuperset(e.outvars)], list(once)
+        known.invars[:num_consts],
+        [e for e in known.eqns if same.issuperset(e.outvars) and not e.effects],
+        list(once),
     )
     return _Halves(
         Jaxpr(known.invars, known.eqns, outs, known.name),
@@ -651,10 +653,10 @@ def _divide(
 
 
 def _same_at_every_step(jaxpr: Jaxpr, num_consts: int) -> set[Any]:
-    """The variables that depend on nothing but the constants."""
+    """The variables that depend on nothing but the constants, and that no effect gives."""
     same: set[Any] = set(jaxpr.invars[:num_consts])
     for eqn in jaxpr.eqns:
-        if all(type(x) is not Var or x in same for x in eqn.invars):
+        if all(type(x) is not Var or x in same for x in eqn.invars) and not eqn.effects:
             same.update(eqn.outvars)
     return same
 

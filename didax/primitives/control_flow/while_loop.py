@@ -73,7 +73,7 @@ class While(Primitive):
             return super().bind(*args, **params)
         cond_consts, body_consts, carry = _parts(args, params)
         invariant, varying = marked(carry, fixed), unmarked(carry, fixed)
-        if not varying:
+        if not varying and not params["cond_jaxpr"].effects:  # else it is an effect that ends it
             return invariant
         outs = super().bind(
             *cond_consts,
@@ -213,7 +213,8 @@ class While(Primitive):
         (pred_unknown,) = partial_eval_jaxpr(
             params["cond_jaxpr"], (*cond_unknown, *known.carry_unknown)
         ).unknown_out
-        if pred_unknown or all(known.carry_unknown):
+        effects = params["cond_jaxpr"].effects or params["body_jaxpr"].effects
+        if pred_unknown or all(known.carry_unknown) or effects:  # effects are to happen once
             return self.bind(*args, **params)
         cond_consts, body_consts, carry = _parts(args, params)
         now = self.bind(

@@ -1,0 +1,38 @@
+"""Effects: what an operation does besides computing its results.
+
+An operation with effects is kept though nobody needs its results, is never merged with an equal one, and is not moved
+out of a loop. Operations with the same *ordered* effect also keep their order: a token is threaded through them in the
+compiled program. `Primitive.effects` says which effects an application has, `Jaxpr.effects` those of a whole program.
+Read next: `didax/transforms/simplify.py` (what keeps them), `didax/primitives/callback.py` (what has them).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple, cast
+
+
+class Effect(NamedTuple):
+    """A kind of effect; two of one name and order are the same."""
+
+    name: str
+    ordered: bool = False
+
+    def __str__(self) -> str:
+        return f"ordered {self.name}" if self.ordered else self.name
+
+
+Effects = frozenset[Effect]
+NO_EFFECTS: Effects = frozenset()
+
+
+def effects_within(value: Any) -> Effects:
+    """Effects of the jaxprs in a parameter's value: itself, or in tuples and dataclasses."""
+    if isinstance(value, tuple):
+        return NO_EFFECTS.union(*map(effects_within, cast("tuple[Any, ...]", value)))
+    if isinstance(value, type):
+        return NO_EFFECTS
+    found = getattr(value, "effects", NO_EFFECTS)
+    if not dataclasses.is_dataclass(value):
+        return cast("Effects", found) if isinstance(found, frozenset) else NO_EFFECTS
+    return NO_EFFECTS.union(*[effects_within(getattr(value, f.name)) for f in dataclasses.fields(value)])
