@@ -19,7 +19,7 @@ from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.source import SourceLine, user_line
 from didax.primitives.call import jit_p
-from didax.transforms.key_reuse import Keys, holds_keys, summarise
+from didax.transforms.key_reuse import Keys, Summary, holds_keys, summarise
 from didax.transforms.key_reuse import is_on as key_reuse_is_on
 from didax.transforms.simplify import dce_jaxpr
 from didax.xla.lowering import lower_module
@@ -88,7 +88,8 @@ class Program:
         if flow is None or not key_reuse_is_on():
             return self._run(args)
         keys = flow.note(args, user_line())
-        return list(map(with_keys, self._run(args), keys))
+        outs = self._run(args)
+        return outs if keys is None else list(map(with_keys, outs, keys))
 
     def _run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         if self.kept is not None:
@@ -124,16 +125,27 @@ class Program:
 class KeyFlow:
     """What a program does to the random keys among its captured values and arguments."""
 
-    __slots__ = ("_constants", "_jaxpr")
+    __slots__ = ("_constants", "_jaxpr", "_summary", "_used_up")
 
     def __init__(self, jaxpr: Jaxpr, constants: Sequence[Any]):
         # Before dead code is removed. A copy: programs keep no reference to the jaxpr they are remembered with.
         self._jaxpr = Jaxpr(jaxpr.invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
         self._constants = [keys_of(x) for x in constants]
+        self._summary: Summary | None = None
+        self._used_up: list[tuple[int, list[str | int]]] | None = None
 
-    def note(self, args: Sequence[Any], line: SourceLine | None) -> list[Keys | None]:
-        """Mark the keys that a run uses; returns those of its results."""
-        return summarise(self._jaxpr).apply([*self._constants, *map(keys_of, args)], line)
+    def note(self, args: Sequence[Any], line: SourceLine | None) -> list[Keys | None] | None:
+        """Mark the keys that a run uses; returns those of its results, None where all of them are new."""
+        if self._summary is None:
+            self._summary = summarise(self._jaxpr)
+            self._used_up = None if any(self._constants) else self._summary.whole_uses()
+        if self._used_up is None or line is None:
+            return self._summary.apply([*self._constants, *map(keys_of, args)], line)
+        for i, purposes in self._used_up:
+            if (keys := keys_of(args[i - len(self._constants)])) is not None:
+                for purpose in purposes:
+                    keys.use(purpose, line)
+        return None
 
 
 def argument_buffers(args: Sequence[Any], device: Any = None) -> list[Any]:

@@ -134,15 +134,17 @@ class JitFunction(Generic[P, R]):
             # The hot path: a signature seen before. Anything else, and any error, goes the long way, which explains.
             try:
                 if len(args) == 1 and type(x := args[0]) is ConcreteArray and not kwargs:
+                    leaves = args
                     entry = self._programs.ready.get(x.aval)
                     buffers = [x.device_buffer() if (buffer := x._buffer) is None else buffer]  # pyright: ignore[reportPrivateUsage]
                 else:
                     leaves, tree = pytree.flatten((args, kwargs))
                     key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
                     entry = self._programs.ready.get(key)
+                    needed = leaves
                     if entry is not None and entry.kept is not None:
-                        leaves = [leaves[i] for i in entry.kept]
-                    buffers = argument_buffers(leaves) if entry is not None else []
+                        needed = [leaves[i] for i in entry.kept]
+                    buffers = argument_buffers(needed) if entry is not None else []
                 if entry is not None and entry.state is config.state():
                     execute, handlers, avals, staged, _, captured, _, key_flow = entry
                     outs = execute(captured + buffers if captured else buffers).consume_with_handlers(
@@ -152,8 +154,8 @@ class JitFunction(Generic[P, R]):
                         return ConcreteArray(avals, None, outs[0])  # pyright: ignore[reportReturnType]
                     arrays = map(ConcreteArray, avals, repeat(None), outs)
                     if key_flow is not None:
-                        keys = key_flow.note(pytree.leaves((args, kwargs)), user_line())
-                        return staged.result(list(map(with_keys, arrays, keys)))
+                        keys = key_flow.note(leaves, user_line())
+                        return staged.result(list(arrays if keys is None else map(with_keys, arrays, keys)))
                     return pytree.unflatten(staged.out_tree, arrays)
             except (KeyReuseError, KeyReuseWarning) as error:
                 strip_internal_frames(error)
@@ -194,6 +196,11 @@ class JitFunction(Generic[P, R]):
                 return staged.result(outs)  # a function of nothing: not worth a look on the hot path
             self._make_ready(staged, state, avals[0] if plain else (tree, avals))
         return staged.result(outs)
+
+    def ready_for(self, aval: ShapedArray) -> Ready | None:
+        """All that is left of a call with one array of this type for one result; None where there is more."""
+        entry = self._programs.ready.get(aval)
+        return entry if entry is not None and entry.staged is None and not entry.captured else None
 
     def _make_ready(self, staged: Staged, state: config.State, key: Any) -> None:
         """Let calls of this signature take the hot path from now on, where nothing but the run is left to do."""

@@ -25,8 +25,8 @@ from didax.primitives.shape import broadcast_in_dim, full, reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, top_k_p
 from didax.primitives.threefry import random_bits_p
-from didax.random._keys import canonical_shape, child, key_words
-from didax.random._programs import exact_program, program
+from didax.random._keys import canonical_shape, child, consumed
+from didax.random._programs import compiled_program, exact_program
 from didax.random._samplers import arguments, gumbel_floats, is_high, randint, unit_floats
 
 
@@ -40,7 +40,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     >>> sorted(np.asarray(random.permutation(random.key(0), 4)).tolist())
     [0, 1, 2, 3]
     """
-    words = key_words("permutation", key)
+    words = consumed("permutation", key)
     aval = aval_of(x)
     if aval.ndim == 0:
         if not dtypes.is_integer(aval.dtype) or isinstance(x, Tracer):
@@ -79,7 +79,7 @@ def choice(
     >>> random.choice(random.key(0), np.arange(10.0), (2, 3), replace=False).shape
     (2, 3)
     """
-    words, shape = key_words("choice", key), canonical_shape("choice", shape)
+    words, shape = consumed("choice", key), canonical_shape("choice", shape)
     aval = aval_of(a)
     axis = _axis("choice", axis, aval.ndim) if aval.ndim else 0
     n, size = aval.shape[axis] if aval.ndim else int(a), math.prod(shape)
@@ -174,7 +174,7 @@ def shuffle(words: Any, x: Any, axis: int) -> Any:
     return x
 
 
-@program
+@compiled_program
 def _drawn_with(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
     """Positions in the cumulative distribution of uniform numbers in (0, 1]."""
     total = cumsum_p.bind(p, axis=0, reverse=False)
@@ -196,7 +196,7 @@ def count_below(ascending: Any, x: Any) -> Any:
     return count
 
 
-@program
+@compiled_program
 def _drawn_without(words: Any, p: Any, *, shape: tuple[int, ...], high: bool) -> Any:
     """The largest of log(p) with Gumbel noise: a draw without replacement."""
     aval = aval_of(p)
@@ -205,7 +205,7 @@ def _drawn_without(words: Any, p: Any, *, shape: tuple[int, ...], high: bool) ->
     return convert_element_type(reshape(indices, shape), dtypes.default_dtype("i"))
 
 
-@program
+@compiled_program
 def _categorical(
     words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, high: bool
 ) -> Any:
@@ -215,7 +215,7 @@ def _categorical(
     return argmax_p.bind(noisy, axes=(axis,), index_dtype=dtype)
 
 
-@program
+@compiled_program
 def _categories_without(
     words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, high: bool
 ) -> Any:

@@ -1,7 +1,7 @@
 """Keys: making, splitting and checking them. The only module that knows what a user may pass for a key.
 
 A key is an element of a dtype such as `key<fry>`, which names the generator it is for; a raw key is its words,
-uint32 of shape (2,) for Threefry. Samplers pass what they are given through `key_words` and hand the result to
+uint32 of shape (2,) for Threefry. Samplers pass what they are given through `consumed` and hand the result to
 the primitives. Read next: `primitives/keys.py`, `_samplers.py`.
 """
 
@@ -31,7 +31,7 @@ from didax.primitives.rbg import rbg, unsafe_rbg
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.threefry import random_fold_in_p, random_split_p, threefry
-from didax.random._programs import exact_program
+from didax.random._programs import Draw, draws, exact_program
 
 IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
 
@@ -100,7 +100,7 @@ def resolve_impl(impl: Any) -> PRNGImpl:
 # --- using keys up ----------------------------------------------------------------------------------------
 
 
-@api_boundary
+@draws
 def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     """An array of `num` new keys (an int or a shape), independent of each other; do not use `key` again.
 
@@ -109,8 +109,11 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     >>> random.split(random.key(0), (3, 4)).shape
     (3, 4)
     """
-    found = key_words("split", key)
-    return _as_given(key, found, split_key(found, shape=canonical_shape("split", num)))
+    found = consumed("split", key)
+    shape = canonical_shape("split", num)
+    if found is key:
+        return Draw(split_key, key, {"shape": shape})
+    return random_unwrap_p.bind(split_key(found, shape=shape))
 
 
 @api_boundary
@@ -121,7 +124,7 @@ def fold_in(key: Any, data: Any) -> Any:
     >>> random.fold_in(random.key(0), 7).shape
     ()
     """
-    found = key_words("fold_in", key)
+    found = consumed("fold_in", key)
     aval = aval_of(data)
     if not dtypes.is_integer(aval.dtype) or aval.shape != ():
         raise TypeError(
@@ -140,7 +143,8 @@ def fold_in(key: Any, data: Any) -> Any:
             )
         )
     data = np.uint32(data) if type(data) is int else convert_element_type(data, UINT32)
-    return _as_given(key, found, random_fold_in_p.bind(found, data))
+    folded = random_fold_in_p.bind(found, data)
+    return folded if found is key else random_unwrap_p.bind(folded)
 
 
 @api_boundary
@@ -170,7 +174,7 @@ def child(key: Any, i: int, count: int = 2) -> Any:
     return reshape(slice_axis(random_split_p.bind(parent, shape=(max(count, i + 1),)), i, i + 1, 0), ())
 
 
-def key_words(name: str, key: Any) -> Any:
+def consumed(name: str, key: Any) -> Any:
     """The single key that the function of that name uses up. Every draw, split and fold_in passes here.
 
     It goes to the primitives as it is where its words are Threefry's, and raw keys of another implementation
@@ -197,11 +201,6 @@ def key_words(name: str, key: Any) -> Any:
 
 
 _passed: set[Any] = set()  # types of keys (and the options) that need no more than to be handed on
-
-
-def _as_given(given: Any, found: Any, keys: Any) -> Any:
-    """New keys in the form of the key they were made of: raw from raw."""
-    return keys if found is given else random_unwrap_p.bind(keys)
 
 
 # --- what keys are ----------------------------------------------------------------------------------------

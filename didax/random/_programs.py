@@ -1,8 +1,8 @@
-"""How samplers run: as one compiled program per shape, or at first, where little is drawn, by NumPy on the spot.
+"""How samplers run: as one compiled program for each shape and dtype, so that eager and jitted draws are equal.
 
-`compiled_program` compiles always: for what NumPy and XLA round differently. `program` lets NumPy draw what is
-small. `exact_program` is for results that are the same bit for bit (integers, and floats made of bits): NumPy
-draws the first few of a kind, which takes no compilation, and a compiled program all that follow.
+`compiled_program` compiles. `exact_program` is for results that NumPy and XLA give bit for bit the same (integers, and
+floats made of bits): NumPy draws the first few of a kind, which takes no compilation, and a compiled program all that
+follow. `draws` is for the functions users call most: a call like an earlier one goes straight to its program.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, ParamSpec
 
-from didax.api.jit import jit
+from didax.api.jit import JitFunction, Ready, jit
 from didax.array import ConcreteArray, keys_of
+from didax.core import config
+from didax.core.errors import strip_internal_frames
 from didax.core.source import user_line
 from didax.core.tracing import current_trace_var, eager_trace
 from didax.primitives.keys import random_wrap_p
 from didax.transforms.key_reuse import DRAWN, holds_keys
 from didax.transforms.key_reuse import is_on as key_reuse_is_on
+
+P = ParamSpec("P")
 
 # Up to here NumPy takes 20 to 180 us and compiles nothing, which takes 50 to 150 ms once per machine and 3 ms
 # once per process. Compiled, a draw takes 12 us.
@@ -28,58 +32,100 @@ FIRST_DRAWS = 32  # of one kind, by NumPy: a program that draws more often than 
 _PROGRAMS_MAX = 4096
 
 
-def compiled_program(sampler: Callable[..., Any]) -> Callable[..., Any]:
+class compiled_program:
     """`sampler(key, *arrays, shape=..., **static)` under jit: a function for each set of parameters by keyword."""
 
-    @functools.lru_cache(_PROGRAMS_MAX)
-    def specialised(key_dtype: Any, **static: Any) -> Callable[..., Any]:
+    def __init__(self, sampler: Callable[..., Any]):
+        functools.update_wrapper(self, sampler)
+        self.sampler = sampler
+        self._specialised = functools.lru_cache(_PROGRAMS_MAX)(self._specialise)
+
+    def _specialise(self, key_dtype: Any, **static: Any) -> JitFunction[..., Any]:
         def draw(key: Any, *args: Any) -> Any:
             key = key if key_dtype is None else random_wrap_p.bind(key, dtype=key_dtype)
-            return sampler(key, *args, **static)
+            return self.sampler(key, *args, **static)
 
-        return jit(functools.wraps(sampler)(draw))
+        return jit(functools.wraps(self.sampler)(draw))
 
-    @functools.wraps(sampler)
-    def run(key: Any, *args: Any, **static: Any) -> Any:
+    def __call__(self, key: Any, *args: Any, **static: Any) -> Any:
         if _is_concrete_key(key):
             _use_up(key)
             # Handed the words the program has no key to keep account of, which takes the slow way into jit.
             words = ConcreteArray(key.aval.physical, None, key.device_buffer(), key.committed)
-            return specialised(key.aval.dtype, **static)(words, *args)
-        return specialised(None, **static)(key, *args)
+            return self._specialised(key.aval.dtype, **static)(words, *args)
+        return self._specialised(None, **static)(key, *args)
 
-    return run
-
-
-def program(sampler: Callable[..., Any]) -> Callable[..., Any]:
-    """As `compiled_program`, but where little is drawn and nothing is traced NumPy does it."""
-    compiled = compiled_program(sampler)
-
-    @functools.wraps(sampler)
-    def run(key: Any, *args: Any, shape: tuple[int, ...], **static: Any) -> Any:
-        if _is_small(shape):
-            return sampler(_taken(key), *args, shape=shape, **static)
-        return compiled(key, *args, shape=shape, **static)
-
-    return run
+    def ready(self, key: ConcreteArray, static: dict[str, Any]) -> Ready | None:
+        """What is left to do in a call with this key and these parameters, once its program is compiled."""
+        dtype = key.aval.dtype if holds_keys(key.aval) else None
+        return self._specialised(dtype, **static).ready_for(key.aval.physical)
 
 
-def exact_program(sampler: Callable[..., Any]) -> Callable[..., Any]:
-    """As `program`, and compiled after a few draws of the same shape: NumPy and XLA must agree in every bit."""
-    compiled = compiled_program(sampler)
-    drawn: Counter[Any] = Counter()
+class exact_program(compiled_program):
+    """As `compiled_program`, but where little is drawn and nothing is traced the first draws are NumPy's."""
 
-    @functools.wraps(sampler)
-    def run(key: Any, *args: Any, shape: tuple[int, ...], **static: Any) -> Any:
-        kind = (shape, *static.values())
-        if drawn[kind] < FIRST_DRAWS and _is_small(shape):
-            if len(drawn) >= _PROGRAMS_MAX:
-                drawn.clear()
-            drawn[kind] += 1
-            return sampler(_taken(key), *args, shape=shape, **static)
-        return compiled(key, *args, shape=shape, **static)
+    def __init__(self, sampler: Callable[..., Any]):
+        super().__init__(sampler)
+        self._drawn: Counter[Any] = Counter()
 
-    return run
+    def __call__(self, key: Any, *args: Any, **static: Any) -> Any:
+        kind = tuple(static.values())
+        if self._drawn[kind] < FIRST_DRAWS and _is_small(static["shape"]):
+            if len(self._drawn) >= _PROGRAMS_MAX:
+                self._drawn.clear()
+            self._drawn[kind] += 1
+            return self.sampler(_taken(key), *args, **static)
+        return super().__call__(key, *args, **static)
+
+
+class Draw(NamedTuple):
+    """What a function is to draw: `program(key, **static)`."""
+
+    program: compiled_program
+    key: Any
+    static: dict[str, Any]
+
+
+def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
+    """Decorate a public function `(key, *args)` that checks its arguments and returns a `Draw`, or else its result.
+
+    Once the program of a draw is compiled, a call with equal arguments runs it without looking at them again.
+    """
+    ready: dict[Any, Ready] = {}
+    check: Callable[..., Any] = plan
+
+    @functools.wraps(plan)
+    def draw(key: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if kwargs or type(key) is not ConcreteArray or current_trace_var.get() is not eager_trace:
+                return drawn(check(key, *args, **kwargs))
+            try:
+                entry = ready.get((key.aval, args))
+            except TypeError:  # arguments that are not hashable: arrays, lists
+                return drawn(check(key, *args))
+            if entry is None or key.committed or entry.state is not config.state():
+                planned = check(key, *args)
+                result = drawn(planned)
+                if (
+                    type(planned) is Draw
+                    and (found := planned.program.ready(key, planned.static)) is not None
+                ):
+                    if len(ready) >= _PROGRAMS_MAX:
+                        ready.clear()
+                    ready[key.aval, args] = found
+                return result
+            if entry.state.debug_key_reuse != "off":
+                _use_up(key)
+            outs = entry.execute([key.device_buffer()]).consume_with_handlers(entry.handlers, False)
+            return ConcreteArray(entry.avals, None, outs[0])
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
+
+    def drawn(planned: Any) -> Any:
+        return planned.program(planned.key, **planned.static) if type(planned) is Draw else planned
+
+    return draw  # pyright: ignore[reportReturnType]
 
 
 def _is_small(shape: tuple[int, ...]) -> bool:

@@ -1,6 +1,6 @@
 """Distributions: what `didax.random` draws, made of `random_bits` and elementwise operations.
 
-Each public function checks its arguments and hands them, cast and broadcast, to a `@program` that computes.
+Each public function checks its arguments and hands them, cast and broadcast, to a compiled program (`_programs.py`).
 The numbers are those of jax.random for the same key, shape and dtype: bits and integers exactly, floats to
 rounding. Read next: `_keys.py`.
 """
@@ -17,6 +17,7 @@ from didax.array import as_concrete
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.primitives.convert import bitcast_convert_type_p, convert_element_type
 from didax.primitives.elementwise import (
@@ -46,15 +47,15 @@ from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.threefry import random_bits_p
-from didax.random._keys import canonical_shape, child, key_words
-from didax.random._programs import compiled_program, exact_program, program
+from didax.random._keys import canonical_shape, child, consumed
+from didax.random._programs import Draw, compiled_program, draws, exact_program
 
 _PYTHON_SCALARS = (bool, int, float)
 
 # --- bits -------------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@draws
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Random bits as unsigned integers; `dtype` is uint8, uint16, uint32 (unless given) or uint64.
 
@@ -65,7 +66,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     kind = dtypes.default_dtype("u") if dtype is None else dtypes.dtype(dtype)
     if dtypes.kind_of(kind) != "u" or dtypes.iinfo(kind).bits < 8:
         raise _dtype_error("bits", kind, "an unsigned integer dtype of 8 bits or more")
-    return _bits(key_words("bits", key), shape=canonical_shape("bits", shape), dtype=kind)
+    return Draw(_bits, consumed("bits", key), {"shape": canonical_shape("bits", shape), "dtype": kind})
 
 
 @exact_program
@@ -76,7 +77,7 @@ def _bits(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 # --- floats -----------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@draws
 def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
     """Floats uniformly distributed in [minval, maxval); the bounds are broadcast to `shape`.
 
@@ -86,12 +87,12 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
     """
     words, shape, dtype = arguments("uniform", key, shape, dtype)
     if type(minval) in _PYTHON_SCALARS and minval == 0 and type(maxval) in _PYTHON_SCALARS and maxval == 1:
-        return _unit(words, shape=shape, dtype=dtype)
+        return Draw(_unit, words, {"shape": shape, "dtype": dtype})
     low, high = parameters("uniform", shape, dtype, minval=minval, maxval=maxval)
     return _uniform(words, low, high, shape=shape, dtype=dtype)
 
 
-@api_boundary
+@draws
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Standard normal floats; complex numbers have variance 1, half of it in each part.
 
@@ -100,7 +101,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     (2, 3)
     """
     words, shape, dtype = arguments("normal", key, shape, dtype, "fc")
-    return _normal(words, shape=shape, dtype=dtype)
+    return Draw(_normal, words, {"shape": shape, "dtype": dtype})
 
 
 @api_boundary
@@ -168,12 +169,12 @@ def _unit(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return unit_floats(words, shape, dtype)
 
 
-@program
+@compiled_program
 def _uniform(words: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return floats_between(words, low, high, shape, dtype)
 
 
-@compiled_program  # erf_inv compiles in any case
+@compiled_program
 def _normal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return normal_numbers(words, shape, dtype)
 
@@ -207,7 +208,7 @@ def _truncated_normal(
     return clamp.bind(inside[0], mul.bind(root, erf_inv.bind(uniforms)), inside[1])
 
 
-@program
+@compiled_program
 def _exponential(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return exponential_floats(words, shape, dtype)
 
@@ -217,7 +218,7 @@ def exponential_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any])
     return neg.bind(log1p.bind(neg.bind(unit_floats(words, shape, dtype))))
 
 
-@program
+@compiled_program
 def _gumbel(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], high: bool) -> Any:
     return gumbel_floats(words, shape, dtype, high)
 
@@ -282,20 +283,21 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     dtype('int32')
     """
     dtype = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
-    return _rademacher(key_words("rademacher", key), shape=canonical_shape("rademacher", shape), dtype=dtype)
+    return _rademacher(consumed("rademacher", key), shape=canonical_shape("rademacher", shape), dtype=dtype)
 
 
 @api_boundary
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
-    """Integers uniformly distributed in [minval, maxval), broadcast to `shape`; minval where that is empty.
+    """Integers uniformly distributed in [minval, maxval), broadcast to `shape`.
 
-    A `maxval` beyond the largest integer of `dtype` makes that one possible too.
+    A `maxval` beyond the largest integer of `dtype` makes that one possible too. Traced bounds that leave no integer
+    give `minval`; bounds whose values are known raise ValueError then.
 
     >>> from didax import random
     >>> int(random.randint(random.key(0), (), 5, 6))
     5
     """
-    words = key_words("randint", key)
+    words = consumed("randint", key)
     shape = canonical_shape("randint", shape)
     dtype = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
     if not dtypes.is_integer(dtype) or dtypes.iinfo(dtype).bits < 8:
@@ -309,6 +311,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
                     fix="Round and cast it (int(x), x.astype).",
                 )
             )
+    _check_interval(minval, maxval)
     info, narrow = dtypes.iinfo(dtype), dtype.itemsize < 4
     inner = np.dtype(np.int32) if narrow else dtype  # draws of 8 or 16 bits would favour some integers
     low, _ = _clipped(minval, info.min, info.max, inner)
@@ -388,7 +391,7 @@ def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> 
     """Words of the key, shape and dtype of the result, checked."""
     found = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
     _check_dtype(name, found, kinds)
-    return key_words(name, key), canonical_shape(name, shape), found
+    return consumed(name, key), canonical_shape(name, shape), found
 
 
 @functools.lru_cache  # of what passes
@@ -445,6 +448,26 @@ def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     ndim = aval_of(x).ndim
     return broadcast_in_dim(x, shape, tuple(range(len(shape) - ndim, len(shape)))) if ndim else x
+
+
+def _check_interval(minval: Any, maxval: Any) -> None:
+    """ValueError where bounds whose values are known leave no integer to draw."""
+    if isinstance(minval, Tracer) or isinstance(maxval, Tracer):
+        return
+    low, high = np.broadcast_arrays(_exact(minval), _exact(maxval))
+    if np.any(empty := low >= high):
+        raise ValueError(
+            message(
+                "randint draws from minval up to, but not including, maxval: minval is to be less than maxval.",
+                f"minval: {low[empty][0]}, maxval: {high[empty][0]}",
+                fix="Raise maxval, or draw only where there is something to draw from.",
+            )
+        )
+
+
+def _exact(bound: Any) -> np.ndarray[Any, Any]:
+    """An integer of any size, or integers, to be compared with others of any dtype."""
+    return np.asarray(bound, object)
 
 
 def _clipped(bound: Any, least: int, most: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:

@@ -41,7 +41,7 @@ from didax.primitives.elementwise import (
 from didax.primitives.select import where
 from didax.primitives.shape import reduce_sum
 from didax.random._keys import child
-from didax.random._programs import compiled_program, program
+from didax.random._programs import compiled_program
 from didax.random._samplers import (
     arguments,
     exponential_floats,
@@ -122,7 +122,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return _cauchy(words, shape=shape, dtype=dtype)
 
 
-@program
+@compiled_program
 def _cauchy(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     u = floats_between(words, dtype.type(dtypes.finfo(dtype).eps), dtype.type(1), shape, dtype)
     return tan(mul(sub(u, 0.5), math.pi))
@@ -140,7 +140,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return _laplace(words, shape=shape, dtype=dtype)
 
 
-@program
+@compiled_program
 def _laplace(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     one = dtype.type(1)
     u = floats_between(words, dtypes.finfo(dtype).epsneg.astype(dtype) - one, one, shape, dtype)
@@ -159,7 +159,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return _logistic(words, shape=shape, dtype=dtype)
 
 
-@program
+@compiled_program
 def _logistic(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     tiny = dtype.type(dtypes.finfo(dtype).tiny)
     u = floats_between(words, tiny, dtype.type(1), shape, dtype)
@@ -240,7 +240,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     return draw("pareto", _pareto, key, shape, dtype, {"b": b})
 
 
-@program
+@compiled_program
 def _pareto(words: Any, b: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return exp(div(exponential_floats(words, shape, dtype), b))
 
@@ -257,7 +257,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     return draw("rayleigh", _rayleigh, key, shape, dtype, {"scale": scale})
 
 
-@program
+@compiled_program
 def _rayleigh(words: Any, scale: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     tiny = dtype.type(dtypes.finfo(dtype).tiny)  # log(0) would be a draw of infinity
     u = max_(unit_floats(words, shape, dtype), tiny)
@@ -277,7 +277,7 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = None, dty
     return draw("weibull_min", _weibull_min, key, shape or None, dtype, values)
 
 
-@program
+@compiled_program
 def _weibull_min(
     words: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
@@ -302,7 +302,7 @@ def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dt
     return _triangular(words, *values, shape=shape, dtype=dtype)
 
 
-@program
+@compiled_program
 def _triangular(
     words: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
@@ -352,7 +352,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     return _geometric(words, p, shape=shape, dtype=out)
 
 
-@program
+@compiled_program
 def _geometric(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     float_dtype = aval_of(p).dtype
     u = max_(unit_floats(words, shape, float_dtype), float_dtype.type(dtypes.finfo(float_dtype).tiny))

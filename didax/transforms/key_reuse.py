@@ -139,6 +139,13 @@ class Summary(NamedTuple):
                 _copy_uses(inside.record, outside, line)
         return [None if out is None else _outside(out, given) for out in self.outs]
 
+    def whole_uses(self) -> list[tuple[int, list[str | int]]] | None:
+        """What whole inputs are used for, by position; None where there is more to `apply` than to note that."""
+        used = [(i, keys) for i, keys in enumerate(self.inputs) if keys is not None and keys.record]
+        if any(self.outs) or any(set(keys.record) != {_WHOLE} for _, keys in used):
+            return None
+        return [(i, list(keys.record[_WHOLE])) for i, keys in used]
+
 
 def _copy_uses(record: Record, target: Keys, line: SourceLine | None) -> None:
     for position, uses in list(record.items()):

@@ -40,7 +40,7 @@ EXACT = {
     "randint all": lambda r, k: r.randint(k, (300,), 0, 256, "uint8"),
     "randint clipped": lambda r, k: r.randint(k, (300,), -300, 300, "int8"),
     "randint wide": lambda r, k: r.randint(k, (300,), -(2**31), 2**31 - 1),
-    "randint empty": lambda r, k: r.randint(k, (3,), 5, 2),
+    "randint empty": lambda r, k: (dx if r is random else jax).jit(lambda n: r.randint(k, (3,), 5, n))(2),
     "randint arrays": lambda r, k: r.randint(k, (4, 3), np.arange(3), np.array([[9], [500], [3], [100000]])),
     "randint arrays clipped": lambda r, k: r.randint(
         k, (3,), np.arange(3), np.array([10, 500, 100000]), "uint8"
@@ -187,7 +187,7 @@ def test_a_small_draw_compiles_nothing(monkeypatch):
     """NumPy makes it on the spot."""
     monkeypatch.setattr("didax.xla.compile.compile_text", lambda *args, **kwargs: pytest.fail("compiled"))
     key = random.split(random.key(123))[1]
-    random.uniform(key, (17, 3), minval=2.0)
+    random.uniform(key, (17, 3))
     random.randint(key, (17, 5), 0, 10)
     random.bernoulli(key, 0.25, (17, 7))
     random.permutation(key, 17)
@@ -283,6 +283,16 @@ ERRORS = {
     ),
     "signed bits": (lambda: random.bits(KEY, (), "int32"), ValueError, "an unsigned integer dtype"),
     "float randint": (lambda: random.randint(KEY, (), 0, 5, float), ValueError, "an integer dtype"),
+    "no integer between": (
+        lambda: random.randint(KEY, (3,), 5, 5),
+        ValueError,
+        "minval is to be less than maxval.\n  minval: 5, maxval: 5\nRaise",
+    ),
+    "no integer between arrays": (
+        lambda: random.randint(KEY, (3,), np.int32([0, 4, 5]), np.uint8([9, 3, 9])),
+        ValueError,
+        "minval: 4, maxval: 3",
+    ),
     "float bound": (lambda: random.randint(KEY, (), 0.5, 5), TypeError, "minval: 0.5"),
     "bounds": (
         lambda: random.uniform(KEY, (3,), minval=np.zeros(2)),
