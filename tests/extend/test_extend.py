@@ -1,0 +1,154 @@
+"""What is published for extensions: the names stay, and a package that uses nothing else works in every composition."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax
+from didax.extend import core, dtypes, random, rules
+
+# A name goes from here only after a minor version in which it is deprecated (docs/versions.md).
+PUBLISHED = {
+    core: "Atom ClosedJaxpr Effect Eqn Jaxpr JaxprTypeError Literal MissingRuleError Primitive ShapedArray Var aval_of "
+    "check_jaxpr eval_jaxpr jaxpr_as_fun nested_jaxprs num_consts parse_jaxpr register_param_type",
+    rules: "AxisData Elementwise FunctionContext LinearUnary Undef Value Zero add_tangents binary instantiate is_undef "
+    "lower_as move_batch_axis unary",
+    dtypes: "ExtendedDtype as_extended extended register_extended",
+    random: "PRNGImpl define_prng_impl rbg_prng_impl threefry_prng_impl unsafe_rbg_prng_impl",
+}
+
+
+@pytest.mark.parametrize("module", PUBLISHED, ids=lambda m: m.__name__)
+def test_the_published_names_are_these(module: Any) -> None:
+    assert sorted(module.__all__) == sorted(PUBLISHED[module].split())
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_tutorial_uses_the_public_surface_only() -> None:
+    page = (Path(__file__).parents[2] / "docs/extending.md").read_text()
+    for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if ">>> " in block:
+            continue
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module in ("didax", "didax.extend")
+            elif isinstance(node, ast.Import):
+                assert {alias.name for alias in node.names} <= {"didax", "didax.numpy", "numpy"}
+
+
+# --- A package from outside ---------------------------------------------------------------------------------
+
+
+class SumAndDifference(core.Primitive):
+    """`x + y` and `x - y` at once: several results, with NumPy's and XLA's version of it."""
+
+    multiple_results = True
+
+    def type(self, x: Any, y: Any) -> list[Any]:
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise TypeError(f"sum_and_difference takes two arrays of one type, got {x} and {y}")
+        return [x, x]
+
+    def eager(self, x: Any, y: Any) -> list[Any]:
+        return [x + y, x - y]
+
+    def lower(self, ctx: rules.FunctionContext, x: rules.Value, y: rules.Value) -> list[rules.Value]:
+        return [ctx.op("add", [x, y]), ctx.op("subtract", [x, y])]
+
+    def jvp(self, primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
+        outs = self.bind(*primals)
+        if all(type(t) is rules.Zero for t in tangents):
+            return outs, [rules.Zero(core.aval_of(y).tangent()) for y in outs]
+        return outs, self.bind(*map(rules.instantiate, tangents))
+
+    def transpose(self, cts: Any, x: Any, y: Any) -> list[Any]:
+        s, d = self.bind(*map(rules.instantiate, cts))
+        return [s if rules.is_undef(x) else None, d if rules.is_undef(y) else None]
+
+    def batch(self, axis: rules.AxisData, args: Any, dims: Any) -> tuple[list[Any], list[int]]:
+        args = [rules.move_batch_axis(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True)]
+        return self.bind(*args), [0, 0]
+
+
+sum_and_difference_p = SumAndDifference("sum_and_difference_of_a_test")
+
+
+def f(x: Any, y: Any) -> Any:
+    total, difference = sum_and_difference_p.bind(x * y, y)
+    return dnp.sin(total) * difference
+
+
+def plain(x: Any, y: Any) -> Any:
+    return dnp.sin(x * y + y) * (x * y - y)
+
+
+def looped(g: Any) -> Any:
+    """Two steps of a scan and a branch with the function inside."""
+
+    def step(carry: Any, y: Any) -> Any:
+        return lax.cond(y.sum() > 0, lambda: g(carry, y), lambda: carry * y), None
+
+    return lambda x, y: lax.scan(step, x, dnp.stack([y, -y, 0.5 * y]))[0]
+
+
+TRANSFORMATIONS = {
+    "jit": dx.jit,
+    "vmap": lambda g: lambda x, y: dx.vmap(g, in_axes=(0, None))(dnp.stack([x, 2 * x]), y),
+    "grad": lambda g: dx.grad(lambda x, y: g(x, y).sum()),
+    "jvp": lambda g: lambda x, y: dx.jvp(g, (x, y), (y, x))[1],
+    "linearize": lambda g: lambda x, y: dx.linearize(g, x, y)[1](y, x),
+    "vjp": lambda g: lambda x, y: dx.vjp(lambda y: g(x, y), y)[1](g(x, y))[0],
+    "control flow": looped,
+}
+
+
+# The mapped function has results of two axes, for which these have no operand.
+PAIRS = {*itertools.product(TRANSFORMATIONS, repeat=2)} - {
+    (n, "vmap") for n in ("vmap", "vjp", "control flow")
+}
+
+
+@pytest.mark.parametrize("names", sorted(PAIRS), ids="-".join)
+def test_a_primitive_from_outside_works_in_every_composition(names: tuple[str, str]) -> None:
+    x, y = np.float32([0.3, -0.7]), np.float32([1.1, 0.4])
+    results = []
+    for g in (f, plain):
+        for name in reversed(names):
+            g = TRANSFORMATIONS[name](g)
+        results.append(np.asarray(g(x, y)))
+    np.testing.assert_allclose(*results, rtol=2e-5, atol=1e-6)
+
+
+def test_its_jaxprs_are_checked_printed_and_parsed() -> None:
+    closed = dx.make_jaxpr(dx.grad(lambda x: f(x, x)))(2.0)
+    core.check_jaxpr(closed.jaxpr)
+    assert "sum_and_difference_of_a_test" in str(closed)
+    assert str(core.parse_jaxpr(str(closed.jaxpr))) == str(closed.jaxpr)
+    assert core.jaxpr_as_fun(closed)(2.0)[0] == dx.grad(lambda x: plain(x, x))(2.0)
+
+
+def test_its_errors_reach_the_user() -> None:
+    with pytest.raises(TypeError, match=r"two arrays of one type, got float32\[2\] and float32\[3\]"):
+        dx.jit(sum_and_difference_p.bind)(np.ones(2, np.float32), np.ones(3, np.float32))
+
+
+def test_a_function_that_captures_arrays_cannot_be_a_lowering() -> None:
+    table = dnp.arange(3.0)
+
+    class Looked(core.Primitive):
+        def type(self, x: Any) -> Any:
+            return x
+
+        lower = rules.lower_as(lambda x: x + table.sum() * table[0] + table.reshape(3)[1] * table @ table)
+
+    with pytest.raises(TypeError, match=r"captures arrays.\n  captured: float32\[3\]\nMake them operands"):
+        dx.jit(Looked("looked_up_of_a_test").bind)(2.0)
