@@ -1,0 +1,542 @@
+"""One call of a function with rules of its own: from the user's functions over pytrees to rules over flat lists.
+
+`Definition` is what the decorators of `custom.py` collect: a function and any of its rules. `Called` is one call of it:
+each rule is given its arguments in the user's structures, and what it returns is checked against the structures,
+shapes and dtypes that follow from the arguments and results; errors show both, by path.
+Read next: `custom.py`, the decorators; `didax/primitives/custom/rules.py`, who calls these rules.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from didax.api.autodiff import check_tangent, type_text
+from didax.api.flat import as_array, narrowed_scalar, positional_names, result_name
+from didax.core import pytree
+from didax.core.avals import ShapedArray, aval_of, is_array_like
+from didax.core.basis import Zero, instantiate
+from didax.core.errors import message
+from didax.core.source import describe_function
+from didax.core.tracing import Tracer
+from didax.core.value import Array
+from didax.primitives.custom.rules import Forward, Rules
+from didax.transforms.batching import element_aval
+from didax.transforms.closure import run_closure
+
+Values = Sequence[Any]
+
+
+class SymbolicZero:
+    """A tangent or cotangent that is zero, as rules with `symbolic_zeros=True` get it and may return it.
+
+    It has the `shape` and `dtype` of the tangent, and no numbers: `instantiate` makes the array.
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype: float0 for integers and bools."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.aval.size
+
+    def instantiate(self) -> Any:
+        """The array of zeros."""
+        return as_array(instantiate(Zero(self.aval)))
+
+    @staticmethod
+    def from_primal_value(x: Any) -> SymbolicZero:
+        """The zero tangent of a value."""
+        return zero_from_primal(x, symbolic_zeros=True)
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval})"
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of each leaf of a pytree: an array, or with `symbolic_zeros` a `SymbolicZero`.
+
+    >>> import numpy as np
+    >>> zero_from_primal((np.float32(2.0), 3), symbolic_zeros=True)
+    (SymbolicZero(float32[]), SymbolicZero(float0[]))
+    """
+
+    def zero(x: Any) -> Any:
+        symbolic = SymbolicZero(aval_of(x).tangent())
+        return symbolic if symbolic_zeros else symbolic.instantiate()
+
+    return pytree.map(zero, val)
+
+
+@dataclass(slots=True)
+class CustomVJPPrimal:
+    """An argument as a forward rule with `symbolic_zeros=True` gets it: `perturbed` says if it is differentiated."""
+
+    value: Any
+    perturbed: bool
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The arguments of a forward rule with `symbolic_zeros=True`, without what is said of perturbation."""
+
+    def value(leaf: Any) -> Any:
+        if isinstance(leaf, CustomVJPPrimal):
+            return leaf.value
+        rule = "custom_vjp_primal_tree_values takes what a forward rule with symbolic_zeros=True gets."
+        raise TypeError(message(rule, f"leaf: {type_text(leaf)}", fix="Pass arguments of that rule."))
+
+    return pytree.map(value, tree)
+
+
+@dataclass(slots=True, frozen=True)
+class Definition:
+    """A function and the rules that were given for it; `given` are the names of these."""
+
+    fun: Callable[..., Any]
+    jvp: Callable[..., Any] | None = None
+    vjp: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+    linearize: Callable[..., Any] | None = None
+    transpose: Callable[..., Any] | None = None
+    vmap: Callable[..., Any] | None = None
+    symbolic_jvp: bool = False
+    symbolic_vjp: bool = False
+    optimize_remat: bool = False
+    name: str = field(init=False)
+    given: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rules = ("jvp", "vjp", "linearize", "transpose", "vmap")
+        object.__setattr__(
+            self, "given", frozenset(rule for rule in rules if getattr(self, rule) is not None)
+        )
+        object.__setattr__(self, "name", describe_function(self.fun))
+
+
+class Called(Rules):
+    """A call with its arguments fixed but for the leaves of those that are differentiated.
+
+    `fixed` are the positions and values of arguments that no rule gives derivatives for. `out_tree` is the structure of
+    the result, known when the function or one of its rules has run.
+    """
+
+    __slots__ = ("_avals", "_definition", "_fixed", "_tree", "out_avals", "out_tree")
+
+    def __init__(
+        self,
+        definition: Definition,
+        fixed: Sequence[tuple[int, Any]],
+        tree: Any,
+        avals: Sequence[ShapedArray],
+    ):
+        super().__init__(definition.name, definition.given, definition.optimize_remat)
+        self._definition = definition
+        self._fixed = fixed
+        self._tree = tree
+        self._avals = avals
+        self.out_tree: Any = None
+        self.out_avals: list[ShapedArray] = []
+
+    # --- the function and its rules -----------------------------------------------------------------------
+
+    def run(self, *args: Any) -> list[Any]:
+        return self._closure(lambda *xs: self._results(self._apply(self._definition.fun, xs)), args)
+
+    def jvp(self, primals: Values, tangents: Values) -> tuple[list[Any], list[Any]]:
+        n, rule = len(primals), self._definition.jvp
+        assert rule is not None
+
+        def jvp(*xs: Any) -> list[Any]:
+            dots = [self._zero(t, self._definition.symbolic_jvp) for t in xs[n:]]
+            args = self._arguments(xs[:n]), pytree.unflatten(self._tree, dots)
+            out, out_dot = self._pair(
+                "jvp", rule(*self._fixed_values(), *args), "(result, tangent of the result)"
+            )
+            outs = self._results(out, "jvp")
+            return [*outs, *self._tangents("jvp", outs, out_dot)]
+
+        ys = self._closure(jvp, [*primals, *tangents])
+        return ys[: len(ys) // 2], ys[len(ys) // 2 :]
+
+    def forward(self, primals: Values, perturbed: tuple[bool, ...]) -> Forward:
+        assert self._definition.vjp is not None
+        fwd, _ = self._definition.vjp
+        found: list[_Residuals] = []
+
+        def forward(*xs: Any) -> list[Any]:
+            if self._definition.symbolic_vjp:
+                xs = tuple(map(CustomVJPPrimal, xs, perturbed))
+            out, residuals = self._pair("fwd", self._apply(fwd, xs), "(result, residuals)")
+            outs = self._results(out, "fwd")
+            found.append(_Residuals(residuals))
+            return [*outs, *found[0].arrays]
+
+        ys = self._closure(forward, primals)
+        m = len(self.out_avals)
+
+        def backward(residuals: Values, cts: Values) -> list[Any]:
+            r = len(residuals)
+            return self._closure(
+                lambda *xs: self._cotangents(found[0].filled(xs[:r]), xs[r:]), [*residuals, *cts]
+            )
+
+        return Forward(ys[:m], ys[m:], backward)
+
+    def linearize(self, primals: Values) -> tuple[list[Any], Callable[[Values], list[Any]]]:
+        rule = self._definition.linearize
+        assert rule is not None
+        found: list[Callable[..., Any]] = []
+
+        def linearize(*xs: Any) -> list[Any]:
+            out, f_lin = self._pair("linearize", self._apply(rule, xs), "(result, linear function)")
+            found.append(f_lin)
+            return self._results(out, "linearize")
+
+        outs = self._closure(linearize, primals)
+
+        def apply(tangents: Values) -> list[Any]:
+            def f_lin(*ts: Any) -> list[Any]:
+                return self._tangents("linearize", outs, found[0](*self._arguments(map(instantiate, ts))))
+
+            return self._closure(f_lin, tangents)
+
+        return outs, apply
+
+    def transpose(self, args: Values, cts: Values) -> list[Any]:
+        rule = self._definition.transpose
+        assert rule is not None
+
+        def transpose(*ys: Any) -> list[Any]:
+            ct = pytree.unflatten(self.out_tree, [as_array(instantiate(y)) for y in ys])
+            return self._of_arguments("transpose", rule(*self._fixed_values(), ct))
+
+        return self._closure(transpose, cts)
+
+    def vmap(self, size: int, args: Values, batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
+        rule = self._definition.vmap
+        assert rule is not None
+        flags: list[bool] = []
+
+        def vmap(*xs: Any) -> list[Any]:
+            in_batched = self._positional(pytree.unflatten(self._tree, batched), False)
+            result = rule(size, in_batched, *self._positional(self._arguments(xs)))
+            out, out_batched = self._pair("vmap", result, "(result, which parts of it are batched)")
+            flags.extend(self._flags(out, out_batched))
+            return self._results(out, "vmap", (size, flags))
+
+        return self._closure(vmap, args), flags
+
+    def held_tracers(self) -> list[Any]:
+        definition = self._definition
+        functions = (
+            definition.jvp,
+            definition.vjp,
+            definition.linearize,
+            definition.transpose,
+            definition.vmap,
+        )
+        return list(tracers_in((self._fixed, functions)))
+
+    # --- structures in --------------------------------------------------------------------------------------
+
+    def _closure(self, f: Callable[..., Values], args: Values) -> list[Any]:
+        return run_closure(self.name, f, [x if type(x) is Zero else as_array(x) for x in args])
+
+    def _arguments(self, leaves: Any) -> tuple[Any, ...]:
+        return pytree.unflatten(self._tree, leaves)
+
+    def _positional(self, args: tuple[Any, ...], fixed: Any = None) -> list[Any]:
+        """Arguments with the fixed ones put back in their places (as `fixed`, where that is given)."""
+        every = list(args)
+        for position, value in self._fixed:
+            every.insert(position, value if fixed is None else fixed)
+        return every
+
+    def _fixed_values(self) -> list[Any]:
+        return [value for _, value in self._fixed]
+
+    def _apply(self, f: Callable[..., Any], leaves: Any) -> Any:
+        return f(*self._positional(self._arguments(leaves)))
+
+    @staticmethod
+    def _zero(t: Any, symbolic: bool) -> Any:
+        if type(t) is not Zero:
+            return t
+        return SymbolicZero(t.aval) if symbolic else as_array(instantiate(t))
+
+    # --- structures out -------------------------------------------------------------------------------------
+
+    def _pair(self, rule: str, result: Any, wanted: str) -> tuple[Any, Any]:
+        if isinstance(result, tuple | list) and len(cast("Sequence[Any]", result)) == 2:
+            first, second = cast("Sequence[Any]", result)
+            return first, second
+        raise TypeError(
+            message(
+                f"The {rule} rule of a function returns a pair {wanted}.",
+                f"function: {self.name}",
+                f"returned: {_describe(result)}",
+                fix=f"Return {wanted}.",
+            )
+        )
+
+    def _results(
+        self, out: Any, rule: str | None = None, batch: tuple[int, Sequence[bool]] | None = None
+    ) -> list[Any]:
+        """Leaves of the result of the function, or of one of its rules; remembers its structure and types.
+
+        `batch` is the size of a batch, and which of the leaves have it.
+        """
+        leaves, tree = pytree.flatten(out)
+        if self.out_tree is not None and tree != self.out_tree:
+            raise self._other_structure(f"the {rule} rule", tree, "the function", self.out_tree)
+        for i, y in enumerate(leaves):
+            if not is_array_like(y):
+                raise TypeError(
+                    message(
+                        "A function with rules of its own, and each of its rules, returns arrays, scalars, or pytrees "
+                        "of them.",
+                        f"function: {self.name}",
+                        f"{result_name(tree, i)}{f' of the {rule} rule' if rule else ''}: {_describe(y)}",
+                        fix="Return an array there.",
+                    )
+                )
+        outs = [as_array(narrowed_scalar(y)) for y in leaves]
+        avals = [aval_of(y) for y in outs]
+        if batch is not None:
+            _check_batch(self.name, *batch, outs, tree)
+            avals = [element_aval(a, 0 if has else None) for a, has in zip(avals, batch[1], strict=True)]
+        if self.out_tree is not None:
+            self._check_types(rule, tree, avals)
+        self.out_tree, self.out_avals = tree, avals
+        return outs
+
+    def _check_types(self, rule: str | None, tree: Any, avals: Sequence[ShapedArray]) -> None:
+        differing = [
+            f"{result_name(tree, i)} is {new} in the {rule} rule, {old} in the function"
+            for i, (old, new) in enumerate(zip(self.out_avals, avals, strict=True))
+            if old.shape != new.shape or old.dtype != new.dtype
+        ]
+        if differing:
+            raise TypeError(
+                message(
+                    "A rule returns the function's result in the shapes and dtypes of the function.",
+                    f"function: {self.name}",
+                    *differing,
+                    fix="Compute the result in the rule as the function does, or call the function there.",
+                )
+            )
+
+    def _other_structure(self, one: str, tree: Any, two: str, other: Any, root: str = "result") -> TypeError:
+        return TypeError(
+            message(
+                f"In {one} of a function, the structure of what it returns follows from that of {two}.",
+                f"function: {self.name}",
+                *pytree.mismatch(tree, other, one, two, root=root).splitlines(),
+                fix="Return the same containers.",
+            )
+        )
+
+    def _tangents(self, rule: str, outs: Values, out_dot: Any) -> list[Any]:
+        dots, tree = pytree.flatten(out_dot)
+        if tree != self.out_tree:
+            raise self._other_structure("the tangent", tree, "the result", self.out_tree)
+        return [
+            Zero(aval_of(y).tangent())
+            if type(t) is SymbolicZero
+            else check_tangent(
+                f"the {rule} rule of {self.name}",
+                aval_of(y),
+                t,
+                lambda i=i: result_name(self.out_tree, i),
+                "result",
+                "tangent",
+            )
+            for i, (y, t) in enumerate(zip(outs, dots, strict=True))
+        ]
+
+    def _cotangents(self, residuals: Any, cts: Values) -> list[Any]:
+        assert self._definition.vjp is not None
+        _, bwd = self._definition.vjp
+        leaves = [self._zero(ct, self._definition.symbolic_vjp) for ct in cts]
+        ct = pytree.unflatten(self.out_tree, leaves)
+        return self._of_arguments("bwd", bwd(*self._fixed_values(), residuals, ct))
+
+    def _of_arguments(self, rule: str, x_bars: Any) -> list[Any]:
+        """Cotangents of the arguments' leaves; None stands for zeros of a whole argument or part of one."""
+        if (
+            not isinstance(x_bars, tuple | list)
+            or len(cast("Sequence[Any]", x_bars)) != self._num_arguments()
+        ):
+            raise TypeError(
+                message(
+                    f"The {rule} rule of a function returns a tuple with one cotangent for each argument that is "
+                    "differentiated.",
+                    f"function: {self.name}",
+                    f"arguments: {', '.join(self._argument_names())}",
+                    f"returned: {_describe(x_bars)}",
+                    fix="Return a tuple of that length, with None for an argument whose cotangent is zero.",
+                )
+            )
+        x_bars = tuple(cast("Sequence[Any]", x_bars))
+        leaves = self._aligned(rule, x_bars)
+        return [
+            self._cotangent(rule, aval, x, i)
+            for i, (aval, x) in enumerate(zip(self._avals, leaves, strict=True))
+        ]
+
+    def _aligned(self, rule: str, x_bars: tuple[Any, ...]) -> list[Any]:
+        """A cotangent, or None, for each leaf of the arguments."""
+        places = pytree.unflatten(self._tree, range(self._tree.num_leaves))
+        given = pytree.leaves(x_bars, is_leaf=_is_none)
+        try:
+            leaves: list[Any] = pytree.broadcast_prefix(x_bars, places, is_leaf=_is_none)
+            fits = sum(x is not None for x in given) == sum(x is not None for x in leaves)
+        except ValueError:
+            leaves, fits = [], False
+        if not fits:
+            wanted = pytree.structure(places)
+            facts = pytree.mismatch(wanted, x_bars, "the arguments", f"the result of {rule}", root="args")
+            raise TypeError(
+                message(
+                    f"The {rule} rule of a function returns cotangents in the structure of its arguments.",
+                    f"function: {self.name}",
+                    *facts.splitlines(),
+                    fix="Return the containers of the arguments, with None for parts whose cotangents are zero.",
+                )
+            )
+        return leaves
+
+    def _cotangent(self, rule: str, aval: ShapedArray, x_bar: Any, i: int) -> Any:
+        if x_bar is None or type(x_bar) is SymbolicZero or aval.tangent() is not aval:
+            return Zero(aval.tangent())
+        return check_tangent(
+            f"the {rule} rule of {self.name}",
+            aval,
+            x_bar,
+            lambda: self._leaf_name(i),
+            "argument",
+            "cotangent",
+        )
+
+    def _flags(self, out: Any, out_batched: Any) -> list[bool]:
+        try:
+            flags = pytree.broadcast_prefix(out_batched, out)
+        except ValueError:
+            flags = [None]
+        if all(isinstance(flag, bool | np.bool_) for flag in flags):
+            return [bool(flag) for flag in flags]
+        raise TypeError(
+            message(
+                "The vmap rule of a function returns, beside its result, a bool for each part of it: is it batched?",
+                f"function: {self.name}",
+                *pytree.mismatch(out_batched, out, "out_batched", "the result", root="result").splitlines(),
+                f"out_batched: {out_batched!r:.200}",
+                fix="Return (result, True), or a pytree of bools in the structure of the result.",
+            )
+        )
+
+    # --- names ------------------------------------------------------------------------------------------------
+
+    def _num_arguments(self) -> int:
+        return len(self._tree.children())
+
+    def _argument_names(self) -> list[str]:
+        fixed = {position for position, _ in self._fixed}
+        names = positional_names(self._definition.fun, self._num_arguments() + len(fixed))
+        return [name for i, name in enumerate(names) if i not in fixed]
+
+    def _leaf_name(self, i: int) -> str:
+        paths = pytree.flatten_with_path(pytree.unflatten(self._tree, range(self._tree.num_leaves)))[0]
+        (position, *rest), _ = paths[i]
+        number: int = position.idx
+        return self._argument_names()[number] + pytree.keystr(tuple(rest))
+
+
+class _Residuals:
+    """What a forward rule keeps: the arrays in it, and all else as it is (Python numbers stay Python numbers)."""
+
+    __slots__ = ("_leaves", "_places", "_tree", "arrays")
+
+    def __init__(self, residuals: Any):
+        self._leaves, self._tree = pytree.flatten(residuals)
+        self._places = [
+            i for i, x in enumerate(self._leaves) if isinstance(x, Array | np.ndarray | np.generic)
+        ]
+        self.arrays = [as_array(narrowed_scalar(self._leaves[i])) for i in self._places]
+        for i in self._places:
+            self._leaves[i] = None
+
+    def filled(self, arrays: Values) -> Any:
+        """The residuals, with these arrays."""
+        leaves = list(self._leaves)
+        for i, x in zip(self._places, arrays, strict=True):
+            leaves[i] = x
+        return pytree.unflatten(self._tree, leaves)
+
+
+def tracers_in(x: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Tracers in containers and in the closures of functions."""
+    seen = set() if seen is None else seen
+    if isinstance(x, Tracer):
+        yield x
+        return
+    if id(x) in seen:
+        return
+    seen.add(id(x))
+    parts = pytree.leaves(x)
+    if len(parts) == 1 and parts[0] is x:
+        cells = getattr(x, "__closure__", None) or ()
+        parts = [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+        if isinstance(x, functools.partial):
+            parts = [x.func, x.args, x.keywords]
+    for part in parts:
+        yield from tracers_in(part, seen)
+
+
+_EMPTY_CELL = types.CellType()
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _describe(x: Any) -> str:
+    leaves = pytree.leaves(x)
+    if len(leaves) == 1 and leaves[0] is x:
+        return type_text(x)
+    return f"{type(x).__name__} {pytree.map(type_text, x)}"
+
+
+def _check_batch(name: str, size: int, flags: Sequence[bool], outs: Values, tree: Any) -> None:
+    for i, (y, batched) in enumerate(zip(outs, flags, strict=True)):
+        if batched and y.shape[:1] != (size,):
+            raise ValueError(
+                message(
+                    "The vmap rule of a function returns batched results with the batch axis first.",
+                    f"function: {name}",
+                    f"{result_name(tree, i)}: {type_text(y)}, for a batch of {size}",
+                    fix="Move the axis to the front, or say that the result is not batched.",
+                )
+            )

@@ -1,0 +1,185 @@
+"""More ways to derivatives of the user's own; `custom_jvp`, `custom_vjp` and `custom_rules` are in `didax` itself.
+
+`custom_gradient` defines a function and its backward pass in one, `linear_call` a linear map and its transpose.
+`closure_convert` turns values that a function closed over into arguments, so that rules can give derivatives with
+respect to them. `SymbolicZero` and `CustomVJPPrimal` are what rules with `symbolic_zeros=True` get.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from didax.api.custom import custom_jvp, custom_vjp
+from didax.api.flat import as_array, check_callable, flatten_arguments, leaf_avals
+from didax.api.rules import (
+    CustomVJPPrimal,
+    SymbolicZero,
+    custom_vjp_primal_tree_values,
+    tracers_in,
+    zero_from_primal,
+)
+from didax.api.traced import TracedFunction, trace_function
+from didax.core import dtypes, pytree
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import instantiate
+from didax.core.errors import api_boundary, message
+from didax.core.jaxpr import eval_jaxpr
+from didax.core.source import describe_function
+from didax.core.tracing import Tracer
+from didax.primitives.custom.linear_map import LinearMap, linear_map_p
+
+__all__ = [
+    "CustomVJPPrimal",
+    "SymbolicZero",
+    "closure_convert",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
+    "custom_vjp_primal_tree_values",
+    "linear_call",
+    "zero_from_primal",
+]
+
+
+@api_boundary
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """`fun` with the values it closed over as further arguments, and these values.
+
+    The values are those that may be differentiated: traced arrays of inexact dtype, wherever `fun` comes by them. The
+    new function is specialised to the types of `example_args`.
+
+    >>> import didax as dx
+    >>> def derivative_of_square(a):
+    ...     f, (hoisted,) = dx.closure_convert(lambda x: a * x * x, 1.0)
+    ...     return f(3.0, hoisted)
+    >>> float(dx.grad(derivative_of_square)(2.0))
+    9.0
+    """
+    check_callable("closure_convert", fun)
+    avals = tuple(leaf_avals("closure_convert", fun, example_args, {}))
+    _, tree = flatten_arguments(example_args, {})
+    traced = trace_function("closure_convert", fun, tree, avals)
+    hoist = [isinstance(x, Tracer) and dtypes.is_inexact(x.aval.dtype) for x in traced.captured]
+
+    @api_boundary
+    def converted(*args: Any) -> Any:
+        split = len(args) - sum(hoist)
+        leaves, found_tree = flatten_arguments(args[:split], {})
+        if found_tree != tree:
+            rule = "A function from closure_convert takes arguments in the structure of its examples, then the values."
+            (wanted, _), (given_args, _) = tree.children(), found_tree.children()
+            facts = pytree.mismatch(
+                wanted, given_args, "the examples", "the arguments", root="args"
+            ).splitlines()
+            fix = "Call it as converted(*args, *values)."
+            raise TypeError(message(rule, f"function: {describe_function(fun)}", *facts, fix=fix))
+        given = iter(args[split:])
+        captured = [next(given) if moved else x for x, moved in zip(traced.captured, hoist, strict=True)]
+        outs = eval_jaxpr(traced.jaxpr, [*captured, *leaves])
+        return pytree.unflatten(traced.out_tree, [as_array(y) for y in outs])
+
+    return converted, [x for x, moved in zip(traced.captured, hoist, strict=True) if moved]
+
+
+def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custom_vjp[..., Any]:
+    """A function with its backward pass, from one that returns `(result, vjp)`; `vjp(cotangent)` gives cotangents.
+
+    `vjp` may use whatever was computed on the way to the result. It returns a tuple with a cotangent for each argument,
+    or the cotangent itself where there is one argument.
+
+    >>> import didax as dx
+    >>> @dx.custom_gradient
+    ... def square(x):
+    ...     return x * x, lambda ct: ct * 2 * x
+    >>> float(square(3.0)), float(dx.grad(square)(3.0))
+    (9.0, 6.0)
+    """
+
+    @functools.wraps(fun)
+    def function(*args: Any) -> Any:
+        return fun(*args)[0]
+
+    def fwd(*args: Any) -> tuple[Any, Any]:
+        out, rule = fun(*args)
+        if not any(isinstance(x, Tracer) for x in (*pytree.leaves((args, out)), *tracers_in(rule))):
+            return out, (rule, None)  # plain Python: what it closed over is known
+        avals = tuple(aval_of(y).tangent() for y in pytree.leaves(out))
+        traced = trace_function("custom_gradient", rule, pytree.structure(((out,), {})), avals)
+        return out, (lambda ct: _evaluate(traced, ct), traced.captured)
+
+    def bwd(residuals: Any, ct: Any) -> Any:
+        rule, captured = residuals
+        x_bars = rule(ct) if captured is None else rule((captured, ct))
+        return x_bars if isinstance(x_bars, tuple | list) else (x_bars,)
+
+    defined = custom_vjp(function)
+    defined.defvjp(fwd, bwd)
+    return defined
+
+
+def _evaluate(traced: Any, captured_and_ct: tuple[Any, Any]) -> Any:
+    captured, ct = captured_and_ct
+    return pytree.unflatten(traced.out_tree, eval_jaxpr(traced.jaxpr, [*captured, *pytree.leaves(ct)]))
+
+
+@api_boundary
+def linear_call(
+    fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any
+) -> Any:
+    """`fun(residual_args, linear_args)`, of which reverse mode runs `fun_transpose(residual_args, cotangent)`.
+
+    `fun` is linear in its second argument, `fun_transpose` returns a cotangent of that. The transpose of the transpose
+    is `fun` again.
+
+    >>> import didax as dx
+    >>> def halve(x):
+    ...     return dx.custom_derivatives.linear_call(lambda r, x: x / r, lambda r, ct: ct / r, 2.0, x)
+    >>> float(halve(6.0)), float(dx.grad(halve)(6.0))
+    (3.0, 0.5)
+    """
+    residuals, linear = pytree.leaves(residual_args), pytree.leaves(linear_args)
+    leaf_avals("linear_call", fun, (residual_args, linear_args), {})
+    residuals, linear = [as_array(r) for r in residuals], [as_array(x) for x in linear]
+    res_avals, in_avals = [aval_of(r) for r in residuals], [aval_of(x) for x in linear]
+    res_tree, in_tree = pytree.structure(residual_args), pytree.structure(linear_args)
+    forward = _traced(fun, res_tree, in_tree, res_avals, in_avals)
+    out_tree, out_avals = forward.out_tree, forward.out_avals
+    transposed = _traced(fun_transpose, res_tree, out_tree, res_avals, out_avals)
+    _check_transpose(fun_transpose, transposed, in_tree, in_avals)
+    captured = [*forward.captured, *transposed.captured]
+    n, k = len(forward.captured), len(captured)
+
+    def apply(res: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
+        return eval_jaxpr(forward.jaxpr, [*res[:n], *res[k:], *xs])
+
+    def transpose(res: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        return eval_jaxpr(transposed.jaxpr, [*res[n:], *map(instantiate, cts)])
+
+    name = describe_function(fun)
+    step = LinearMap(name, k + len(residuals), in_avals, out_avals, apply, transpose)
+    return pytree.unflatten(out_tree, linear_map_p.bind(*captured, *residuals, *linear, map=step))
+
+
+def _traced(
+    f: Any, res_tree: Any, tree: Any, res_avals: Sequence[ShapedArray], avals: Sequence[ShapedArray]
+) -> TracedFunction:
+    args = pytree.unflatten(res_tree, res_avals), pytree.unflatten(tree, avals)
+    return trace_function("linear_call", f, pytree.structure((args, {})), (*res_avals, *avals))
+
+
+def _check_transpose(f: Any, traced: TracedFunction, tree: Any, avals: Sequence[ShapedArray]) -> None:
+    """TypeError unless the transpose returns what the linear arguments are."""
+    found = traced.out_tree
+    facts = pytree.mismatch(found, tree, "its result", "linear_args", root="x").splitlines()
+    if found == tree:
+        facts = [
+            f"leaf {i}: {y} in its result, {x} in linear_args"
+            for i, (y, x) in enumerate(zip(traced.out_avals, avals, strict=True))
+            if (y.shape, y.dtype) != (x.shape, x.dtype)
+        ]
+    if facts:
+        rule = "The transpose given to linear_call returns a cotangent of the linear arguments."
+        fix = "Return arrays of that structure, shape and dtype."
+        raise TypeError(message(rule, f"function: {describe_function(f)}", *facts, fix=fix))

@@ -1,0 +1,59 @@
+"""`constant_p`: an array written into a program.
+
+Programs take the arrays that their functions closed over as inputs. A rule that a user wrote may be staged after its
+program was closed: then the arrays it brings along are written into it.
+Read next: `didax/transforms/closure.py`, where values from outside are met.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.jaxpr import Eqn
+from didax.core.primitive import Primitive
+from didax.core.tracing import eager_trace, set_current_trace
+from didax.primitives.keys import random_unwrap_p
+
+
+class Held:
+    """An array as a parameter, compared by identity."""
+
+    __slots__ = ("aval", "value")
+
+    def __init__(self, value: Any):
+        self.value = (
+            np.array(value) if isinstance(value, np.ndarray) else value
+        )  # NumPy's owner may write to it
+        self.aval = aval_of(value)
+
+    def __repr__(self) -> str:
+        return str(self.aval)
+
+
+class Constant(Primitive):
+    """`constant_p.bind(held=Held(x))` is `x`."""
+
+    holes = dict.fromkeys(("jvp", "transpose", "batch"), "it has no operands")
+
+    def type(self, *, held: Held) -> ShapedArray:
+        return held.aval
+
+    def evaluate(self, *, held: Held) -> Any:
+        return held.value
+
+    def lower(self, ctx: Any, *, held: Held) -> Any:
+        return ctx.constant(np.asarray(held.value), held.aval)
+
+    def physical(self, avals: Any, *, held: Held) -> Any:
+        with set_current_trace(eager_trace):
+            words = random_unwrap_p.bind(held.value)
+        return self.bind(held=Held(words))
+
+    def dce(self, eqn: Eqn, used: Any) -> Eqn:
+        return eqn
+
+
+constant_p = Constant("constant")

@@ -1,0 +1,102 @@
+"""`forward_pass_p`: the forward pass of a vjp rule, in a program, that becomes the plain function where it can.
+
+    y, residuals = forward_pass(x; jaxpr=fwd, plain=f)      and, if nobody needs the residuals,      y = f(x)
+
+A checkpointed function runs the forward pass twice, and the first time throws the residuals away: `optimize_remat` of
+`custom_vjp.defvjp` lets the function itself run then. Read next: `call.py`, where it is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core.avals import aval_of
+from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.tracing import known_value
+from didax.primitives.call import Call, jit_p
+from didax.primitives.custom.rules import Forward, Rules
+from didax.transforms.batching import AxisData
+from didax.transforms.key_reuse import call_keys
+from didax.transforms.simplify import dce_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+from didax.xla.lowering import call
+
+
+class ForwardPass(Call):
+    """`forward_pass_p.bind(*args, jaxpr=jaxpr, plain=plain)` runs the jaxpr; `plain` returns the first of its results.
+
+    Once it is transformed itself, it is a call of the jaxpr like any other.
+    """
+
+    kind = "forward pass"
+    keys = call_keys
+    # It is saved or runs again as a whole.
+    recompute = None  # pyright: ignore[reportAssignmentType]
+
+    def evaluate(self, *args: Any, jaxpr: Jaxpr, plain: Jaxpr) -> list[Any]:
+        return eval_jaxpr(jaxpr, args)
+
+    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr, plain: Jaxpr) -> list[Any]:
+        return call(ctx, jaxpr, args)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any) -> Any:
+        return jit_p.jvp(primals, tangents, jaxpr=jaxpr)
+
+    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any) -> Any:
+        return jit_p.linearize(primals, tangents, jaxpr=jaxpr)
+
+    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+        return jit_p.transpose(cts, *args, jaxpr=jaxpr)
+
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **how: Any
+    ) -> Any:
+        return jit_p.batch(axis, args, dims, jaxpr=jaxpr)
+
+    def checkify(self, kinds: Any, *args: Any, jaxpr: Jaxpr, **how: Any) -> Any:
+        return jit_p.checkify(kinds, *args, jaxpr=jaxpr)
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        plain: Jaxpr = eqn.params["plain"]
+        n = len(plain.outvars)
+        if not any(used[n:]):
+            eqn = eqn.replace(primitive=jit_p, outvars=eqn.outvars[:n], params={"jaxpr": plain})
+            return jit_p.dce(eqn, used[:n])
+        small, _ = dce_jaxpr(plain, tuple(used[:n]), keep_inputs=True)
+        jaxpr, _ = dce_jaxpr(eqn.params["jaxpr"], tuple(used), keep_inputs=True)
+        outvars = [v for v, use in zip(eqn.outvars, used, strict=True) if use]
+        return eqn.replace(outvars=outvars, params={"jaxpr": jaxpr, "plain": small})
+
+
+forward_pass_p = ForwardPass("forward_pass")
+
+
+def run_forward(rules: Rules, primals: Sequence[Any], perturbed: tuple[bool, ...]) -> Forward:
+    """The forward pass of the rules; in a program, as one equation where the rules ask for it."""
+    if not rules.optimize_remat or all(known_value(x) is not None for x in primals):
+        return rules.forward(primals, perturbed)
+    found: list[Forward] = []
+
+    def forward(*xs: Any) -> list[Any]:
+        found.append(rules.forward(xs, perturbed))
+        return [*found[0].outs, *found[0].residuals]
+
+    avals = [aval_of(x) for x in primals]
+    plain, held = trace_to_jaxpr(rules.run, avals, function=rules, what="call")
+    jaxpr, captured = trace_to_jaxpr(forward, avals, function=rules, what="forward pass")
+    ys = forward_pass_p.bind(
+        *held,
+        *captured,
+        *primals,
+        jaxpr=_widened(jaxpr, 0, held),
+        plain=_widened(plain, len(held), captured),
+    )
+    m = len(found[0].outs)
+    return Forward(ys[:m], ys[m:], found[0].backward)
+
+
+def _widened(jaxpr: Jaxpr, at: int, values: Sequence[Any]) -> Jaxpr:
+    """The jaxpr with unused inputs for these values."""
+    invars = [*jaxpr.invars[:at], *(Var(aval_of(x)) for x in values), *jaxpr.invars[at:]]
+    return Jaxpr(invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)

@@ -1,0 +1,119 @@
+"""Running code now that closed over values of another time or place.
+
+A rule that a user wrote is a Python function, and runs when its transformation gets there: possibly after the trace
+that the values it closed over belong to has ended, or has become the trace of another run. A `ClosureTrace` hands
+every operation on to its parent, with each such value replaced by what stands for it now. A tracer that nothing
+stands for belongs to a differentiation that has passed by the function: its derivative would be lost, so it is refused.
+Read next: `didax/primitives/custom/rules.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from didax.core.avals import aval_of
+from didax.core.errors import UnexpectedTracerError, message
+from didax.core.primitive import Primitive
+from didax.core.tracing import Trace, Tracer, current_trace, eager_trace, leaked, set_current_trace
+from didax.core.value import Array
+from didax.transforms.jvp import JVPTracer
+from didax.transforms.linearize import LinearizeTracer
+
+Replace = Callable[[Any], Any]  # what stands for a tracer now; None: nothing does
+
+
+class ClosureTrace(Trace):
+    """Replaces values from outside: tracers by `replace`, and arrays by `constant` where that is given."""
+
+    __slots__ = ("_constants", "constant", "replace")
+    what = "a function with rules of its own"
+
+    def __init__(
+        self, parent: Trace, function: Any, replace: Replace | None = None, constant: Replace | None = None
+    ):
+        super().__init__(parent, function)
+        self.replace = replace
+        self.constant = constant
+        self._constants: dict[int, tuple[Any, Any]] = {}  # id of an array -> the array, what stands for it
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if primitive.enclose is not None and not (self.replace is self.constant is None):
+            params = primitive.enclose(self, **params)
+        return self.parent.process(primitive, tuple([self.current(x) for x in args]), params)
+
+    def current(self, x: Any) -> Any:
+        """What stands for a value here."""
+        if isinstance(x, Tracer):
+            if self.replace is not None and (new := self.replace(x)) is not None:
+                return new
+            self._check_in_scope(x)
+            return x
+        if self.constant is None or not _is_array(x):
+            return x
+        if id(x) not in self._constants:
+            with set_current_trace(self.parent):
+                self._constants[id(x)] = x, self.constant(x)
+        return self._constants[id(x)][1]
+
+    def stand_in(self, tracer: Tracer) -> Any | None:
+        new = self.replace(tracer) if self.replace is not None else None
+        return super().stand_in(tracer) if new is None else new
+
+    def _check_in_scope(self, x: Tracer) -> None:
+        trace: Trace = self.parent
+        while trace is not x.owner:
+            if trace is eager_trace:
+                raise closed_over(self.function, x) if is_differentiated(x) else leaked(x)
+            if type(trace) is ClosureTrace and trace.replace is not None and trace.replace(x) is not None:
+                return
+            trace = trace.parent
+
+
+def run_closure(
+    name: str,
+    f: Callable[..., Sequence[Any]],
+    args: Sequence[Any],
+    replace: Replace | None = None,
+    constant: Replace | None = None,
+) -> list[Any]:
+    """`f(*args)` under the current trace, with values from outside replaced; `name` is what errors call it."""
+    parent = current_trace()
+    if parent is not eager_trace or not (replace is constant is None):
+        trace = ClosureTrace(parent, name, replace, constant)
+        with set_current_trace(trace):
+            return [trace.current(y) for y in f(*args)]
+    try:
+        return list(f(*args))
+    except UnexpectedTracerError as error:
+        if is_differentiated(error.tracer):
+            raise closed_over(name, error.tracer) from None
+        raise
+
+
+def is_differentiated(x: Any) -> TypeGuard[Tracer]:
+    """True for a tracer that carries a tangent."""
+    return isinstance(x, JVPTracer | LinearizeTracer)
+
+
+def _is_array(x: Any) -> bool:
+    """True for what a program would take as an input, where scalars are written into it."""
+    return isinstance(x, Array | np.ndarray) and aval_of(x).physical.ndim > 0
+
+
+def closed_over(name: str, x: Tracer) -> UnexpectedTracerError:
+    """The error for a value whose derivative would be lost."""
+    error = UnexpectedTracerError(
+        message(
+            "A function with derivative rules of its own closed over a value that is being differentiated: its rules "
+            "give derivatives with respect to its arguments only.",
+            f"function: {name}",
+            f"value: {x.aval}, traced by {x.owner.describe()}",
+            fix="Pass the value as an argument of the function (and of its rules), or close over "
+            "lax.stop_gradient(value) where no derivative is wanted.",
+        )
+    )
+    error.tracer = x
+    return error
