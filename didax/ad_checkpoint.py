@@ -1,0 +1,19 @@
+"""What goes with `checkpoint`: names for values, policies, and reports of what is saved for the backward pass.
+
+Read next: `docs/checkpoint.md`; `didax/api/checkpoint.py`.
+"""
+
+from didax import checkpoint_policies
+from didax.api.checkpoint import Residual, checkpoint_name, print_saved_residuals, saved_residuals
+from didax.checkpoint_policies import Offloadable, Recompute, Saveable
+
+__all__ = [
+    "Offloadable",
+    "Recompute",
+    "Residual",
+    "Saveable",
+    "checkpoint_name",
+    "checkpoint_policies",
+    "print_saved_residuals",
+    "saved_residuals",
+]

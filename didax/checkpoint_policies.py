@@ -1,0 +1,211 @@
+"""Policies of `checkpoint`: which intermediate values are saved, and which are computed again.
+
+    dx.checkpoint(f, policy=dx.checkpoint_policies.dots_saveable)
+
+A policy is any hashable function `policy(primitive, *avals, **params)`: asked for an equation of the checkpointed
+function, or of its derivative, it says whether its results may be saved. True permits and does not compel: what the
+backward pass does not need is not kept. Policies that offload save values where they are: on the CPU that is host
+memory already, and other devices keep them in their own.
+Read next: `didax/primitives/checkpoint.py`, where they are asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+from didax.core.avals import ShapedArray
+from didax.core.errors import message
+from didax.core.jaxpr_print import register_param_type
+from didax.core.primitive import Primitive
+from didax.primitives.checkpoint import Offloadable, Policy, Verdict, checkpoint_name_p
+from didax.primitives.dot import BilinearContraction, dot_general_p
+
+__all__ = [
+    "Offloadable",
+    "Recompute",
+    "Saveable",
+    "checkpoint_dots",
+    "checkpoint_dots_with_no_batch_dims",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    "everything_saveable",
+    "nothing_saveable",
+    "offload_dot_with_no_batch_dims",
+    "save_and_offload_only_these_names",
+    "save_any_names_but_these",
+    "save_anything_except_these_names",
+    "save_from_both_policies",
+    "save_only_these_names",
+]
+
+Saveable = Verdict.SAVEABLE
+Recompute = Verdict.RECOMPUTE
+
+
+@register_param_type
+class Save(enum.Enum):
+    """Policies that need no more than a word."""
+
+    NOTHING = "nothing"
+    EVERYTHING = "everything"
+    DOTS = "products of matrices and convolutions"
+    DOTS_WITH_NO_BATCH_DIMS = "products of matrices without batch dimensions"
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        """Whether the results may be saved."""
+        if self is Save.DOTS:
+            return isinstance(primitive, BilinearContraction)
+        if self is Save.DOTS_WITH_NO_BATCH_DIMS:
+            return _is_unbatched_dot(primitive, params)
+        return self is Save.EVERYTHING
+
+
+def _is_unbatched_dot(primitive: Primitive, params: dict[str, Any]) -> bool:
+    return primitive is dot_general_p and not any(params["dimension_numbers"][1])
+
+
+everything_saveable = Save.EVERYTHING
+nothing_saveable = Save.NOTHING
+dots_saveable = checkpoint_dots = Save.DOTS
+dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = Save.DOTS_WITH_NO_BATCH_DIMS
+
+
+@register_param_type
+@dataclasses.dataclass(frozen=True)
+class SaveNames:
+    """Saves values by their names: with `listed` those in `names`, else all but those; and `unnamed` values or not."""
+
+    names: tuple[str, ...]
+    listed: bool
+    unnamed: bool
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        """Whether the results may be saved."""
+        if primitive is not checkpoint_name_p:
+            return self.unnamed
+        return (params["name"] in self.names) is self.listed
+
+
+def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
+    """Save only values that `checkpoint_name` gave one of these names.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> policy = dx.checkpoint_policies.save_only_these_names("h")
+    >>> f = dx.checkpoint(lambda x: dnp.sin(dx.checkpoint_name(dnp.sin(x), "h")), policy=policy)
+    >>> [str(r.aval) for r in dx.ad_checkpoint.saved_residuals(f, 1.0)]
+    ['float32[]', 'float32[]']
+    """
+    return SaveNames(_names("save_only_these_names", names_which_can_be_saved), True, False)
+
+
+def save_any_names_but_these(*names_not_to_save: str) -> Policy:
+    """Save only values that `checkpoint_name` gave a name, and not one of these."""
+    return SaveNames(_names("save_any_names_but_these", names_not_to_save), False, False)
+
+
+def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
+    """Save any values, named or not, but those with one of these names.
+
+    What a named value is made of may be saved: name the results of all operations that must not be.
+    """
+    return SaveNames(_names("save_anything_except_these_names", names_not_to_save), False, True)
+
+
+@register_param_type
+@dataclasses.dataclass(frozen=True)
+class SaveFromBoth:
+    """Saves what either of two policies saves."""
+
+    first: Policy
+    second: Policy
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> Any:
+        """Whether the results may be saved."""
+        verdict = self.first(primitive, *avals, **params)
+        return self.second(primitive, *avals, **params) if verdict in (False, Recompute) else verdict
+
+
+def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
+    """Save what either of the policies saves."""
+    return SaveFromBoth(policy_1, policy_2)
+
+
+@register_param_type
+@dataclasses.dataclass(frozen=True)
+class OffloadDots:
+    """Offloads products of matrices without batch dimensions."""
+
+    src: str
+    dst: str
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> Any:
+        """Whether the results are offloaded."""
+        return Offloadable(self.src, self.dst) if _is_unbatched_dot(primitive, params) else Recompute
+
+
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+    """Save products of matrices without batch dimensions, offloaded from one kind of memory to another.
+
+    Values stay in the memory of their device; see the module.
+    """
+    return OffloadDots(offload_src, offload_dst)
+
+
+@register_param_type
+@dataclasses.dataclass(frozen=True)
+class SaveAndOffloadNames:
+    """Saves some names and offloads others."""
+
+    saved: tuple[str, ...]
+    offloaded: tuple[str, ...]
+    src: str
+    dst: str
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> Any:
+        """Whether the results are saved or offloaded."""
+        name = params["name"] if primitive is checkpoint_name_p else None
+        if name in self.saved:
+            return Saveable
+        return Offloadable(self.src, self.dst) if name in self.offloaded else Recompute
+
+
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: list[str] | tuple[str, ...],
+    names_which_can_be_offloaded: list[str] | tuple[str, ...],
+    offload_src: str,
+    offload_dst: str,
+) -> Policy:
+    """Save values with some names, and offload values with others from one kind of memory to another.
+
+    Values stay in the memory of their device; see the module. ValueError when a name is in both lists.
+    """
+    what = "save_and_offload_only_these_names"
+    saved, offloaded = _names(what, names_which_can_be_saved), _names(what, names_which_can_be_offloaded)
+    both = sorted({*saved} & {*offloaded})
+    if both:
+        raise ValueError(
+            message(
+                f"{what} takes names to save and other names to offload.",
+                f"in both: {', '.join(map(repr, both))}",
+                fix="Leave each name in one of the lists.",
+            )
+        )
+    return SaveAndOffloadNames(saved, offloaded, offload_src, offload_dst)
+
+
+def _names(what: str, names: Any) -> tuple[str, ...]:
+    """The names, in a tuple; TypeError for anything else."""
+    wrong = [names] if isinstance(names, str) else [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise TypeError(
+            message(
+                f"{what} takes names, which are strings.",
+                f"got: {wrong[0]!r:.100} of type {type(wrong[0]).__name__}",
+                fix="Pass the names that checkpoint_name gave: each as an argument of its own, or in a list where "
+                "a list of them is asked for.",
+            )
+        )
+    return tuple(names)

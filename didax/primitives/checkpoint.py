@@ -1,0 +1,245 @@
+"""`checkpoint_p`: a call that keeps its inputs instead of intermediate values, and computes these again when needed.
+
+    linearize:  (y, residuals) = known(x),  y_dot = unknown(residuals, x_dot)
+    becomes     (y, saved)     = known(x),  y_dot = unknown(recompute(x, saved), x_dot)
+
+`recompute` are the equations of the known half that lead from the inputs, and from the values a policy chose to save,
+to the residuals. A policy is asked for each equation, `policy(primitive, *avals, **params)`; None saves nothing.
+What recomputes is compiled as a function of its own that waits for its operands, tangents or cotangents among them:
+XLA can neither merge it with the first computation nor start it earlier (Note [Recomputing late]).
+`checkpoint_name_p` gives a value a name that policies know it by. Read next: `didax/checkpoint_policies.py` and
+`didax/api/checkpoint.py`, what users call.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core.avals import ShapedArray
+from didax.core.basis import Zero
+from didax.core.errors import message
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.primitives.call import Call, fill_zeros, run_split
+from didax.primitives.control_flow.common import marked, nonzero, run_compiled, unmarked
+from didax.primitives.shape import LinearUnary
+from didax.transforms.batching import AxisData
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.key_reuse import summarise
+from didax.transforms.linearize import linearize_jaxpr
+from didax.transforms.partial_eval import Split, partial_eval_jaxpr
+from didax.transforms.simplify import dce_jaxpr
+from didax.xla.lowering import call
+from didax.xla.text import FunctionContext, Value
+
+Policy = Callable[..., Any]  # (primitive, *avals, **params) -> whether the equation's results may be saved
+
+
+class Verdict(enum.Enum):
+    """What a policy may say of the results of an equation, in place of True and False."""
+
+    SAVEABLE = True
+    RECOMPUTE = False
+
+
+class Offloadable(NamedTuple):
+    """What a policy may say of values to be kept in another memory; they are saved where they are."""
+
+    src: str
+    dst: str
+
+
+# Note [Recomputing late]
+# XLA merges equal operations, those of a recomputation with those of the first computation too, and an optimization
+# barrier does not outlive its passes on the CPU. Nothing is merged or moved across a call that is not inlined. Its
+# operands are the residuals and the tangents or cotangents, so it starts when those are there, and the memory
+# for what it computes again is needed only then.
+
+
+class Checkpoint(Call):
+    """`checkpoint_p.bind(*args, jaxpr=jaxpr, prevent_cse=True, policy=None)` runs the jaxpr, saving little of it.
+
+    What recomputes has `differentiated` set: with `prevent_cse` XLA keeps it apart from the first computation, and
+    random keys that it uses again are no reuse.
+    """
+
+    kind = "checkpointed function"
+
+    def bind(
+        self, *args: Any, jaxpr: Jaxpr, prevent_cse: bool, policy: Policy | None, differentiated: bool = False
+    ) -> list[Any]:
+        """As of every primitive."""
+        how = {"prevent_cse": prevent_cse, "policy": policy, "differentiated": differentiated}
+        return super().bind(*args, jaxpr=jaxpr, **how)
+
+    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
+        return run_compiled(self, args, "jaxpr", params)
+
+    def lower(
+        self,
+        ctx: FunctionContext,
+        *args: Value,
+        jaxpr: Jaxpr,
+        prevent_cse: bool,
+        differentiated: bool,
+        **how: Any,
+    ) -> list[Value]:
+        # See Note [Recomputing late]
+        return call(ctx, jaxpr, args, inline=not (prevent_cse and differentiated))
+
+    def linearize(
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        policy: Policy | None,
+        **how: Any,
+    ) -> tuple[list[Any], list[Any]]:
+        split = _linearize(jaxpr, nonzero(tangents), policy)
+        n = len(jaxpr.outvars)
+        outs = self.bind(*primals, jaxpr=split.known, policy=policy, **how)
+        residuals = split.residual_values(primals, outs[n:])
+        live = [t for t in tangents if type(t) is not Zero]
+        how["differentiated"] = True
+        out_dots = self.bind(*residuals, *live, jaxpr=split.unknown, policy=policy, **how)
+        return outs[:n], fill_zeros(out_dots, split.unknown_out, jaxpr.out_avals)
+
+    def partial_eval(
+        self, unknown: Sequence[bool], *args: Any, jaxpr: Jaxpr, policy: Policy | None, **how: Any
+    ) -> list[Any]:
+        split = _partial_eval(jaxpr, tuple(unknown), policy)
+
+        def run(half: Jaxpr, *xs: Any) -> list[Any]:
+            again = how["differentiated"] or half is split.unknown
+            return self.bind(*xs, jaxpr=half, policy=policy, **{**how, "differentiated": again})
+
+        return run_split(split, unmarked(args, unknown), marked(args, unknown), run)
+
+    def keys(
+        self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **how: Any
+    ) -> Sequence[Any]:
+        """The keys of what is computed again were used by the first computation."""
+        return [None] * len(jaxpr.outvars) if differentiated else summarise(jaxpr).apply(operands, line)
+
+
+class CheckpointName(LinearUnary):
+    """The identity: a value with a name, by which policies know it."""
+
+    moves_elements = True
+
+    def type(self, x: ShapedArray, *, name: str) -> ShapedArray:
+        return x
+
+    def eager(self, x: Any, *, name: str) -> Any:
+        return x
+
+    def lower(self, ctx: FunctionContext, x: Value, *, name: str) -> Value:
+        return x
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, name: str) -> tuple[Any, Any]:
+        return self.bind(primals[0], name=name), tangents[0]  # a tangent is not what was named
+
+    def transpose(self, ct: Any, x: Any, *, name: str) -> list[Any]:
+        return [ct]
+
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, name: str
+    ) -> tuple[Any, int | None]:
+        return self.bind(args[0], name=name), dims[0]
+
+
+checkpoint_p = Checkpoint("checkpoint")
+checkpoint_name_p = CheckpointName("name")
+
+
+# --- Splitting ------------------------------------------------------------------------------------
+
+
+@cached_on_jaxpr
+def _linearize(jaxpr: Jaxpr, nonzero_in: tuple[bool, ...], policy: Policy | None) -> Split[Jaxpr]:
+    return recomputing(linearize_jaxpr(jaxpr, nonzero_in), policy)
+
+
+@cached_on_jaxpr
+def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], policy: Policy | None) -> Split[Jaxpr]:
+    return recomputing(partial_eval_jaxpr(jaxpr, unknown), policy)
+
+
+def recomputing(split: Split[Jaxpr], policy: Policy | None) -> Split[Jaxpr]:
+    """The split with inputs and what the policy saves as residuals; the unknown half computes the others from these."""
+    n, r = len(split.known.outvars) - split.num_residual_outputs, split.num_residual_outputs
+    half = divide(split.known, (False,) * n + (True,) * r, policy)
+    known, again, unknown = half.known, half.unknown, split.unknown
+    outs = [*known.outvars[:n], *known.outvars[n + r :]]
+    small, _ = dce_jaxpr(
+        Jaxpr(known.invars, known.eqns, outs, known.name), (True,) * len(outs), keep_inputs=True
+    )
+    values = split.residual_values(known.invars, again.outvars)
+    actual: dict[Any, Atom] = dict(zip(unknown.invars, values, strict=False))
+    eqns = [eqn.replace(invars=[actual.get(x, x) for x in eqn.invars]) for eqn in unknown.eqns]
+    direct = [source for source in split.residuals if source[0] == "in" and source not in half.residuals]
+    invars = [*(known.invars[k] for _, k in direct), *again.invars, *unknown.invars[len(values) :]]
+    whole = Jaxpr(invars, [*again.eqns, *eqns], [actual.get(x, x) for x in unknown.outvars], unknown.name)
+    return Split(small, whole, split.unknown_out, (*direct, *half.residuals))
+
+
+@cached_on_jaxpr
+def divide(jaxpr: Jaxpr, wanted: tuple[bool, ...], policy: Policy | None) -> Split[Jaxpr]:
+    """A jaxpr that also returns what the policy saves, and one that computes the wanted results again from that.
+
+    Equations with effects are not repeated: what they return is saved.
+    """
+    needed: set[Any] = {x for x, want in zip(jaxpr.outvars, wanted, strict=True) if want}
+    forward: list[Eqn] = []
+    again: list[Eqn] = []
+    saved: list[Var] = []
+    for eqn in reversed(jaxpr.eqns):
+        first, repeated, kept = _divide_eqn(eqn, tuple(v in needed for v in eqn.outvars), policy)
+        forward.append(first)
+        if repeated is not None:
+            again.append(repeated)
+            needed.update(repeated.invars)
+        saved[:0] = kept
+    sources = tuple(("in", k) for k, v in enumerate(jaxpr.invars) if v in needed)
+    residuals = [*(jaxpr.invars[k] for _, k in sources), *saved]
+    outs = [x for x, want in zip(jaxpr.outvars, wanted, strict=True) if want]
+    return Split(
+        Jaxpr(jaxpr.invars, forward[::-1], [*jaxpr.outvars, *saved], jaxpr.name),
+        Jaxpr(residuals, again[::-1], outs, jaxpr.name),
+        wanted,
+        (*sources, *(("out", k) for k in range(len(saved)))),
+    )
+
+
+def _divide_eqn(
+    eqn: Eqn, needed: tuple[bool, ...], policy: Policy | None
+) -> tuple[Eqn, Eqn | None, Sequence[Var]]:
+    """The equation as it runs first, as it runs again (None: it does not), and those of its results that are saved."""
+    if not any(needed):
+        return eqn, None, ()
+    if eqn.primitive.recompute is not None and (policy is not None or eqn.effects):
+        return eqn.primitive.recompute(eqn, needed, lambda jaxpr, wanted: divide(jaxpr, wanted, policy))
+    if eqn.effects or (policy is not None and _saves(policy, eqn)):
+        return eqn, None, [v for v, need in zip(eqn.outvars, needed, strict=True) if need]
+    return eqn, eqn, ()
+
+
+def _saves(policy: Policy, eqn: Eqn) -> bool:
+    """What the policy says of the results of an equation."""
+    verdict = policy(eqn.primitive, *[x.aval for x in eqn.invars], **eqn.params)
+    if isinstance(verdict, Offloadable):
+        return True
+    if not isinstance(verdict, (bool, np.bool_, Verdict)):
+        raise TypeError(
+            message(
+                "A checkpoint policy returns a bool, Saveable, Recompute or an Offloadable.",
+                f"policy: {policy!r:.100}, asked about {eqn.primitive}",
+                f"returned: {verdict!r:.100} of type {type(verdict).__name__}",
+                fix="Return True for results that may be saved, False for those to compute again.",
+            )
+        )
+    return bool(verdict.value if isinstance(verdict, Verdict) else verdict)
