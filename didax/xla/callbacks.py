@@ -1,0 +1,484 @@
+"""Calls from compiled programs back into Python: their text, and what happens when XLA makes one.
+
+    outs = call_python(ctx, HostCallback(f, in_avals, out_avals), operands, side_effect=True)
+
+A program that calls back takes the number of the run as its first argument and hands it to each call: by it `Run` is
+found, which knows the callbacks of the program, the context of the thread that started it (options, depth) and keeps
+the exception that a callback raises, so that the user meets it as it was raised.
+On the CPU the call is a handler of XLA's foreign function interface, written with ctypes against its C structures:
+callbacks see XLA's own memory. On a GPU it is the one of jaxlib's plugin, which copies.
+Ordered calls are chained by tokens, which `lowering.py` leads through functions, loops and branches.
+Read next: `compile.py` (`CallingExecutable`), `didax/primitives/callback.py` (the primitives).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import gc
+import itertools
+import math
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
+from didax.core.effects import Effect
+from didax.core.errors import message
+from didax.xla.text import TOKEN, FunctionContext, Value, function_type, names
+
+CPU_TARGET = "didax_python_callback"
+GPU_TARGET = "xla_ffi_python_gpu_callback"
+_COPIED = 1 << 18  # bytes: smaller arguments are copied, and may be kept; larger ones are views for the call
+_NARROW = {
+    "int2": np.int8,
+    "int4": np.int8,
+    "uint2": np.uint8,
+    "uint4": np.uint8,
+    "float4_e2m1fn": np.float32,
+}
+
+
+class HostCallback:
+    """A Python function on NumPy arrays, with the types of what it takes and returns.
+
+    `function(*arrays)` returns a sequence of arrays or scalars, which are checked; `name` is what errors call it.
+    """
+
+    __slots__ = ("function", "in_avals", "name", "out_avals", "wire_in", "wire_out")
+
+    def __init__(
+        self,
+        function: Callable[..., Sequence[Any]],
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        name: str,
+    ):
+        self.function = function
+        self.in_avals = tuple(in_avals)
+        self.out_avals = tuple(out_avals)
+        self.name = name
+        self.wire_in = [_wire(aval) for aval in in_avals]
+        self.wire_out = [_wire(aval) for aval in out_avals]
+
+    def same_as(self, other: HostCallback) -> bool:
+        """Whether a program needs only one of the two."""
+        return (
+            self.function == other.function
+            and self.in_avals == other.in_avals
+            and self.out_avals == other.out_avals
+        )
+
+    def __call__(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """Results, in the types that the program expects, for read-only arrays as the program gives them."""
+        args = [
+            x if wire is aval.dtype else _unpacked(x, aval)
+            for x, aval, wire in zip(arrays, self.in_avals, self.wire_in, strict=True)
+        ]
+        outs = checked_results(self.name, self.function(*args), self.out_avals)
+        return [y.astype(wire, copy=False) for y, wire in zip(outs, self.wire_out, strict=True)]
+
+
+def _wire(aval: ShapedArray) -> np.dtype[Any]:
+    """The dtype in which arrays cross the border: those narrower than a byte in wider ones."""
+    if aval.dtype == dtypes.float0:
+        return np.dtype(bool)
+    narrow = _NARROW.get(aval.dtype.name)
+    return aval.dtype if narrow is None else np.dtype(narrow)
+
+
+def _unpacked(x: np.ndarray[Any, Any], aval: ShapedArray) -> np.ndarray[Any, Any]:
+    x = np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else x.astype(aval.dtype)
+    x.flags.writeable = False
+    return x
+
+
+def checked_results(
+    name: str, results: Sequence[Any], avals: Sequence[ShapedArray]
+) -> list[np.ndarray[Any, Any]]:
+    """The results of a callback as arrays of the declared types; TypeError or ValueError where they are others.
+
+    Scalars of Python take the declared dtype. NumPy's 64-bit numbers also fit the default width.
+    """
+    if len(results) != len(avals):
+        raise ValueError(
+            message(
+                f"The callback of {name} must return what result_shape_dtypes says.",
+                f"declared: {', '.join(map(str, avals)) or 'nothing'}; returned: {len(results)} values",
+                fix="Return one array for each leaf of result_shape_dtypes, or correct that.",
+            )
+        )
+    return [_checked(name, i, y, aval) for i, (y, aval) in enumerate(zip(results, avals, strict=True))]
+
+
+def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    array = np.asarray(result)
+    fits = array.dtype == aval.dtype or (
+        array.dtype.kind in "iufc" and dtypes.narrowed(array.dtype) == aval.dtype
+    )
+    if type(result) in _PYTHON_SCALARS:  # it has no dtype of its own
+        fits = _PYTHON_SCALARS.index(type(result)) <= _rank(aval.dtype)
+    if array.shape != aval.shape or not fits:
+        raise TypeError(
+            message(
+                f"The callback of {name} must return arrays of the types that result_shape_dtypes says.",
+                f"result {i}: {array.dtype.name}[{','.join(map(str, array.shape))}], declared: {aval}",
+                fix="Convert the result (numpy.asarray(y, dtype)), or declare what the callback returns.",
+            )
+        )
+    return array.astype(aval.dtype, order="C", copy=False)
+
+
+_PYTHON_SCALARS = (bool, int, float, complex)
+
+
+def _rank(dtype: np.dtype[Any]) -> int:
+    """The last of Python's kinds of scalars that fits into the dtype."""
+    if dtypes.is_inexact(dtype):
+        return 3 if dtypes.is_complex(dtype) else 2
+    return int(dtypes.is_integer(dtype))
+
+
+# --- Text -----------------------------------------------------------------------------------------
+
+
+def call_python(
+    ctx: FunctionContext,
+    callback: HostCallback,
+    operands: Sequence[Value],
+    *,
+    side_effect: bool,
+    order: Effect | None = None,
+) -> list[Value]:
+    """Write a call of the callback; calls of one `order` happen in the order in which they are written."""
+    outs = [
+        aval.update(dtype=dtype) for aval, dtype in zip(callback.out_avals, callback.wire_out, strict=True)
+    ]
+    operands = [ctx.convert(x, dtype) for x, dtype in zip(operands, callback.wire_in, strict=True)]
+    tokens = [] if order is None else [ctx.tokens[order]]
+    given = [ctx.run.use(), *tokens, *operands]
+    returned = [TOKEN] * len(tokens) + outs
+    results = ctx.emit_many(
+        f"stablehlo.custom_call @{_target()}({names(given)}) {{api_version = 4 : i32, "
+        f"backend_config = {{index = {ctx.module.callback_index(callback)} : ui64}}, "
+        f"has_side_effect = {'true' if side_effect else 'false'}, "
+        f"operand_layouts = [{', '.join([_rows_first(x.aval) for x in given])}], "
+        f"result_layouts = [{', '.join(map(_rows_first, returned))}]}} : {function_type(given, returned)}",
+        returned,
+    )
+    if order is not None:
+        ctx.tokens[order] = results.pop(0)
+    return [ctx.convert(y, aval.dtype) for y, aval in zip(results, callback.out_avals, strict=True)]
+
+
+def _target() -> str:
+    from didax.xla.client import backend  # loads jaxlib: on first need
+
+    return CPU_TARGET if backend().platform == "cpu" else GPU_TARGET
+
+
+def _rows_first(aval: ShapedArray) -> str:
+    order = list(range(aval.ndim))[::-1]
+    return f"dense<{order if order else ''}> : tensor<{aval.ndim}xindex>"
+
+
+# --- Runs -----------------------------------------------------------------------------------------
+
+_enclosing: contextvars.ContextVar[tuple[Run, ...]] = contextvars.ContextVar("didax_runs", default=())
+_runs: dict[int, Run] = {}  # those that have not ended, by number
+_ended = threading.Condition()
+_free: list[int] = []  # numbers of runs that have: taken again, as each executable keeps buffers with them
+_numbers = itertools.count()
+
+
+def depth() -> int:
+    """How many callbacks this code runs inside of."""
+    return len(_enclosing.get())
+
+
+def wait_for_runs() -> None:
+    """Wait for the runs of other threads that call Python and have begun by now.
+
+    In a callback it returns at once: two that wait for each other's runs would never end.
+    """
+    if depth():
+        return
+    with _ended:
+        begun = set(_runs.values())
+        _ended.wait_for(lambda: begun.isdisjoint(_runs.values()))
+
+
+class Run:
+    """One run of a program that calls back; a context manager, inside of which the program runs."""
+
+    __slots__ = ("_context", "callbacks", "error", "number")
+
+    def __init__(self, callbacks: Sequence[HostCallback]):
+        self.callbacks = callbacks
+        self.error: BaseException | None = None
+        self.number = -1
+        self._context = contextvars.copy_context()
+
+    def __enter__(self) -> Run:
+        with _ended:
+            self.number = _free.pop() if _free else next(_numbers)
+            _runs[self.number] = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with _ended:
+            del _runs[self.number]
+            _free.append(self.number)
+            _ended.notify_all()
+
+    def call(self, index: int, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """Call a callback, in the context of the thread that started the run."""
+        if self.error is not None:
+            raise RuntimeError("a callback of this run has failed before")  # which is what the user sees
+        return self._context.copy().run(self._call, index, arrays)
+
+    def keep(self, error: BaseException) -> None:
+        """Remember the first exception, which the run will raise."""
+        if self.error is None:
+            self.error = error
+
+    def _call(self, index: int, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        _enclosing.set((*_enclosing.get(), self))
+        return self.callbacks[index](arrays)
+
+
+def dispatchers(count: int) -> list[Callable[..., Any]]:
+    """What jaxlib's own callbacks (on GPUs) are given: functions that find the run by its number."""
+    return [_dispatcher(index) for index in range(count)]
+
+
+def _dispatcher(index: int) -> Callable[..., Any]:
+    def dispatch(number: Any, *arrays: Any) -> tuple[Any, ...]:
+        run = _runs[int(number)]
+        tokens = [x for x in arrays if x is None]
+        for x in arrays[len(tokens) :]:
+            x.flags.writeable = False
+        try:
+            return (*tokens, *run.call(index, arrays[len(tokens) :]))
+        except BaseException as error:
+            run.keep(error)
+            raise
+
+    return dispatch
+
+
+# --- The handler of XLA's foreign function interface (CPU) ----------------------------------------
+# The structures of xla/ffi/api/c_api.h, as far as they are read. That interface only ever grows at the ends.
+
+
+class _Extension(ctypes.Structure):
+    _fields_ = (("size", ctypes.c_size_t), ("type", ctypes.c_int), ("next", ctypes.c_void_p))
+
+
+class _Version(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+    )
+
+
+class _Metadata(ctypes.Structure):
+    _fields_ = (("size", ctypes.c_size_t), ("version", _Version), ("traits", ctypes.c_uint32))
+
+
+class _MetadataExtension(ctypes.Structure):
+    _fields_ = (("base", _Extension), ("metadata", ctypes.POINTER(_Metadata)))
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+    )
+
+
+class _Buffers(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("types", ctypes.c_void_p),
+        ("items", ctypes.POINTER(ctypes.POINTER(_Buffer))),
+    )
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("types", ctypes.c_void_p),
+        ("names", ctypes.c_void_p),
+        ("items", ctypes.POINTER(ctypes.c_void_p)),
+    )
+
+
+class _Scalar(ctypes.Structure):
+    _fields_ = (("dtype", ctypes.c_int), ("value", ctypes.POINTER(ctypes.c_uint64)))
+
+
+class _ErrorArguments(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("message", ctypes.c_char_p),
+        ("code", ctypes.c_int),
+    )
+
+
+class _Api(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("version", _Version),
+        ("internal", ctypes.c_void_p),
+        ("create_error", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_ErrorArguments))),
+    )
+
+
+class _CallFrame(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.POINTER(_Extension)),
+        ("api", ctypes.POINTER(_Api)),
+        ("context", ctypes.c_void_p),
+        ("stage", ctypes.c_int),
+        ("args", _Buffers),
+        ("rets", _Buffers),
+        ("attributes", _Attributes),
+    )
+
+
+_VERSION = (0, 1)  # of the interface that the structures above are of
+_METADATA = 1
+_TOKEN = 17
+_INTERNAL = 13
+
+
+def _handle(pointer: Any) -> int | None:
+    """What XLA calls: None, or the address of an error."""
+    frame = pointer.contents
+    if frame.extension and frame.extension.contents.type == _METADATA:
+        extension = ctypes.cast(frame.extension, ctypes.POINTER(_MetadataExtension)).contents
+        version = extension.metadata.contents.version
+        version.major, version.minor = _VERSION
+        extension.metadata.contents.traits = 0
+        return None
+    try:
+        _answer(frame)
+    except BaseException as error:
+        text = f"a Python callback raised {type(error).__name__}".encode()
+        arguments = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, text, _INTERNAL)
+        return frame.api.contents.create_error(ctypes.byref(arguments))
+    return None
+
+
+def _answer(frame: _CallFrame) -> None:
+    """Find the run and its callback, call it, and write its results where XLA wants them."""
+    number, *pointers = [frame.args.items[i].contents for i in range(frame.args.count)]
+    run = _runs[ctypes.cast(number.data, ctypes.POINTER(ctypes.c_int64))[0]]
+    scalar = ctypes.cast(frame.attributes.items[0], ctypes.POINTER(_Scalar)).contents
+    index = scalar.value[0]
+    tokens = int(bool(pointers) and pointers[0].dtype == _TOKEN)
+    results = [frame.rets.items[i].contents.data for i in range(tokens, frame.rets.count)]
+    try:
+        _call(run, index, [p.data for p in pointers[tokens:]], results)
+    except BaseException as error:
+        run.keep(error)
+        raise
+
+
+def _call(run: Run, index: int, operands: Sequence[int | None], results: Sequence[int]) -> None:
+    """Call a callback on the memory at the addresses of its operands, and fill that at those of its results."""
+    callback = run.callbacks[index]
+    shapes = [aval.shape for aval in callback.in_avals]
+    inputs = list(map(_argument, operands, shapes, callback.wire_in))
+    owners = [owner for _, owner in inputs if owner is not None]
+    arrays = [x for x, _ in inputs]
+    del inputs
+    try:
+        outs = run.call(index, arrays)
+    except BaseException as error:
+        if owners:  # a debugger must not look at memory that is XLA's again
+            traceback.clear_frames(error.__traceback__)
+        raise
+    _write(outs, results)
+    del arrays, outs
+    if owners:
+        _check_released(callback, owners)
+
+
+def _write(arrays: Sequence[np.ndarray[Any, Any]], addresses: Sequence[int]) -> None:
+    for x, address in zip(arrays, addresses, strict=True):
+        ctypes.memmove(address, x.ctypes.data, x.nbytes)
+
+
+Owner = weakref.ReferenceType["np.ndarray[Any, Any]"]
+
+
+def _argument(
+    address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> tuple[np.ndarray[Any, Any], Owner | None]:
+    """A read-only array of the memory at an address; of a view also what lives as long as anything looks at it."""
+    size = math.prod(shape) * dtype.itemsize
+    if size <= _COPIED:
+        content = ctypes.string_at(address, size) if address and size else b""
+        return np.frombuffer(content, np.uint8).view(dtype).reshape(shape), None
+    assert address is not None
+    memory = np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)
+    memory.flags.writeable = False
+    return memory.view(dtype).reshape(shape), weakref.ref(memory)
+
+
+def _check_released(callback: HostCallback, owners: Sequence[Owner]) -> None:
+    """RuntimeError where a callback has kept an array whose memory is XLA's again."""
+    from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
+
+    for collect in (xe.collect_garbage, gc.collect):  # what XLA has copied from; what is left in cycles
+        if any(owner() is not None for owner in owners):
+            collect()
+    if any(owner() is not None for owner in owners):
+        raise RuntimeError(
+            message(
+                f"The callback of {callback.name} kept an argument of more than {_COPIED >> 10} KiB: it is a view of "
+                "memory that is used again as soon as the callback returns.",
+                f"arguments: {', '.join(map(str, callback.in_avals))}",
+                fix="Keep a copy (x.copy()).",
+            )
+        )
+
+
+_handler_type = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_CallFrame))
+_handler = _handler_type(_handle)  # lives as long as the process: XLA keeps its address
+_registered = False
+_lock = threading.Lock()
+
+
+def register_handler() -> None:
+    """Make the handler known to XLA."""
+    global _registered
+    with _lock:
+        if not _registered:
+            from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
+
+            new_capsule = ctypes.pythonapi.PyCapsule_New
+            new_capsule.restype = ctypes.py_object
+            new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+            address = ctypes.cast(_handler, ctypes.c_void_p)
+            capsule = new_capsule(address, b"xla._CUSTOM_CALL_TARGET", None)
+            xe.register_custom_call_target(CPU_TARGET, capsule, "Host", api_version=1)
+            _registered = True
