@@ -1,0 +1,231 @@
+"""Checks as data: a function that returns, beside its results, whether something went wrong in it.
+
+    err, y = checkify.checkify(f, errors=checkify.all_checks)(x)
+    err.throw()
+
+The checks are those of `debug.check` (`checkify.check` is the same), and, chosen by `errors`, checks of every
+operation for NaN, indices out of range and division by zero. The function runs to its end whatever fails, except that a
+failure ends a `while_loop`; the first failure is the one reported. It may be compiled, mapped and differentiated.
+Read next: `didax/transforms/checkify.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, leaf_avals
+from didax.api.vmap import vmap
+from didax.core import pytree
+from didax.core.avals import aval_of
+from didax.core.errors import (
+    CheckError,
+    DivisionByZeroError,
+    NaNError,
+    OutOfBoundsError,
+    api_boundary,
+    message,
+)
+from didax.core.jaxpr import eval_jaxpr
+from didax.core.tracing import Tracer
+from didax.debug._check import bind_check, check
+from didax.primitives.check import ERRORS, check_p, failure, failure_text
+from didax.primitives.elementwise import and_, eq, not_
+from didax.transforms.checkify import Report, Site, add_checks, checkify_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+
+__all__ = [
+    "CheckError",
+    "DivisionByZeroError",
+    "Error",
+    "JaxRuntimeError",
+    "NaNError",
+    "OutOfBoundsError",
+    "all_checks",
+    "automatic_checks",
+    "check",
+    "check_error",
+    "checkify",
+    "debug_check",
+    "div_checks",
+    "float_checks",
+    "index_checks",
+    "nan_checks",
+    "user_checks",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Errors = frozenset[type[CheckError]]
+JaxRuntimeError = CheckError
+"""What `Error.throw` raises, by the name that JAX's users know."""
+
+user_checks: Errors = frozenset([CheckError])
+"""The checks that the function makes itself."""
+nan_checks: Errors = frozenset([NaNError])
+"""No operation makes a NaN."""
+index_checks: Errors = frozenset([OutOfBoundsError])
+"""Every index is in range, whatever its `mode`."""
+div_checks: Errors = frozenset([DivisionByZeroError])
+"""No divisor is zero."""
+float_checks: Errors = nan_checks | div_checks
+automatic_checks: Errors = float_checks | index_checks
+all_checks: Errors = automatic_checks | user_checks
+
+
+class Error:
+    """What went wrong in a checkified function; a pytree, so transformations carry it like any result."""
+
+    __slots__ = ("_arrays", "_sites")
+
+    def __init__(self, arrays: tuple[Any, ...] = (), sites: tuple[Site, ...] = ()):
+        self._arrays = arrays
+        self._sites = sites
+
+    def get(self) -> str | None:
+        """The text of the first failure, None where there was none; of a mapped function, a line for each element."""
+        texts = [f"at mapped index {at}: {text}" if at else text for at, text in self._texts()]
+        return "\n".join(texts) or None
+
+    @api_boundary
+    def throw(self) -> None:
+        """Raise the first failure as the error of its kind (a CheckError); do nothing where there was none."""
+        for at, site, values in self._failures():
+            if not at:
+                raise failure(values, **_site_params(site))
+            raise ERRORS[site.kind](self.get())
+
+    def __repr__(self) -> str:
+        traced = any(isinstance(x, Tracer) for x in self._arrays)
+        return f"Error({'traced' if traced else self.get()})"
+
+    def report(self) -> Report | None:
+        """The arrays behind it; None where nothing was checked."""
+        if not self._sites:
+            return None
+        failed, first, *values = self._arrays
+        return Report(failed, first, tuple(values), self._sites)
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        for at, site, values in self._failures():
+            yield at, failure_text(values, site.message, site.names, site.line)
+
+    def _failures(self) -> Iterator[tuple[str, Site, list[Any]]]:
+        """Position among mapped elements ('' where nothing is mapped), check and values of each failure."""
+        if not self._sites:
+            return
+        failed, first, *values = map(np.asarray, self._arrays)
+        for index in np.argwhere(failed):
+            at = tuple(index)
+            number = int(first[at])
+            start = sum(len(site.avals) for site in self._sites[:number])
+            site = self._sites[number]
+            yield (
+                ", ".join(map(str, at)),
+                site,
+                [x[at] for x in values[start : start + len(site.avals)]],
+            )
+
+
+pytree.register_node(
+    Error, lambda e: (e._arrays, e._sites), lambda sites, arrays: Error(tuple(arrays), sites)
+)  # pyright: ignore[reportPrivateUsage]
+
+
+def _site_params(site: Site) -> dict[str, Any]:
+    return {"kind": site.kind, "message": site.message, "names": site.names, "line": site.line}
+
+
+@api_boundary
+def checkify(fun: Callable[P, R], errors: Errors = user_checks) -> Callable[P, tuple[Error, R]]:
+    """A function that returns an `Error` and the result of `fun`; `errors` chooses what is checked.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> from didax import checkify
+    >>> def f(x, i):
+    ...     checkify.check(i >= 0, "index {i} is negative", i=i)
+    ...     return dnp.sin(x[i])
+    >>> x = dnp.arange(3.0)
+    >>> err, y = dx.jit(checkify.checkify(f))(x, -1)
+    >>> print(err.get())
+    index -1 is negative
+      checked at ...
+    >>> err, y = dx.jit(checkify.checkify(f, errors=checkify.all_checks))(x, 5)
+    >>> err.throw()
+    Traceback (most recent call last):
+    didax.core.errors.OutOfBoundsError: Out-of-bounds indexing: index 5 is out of bounds for axis 0 of size 3.
+    ...
+    """
+    check_callable("checkify", fun)
+    kinds = _kinds(errors)
+
+    @api_boundary
+    def checkified(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
+        leaf_avals("checkify", fun, args, kwargs)
+        leaves, tree = flatten_arguments(args, kwargs)
+        flat = FlatFunction(fun, tree, "checkify")
+        avals = [aval_of(x) for x in leaves]
+        names = argument_names(fun, args, kwargs)
+        jaxpr, consts = trace_to_jaxpr(flat, avals, function=fun, what="checkify", arg_names=names)
+        if automatic := kinds - {"check"}:
+            jaxpr = add_checks(jaxpr, automatic, for_report=True)
+        new = checkify_jaxpr(jaxpr, kinds)
+        outs, report = new.split(eval_jaxpr(new.jaxpr, [*consts, *leaves]))
+        error = Error() if report is None else Error(tuple(report.arrays()), report.sites)
+        return error, pytree.unflatten(flat.out_tree, outs)
+
+    return checkified
+
+
+def _kinds(errors: Any) -> frozenset[str]:
+    by_error = {error: kind for kind, error in ERRORS.items()}
+    wrong = [e for e in errors if e not in by_error]
+    if wrong:
+        raise ValueError(
+            message(
+                "checkify takes a set of kinds of errors.",
+                f"errors: {', '.join(map(repr, wrong))}",
+                fix="Use user_checks, nan_checks, index_checks, div_checks, float_checks, automatic_checks or "
+                "all_checks of didax.checkify, or a union (|) of these.",
+            )
+        )
+    return frozenset(by_error[e] for e in errors)
+
+
+@api_boundary
+def debug_check(pred: Any, msg: str, /, *values: Any, **named: Any) -> None:
+    """As `check`, but only where checkify turns it into data; everywhere else it does nothing."""
+    bind_check(pred, msg, values, named, debug=True)
+
+
+@api_boundary
+def check_error(error: Error) -> None:
+    """Check that an `Error` holds no failure: raises it, or hands it on to an enclosing checkify.
+
+    >>> import didax as dx
+    >>> from didax import checkify
+    >>> err, _ = checkify.checkify(lambda x: checkify.check(x > 0, "not positive"))(-1.0)
+    >>> checkify.check_error(err)
+    Traceback (most recent call last):
+    didax.core.errors.CheckError: not positive
+      checked at ...
+    """
+    if not isinstance(error, Error):
+        fact = f"got: {error!r:.100} of type {type(error).__name__}"
+        raise TypeError(
+            message("check_error takes an Error.", fact, fix="Pass the first result of checkify.")
+        )
+    report = error.report()
+    if report is None:
+        return
+    if aval_of(report.failed).ndim:
+        vmap(check_error)(error)
+        return
+    start = 0
+    for number, site in enumerate(report.sites):
+        this = and_(report.failed, eq(report.first, np.int32(number)))
+        values = report.values[start : start + len(site.avals)]
+        start += len(site.avals)
+        check_p.bind(not_(this), *values, **_site_params(site), debug=False)

@@ -1,0 +1,12 @@
+"""Looking into programs while they run: prints, callbacks, checks, NaNs, breakpoints.
+
+Read next: `docs/debugging.md`, a page with examples.
+"""
+
+from didax.api.callbacks import debug_callback as callback
+from didax.debug._breakpoint import breakpoint
+from didax.debug._check import check
+from didax.debug._mode import debug_mode
+from didax.debug._print import print
+
+__all__ = ["breakpoint", "callback", "check", "debug_mode", "print"]

@@ -1,0 +1,35 @@
+"""`debug_mode`: every check that Didax knows, at once.
+
+Each is an option of its own (`didax.config`), which the block sets for the current thread or task.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from didax.core import config
+
+
+def debug_mode(*, nans: bool | str = True, infs: bool | str = False) -> AbstractContextManager[None]:
+    """Inside the block, what is most often a mistake is an error, in eager and compiled programs, and tells its line.
+
+    That is: an operation that makes a NaN out of numbers (`debug_nans`; infinities on request), a traced index out of
+    bounds, whatever its mode (`error_checking_behavior_oob`), a random key used twice (`debug_key_reuse`), a traced
+    array that outlives its transformation (`check_tracer_leaks`), and a transformation that writes a malformed program
+    (`check`). Functions are traced and compiled anew.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.debug_mode():
+    ...     dx.jit(lambda x, i: x[i])(dnp.arange(3), 7)
+    Traceback (most recent call last):
+    didax.core.errors.OutOfBoundsError: Out-of-bounds indexing: index 7 is out of bounds for axis 0 of size 3.
+    ...
+    """
+    return config.override(
+        debug_nans=nans,
+        debug_infs=infs,
+        error_checking_behavior_oob="raise",
+        debug_key_reuse="error",
+        check_tracer_leaks=True,
+        check=True,
+    )

@@ -1,0 +1,199 @@
+"""Checks of values: writing them into programs, and turning them into data.
+
+    add_checks(jaxpr, kinds)      each operation with a check of what it needs (an index in range) or makes (no NaN)
+    checkify_jaxpr(jaxpr, kinds)  inputs -> outputs, whether a check failed, which one first, the values it shows
+
+A check is an equation with an effect and no result; unless something turns it into data it raises when it fails. What
+an operation needs of its operands' values is its primitive's `conditions` rule. How a failure leaves a branch or a loop
+is the `checkify` rule of the primitives that hold jaxprs: it binds the transformed jaxprs and hands on a `Report`.
+Read next: `primitives/check.py` (the primitive), `didax/checkify.py` (what users call).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import basis
+from didax.core.effects import Effect
+from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.primitive import Primitive, require
+from didax.core.source import follows_equations
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+
+CHECK = Effect("check")
+Kinds = frozenset[str]  # of "check" (those the user wrote), "index", "nan", "division"
+
+
+class Condition(NamedTuple):
+    """What must hold at every element; `values` (of the same shape) at the first failing one fill the message."""
+
+    kind: str
+    holds: Any
+    message: str
+    values: dict[str, Any]
+
+
+class Site(NamedTuple):
+    """A check in a program: its kind, message, the names and types of the values it shows, and the user's line."""
+
+    kind: str
+    message: str
+    names: tuple[str, ...]
+    avals: tuple[ShapedArray, ...]
+    line: str
+
+
+class Report(NamedTuple):
+    """What became of the checks of a program: did one fail, which was the first, and what each of them shows."""
+
+    failed: Any
+    first: Any  # its number among the sites, where one failed
+    values: tuple[Any, ...]  # of all sites, one after the other
+    sites: tuple[Site, ...]
+
+    def arrays(self) -> list[Any]:
+        """All that is data."""
+        return [self.failed, self.first, *self.values]
+
+    def then(self, later: Report) -> Report:
+        """The report on a program followed by another."""
+        shifted = basis.add(later.first, np.int32(len(self.sites)))
+        return Report(
+            basis.select(self.failed, self.failed, later.failed),
+            basis.select(self.failed, self.first, shifted),
+            self.values + later.values,
+            self.sites + later.sites,
+        )
+
+    def unless_failed(self, again: Report) -> Report:
+        """The report on a program that runs again: what failed first stays."""
+        chosen = [basis.select(self.failed, x, y) for x, y in zip(self.arrays(), again.arrays(), strict=True)]
+        return report_of(chosen, self.sites)
+
+
+def report_of(arrays: Sequence[Any], sites: tuple[Site, ...]) -> Report:
+    """The report made of its arrays."""
+    failed, first, *values = arrays
+    return Report(failed, first, tuple(values), sites)
+
+
+def nothing_failed(sites: tuple[Site, ...]) -> Report:
+    """The report on a program with these checks that has not run."""
+    values = tuple(basis.zeros(aval) for site in sites for aval in site.avals)
+    return Report(np.bool_(False), np.int32(0), values, sites)
+
+
+class Checkified(NamedTuple):
+    """A jaxpr whose last outputs are the arrays of a report on these checks; without checks it has no such outputs."""
+
+    jaxpr: Jaxpr
+    sites: tuple[Site, ...]
+
+    def split(self, outs: Sequence[Any]) -> tuple[list[Any], Report | None]:
+        """The program's own results, and the report."""
+        if not self.sites:
+            return list(outs), None
+        count = 2 + sum(len(site.avals) for site in self.sites)
+        return list(outs[:-count]), report_of(outs[-count:], self.sites)
+
+
+@cached_on_jaxpr
+def checkify_jaxpr(jaxpr: Jaxpr, kinds: Kinds) -> Checkified:
+    """The jaxpr with failures of these kinds of checks as data; all other checks are left out."""
+    sites: list[Site] = []
+
+    def run(*args: Any) -> list[Any]:
+        outs, report = _run(jaxpr, kinds, args)
+        if report is None:
+            return outs
+        sites.extend(report.sites)
+        return [*outs, *report.arrays()]
+
+    new, captured = trace_to_jaxpr(run, jaxpr.in_avals, what="checkify")
+    assert not captured, "jaxprs are closed"
+    return Checkified(Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name), tuple(sites))
+
+
+@follows_equations()
+def _run(jaxpr: Jaxpr, kinds: Kinds, args: Sequence[Any]) -> tuple[list[Any], Report | None]:
+    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    report: Report | None = None
+    for eqn in jaxpr.eqns:
+        inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
+        if CHECK in eqn.effects:
+            out, found = require(eqn.primitive, "checkify")(kinds, *inputs, **eqn.params)
+            report = found if report is None else report if found is None else report.then(found)
+        else:
+            out = eqn.primitive.bind(*inputs, **eqn.params)
+        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+    return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars], report
+
+
+# --- Writing checks into programs -------------------------------------------------------------------------
+
+
+@cached_on_jaxpr
+def add_checks(jaxpr: Jaxpr, kinds: Kinds, for_report: bool = False) -> Jaxpr:
+    """The jaxpr with a check at every operation, here and in the jaxprs inside; same inputs, same outputs.
+
+    With `for_report` it leaves alone jaxprs inside of primitives that cannot report failures as data.
+    """
+    new, captured = trace_to_jaxpr(
+        lambda *args: _run_with_checks(jaxpr, kinds, for_report, args), jaxpr.in_avals, what="checkify"
+    )
+    assert not captured, "jaxprs are closed"
+    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+
+
+@follows_equations()
+def _run_with_checks(jaxpr: Jaxpr, kinds: Kinds, for_report: bool, args: Sequence[Any]) -> list[Any]:
+    def inside(held: Jaxpr) -> Jaxpr:
+        return add_checks(held, kinds, for_report)
+
+    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
+        params = eqn.params
+        if not for_report or eqn.primitive.checkify is not None:
+            params = {name: map_jaxprs(value, inside) for name, value in params.items()}
+        check_operands(eqn.primitive, inputs, params, kinds)
+        out = eqn.primitive.bind(*inputs, **params)
+        outs = out if eqn.primitive.multiple_results else [out]
+        if "nan" in kinds and not eqn.primitive.moves_elements and params == eqn.params:
+            _check_results(eqn, outs)
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
+
+
+def map_jaxprs(value: Any, change: Callable[[Jaxpr], Jaxpr]) -> Any:
+    """A parameter's value with the jaxprs in it changed: itself, or in tuples and dataclasses."""
+    if isinstance(value, Jaxpr):
+        return change(value)
+    if isinstance(value, tuple):
+        items = [map_jaxprs(item, change) for item in cast("tuple[Any, ...]", value)]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)  # pyright: ignore[reportUnknownVariableType]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: map_jaxprs(getattr(value, f.name), change) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **fields)
+    return value
+
+
+def check_operands(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], kinds: Kinds) -> None:
+    """Check what an application needs of its operands' values, as far as it is of these kinds."""
+    if primitive.conditions is not None and not kinds.isdisjoint(("index", "division")):
+        for condition in primitive.conditions(*args, **params):
+            if condition.kind in kinds:
+                basis.check(condition)
+
+
+def _check_results(eqn: Eqn, outs: Sequence[Any]) -> None:
+    for out in outs:
+        if dtypes.is_inexact(aval_of(out).dtype):
+            basis.check(Condition("nan", basis.no_nan(out), f"{eqn.primitive.name} made a NaN.", {}))
