@@ -1,0 +1,278 @@
+"""Refs: mutable arrays, to be read and written in place, eagerly and inside every transformation.
+
+    ref = new_ref(x)                 make one
+    ref[...]      ref[i]             read it, all or a part         get
+    ref[i] = v                       write to it                    set, swap
+    ref[i] += v                      add to it                      addupdate
+    x = freeze(ref)                  its last value, and the end of it
+
+A compiled program that writes to a part of a Ref changes the memory it is in: the rest is not copied.
+`docs/refs.md` has examples and the rules. Read next: `core/ref.py` (how programs stay pure).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didax.api.refs import own_value
+from didax.array import ConcreteArray, as_concrete
+from didax.compiled import Program
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.primitive import Primitive
+from didax.core.ref import Cell, Ref
+from didax.core.tracing import Trace, current_trace, eager_trace, set_current_trace
+from didax.core.value import Array
+from didax.eager import evaluates_with_numpy
+from didax.numpy.creation import asarray, zeros
+from didax.numpy.indexing import at, getitem
+from didax.numpy.promotion import ArrayLike, as_array, cast, checked_operand
+from didax.primitives.elementwise import add, or_
+from didax.primitives.gather import Scatter
+from didax.primitives.shape import broadcast_in_dim
+from didax.primitives.slicing import dynamic_update_slice_p
+from didax.transforms.cache import new_memory
+from didax.transforms.staging import stage_program
+
+__all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
+
+
+@api_boundary
+def new_ref(init_val: ArrayLike, *, memory_space: None = None, kind: None = None) -> Ref:
+    """A mutable array with these contents. `memory_space` and `kind` are there for JAX's sake, and must be None.
+
+    Raises TypeError for what is no array or scalar.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> ref = dx.new_ref(dnp.arange(3))
+    >>> ref[0] = 7
+    >>> ref[...]
+    Array([7, 1, 2], dtype=int32)
+    """
+    if memory_space is not None or kind is not None:
+        rule = "A Ref is where its array is, and derivatives flow through it: memory_space and kind must be None."
+        fix = "Move the array with didax.device_put; write lax.stop_gradient(v) for contents without derivative."
+        raise NotImplementedError(message(rule, f"memory_space: {memory_space!r}, kind: {kind!r}", fix=fix))
+    return Ref(as_array("new_ref", init_val, "init_val"))
+
+
+@api_boundary
+def empty_ref(ty: Any, memory_space: None = None) -> Ref:
+    """A mutable array of the shape and dtype of `ty`, a `ShapeDtypeStruct` or an array: write it before you read it.
+
+    >>> import didax as dx
+    >>> dx.empty_ref(dx.ShapeDtypeStruct((2, 3), "float32")).shape
+    (2, 3)
+    """
+    return new_ref(zeros(ty.shape, ty.dtype), memory_space=memory_space)
+
+
+@api_boundary
+def freeze(ref: Ref) -> Array:
+    """The contents of a Ref, which cannot be used any more.
+
+    Raises ValueError inside a function that got the Ref from outside, RuntimeError when it was frozen before.
+
+    >>> import didax as dx
+    >>> ref = dx.new_ref(1.0)
+    >>> ref[...] += 1
+    >>> float(dx.freeze(ref))
+    2.0
+    """
+    return _checked("freeze", ref).close()
+
+
+@api_boundary
+def free_ref(ref: Ref) -> None:
+    """The end of a Ref: it cannot be used any more, and its memory is given back. Raises as `freeze` does.
+
+    >>> import didax as dx
+    >>> ref = dx.new_ref(1.0)
+    >>> dx.free_ref(ref)
+    >>> ref
+    Ref(freed, shape=(), dtype=float32)
+    """
+    _checked("free_ref", ref).close()
+
+
+@api_boundary
+def get(ref: Ref, idx: Any = None) -> Array:
+    """`ref[idx]`, or the whole contents.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.ref.get(dx.new_ref(dnp.arange(5)), slice(1, 3))
+    Array([1, 2], dtype=int32)
+    """
+    with _checked("get", ref).lock:
+        if idx is None or _is_whole(idx):
+            return ref.read()
+        cell = ref.site().cell
+        found = getitem(cell.value, idx)
+        if found is cell.value or current_trace() is not eager_trace:  # traces may keep what was read
+            cell.shared = True
+        return found
+
+
+@api_boundary
+def set(ref: Ref, idx: Any, value: ArrayLike) -> None:
+    """`ref[idx] = value`, by NumPy's rules of indexing and broadcasting; with None as index all of it.
+
+    Raises TypeError for a value of a dtype that the Ref cannot hold exactly, IndexError for a static index out of
+    range, ValueError for a value that depends on a transformation which ends before the Ref does.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> ref = dx.new_ref(dnp.zeros(3))
+    >>> dx.ref.set(ref, 1, 10.0)
+    >>> ref
+    Ref([ 0., 10.,  0.], dtype=float32)
+    """
+    _update(ref, idx, value, "set")
+
+
+@api_boundary
+def addupdate(ref: Ref, idx: Any, x: ArrayLike) -> None:
+    """`ref[idx] += x` in one step, and repeatedly where indices repeat. Raises as `set` does.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> ref = dx.new_ref(dnp.zeros(3))
+    >>> dx.ref.addupdate(ref, dnp.array([0, 0, 2]), 1.0)
+    >>> ref
+    Ref([2., 0., 1.], dtype=float32)
+    """
+    _update(ref, idx, x, "add")
+
+
+@api_boundary
+def swap(ref: Ref, idx: Any, value: ArrayLike) -> Array:
+    """Write `ref[idx] = value`; returns what was there before. Raises as `set` does.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> ref = dx.new_ref(dnp.arange(3))
+    >>> int(dx.ref.swap(ref, 1, 5))
+    1
+    """
+    with _checked("swap", ref).lock:
+        before = get(ref, idx)
+        _update(ref, idx, value, "set")
+    return before
+
+
+def _add_to(self: Ref, x: ArrayLike, idx: Any = None) -> None:
+    """`ref[idx] += x` in one step; without an index, to all of it."""
+    addupdate(self, idx, x)
+
+
+setattr(Ref, "__getitem__", get)  # noqa: B010 (the class is of a lower floor, which has no indexing)
+setattr(Ref, "__setitem__", set)  # noqa: B010
+setattr(Ref, "addupdate", _add_to)  # noqa: B010
+
+
+# --- Updates --------------------------------------------------------------------------------------
+
+
+def _checked(name: str, ref: Any) -> Ref:
+    if not isinstance(ref, Ref):
+        raise TypeError(
+            message(
+                f"{name} takes a Ref.",
+                f"got: {ref!r:.100} of type {type(ref).__name__}",
+                fix="Make one with new_ref(x).",
+            )
+        )
+    return ref
+
+
+def _is_whole(idx: Any) -> bool:
+    return idx is Ellipsis or (type(idx) is tuple and not idx)
+
+
+def _update(ref: Ref, idx: Any, value: Any, kind: str) -> None:
+    value = _fitting(_checked("addupdate" if kind == "add" else kind, ref), value)
+    with ref.lock:
+        site = ref.site()
+        if idx is None or _is_whole(idx):
+            new, shared = _all_of(ref, site.cell, value, kind), True
+        else:
+            new, shared = _part_of(site.cell, idx, value, kind)
+        ref.check(site, new)
+        ref.store(site.cell, new, shared)
+
+
+def _fitting(ref: Ref, value: Any) -> Any:
+    """The value as an operand; TypeError where the Ref's dtype does not hold values of this one."""
+    value = checked_operand("ref[...] = value", asarray(value) if isinstance(value, list) else value, "value")
+    aval = aval_of(value)
+    joined, _ = dtypes.join(ref.dtype, ref.weak_type, aval.dtype, aval.weak_type)
+    if joined != ref.dtype:
+        rule = "A Ref keeps its dtype, which must hold the values written to it."
+        fix = f"Cast the value (value.astype({ref.dtype.name!r})), or make the Ref from an array of {joined.name}."
+        raise TypeError(message(rule, f"value: {aval}", *ref.facts(), fix=fix))
+    return value
+
+
+def _all_of(ref: Ref, cell: Cell, value: Any, kind: str) -> Any:
+    """The value for the whole Ref, or what comes of adding it."""
+    if aval_of(value) is not ref.type:
+        value = _stretched(cast(value, ref.dtype, ref.weak_type), ref)
+    value = as_array("set", value)
+    if kind == "set":
+        return value
+    return or_(cell.value, value) if dtypes.kind_of(ref.dtype) == "b" else add(cell.value, value)
+
+
+def _stretched(value: Array, ref: Ref) -> Array:
+    lead = ref.ndim - value.ndim
+    if lead < 0 or any(n not in (1, m) for n, m in zip(value.shape, ref.shape[max(lead, 0) :], strict=False)):
+        rule = "The value written to a Ref is broadcast to its shape."
+        raise ValueError(message(rule, f"value: {value.aval}", *ref.facts(), fix="Reshape the value."))
+    return broadcast_in_dim(value, ref.shape, tuple(range(lead, ref.ndim)))
+
+
+def _part_of(cell: Cell, idx: Any, value: Any, kind: str) -> tuple[Any, bool]:
+    """The contents with a part changed, and whether others may hold them: large ones are changed in place."""
+    x = cell.value
+    if current_trace() is eager_trace and isinstance(x, ConcreteArray) and not evaluates_with_numpy(x):
+        x = own_value(cell)
+        trace = InPlaceTrace(x)
+        with set_current_trace(trace):
+            return getattr(at(x)[idx], kind)(value), not trace.done
+    return getattr(at(x)[idx], kind)(value), True
+
+
+class InPlaceTrace(Trace):
+    """Evaluates at once, and lets updates of one array reuse its memory, once."""
+
+    __slots__ = ("done", "target")
+    what = "update in place"
+
+    def __init__(self, target: ConcreteArray):
+        super().__init__(eager_trace)
+        self.target = target
+        self.done = False
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if (
+            not (isinstance(primitive, Scatter) or primitive is dynamic_update_slice_p)
+            or args[0] is not self.target
+        ):
+            return eager_trace.process(primitive, args, params)
+        self.done = True
+        program = _updating_program(primitive, tuple(map(aval_of, args)), params)
+        return program.run([as_concrete(x) for x in args])[0]
+
+
+_programs = new_memory()
+
+
+def _updating_program(
+    primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> Program:
+    """The primitive compiled so that its result takes the place of its first operand."""
+    known = _programs.setdefault(primitive, {})
+    key = (avals, *params.items())
+    if key not in known:
+        staged = stage_program(lambda *xs: [primitive.bind(*xs, **params)], avals, what=primitive.name)
+        donated = [i == 0 for i in range(len(avals))]
+        known[key] = Program(staged.jaxpr, donated=donated, replaced=(0,))
+    return known[key]
