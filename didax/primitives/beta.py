@@ -1,0 +1,183 @@
+"""The beta function's logarithm and the regularised incomplete beta function.
+
+    betaln(a, b)      log(Gamma(a) Gamma(b) / Gamma(a + b)), without cancellation for large arguments
+    betainc(a, b, x)  I_x(a, b), the distribution function of Beta(a, b)
+
+With W = x^a (1 - x)^b / (a B(a, b)), I_x(a, b) = W / (1 + d1/(1 + d2/(1 + ...))) (Abramowitz and Stegun, 26.5.8), which
+converges fast for x < (a + 1) / (a + b + 2); elsewhere I_x(a, b) = 1 - I_(1-x)(b, a). Derivatives by a and b are not
+known. Read next: `special.py`, whose loop this uses.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.primitives.elementwise import (
+    abs_,
+    add,
+    and_,
+    digamma,
+    div,
+    eq,
+    exp,
+    ge,
+    gt,
+    le,
+    lgamma,
+    log,
+    log1p,
+    lt,
+    max_,
+    min_,
+    mul,
+    neg,
+    no_derivative,
+    not_,
+    or_,
+    square,
+    sub,
+)
+from didax.primitives.select import where
+from didax.primitives.special import iterate, like, polynomial, traced
+
+_STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
+
+
+def _stirling(x: Any) -> Any:
+    """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 10."""
+    inverse = div(1, x)
+    return mul(inverse, polynomial(square(inverse), _STIRLING))
+
+
+def _betaln(a: Any, b: Any) -> Any:
+    """By Stirling's series for what is large: its leading terms are joined, not subtracted."""
+    a, b = min_(a, b), max_(a, b)
+    total = add(a, b)
+    near = sub(add(lgamma(a), lgamma(b)), lgamma(total))
+    b_large, a_large = and_(ge(b, 10), gt(a, 0)), ge(a, 10)
+    small, large = where(b_large, a, like(1, a)), where(b_large, b, like(10, a))
+    bend = mul(sub(large, 0.5), log1p(div(small, large)))
+    sum_ = add(small, large)
+    rest = sub(sub(_stirling(large), _stirling(sum_)), bend)
+    mixed = add(add(lgamma(small), sub(small, mul(small, log(sum_)))), rest)
+    both = where(a_large, small, like(10, a))
+    halves = sub(_stirling(both), mul(sub(log(both), math.log(2 * math.pi)), 0.5))
+    far = add(add(mul(both, log(div(both, add(both, large)))), halves), rest)
+    inside = where(b_large, where(a_large, far, mixed), near)
+    return where(and_(eq(b, math.inf), ge(a, 0)), like(-math.inf, a), inside)
+
+
+def _digamma_drop(a: Any, b: Any) -> Any:
+    """digamma(a) - digamma(a + b); for large a by the difference of its asymptotic series, term by term."""
+    far = and_(ge(a, 10), gt(b, 0))
+    large, more = where(far, a, like(10, a)), where(far, b, like(1, a))
+    total = add(large, more)
+    half = mul(div(more, mul(large, total)), 0.5)
+    series = neg(add(add(log1p(div(more, large)), half), sub(_digamma_rest(large), _digamma_rest(total))))
+    near = where(far, like(1, a), a)
+    return where(far, series, sub(digamma(near), digamma(add(near, b))))
+
+
+def _digamma_rest(x: Any) -> Any:
+    """log(x) - 1 / (2 x) - digamma(x), for x >= 10."""
+    inverse = square(div(1, x))
+    return mul(inverse, polynomial(inverse, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760]))
+
+
+betaln = traced(
+    "betaln",
+    _betaln,
+    lambda t, y, a, b: mul(t, _digamma_drop(a, b)),
+    lambda t, y, a, b: mul(t, _digamma_drop(b, a)),
+)
+
+
+class _Fraction(NamedTuple):
+    n: Any
+    c: Any
+    d: Any
+    h: Any
+    change: Any
+
+
+def _fraction(a: Any, b: Any, x: Any) -> Any:
+    """1 / (1 + d1/(1 + ...)) by Lentz's method, two of its terms a step."""
+
+    def nonzero(y: Any) -> Any:
+        return where(eq(y, 0), like(float(dtypes.finfo(aval_of(x).dtype).tiny), x), y)
+
+    def term(s: _Fraction, numerator: Any) -> _Fraction:
+        d = div(1, nonzero(add(mul(numerator, s.d), 1)))
+        c = nonzero(add(div(numerator, s.c), 1))
+        return _Fraction(s.n, c, d, mul(s.h, mul(c, d)), sub(mul(c, d), 1))
+
+    def step(s: _Fraction) -> _Fraction:
+        n, twice = s.n, add(a, mul(s.n, 2))
+        odd = neg(mul(div(add(a, n), twice), mul(div(add(add(a, b), n), add(twice, 1)), x)))
+        n = add(n, 1)
+        even = mul(mul(div(n, add(twice, 1)), div(sub(b, n), add(twice, 2))), x)
+        new = term(term(s, odd), even)
+        settled = _settled(s.change)
+        kept = [where(settled, old, y) for old, y in zip(s[1:], new[1:], strict=True)]
+        return _Fraction(n, *kept)
+
+    def moves(s: _Fraction) -> Any:
+        return not_(_settled(s.change))
+
+    one = like(1, x)
+    return div(1, iterate(step, moves, _Fraction(like(0, x), one, like(0, x), one, one)).h)
+
+
+def _settled(change: Any) -> Any:
+    return le(abs_(change), 2 * float(dtypes.finfo(aval_of(change).dtype).eps))
+
+
+def _betainc(a: Any, b: Any, x: Any) -> Any:
+    inside = and_(
+        and_(gt(x, 0), lt(x, 1)), and_(and_(gt(a, 0), lt(a, math.inf)), and_(gt(b, 0), lt(b, math.inf)))
+    )
+    a0, b0 = a, b
+    a, b, x0 = [where(inside, y, like(0.5, x)) for y in (a, b, x)]
+    swap = gt(x0, div(add(a, 1), add(add(a, b), 2)))
+    p, q = where(swap, b, a), where(swap, a, b)
+    y = where(swap, sub(1, x0), x0)
+    weight = exp(sub(_log_weight(p, q, y), log(p)))
+    value = mul(weight, _fraction(p, q, y))
+    value = where(swap, sub(1, value), value)
+    zero, one = like(0, x), like(1, x)
+    at_zero, at_one = or_(eq(a0, 0), eq(b0, math.inf)), or_(eq(b0, 0), eq(a0, math.inf))  # all of the mass
+    end = or_(eq(x, 0), eq(x, 1))
+    edge = where(end, x, where(at_zero, one, zero))
+    known = and_(or_(end, or_(at_zero, at_one)), not_(and_(at_zero, at_one)))
+    valid = and_(and_(ge(a0, 0), ge(b0, 0)), and_(known, and_(ge(x, 0), le(x, 1))))
+    edge = where(valid, edge, like(math.nan, x))
+    lost = gt(add(a, b), 0.1 / float(dtypes.finfo(aval_of(x).dtype).eps))  # W would have no digit right
+    value = where(lost, like(math.nan, x), value)
+    return where(inside, value, edge)
+
+
+def _log_weight(a: Any, b: Any, x: Any) -> Any:
+    """log(x^a (1 - x)^b / B(a, b))."""
+    return sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), betaln(a, b))
+
+
+def _density(a: Any, b: Any, x: Any) -> Any:
+    """The density of Beta(a, b), also at the ends."""
+    inside = and_(gt(x, 0), lt(x, 1))
+    safe = where(inside, x, like(0.5, x))
+    within = exp(sub(_log_weight(a, b, safe), add(log(safe), log1p(neg(safe)))))
+    power, other = where(eq(x, 0), a, b), where(eq(x, 0), b, a)
+    at_end = where(eq(power, 1), other, where(lt(power, 1), like(math.inf, x), like(0, x)))
+    return where(inside, within, where(ge(mul(x, sub(1, x)), 0), at_end, like(math.nan, x)))
+
+
+betainc = traced(
+    "regularized_incomplete_beta",
+    _betainc,
+    no_derivative("betainc", "first parameter"),
+    no_derivative("betainc", "second parameter"),
+    lambda t, y, a, b, x: mul(t, _density(a, b, x)),
+)

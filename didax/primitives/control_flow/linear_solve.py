@@ -1,0 +1,185 @@
+"""`linear_solve_p`: the solution of a linear system by a program of the user's own, with the derivatives of a solution.
+
+    x = solve(c, b)    where    A(c) x = b
+
+The solver may be anything: an iteration with no fixed number of steps, a factorisation. It is never differentiated;
+what is differentiated is the equation, which `matvec`, the program of A, states:
+
+    A x_dot = b_dot - A_dot x        A^T b_bar = x_bar
+
+Both are systems again, the second with the transposed operator and its own solver, so derivatives of any order are.
+All programs take the same constants `c`, whatever of them they use; tangents of constants count in the operator only.
+Read next: `didax/lax/solvers.py`, what users call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import Zero, add_tangents, instantiate
+from didax.core.effects import Effects
+from didax.core.errors import message
+from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
+from didax.core.primitive import Primitive
+from didax.primitives.call import check_operands, jit_p
+from didax.primitives.control_flow.common import Marks, batch_first, fixpoint, nonzero, split_at, union
+from didax.primitives.convert import stop_gradient_p
+from didax.primitives.elementwise import neg
+from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.checkify import Kinds, Report, checkify_jaxpr
+from didax.transforms.key_reuse import summarise
+from didax.transforms.transpose import is_undef
+from didax.xla.lowering import call
+from didax.xla.text import Value
+
+Jaxprs = tuple[Jaxpr, ...]
+
+
+class LinearSolve(Primitive):
+    """`linear_solve_p.bind(*consts, *b, jaxprs=jaxprs, num_consts=n)`: x with A x = b, then what the solver adds.
+
+    `jaxprs` are `(matvec, solve)`, and then, for reverse mode, those of the transposed operator. Each takes the
+    constants and a vector, a list of arrays: `matvec` returns one of the same types, as does `solve`, before any
+    auxiliary results.
+    """
+
+    multiple_results = True
+
+    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
+        return frozenset[str]().union(*(jaxpr.axis_names for jaxpr in params["jaxprs"]))
+
+    def effects(self, params: dict[str, Any]) -> Effects:
+        return params["jaxprs"][1].effects
+
+    def type(self, *avals: ShapedArray, jaxprs: Jaxprs, num_consts: int) -> Sequence[ShapedArray]:
+        for what, jaxpr in zip(("matvec", "solve") * 2, jaxprs, strict=False):
+            check_operands(f"the {what} of a linear system", jaxpr, avals)
+        return jaxprs[1].out_avals
+
+    def evaluate(self, *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Any]:
+        return eval_jaxpr(jaxprs[1], args)
+
+    def lower(self, ctx: Any, *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Value]:
+        return call(ctx, jaxprs[1], args)
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        return self._push(jit_p.jvp, primals, tangents, **params)
+
+    def linearize(
+        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        return self._push(jit_p.linearize, primals, tangents, **params)
+
+    def _push(
+        self,
+        push: Callable[..., tuple[list[Any], list[Any]]],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        jaxprs: Jaxprs,
+        num_consts: int,
+    ) -> tuple[list[Any], list[Any]]:
+        """Results and tangents; `push` is the rule of a call that the operator is differentiated by."""
+        outs = self.bind(*primals, jaxprs=jaxprs, num_consts=num_consts)
+        consts, (const_dots, rhs) = primals[:num_consts], split_at(tangents, num_consts)
+        x = outs[: len(rhs)]
+        out_dots: list[Any] = [Zero(aval_of(y).tangent()) for y in outs]
+        if any(nonzero(const_dots)):
+            fixed = [Zero(aval_of(v).tangent()) for v in x]
+            _, moved = push([*consts, *x], [*const_dots, *fixed], jaxpr=jaxprs[0])
+            rhs = [add_tangents(b_dot, _negative(t)) for b_dot, t in zip(rhs, moved, strict=True)]
+        if any(nonzero(rhs)):
+            x_dots = self.bind(*consts, *map(instantiate, rhs), jaxprs=jaxprs, num_consts=num_consts)
+            out_dots[: len(rhs)] = x_dots[: len(rhs)]
+        return outs, out_dots
+
+    def transpose(self, cts: Sequence[Any], *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Any]:
+        consts, b = split_at(args, num_consts)
+        if any(map(is_undef, consts)):
+            raise ValueError(
+                message(
+                    "The solution of a linear system is linear in its right-hand side, not in its operator.",
+                    f"operator: {', '.join(str(x.aval) for x in consts if is_undef(x))}",
+                    fix="Use vjp or grad, which linearise it first.",
+                )
+            )
+        if len(jaxprs) == 2:
+            raise ValueError(
+                message(
+                    "Reverse mode through custom_linear_solve solves a system with the transposed operator, and no "
+                    "solver was given for that.",
+                    f"right-hand side: {', '.join(str(x.aval) for x in b)}",
+                    fix="Pass transpose_solve=, or symmetric=True where the operator is its own transpose; or use "
+                    "forward mode (jvp, jacfwd).",
+                )
+            )
+        x_bars = map(instantiate, cts[: len(b)])
+        b_bars = self.bind(*consts, *x_bars, jaxprs=(*jaxprs[2:], *jaxprs[:2]), num_consts=num_consts)
+        sent = zip(b, b_bars[: len(b)], strict=True)
+        return [*[None] * num_consts, *(b_bar if is_undef(x) else None for x, b_bar in sent)]
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        jaxprs: Jaxprs,
+        num_consts: int,
+    ) -> Any:
+        const_dims, b_dims = split_at(dims, num_consts)
+        new, marks, out = _batch(
+            jaxprs[0], jaxprs[1:], axis, tuple(const_dims), tuple(dim is not None for dim in b_dims)
+        )
+        consts, b = split_at(args, num_consts)
+        b = [batch_first(axis, x, dim) if m else x for x, dim, m in zip(b, b_dims, marks, strict=True)]
+        return self.bind(*consts, *b, jaxprs=new, num_consts=num_consts), [0 if m else None for m in out]
+
+    def keys(self, line: Any, operands: Sequence[Any], *, jaxprs: Jaxprs, num_consts: int) -> Sequence[Any]:
+        return summarise(jaxprs[1]).apply(operands, line)
+
+    def checkify(
+        self, kinds: Kinds, *args: Any, jaxprs: Jaxprs, num_consts: int
+    ) -> tuple[list[Any], Report | None]:
+        """The report comes from a run of the solver of its own: the solution keeps its derivatives."""
+        plain = tuple(checkify_jaxpr(jaxpr, frozenset()).jaxpr for jaxpr in jaxprs)
+        outs = self.bind(*args, jaxprs=plain, num_consts=num_consts)
+        frozen = [stop_gradient_p.bind(x) for x in args]
+        return outs, jit_p.checkify(kinds, *frozen, jaxpr=jaxprs[1])[1]
+
+    def interpret(self, run: Any, *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Any]:
+        return run(jaxprs[1], args, "the solver of a linear system")
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        """Whole: derivatives may still ask for any of it, and the lowering writes the solver only."""
+        return eqn
+
+
+linear_solve_p = LinearSolve("linear_solve")
+
+
+def _negative(t: Any) -> Any:
+    return t if type(t) is Zero else neg(t)
+
+
+@cached_on_jaxpr
+def _batch(
+    matvec: Jaxpr, rest: Jaxprs, axis: AxisData, const_dims: tuple[int | None, ...], start: Marks
+) -> tuple[Jaxprs, Marks, Marks]:
+    """The programs over batches, which parts of their vectors have a batch axis, and which results."""
+    n = len(start)
+
+    def batched(jaxpr: Jaxpr, marks: Marks, wanted: Marks | None) -> tuple[Jaxpr, Marks]:
+        more = (False,) * (len(jaxpr.outvars) - n)
+        dims = (*const_dims, *(0 if m else None for m in marks))
+        return batch_jaxpr(jaxpr, axis, dims, None if wanted is None else (*wanted, *more))
+
+    jaxprs = (matvec, *rest)
+    marks = fixpoint(start, lambda m: union(*(batched(jaxpr, m, None)[1][:n] for jaxpr in jaxprs)))
+    new = [batched(jaxpr, marks, marks) for jaxpr in jaxprs]
+    return tuple(jaxpr for jaxpr, _ in new), marks, new[1][1]

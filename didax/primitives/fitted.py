@@ -1,0 +1,263 @@
+"""Special functions by fitted polynomials: scaled Bessel functions, error functions, exponential integrals.
+
+    bessel_i0e, bessel_i1e   exp(-|x|) I_n(x), and bessel_i0, bessel_i1 without the factor
+    erfcx                    exp(x^2) erfc(x), which neither overflows nor vanishes for x > 0
+    log_ndtr, ndtri          logarithm of the normal distribution function, and the inverse of that
+    exp1, expi               the exponential integrals E1 and Ei
+
+Each function divided by its behaviour at infinity is smooth in a variable that maps its range to [-1, 1]; there it is a
+sum of Chebyshev polynomials, whose coefficients (cut below 1e-17 of the largest) were computed with 40 digits from the
+definition. Derivatives are those of the function, not of the fit.
+Read next: `special.py`, functions that need a loop; `didax/scipy/special.py`, what users call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from didax.primitives.elementwise import (
+    abs_,
+    add,
+    div,
+    eq,
+    erf_inv,
+    erfc,
+    exp,
+    ge,
+    gt,
+    le,
+    log,
+    log1p,
+    lt,
+    max_,
+    mul,
+    neg,
+    rsqrt,
+    sign,
+    sqrt,
+    square,
+    sub,
+)
+from didax.primitives.select import where
+from didax.primitives.special import like, polynomial, traced
+
+_ERFCX = (
+    1.1775789345674017, -0.004590054580646478, -0.08424913336651792, 0.05920993999819189,
+    -0.026658668435305753, 0.009074997670705265, -0.002413163540417608, 0.0004907758365258086,
+    -6.916973302501207e-05, 4.13902798607301e-06, 7.74038306619849e-07, -2.1886401049234397e-07,
+    1.076499946567091e-08, 4.521959811218287e-09, -7.754400208831351e-10, -6.318088340886684e-11,
+    2.86879501093067e-11, 1.9455868545777347e-13, -9.65469674843344e-13, 3.25254814814874e-14,
+    3.3478119482868056e-14, -1.864562880419313e-15, -1.2507950530688648e-15, 7.418235256624043e-17,
+    5.068148904796111e-17,
+)  # fmt: skip
+_I0E_NEAR = (
+    0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764,
+    0.04930528423967071, -0.02373741480589947, 0.010546460394594998, -0.004324309995050576,
+    0.0016394756169413357, -0.0005763755745385824, 0.00018850288509584165, -5.754195010082104e-05,
+    1.6448448070728896e-05, -4.4167383584587505e-06, 1.1173875391201037e-06, -2.670793853940612e-07,
+    6.046995022541919e-08, -1.300025009986248e-08, 2.6598237246823866e-09, -5.189795601635263e-10,
+    9.675809035373237e-11, -1.726826291441556e-11, 2.95505266312964e-12, -4.856446783111929e-13,
+    7.676185498604936e-14, -1.1685332877993451e-14, 1.715391285555133e-15, -2.431279846547955e-16,
+    3.3307945188222384e-17, -4.4153416464793395e-18,
+)  # fmt: skip
+_I1E_NEAR = (
+    0.12629359322181682, -0.17641651835783406, 0.1026436586898471, -0.05294598120809499,
+    0.024726449030626516, -0.010564084894626197, 0.004156422944312888, -0.0015135724506312532,
+    0.0005122859561685758, -0.00016176081582589674, 4.781565107550054e-05, -1.3273163656039436e-05,
+    3.4702513081376785e-06, -8.568720264695455e-07, 2.0032947535521353e-07, -4.445059128796328e-08,
+    9.381537386495773e-09, -1.8872497517228294e-09, 3.625590281552117e-10, -6.663489723502027e-11,
+    1.1736186298890901e-11, -1.9839743977649436e-12, 3.223793365945575e-13, -5.042185504727912e-14,
+    7.600684294735408e-15, -1.1055969477353862e-15, 1.5536319577362005e-16, -2.111421214358166e-17,
+    2.7779141127610464e-18,
+)  # fmt: skip
+_I0E_FAR = (
+    0.4022452055070544, 0.0033691164782556943, 6.889758346916825e-05, 2.8913705208347567e-06,
+    2.0489185894690638e-07, 2.266668990498178e-08, 3.3962320257083865e-09, 4.94060238822497e-10,
+    1.1889147107846439e-11, -3.1499165279632416e-11, -1.3215811840447713e-11, -1.7941785315068062e-12,
+    7.180124451383666e-13, 3.8527783827421426e-13, 1.54008621752141e-14, -4.150569347287222e-14,
+    -9.554846698828307e-15, 3.8116806693526224e-15, 1.7725601330565263e-15, -3.425485619677219e-16,
+    -2.8276239805165836e-16, 3.461222867697461e-17, 4.46562142029676e-17, -4.830504485944182e-18,
+    -7.233180487874754e-18,
+)  # fmt: skip
+_I1E_FAR = (
+    0.38928811750914005, -0.009761097491361469, -0.00011058893876262371, -3.882564808877691e-06,
+    -2.512236237870209e-07, -2.6314688468895196e-08, -3.835380385964237e-09, -5.589743462196584e-10,
+    -1.8974958123505413e-11, 3.2526035830154884e-11, 1.4125807436613782e-11, 2.0356285441470896e-12,
+    -7.198551776245908e-13, -4.0835511110921974e-13, -2.1015418427726643e-14, 4.272440016711951e-14,
+    1.0420276984128802e-14, -3.8144030724370075e-15, -1.8803547755107825e-15, 3.3082023109209285e-16,
+    2.96262899764595e-16, -3.209525921993424e-17, -4.6503053684893586e-17, 4.414348323071708e-18,
+    7.517296310842105e-18,
+)  # fmt: skip
+_E1_FAR = (
+    0.8121695479291701, 0.19877948214947017, -0.013589634127867593, 0.0029498916375537004,
+    -0.0003907636762266594, 9.295514456059183e-05, -1.4795052892102334e-05, 3.8005682780246923e-06,
+    -6.424367330990174e-07, 1.794013017306885e-07, -2.997531758156375e-08, 9.367192724736652e-09,
+    -1.430990110218307e-09, 5.340360951053552e-10, -6.525881950383355e-11, 3.344891116610805e-11,
+    -2.330605548854824e-12, 2.350337637930449e-12, 1.921631896960905e-14, 1.9034983784207435e-13,
+    1.9976803734972913e-14, 1.8061305202331017e-14, 3.647060613875213e-15, 1.992148815013435e-15,
+    5.5754607643578855e-16, 2.4856648220534434e-16, 8.263153846691172e-17, 3.402500091202205e-17,
+    1.2407903097726667e-17,
+)  # fmt: skip
+_EI_FAR = (
+    1.1222814962930343, 0.13872128234888836, 0.018195488408478764, 0.0010967452729073969,
+    -0.0010717034955581603, -0.00043060226504928117, 3.743330582066692e-05, 6.315563645820133e-05,
+    -1.1525549659767258e-06, -1.0193973053419956e-05, 6.22901774595981e-07, 1.813509285388336e-06,
+    -3.615547154290118e-07, -3.0460701367728775e-07, 1.4028728645453564e-07, 3.251784999063871e-08,
+    -4.0811603367838706e-08, 4.870115156528881e-09, 8.212703691918299e-09, -4.163563967069981e-09,
+    -4.826721000730851e-10, 1.279079451999888e-09, -4.224136108517417e-10, -1.5601148239344158e-10,
+    1.9030842186191243e-10, -4.94691182163879e-11, -2.9314540343403873e-11, 2.982508366877505e-11,
+    -7.530070705159506e-12, -4.737310645177899e-12, 5.0115910778826645e-12, -1.4916620019909988e-12,
+    -6.653061494143791e-13, 8.821390157912002e-13, -3.430432410777213e-13, -6.491344513945722e-14,
+    1.5476029960256282e-13, -8.17828696883331e-14, 3.815218838898784e-15, 2.4949380693404073e-14,
+    -1.8778183673325693e-14, 4.78112363471346e-15, 3.0601106806893664e-15, -3.908650578278767e-15,
+    1.8166580262651745e-15, 2.614108992737416e-17, -6.70342036159187e-16, 5.053837949528338e-16,
+    -1.4885315639611596e-16, -6.814031222502556e-17, 1.0891148662139524e-16, -6.196967612377105e-17,
+    9.449408002310385e-18, 1.557938549972067e-17, -1.6411250317364802e-17,
+)  # fmt: skip
+
+
+def _chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
+    """c0 T0(y) + c1 T1(y) + ..., by Clenshaw's recurrence."""
+    twice = mul(y, 2)
+    b, after = like(coefficients[-1], y), like(0, y)
+    for c in coefficients[-2:0:-1]:
+        b, after = add(sub(mul(twice, b), after), c), b
+    return add(sub(mul(y, b), after), coefficients[0])
+
+
+# --- Bessel functions ---------------------------------------------------------------------------------------
+
+
+def _bessel_far(x: Any, table: Sequence[float]) -> Any:
+    """For x > 8."""
+    return mul(_chebyshev(sub(div(16, x), 1), table), rsqrt(x))
+
+
+def _bessel_i0e(x: Any) -> Any:
+    x = abs_(x)
+    near = le(x, 8)
+    small = _chebyshev(sub(mul(x, 0.25), 1), _I0E_NEAR)
+    return where(near, small, _bessel_far(where(near, like(8, x), x), _I0E_FAR))
+
+
+def _bessel_i1e(x: Any) -> Any:
+    size = abs_(x)
+    near = le(size, 8)
+    small = mul(_chebyshev(sub(mul(size, 0.25), 1), _I1E_NEAR), size)
+    return mul(where(near, small, _bessel_far(where(near, like(8, x), size), _I1E_FAR)), sign(x))
+
+
+def _over_x(y: Any, x: Any) -> Any:
+    """y / x for an odd function y of x with derivative 1/2 at 0."""
+    is_zero = eq(x, 0)
+    return where(is_zero, like(0.5, x), div(y, where(is_zero, like(1, x), x)))
+
+
+bessel_i0e = traced("bessel_i0e", _bessel_i0e,
+                    lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))))  # fmt: skip
+bessel_i1e = traced("bessel_i1e", _bessel_i1e,
+                    lambda t, y, x: mul(t, sub(bessel_i0e(x), add(mul(sign(x), y), _over_x(y, x)))))  # fmt: skip
+bessel_i0 = traced("bessel_i0", lambda x: mul(exp(abs_(x)), _bessel_i0e(x)),
+                   lambda t, y, x: mul(t, bessel_i1(x)))  # fmt: skip
+bessel_i1 = traced("bessel_i1", lambda x: mul(exp(abs_(x)), _bessel_i1e(x)),
+                   lambda t, y, x: mul(t, sub(bessel_i0(x), _over_x(y, x))))  # fmt: skip
+
+# --- Error functions ----------------------------------------------------------------------------------------
+
+
+def _erfcx(x: Any) -> Any:
+    size = abs_(x)
+    finite = where(lt(size, math.inf), size, like(1, x))
+    right = div(_chebyshev(div(sub(finite, 3.75), add(finite, 3.75)), _ERFCX), add(mul(finite, 2), 1))
+    right = where(eq(size, math.inf), like(0, x), where(eq(size, size), right, size))
+    negative = lt(x, 0)
+    grown = exp(square(where(negative, x, like(0, x))))
+    return where(negative, sub(mul(grown, 2), right), right)
+
+
+def _log_ndtr(x: Any) -> Any:
+    low = lt(x, -1)
+    below = where(low, x, like(-1, x))
+    tail = sub(log(mul(_erfcx(mul(below, -math.sqrt(0.5))), 0.5)), mul(square(below), 0.5))
+    tail = where(eq(below, -math.inf), below, tail)
+    return where(low, tail, log1p(mul(erfc(mul(where(low, like(0, x), x), math.sqrt(0.5))), -0.5)))
+
+
+def _log_ndtr_slope(x: Any) -> Any:
+    """Density over distribution function: -x far to the left, without overflow."""
+    right = gt(x, 0)
+    left = where(right, like(0, x), x)
+    tail = div(math.sqrt(2 / math.pi), erfcx(mul(left, -math.sqrt(0.5))))
+    body = where(right, x, like(0, x))
+    return where(right, div(_density(body), mul(erfc(mul(body, -math.sqrt(0.5))), 0.5)), tail)
+
+
+def _density(x: Any) -> Any:
+    return mul(exp(mul(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
+
+
+def _ndtri(p: Any) -> Any:
+    """In the middle by the inverse of erf; in the tails Newton's method solves log_ndtr(x) = log(p)."""
+    upper = gt(p, 0.5)
+    q = where(upper, sub(1, p), p)
+    tail = lt(q, 0.05)
+    small = where(tail, q, like(0.01, p))
+    goal = log(where(gt(small, 0), small, like(0.01, p)))
+    x = neg(sqrt(max_(mul(add(goal, 1), -2), like(1, p))))
+    for _ in range(5):
+        slope = div(math.sqrt(2 / math.pi), _erfcx(mul(x, -math.sqrt(0.5))))
+        x = sub(x, div(sub(_log_ndtr(x), goal), slope))
+    x = where(eq(small, 0), like(-math.inf, p), x)
+    middle = mul(erf_inv(sub(mul(where(tail, like(0.5, p), p), 2), 1)), math.sqrt(2))
+    inside = where(tail, where(upper, neg(x), x), middle)
+    return where(ge(q, 0), inside, like(math.nan, p))
+
+
+erfcx = traced("erfcx", _erfcx,
+               lambda t, y, x: mul(t, sub(mul(mul(x, 2), y), 2 / math.sqrt(math.pi))))  # fmt: skip
+log_ndtr = traced("log_ndtr", _log_ndtr, lambda t, y, x: mul(t, _log_ndtr_slope(x)))
+ndtri = traced("ndtri", _ndtri, lambda t, x, p: div(t, _density(x)))
+
+# --- Exponential integrals ----------------------------------------------------------------------------------
+
+_EIN = [1 / (k * math.factorial(k)) for k in range(1, 46)]  # of the entire part of Ei, for |x| < 6
+
+
+def _entire(x: Any) -> Any:
+    """Ei(x) without its singular part, euler_gamma + log|x|."""
+    return mul(polynomial(x, _EIN), x)
+
+
+def _singular(x: Any) -> Any:
+    return add(log(abs_(x)), 0.5772156649015329)
+
+
+def _exp1_far(x: Any) -> Any:
+    """E1 for x >= 1."""
+    finite = where(lt(x, math.inf), x, like(1, x))
+    scaled = _chebyshev(div(sub(finite, 4), add(finite, 2)), _E1_FAR)
+    return where(eq(x, math.inf), like(0, x), where(eq(x, x), mul(div(scaled, finite), exp(neg(finite))), x))
+
+
+def _exp1(x: Any) -> Any:
+    near = lt(x, 1)
+    small = where(near, x, like(1, x))
+    small = sub(neg(_singular(small)), _entire(neg(small)))
+    inside = where(near, small, _exp1_far(where(near, like(1, x), x)))
+    return where(lt(x, 0), like(math.nan, x), inside)
+
+
+def _expi(x: Any) -> Any:
+    left, near = lt(x, -1), lt(x, 6)
+    middle = where(left, like(1, x), where(near, x, like(1, x)))
+    far = where(near, like(6, x), x)
+    right = mul(div(_chebyshev(sub(div(12, far), 1), _EI_FAR), far), exp(far))
+    right = where(eq(far, math.inf), far, right)
+    inside = where(near, add(_singular(middle), _entire(middle)), right)
+    return where(left, neg(_exp1_far(where(left, neg(x), like(1, x)))), inside)
+
+
+exp1 = traced("exp1", _exp1, lambda t, y, x: neg(mul(t, div(exp(neg(x)), x))))
+expi = traced("expi", _expi, lambda t, y, x: mul(t, div(exp(x), x)))

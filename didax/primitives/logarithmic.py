@@ -1,0 +1,197 @@
+"""Functions made of logarithms whose own derivatives are finite where those of their parts are not.
+
+    xlogy(x, y)     x log y, and 0 where x is 0           entropies and likelihoods at probability 0
+    xlog1py(x, y)   x log(1 + y), and 0 where x is 0
+    rel_entr(p, q)  p log(p / q), and 0 where p is 0
+    logit(x)        log(x / (1 - x))
+    gamma(x)        the gamma function, of either sign
+    spence(x)       the integral of log(t) / (1 - t) from 1 to x
+    excess(x, y)    x - y, and 0 for equal infinities
+    hypot(x, y)     sqrt(x^2 + y^2), without overflow
+
+Each derivative is given in the form that does not cancel or divide 0 by 0. Read next: `didax/scipy/special.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from didax.primitives.elementwise import (
+    abs_,
+    add,
+    and_,
+    digamma,
+    div,
+    eq,
+    exp,
+    floor,
+    ge,
+    gt,
+    is_finite,
+    lgamma,
+    log,
+    log1p,
+    lt,
+    max_,
+    min_,
+    mul,
+    ne,
+    neg,
+    or_,
+    sqrt,
+    square,
+    sub,
+)
+from didax.primitives.select import where
+from didax.primitives.special import like, polynomial, traced
+
+
+def _times_logarithm(x: Any, y: Any, logarithm: Any) -> Any:
+    vanishes = and_(eq(x, 0), eq(y, y))
+    return where(vanishes, like(0, x), mul(x, logarithm(where(vanishes, like(1, x), y))))
+
+
+def _ratio(x: Any, y: Any) -> Any:
+    """x / y, and 0 for 0 / 0, with the derivative of x / y elsewhere."""
+    return div(x, where(and_(eq(x, 0), eq(y, 0)), like(1, y), y))
+
+
+xlogy = traced(
+    "xlogy",
+    lambda x, y: _times_logarithm(x, y, log),
+    lambda t, z, x, y: mul(t, log(y)),
+    lambda t, z, x, y: mul(t, _ratio(x, y)),
+)
+xlog1py = traced(
+    "xlog1py",
+    lambda x, y: _times_logarithm(x, y, log1p),
+    lambda t, z, x, y: mul(t, log1p(y)),
+    lambda t, z, x, y: mul(t, _ratio(x, add(y, 1))),
+)
+
+
+def _log_ratio(p: Any, q: Any) -> Any:
+    """log(p / q) of positive numbers: precise near 1, and where the ratio itself over- or underflows."""
+    ratio = div(p, q)
+    near = and_(gt(ratio, 0.8), lt(ratio, 1.25))
+    usable = and_(is_finite(ratio), gt(ratio, 1e-30))
+    close = log1p(where(near, div(sub(p, q), q), like(0, p)))
+    return where(near, close, where(usable, log(where(usable, ratio, like(1, p))), sub(log(p), log(q))))
+
+
+def _rel_entr(p: Any, q: Any) -> Any:
+    positive = and_(gt(p, 0), gt(q, 0))
+    value = mul(where(positive, p, like(1, p)), _log_ratio(*[where(positive, x, like(1, p)) for x in (p, q)]))
+    nothing = and_(eq(p, 0), ge(q, 0))
+    outside = where(or_(ne(p, p), ne(q, q)), like(math.nan, p), like(math.inf, p))
+    return where(positive, value, where(nothing, like(0, p), outside))
+
+
+def _has_slope(p: Any, q: Any) -> Any:
+    return and_(and_(ge(p, 0), ge(q, 0)), gt(add(p, q), 0))
+
+
+rel_entr = traced(
+    "rel_entr",
+    _rel_entr,
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), add(sub(log(p), log(q)), 1), like(0, p))),
+    lambda t, z, p, q: neg(mul(t, where(_has_slope(p, q), _ratio(p, q), like(0, p)))),
+)
+
+
+def _logit(x: Any) -> Any:
+    """log(x / (1 - x)); near 1/2, where that is a small logarithm, by log1p."""
+    near = and_(gt(x, 0.4), lt(x, 0.6))
+    d = where(near, sub(mul(x, 2), 1), like(0, x))
+    far = where(near, like(0.5, x), x)
+    return where(near, sub(log1p(d), log1p(neg(d))), log(div(far, sub(1, far))))
+
+
+logit = traced("logit", _logit, lambda t, y, x: div(t, mul(x, sub(1, x))))
+
+
+def _gamma(x: Any) -> Any:
+    whole = floor(x)
+    is_odd = ne(mul(floor(mul(whole, 0.5)), 2), whole)
+    size = exp(lgamma(x))
+    signed = where(and_(lt(x, 0), is_odd), neg(size), size)
+    pole = and_(lt(x, 0), eq(x, whole))
+    return where(eq(x, 0), div(1, x), where(pole, like(math.nan, x), signed))
+
+
+gamma = traced("gamma", _gamma, lambda t, y, x: mul(t, mul(y, digamma(x))))
+
+# log(t) / (1 - t) = -w / (exp(w) - 1) * exp(w) at t = exp(-w): its integral in powers of w, by Bernoulli's numbers
+_DEBYE = [
+    1 / 36,
+    -1 / 3600,
+    1 / 211680,
+    -1 / 10886400,
+    1 / 526901760,
+    -691 / 16999766784000,
+    1 / 1120863744000,
+]
+
+
+def _spence(x: Any) -> Any:
+    """By its reflections into [1/2, 2], where the series in log(x) converges fast."""
+    high = and_(gt(x, 2), lt(x, math.inf))
+    inner = where(high, div(1, where(high, x, like(2, x))), x)
+    low = and_(lt(inner, 0.5), gt(inner, 0))
+    small = where(low, inner, like(0.5, x))
+    near = and_(ge(inner, 0.5), lt(inner, math.inf))
+    w = neg(log(where(low, sub(1, small), where(near, inner, like(1, x)))))
+    series = mul(w, add(add(mul(w, -0.25), 1), mul(square(w), polynomial(square(w), _DEBYE))))
+    inside = where(low, sub(add(mul(log(small), w), math.pi**2 / 6), series), series)
+    inside = where(high, sub(mul(square(log(where(high, x, like(2, x)))), -0.5), inside), inside)
+    inside = where(eq(x, math.inf), like(-math.inf, x), where(eq(x, 0), like(math.pi**2 / 6, x), inside))
+    return where(ge(x, 0), inside, like(math.nan, x))
+
+
+def _spence_slope(x: Any) -> Any:
+    """log(x) / (1 - x), by its series at 1."""
+    d = sub(x, 1)
+    at_one = eq(d, 0)
+    series = polynomial(d, [-1, 1 / 2, -1 / 3])
+    return where(at_one, series, neg(div(log(x), where(at_one, like(1, x), d))))
+
+
+spence = traced("spence", _spence, lambda t, y, x: mul(t, _spence_slope(x)))
+
+# --- Differences and lengths --------------------------------------------------------------------------------
+
+
+def _excess_eager(x: Any, y: Any) -> Any:
+    return np.where(x == y, x.dtype.type(0), np.subtract(x, y))
+
+
+# What sums of exponentials shift by: exp(x - max) is 1 at the maximum, be it infinite, and its derivative is as well.
+excess = traced(
+    "excess",
+    lambda x, y: where(eq(x, y), like(0, x), sub(x, y)),
+    lambda t, z, x, y: t,
+    lambda t, z, x, y: neg(t),
+    eager=_excess_eager,
+)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    x, y = abs_(x), abs_(y)
+    long, short = max_(x, y), min_(x, y)
+    is_zero = eq(long, 0)
+    ratio = div(short, where(is_zero, like(1, x), long))
+    length = mul(long, sqrt(add(square(ratio), 1)))
+    infinite = or_(eq(x, math.inf), eq(y, math.inf))
+    return where(infinite, like(math.inf, x), where(is_zero, like(0, x), length))
+
+
+hypot = traced(
+    "hypot",
+    _hypot,
+    lambda t, z, x, y: mul(t, _ratio(x, z)),
+    lambda t, z, x, y: mul(t, _ratio(y, z)),
+    eager=np.hypot,
+)

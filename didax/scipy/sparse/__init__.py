@@ -1,0 +1,1 @@
+"""Solvers that need of a matrix only its products with vectors: `linalg`."""

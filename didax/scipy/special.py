@@ -1,0 +1,297 @@
+"""Special functions, with the names and arguments of `jax.scipy.special`.
+
+    from didax.scipy import special
+    special.logit(p), special.xlogy(p, q), special.betainc(a, b, x)
+
+Elementwise functions promote their operands to a common floating-point dtype and broadcast them. Derivatives are finite
+wherever their limit is: of `xlogy` at probability 0, of `log_ndtr` far in the tail, of `logsumexp` at -inf.
+Read next: `didax/primitives/logarithmic.py`, `fitted.py`, `beta.py` and `special.py`, where each is made.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import didax.numpy as dnp
+from didax import nn
+from didax.core.dtypes import default_dtype
+from didax.core.errors import api_boundary, message
+from didax.core.value import Array
+from didax.nn import logsumexp
+from didax.numpy.ufunc import ufunc
+from didax.primitives import beta as _beta
+from didax.primitives import elementwise as el
+from didax.primitives import fitted, logarithmic
+from didax.primitives import special as loops
+from didax.primitives.families import scalar_like
+from didax.primitives.select import where as select
+
+__all__ = [
+    "bernoulli", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfcx",
+    "erfinv", "exp1", "expi", "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0",
+    "i0e", "i1", "i1e", "kl_div", "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri",
+    "poch", "polygamma", "rel_entr", "softmax", "spence", "xlog1py", "xlogy", "zeta",
+]  # fmt: skip
+
+ArrayLike = Any
+Axes = int | tuple[int, ...] | None
+
+
+def _function(name: str, nin: int, doc: str, implementation: Any, kinds: str = "f") -> ufunc:
+    made = ufunc(name, nin, doc, operands="inexact", **{kinds: implementation})
+    made.__module__ = __name__
+    return made
+
+
+def _choose(condition: Any, x: Any, y: Any) -> Any:
+    """`select`, where one case may be a Python scalar."""
+    dtype = (y if type(x) is float else x).dtype
+    return select(condition, *[scalar_like(case, dtype) if type(case) is float else case for case in (x, y)])
+
+
+# --- Logistic functions and entropies -----------------------------------------------------------------------
+
+
+def _entr(x: Any) -> Any:
+    negative = el.lt(x, 0)
+    safe = _choose(negative, 1.0, x)
+    return _choose(negative, -math.inf, el.neg(logarithmic.xlogy(safe, safe)))
+
+
+def _kl_div(p: Any, q: Any) -> Any:
+    relative = logarithmic.rel_entr(p, q)
+    outside = el.eq(relative, math.inf)
+    return _choose(outside, relative, el.add(relative, _choose(outside, 0.0, el.sub(q, p))))
+
+
+expit = _function("expit", 1, "1 / (1 + exp(-x)).", el.logistic, "fc")
+logit = _function("logit", 1, "log(p / (1 - p)), the inverse of `expit`.", logarithmic.logit)
+xlogy = _function("xlogy", 2, "x log(y), and 0 where x is 0, with its derivatives.", logarithmic.xlogy)
+xlog1py = _function(
+    "xlog1py", 2, "x log(1 + y), and 0 where x is 0, with its derivatives.", logarithmic.xlog1py
+)
+entr = _function("entr", 1, "-x log(x), 0 at 0 and -inf below.", _entr)
+rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p or q is negative, or only q is 0.",
+                     logarithmic.rel_entr)  # fmt: skip
+kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf as `rel_entr`.", _kl_div)
+
+
+@api_boundary
+def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
+    """exp(x) / sum(exp(x)) over an axis, by default over all elements.
+
+    >>> from didax.scipy import special
+    >>> special.softmax(dnp.zeros(4))
+    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
+    return nn.softmax(x, tuple(range(dnp.ndim(x))) if axis is None else axis)
+
+
+@api_boundary
+def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
+    """log(softmax(x)), without overflow, over an axis, by default over all elements.
+
+    >>> from didax.scipy import special
+    >>> float(special.log_softmax(dnp.array([0.0, 1000.0]))[0])
+    -1000.0
+    """
+    return nn.log_softmax(x, tuple(range(dnp.ndim(x))) if axis is None else axis)
+
+
+# --- Error functions and the normal distribution ------------------------------------------------------------
+
+
+def _ndtr(x: Any) -> Any:
+    return el.mul(el.erfc(el.mul(x, -math.sqrt(0.5))), 0.5)
+
+
+erf = _function("erf", 1, "The error function.", el.erf)
+erfc = _function("erfc", 1, "1 - erf(x), accurate where it is small.", el.erfc)
+erfcx = _function("erfcx", 1, "exp(x^2) erfc(x), which does not vanish for large x.", fitted.erfcx)
+erfinv = _function("erfinv", 1, "The inverse of erf, on [-1, 1].", el.erf_inv)
+ndtr = _function("ndtr", 1, "The normal distribution function.", _ndtr)
+ndtri = _function("ndtri", 1, "The inverse of `ndtr`, on [0, 1].", fitted.ndtri)
+_log_ndtr = _function("log_ndtr", 1, "", fitted.log_ndtr)
+
+
+@api_boundary
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
+    """log(ndtr(x)), accurate in both tails; `series_order` is there for compatibility and changes nothing.
+
+    >>> from didax.scipy import special
+    >>> float(special.log_ndtr(-100.0))
+    -5005.52...
+    """
+    return _log_ndtr(x)
+
+
+# --- Gamma functions ----------------------------------------------------------------------------------------
+
+
+def _gammasgn(x: Any) -> Any:
+    whole = el.floor(x)
+    is_odd = el.ne(el.mul(el.floor(el.mul(whole, 0.5)), 2), whole)
+    signed = _choose(el.and_(el.lt(x, 0), is_odd), -1.0, _choose(el.eq(x, x), 1.0, x))
+    pole = el.and_(el.lt(x, 0), el.eq(x, whole))
+    return _choose(pole, math.nan, _choose(el.eq(x, 0), el.sign(el.div(1, x)), signed))
+
+
+def _beta_function(a: Any, b: Any) -> Any:
+    sign = el.mul(el.mul(_gammasgn(a), _gammasgn(b)), _gammasgn(el.add(a, b)))
+    return el.mul(sign, el.exp(_beta.betaln(a, b)))
+
+
+def _poch(z: Any, m: Any) -> Any:
+    total = el.add(z, m)
+    sign = el.mul(_gammasgn(z), _gammasgn(total))
+    return _choose(el.eq(m, 0), 1.0, el.mul(sign, el.exp(el.sub(el.lgamma(total), el.lgamma(z)))))
+
+
+gamma = _function("gamma", 1, "The gamma function; NaN at negative integers.", logarithmic.gamma)
+gammaln = _function("gammaln", 1, "log|gamma(x)|.", el.lgamma)
+gammasgn = _function("gammasgn", 1, "The sign of gamma(x); NaN at negative integers.", _gammasgn)
+digamma = _function("digamma", 1, "The derivative of `gammaln`.", el.digamma)
+gammainc = _function("gammainc", 2, "P(a, x), the regularised lower incomplete gamma function.", loops.igamma)
+gammaincc = _function("gammaincc", 2, "Q(a, x) = 1 - P(a, x), accurate where it is small.", loops.igammac)
+polygamma = _function(
+    "polygamma", 2, "The n-th derivative of `digamma` at x; not differentiable by n.", el.polygamma
+)
+poch = _function("poch", 2, "gamma(z + m) / gamma(z).", _poch)
+beta = _function("beta", 2, "gamma(a) gamma(b) / gamma(a + b).", _beta_function)
+betaln = _function("betaln", 2, "log|beta(a, b)|, accurate for large a and b.", _beta.betaln)
+betainc = _function("betainc", 3, "I_x(a, b), the distribution function of Beta(a, b); differentiable by x. NaN where "
+                    "a + b is so large that no digit would be right.", _beta.betainc)  # fmt: skip
+_zeta = _function("zeta", 2, "", el.zeta)
+
+
+@api_boundary
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
+    """The sum of 1 / (k + q)^x over k >= 0 for x > 1; without q Riemann's, q = 1. Differentiable by q.
+
+    >>> from didax.scipy import special
+    >>> round(float(special.zeta(2.0)) * 6 / math.pi**2, 5)
+    1.0
+    """
+    return _zeta(x, 1.0 if q is None else q)
+
+
+@api_boundary
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
+    """gamma(n + 1), and 0 for negative n. NotImplementedError with `exact`: integers of any size are Python's.
+
+    >>> from didax.scipy import special
+    >>> round(float(special.factorial(5)))
+    120
+    """
+    if exact:
+        raise NotImplementedError(
+            message(
+                "factorial computes floating-point numbers.",
+                "exact: True",
+                fix="Use math.factorial for exact integers.",
+            )
+        )
+    n = _floating(n)
+    return dnp.where(n < 0, 0.0, gamma(dnp.where(n < 0, 0.0, n) + 1.0))
+
+
+@api_boundary
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
+    """The number of ways to choose k things of N, as floats: 0 for k < 0 and for k > N; with or without repetition.
+
+    >>> from didax.scipy import special
+    >>> round(float(special.comb(5, 2))), round(float(special.comb(5, 2, repetition=True)))
+    (10, 15)
+    """
+    N, k = dnp.broadcast_arrays(_floating(N), _floating(k))
+    valid = (k >= 0) & (N >= 0) & ((k <= N) | repetition)
+    N, k = [dnp.where(valid, x, 1.0) for x in (N, k)]
+    N = N + k - 1.0 if repetition else N
+    empty = (N < 0) | (N < k)  # nothing of nothing
+    safe = dnp.where(empty, k, N)
+    ways = dnp.exp(-betaln(safe - k + 1.0, k + 1.0)) / (safe + 1.0)
+    return dnp.where(valid, dnp.where(empty, dnp.where(k == 0, 1.0, 0.0), ways), 0.0)
+
+
+@api_boundary
+def multigammaln(a: ArrayLike, d: int) -> Array:
+    """The logarithm of the multivariate gamma function of dimension `d`, an integer; for a > (d - 1) / 2.
+
+    >>> from didax.scipy import special
+    >>> float(special.multigammaln(3.0, 2))
+    1.55...
+    """
+    a = _floating(a)
+    d = _static_integer("multigammaln", "d", d)
+    constant = d * (d - 1) / 4 * math.log(math.pi)
+    return sum((gammaln(a - j / 2) for j in range(d)), dnp.zeros_like(a)) + constant
+
+
+# --- Bessel functions and integrals -------------------------------------------------------------------------
+
+i0 = _function("i0", 1, "The modified Bessel function of order 0.", fitted.bessel_i0)
+i0e = _function("i0e", 1, "exp(-|x|) i0(x), which does not overflow.", fitted.bessel_i0e)
+i1 = _function("i1", 1, "The modified Bessel function of order 1.", fitted.bessel_i1)
+i1e = _function("i1e", 1, "exp(-|x|) i1(x), which does not overflow.", fitted.bessel_i1e)
+exp1 = _function("exp1", 1, "The exponential integral E1(x), of exp(-t) / t from x to infinity.", fitted.exp1)
+expi = _function("expi", 1, "The exponential integral Ei(x), the principal value of exp(t) / t from -infinity to x.",
+                 fitted.expi)  # fmt: skip
+spence = _function("spence", 1, "The integral of log(t) / (1 - t) from 1 to x, the dilogarithm of 1 - x.",
+                   logarithmic.spence)  # fmt: skip
+
+
+# --- Transforms and numbers ---------------------------------------------------------------------------------
+
+
+def _power_transform(log_x: Any, power: Any) -> Any:
+    """expm1(power * log_x) / power, and its limit log_x at power 0, with two derivatives."""
+    u = el.mul(power, log_x)
+    tiny = el.lt(el.abs_(u), 1e-5)
+    series = el.add(el.mul(el.add(el.mul(u, 1 / 6), 0.5), u), 1)
+    safe = _choose(tiny, 1.0, u)
+    ratio = _choose(tiny, series, el.div(el.expm1(safe), safe))
+    at_end = el.and_(el.eq(log_x, -math.inf), el.gt(power, 0))
+    limit = el.div(-1, _choose(at_end, power, 1.0))
+    return _choose(at_end, limit, el.mul(log_x, ratio))
+
+
+boxcox = _function("boxcox", 2, "(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.",
+                   lambda x, lmbda: _power_transform(el.log(x), lmbda))  # fmt: skip
+boxcox1p = _function("boxcox1p", 2, "boxcox(1 + x, lmbda), accurate near 0.",
+                     lambda x, lmbda: _power_transform(el.log1p(x), lmbda))  # fmt: skip
+
+
+@api_boundary
+def bernoulli(n: int) -> Array:
+    """The Bernoulli numbers B(0), ..., B(n), with B(1) = -1/2; ValueError for a negative n.
+
+    >>> from didax.scipy import special
+    >>> special.bernoulli(2)
+    Array([ 1.        , -0.5       ,  0.16666667], dtype=float32)
+    """
+    n = _static_integer("bernoulli", "n", n)
+    numbers: list[Fraction] = [Fraction(1)]
+    for m in range(1, n + 1):
+        total = sum((math.comb(m + 1, k) * b for k, b in enumerate(numbers)), Fraction(0))
+        numbers.append(-total / (m + 1))
+    return dnp.array([float(b) for b in numbers], default_dtype("f"))
+
+
+def _floating(x: Any) -> Array:
+    x = dnp.asarray(x)
+    return x if dnp.issubdtype(x.dtype, dnp.floating) else x.astype(default_dtype("f"))
+
+
+def _static_integer(what: str, name: str, value: Any) -> int:
+    number = int(value)
+    if number != value or number < 0:
+        raise ValueError(
+            message(
+                f"{what} takes an integer of at least 0 as {name}.",
+                f"{name}: {value!r:.100}",
+                fix="Pass a Python integer.",
+            )
+        )
+    return number

@@ -1,0 +1,73 @@
+"""Rows: special functions by fitted polynomials, logarithms and the beta function, against scipy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from didax import lax
+from didax.primitives import beta, fitted, logarithmic
+from tests.operations.row import Operation
+
+DTYPES = ("float32", "float64")
+CORNERS = np.array([0.0, -0.0, 1.0, 0.5, 2.0, 1e-30, 1e30, np.inf, -np.inf, np.nan, -1.0, -2.5, 8.0, 40.0])
+
+
+def draw(*ranges: tuple[float, float]) -> Callable[..., tuple[Any, ...]]:
+    return lambda rng, dtype: tuple(rng.uniform(low, high, (4,)).astype(dtype) for low, high in ranges)
+
+
+def corners(arity: int, values: np.ndarray = CORNERS) -> Callable[[Any], list[tuple[Any, ...]]]:
+    grid = [x.ravel() for x in np.meshgrid(*[values] * arity)]
+    return lambda dtype: [tuple(x.astype(dtype) for x in grid)]
+
+
+def wide(f: Callable[..., Any]) -> Callable[..., Any]:
+    def reference(*xs: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(f(*[x.astype("float64") for x in xs])).astype(xs[0].dtype)
+
+    return reference
+
+
+def solve(a: Any, b: Any) -> Any:
+    return lax.custom_linear_solve(lambda x: a * x, b, lambda _, b: b / a, symmetric=True)
+
+
+LOOSE = {"float32": 1e-4, "float64": 1e-11}
+NO_HUGE = CORNERS[np.abs(CORNERS) != 1e30]
+
+ROWS = [
+    Operation("bessel_i0e", lax.bessel_i0e, wide(special.i0e), draw((-20, 20)), DTYPES, corners=corners(1)),
+    Operation("bessel_i1e", lax.bessel_i1e, wide(special.i1e), draw((-20, 20)), DTYPES, corners=corners(1)),
+    Operation("bessel_i0", fitted.bessel_i0, wide(special.i0), draw((-20, 20)), DTYPES, corners=corners(1), rtol=LOOSE),
+    Operation("bessel_i1", fitted.bessel_i1, wide(special.i1), draw((-20, 20)), DTYPES, corners=corners(1), rtol=LOOSE),
+    Operation("erfcx", fitted.erfcx, wide(special.erfcx), draw((-2, 20)), DTYPES, corners=corners(1)),
+    Operation("log_ndtr", fitted.log_ndtr, wide(special.log_ndtr), draw((-20, 5)), DTYPES, corners=corners(1)),
+    Operation("ndtri", fitted.ndtri, wide(special.ndtri), draw((0.01, 0.99)), DTYPES, corners=corners(1)),
+    Operation("exp1", fitted.exp1, wide(special.exp1), draw((0.1, 5)), DTYPES, corners=corners(1)),
+    Operation("expi", fitted.expi, wide(special.expi), draw((1, 9)), DTYPES, corners=corners(1), rtol=LOOSE),
+    Operation("xlogy", logarithmic.xlogy, wide(special.xlogy), draw((-2, 2), (0.1, 3)), DTYPES, corners=corners(2)),
+    Operation("xlog1py", logarithmic.xlog1py, wide(special.xlog1py), draw((-2, 2), (-0.9, 3)), DTYPES,
+              corners=corners(2)),
+    Operation("rel_entr", logarithmic.rel_entr, wide(special.rel_entr), draw((0.1, 3), (0.1, 3)), DTYPES,
+              corners=corners(2, NO_HUGE)),
+    Operation("logit", logarithmic.logit, wide(special.logit), draw((0.1, 0.9)), (*DTYPES, "bfloat16"),
+              corners=corners(1)),
+    Operation("gamma", logarithmic.gamma, wide(special.gamma), draw((0.1, 5)), DTYPES, corners=corners(1), rtol=LOOSE),
+    Operation("spence", logarithmic.spence, wide(special.spence), draw((0.1, 5)), DTYPES,
+              corners=corners(1, CORNERS[CORNERS < math.inf])),
+    Operation("excess", logarithmic.excess, wide(lambda x, y: np.where(x == y, 0, x - y)), draw((-2, 2), (-2, 2)),
+              (*DTYPES, "bfloat16"), corners=corners(2)),
+    Operation("hypot", logarithmic.hypot, wide(np.hypot), draw((-2, 2), (-2, 2)), (*DTYPES, "float16", "bfloat16"),
+              corners=corners(2)),
+    Operation("betaln", beta.betaln, wide(special.betaln), draw((0.1, 20), (0.1, 20)), DTYPES, rtol=LOOSE),
+    Operation("betainc", beta.betainc, wide(special.betainc), draw((0.3, 5), (0.3, 5), (0.05, 0.95)), DTYPES,
+              argnums=(2,), corners=corners(3, np.array([0.0, 1.0, 0.5, 2.0, np.inf, np.nan, -1.0])), rtol=LOOSE,
+              second_order=False),
+    Operation("custom_linear_solve", solve, lambda a, b: b / a, draw((1, 2), (-1, 1)), ("float32", "complex64")),
+]  # fmt: skip
