@@ -22,10 +22,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cases import eager, programs, random, staging, startup
+from benchmarks.cases import eager, loops, programs, random, staging, startup
 from benchmarks.harness import Case, Row, measure
 
-CASES: list[Case] = [*startup.CASES, *eager.CASES, *staging.CASES, *programs.CASES, *random.CASES]
+CASES: list[Case] = [
+    *startup.CASES,
+    *eager.CASES,
+    *staging.CASES,
+    *programs.CASES,
+    *loops.CASES,
+    *random.CASES,
+]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
