@@ -1,0 +1,23 @@
+"""Loops made faster before they are compiled: passes from jaxpr to jaxpr, each in a file of its own.
+
+    optimize_loops(jaxpr) -> (jaxpr, notes)
+
+The passes run when a program is about to be lowered, after every transformation, so that they see the loops that
+are left: a forward scan that stacks residuals, a backward scan that reads them. In this order:
+
+* `recompute.py`: what a forward scan stacks for a backward scan is computed there again, where that is cheaper;
+* `contract.py`: a sum of products that a loop carries becomes one product after the loop;
+* `unroll.py`: loops of a few scalar operations take several steps at a time;
+* `one_function.py`: a loop of small steps is compiled as one function instead of a list of kernels (`rows.py`: with
+  its small products of matrices).
+
+Each has a rule, from measurements, that tells where it pays; results are equal within rounding. The option
+`optimize_loops="off"` leaves programs as they are; `didax.explain` prints the notes.
+Read next: `driver.py`.
+"""
+
+from didax.primitives.control_flow.optimize.driver import optimize_loops
+from didax.primitives.control_flow.optimize.notes import Note
+from didax.primitives.control_flow.optimize.report import report
+
+__all__ = ["Note", "optimize_loops", "report"]

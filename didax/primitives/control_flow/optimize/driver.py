@@ -1,0 +1,103 @@
+"""Running the passes on a whole program, loop by loop, from the outside in.
+
+A loop that becomes one function is left alone inside. Programs without loops, and loops that no pass touches, are the
+same objects as before. Read next: `recompute.py`, `contract.py`, `unroll.py`, `one_function.py`, the passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from didax.core import config
+from didax.core.jaxpr import Atom, Eqn, Jaxpr
+from didax.core.jaxpr_check import check_jaxpr, nested_jaxprs
+from didax.primitives.control_flow.optimize.contract import contract_sums
+from didax.primitives.control_flow.optimize.notes import Note
+from didax.primitives.control_flow.optimize.one_function import as_one_function
+from didax.primitives.control_flow.optimize.recompute import recompute_residuals
+from didax.primitives.control_flow.optimize.rewrite import substitute
+from didax.primitives.control_flow.optimize.unroll import unrolled
+from didax.primitives.control_flow.scan import scan_p
+from didax.primitives.control_flow.while_loop import while_p
+from didax.transforms.cache import cached_on_jaxpr
+
+LOOPS = (scan_p, while_p)
+
+
+class Optimized(NamedTuple):
+    """A program with its loops optimised (None: as it was), and what was done to each loop."""
+
+    jaxpr: Jaxpr | None
+    notes: tuple[Note, ...]
+
+
+def optimize_loops(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Note, ...]]:
+    """The program with its loops optimised, as far as the option `optimize_loops` allows, and notes on each loop."""
+    if config.state().optimize_loops == "off" or not _has_loops(jaxpr):
+        return jaxpr, ()
+    found = _optimized(jaxpr)
+    return found.jaxpr or jaxpr, found.notes
+
+
+def _has_loops(jaxpr: Jaxpr) -> bool:
+    return any(eqn.primitive in LOOPS or any(map(_has_loops, _inside(eqn))) for eqn in jaxpr.eqns)
+
+
+def _inside(eqn: Eqn) -> list[Jaxpr]:
+    return [jaxpr for value in eqn.params.values() for jaxpr in nested_jaxprs(value)]
+
+
+@cached_on_jaxpr
+def _optimized(jaxpr: Jaxpr) -> Optimized:
+    eqns: list[Eqn] = []
+    names: dict[Any, Atom] = {}  # of results that an optimised loop calls otherwise
+    fewer, notes = recompute_residuals(jaxpr)
+    for eqn in fewer.eqns:
+        more, found, said = _optimized_eqn(substitute(eqn, names))
+        eqns += more
+        names.update(found)
+        notes += said
+    if len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
+        return Optimized(None, tuple(notes))  # what is remembered with a jaxpr must not keep it alive
+    new = Jaxpr(jaxpr.invars, eqns, [names.get(x, x) for x in jaxpr.outvars], jaxpr.name)
+    if config.state().check:
+        check_jaxpr(new)
+    return Optimized(new, tuple(notes))
+
+
+def _optimized_eqn(eqn: Eqn) -> tuple[Sequence[Eqn], dict[Any, Atom], list[Note]]:
+    if eqn.primitive not in LOOPS:
+        eqn, notes = _optimized_within(eqn)
+        return [eqn], {}, notes
+    eqns, names, notes = [eqn], {}, []
+    if eqn.primitive is scan_p and not eqn.effects:
+        eqns, names, notes = contract_sums(eqn)
+    loop, *after = eqns
+    if eqn.primitive is scan_p and not eqn.effects:
+        loop, more = unrolled(loop, eqn)
+        notes += more
+    whole, more = as_one_function(loop, eqn)
+    notes += more
+    if whole is None:
+        whole, more = _optimized_within(loop)
+        notes += more
+    return [whole, *after], names, notes
+
+
+def _optimized_within(eqn: Eqn) -> tuple[Eqn, list[Note]]:
+    """The equation with the loops in its jaxprs optimised."""
+    inside = _inside(eqn)
+    if not any(map(_has_loops, inside)):
+        return eqn, []
+    notes = [note for jaxpr in inside for note in _optimized(jaxpr).notes]
+    if all(_optimized(jaxpr).jaxpr is None for jaxpr in inside):
+        return eqn, notes
+    return eqn.replace(params={name: _mapped(value) for name, value in eqn.params.items()}), notes
+
+
+def _mapped(value: Any) -> Any:
+    """A parameter with its jaxprs, which stand alone or in tuples, optimised."""
+    if isinstance(value, Jaxpr):
+        return optimize_loops(value)[0]
+    return tuple([_mapped(item) for item in value]) if type(value) is tuple else value
