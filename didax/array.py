@@ -393,6 +393,11 @@ def keys_of(x: Any) -> Keys | None:
         return found
 
 
+def seen_by_host(x: ConcreteArray) -> bool:
+    """True when the contents are, or were looked at, on the host: NumPy may hold views of them."""
+    return x._value is not None
+
+
 def with_keys(x: ConcreteArray, keys: Keys | None) -> ConcreteArray:
     """The array, just made, which holds these keys."""
     if keys is not None:

@@ -14,17 +14,22 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from didax.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
+from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.source import SourceLine, user_line
 from didax.primitives.call import jit_p
+from didax.primitives.control_flow.optimize import optimize_loops
+from didax.transforms.checkify import add_checks
 from didax.transforms.key_reuse import Keys, Summary, holds_keys, summarise
 from didax.transforms.key_reuse import is_on as key_reuse_is_on
+from didax.transforms.nans import look_at_program
 from didax.transforms.simplify import dce_jaxpr
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:
+    from didax.xla.callbacks import HostCallback
     from didax.xla.compile import Executable
 
 
@@ -36,6 +41,8 @@ class Program:
         "_constants",
         "_executables",
         "_placed",
+        "_replaced",
+        "calls_python",
         "donated",
         "jaxpr",
         "kept",
@@ -51,13 +58,19 @@ class Program:
         options: Any = None,
         cheap: bool = False,
         keep_unused: bool = False,
+        replaced: Sequence[int] = (),
     ):
+        if config.state().inspects_values:  # it may have to run again, so it keeps its arguments
+            donated, replaced = (), ()
         self.key_flow = KeyFlow(jaxpr, constants) if any(map(holds_keys, jaxpr.in_avals)) else None
         used = (True,) * len(jaxpr.invars)
         if not keep_unused:
             jaxpr, used = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars))
         needs = used[len(constants) :]
         constants = list(compress(constants, used))
+        # Donated inputs whose places certain outputs take: the i-th output that of the i-th of `replaced`.
+        place = {i: n for n, i in enumerate(compress(range(len(used)), used))}
+        self._replaced = {place[i]: out for out, i in enumerate(replaced) if i in place}
         self.jaxpr = jaxpr
         self.donated = tuple(compress(donated, needs))  # per argument that is needed
         self.kept = None if all(needs) else [i for i, needed in enumerate(needs) if needed]
@@ -66,21 +79,47 @@ class Program:
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
         self._executables: dict[Any, Executable] = {}
+        self.calls_python = False  # known when it is compiled
 
-    def text(self) -> str:
-        """The StableHLO module."""
+    def uses(self, i: int) -> bool:
+        """Whether the program is handed argument number i."""
+        return self.kept is None or i in self.kept
+
+    def prepare(self, args: Sequence[Any]) -> None:
+        """Compile for the device of these arguments where that is not done; afterwards `calls_python` is known."""
+        if not self._executables:
+            self.executable(common_device([*self._placed, *args]))
+
+    def text(self, callbacks: list[HostCallback] | None = None) -> str:
+        """The StableHLO module; what it calls back into is added to `callbacks`."""
         donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
-        return lower_module(self.jaxpr, donated, name=_module_name(self.jaxpr.name), outline=True)
+        jaxpr, _ = optimize_loops(self.jaxpr)
+        name = _module_name(jaxpr.name)
+        return lower_module(
+            jaxpr, donated, name=name, outline=True, replaced=self._replaced, callbacks=callbacks
+        )
 
     def executable(self, device: Any = None) -> Executable:
         """The compiled program for a device, compiled on first use."""
         found = self._executables.get(device)
         if found is None:
-            from didax.xla.compile import compile_text  # loads jaxlib: on first need
-
-            found = compile_text(self.text(), self.jaxpr.out_avals, device, self._cheap, self.options)
+            try:
+                found = self._compile(device)
+            except Exception:
+                if optimize_loops(self.jaxpr)[0] is self.jaxpr:
+                    raise
+                with config.override(optimize_loops="off"):  # this XLA takes no such loop
+                    found = self._compile(device)
             self._executables[device] = found
         return found
+
+    def _compile(self, device: Any) -> Executable:
+        from didax.xla.compile import compile_text  # loads jaxlib: on first need
+
+        callbacks: list[HostCallback] = []
+        text = self.text(callbacks)
+        self.calls_python = bool(callbacks)
+        return compile_text(text, self.jaxpr.out_avals, device, self._cheap, self.options, callbacks)
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Results for concrete arguments, of which the program is handed those that results depend on."""
@@ -102,21 +141,31 @@ class Program:
                 buffers = [x.device_buffer(device) for x in self._constants] + buffers
             outs = executable.run(buffers)
         except Exception as error:
-            raise _explain(error, args) from None
+            if (explained := _explain(error, args)) is error:
+                raise
+            raise explained from None
         if True in self.donated:
-            _forget(args, self.donated)
-        return list(map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None)))
+            _forget(args, self.donated, self.calls_python)
+        results = list(
+            map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None))
+        )
+        if config.values_were_inspected and config.state().inspects_values:
+            look_at_program(self.jaxpr, [*self._constants, *args], results)
+        return results
 
     def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...], list[Any], list[int] | None] | None:
         """The executable's own entry, the captured buffers and `kept`, for programs without donation: all a run needs.
 
         Where there are several devices a program looks at its arguments first, so there is none; nor is there one for
-        programs with effects. What a run does to random keys is left to the caller (`key_flow`).
+        programs with effects, or whose results are looked at. What a run does to random keys is left to the caller
+        (`key_flow`).
         """
         from didax.xla.client import backend
 
         executable = self._executables.get(None)
-        if executable is None or True in self.donated or len(backend().devices) > 1 or self.jaxpr.effects:
+        if executable is None or True in self.donated or len(backend().devices) > 1 or self.calls_python:
+            return None
+        if config.state().inspects_values:
             return None
         captured = [x.device_buffer() for x in self._constants]
         return executable.execute, executable.handlers, executable.out_avals, captured, self.kept
@@ -176,8 +225,11 @@ def _explain(error: Exception, args: Sequence[Any]) -> Exception:
     return error
 
 
-def _forget(args: Sequence[Any], donated: Sequence[bool]) -> None:
+def _forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
+    """Let go of donated buffers, which the program has taken; of those that were only lent to it with `delete`."""
     for x, gift in zip(args, donated, strict=True):
+        if gift and delete and type(x) is ConcreteArray and x._buffer is not None:
+            x._buffer.delete()
         if gift and type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
             x.forget_donated()
 
@@ -200,10 +252,19 @@ def common_device(args: Sequence[Any]) -> Any:
 
 
 _programs: WeakKeyDictionary[Jaxpr, Program] = WeakKeyDictionary()
+_INDICES = frozenset(["index"])
+
+
+def with_checks(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with the checks that the options in force ask for, in what is about to be compiled."""
+    if config.state().error_checking_behavior_oob == "raise":
+        return add_checks(jaxpr, _INDICES)
+    return jaxpr
 
 
 def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[ConcreteArray]:
     """Run a jaxpr, compiled, on concrete arguments."""
+    jaxpr = with_checks(jaxpr)
     program = _programs.get(jaxpr)
     if program is None:
         program = _programs[jaxpr] = Program(jaxpr)  # which keeps no reference to its own key

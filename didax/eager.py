@@ -23,9 +23,11 @@ from didax.core.dtypes import numpy_scalar
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
 from didax.core.source import user_line
-from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked
+from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked, set_current_trace
+from didax.transforms.checkify import check_operands
 from didax.transforms.key_reuse import flow, holds_keys, known_integer
 from didax.transforms.key_reuse import is_on as key_reuse_is_on
+from didax.transforms.nans import look_at_operation
 from didax.transforms.physical import is_physical, physical_jaxpr
 from didax.transforms.simplify import simplify_jaxpr
 
@@ -33,6 +35,7 @@ NUMPY_MAX_ELEMENTS = 1 << 16  # above this XLA's threads and fusion win over Num
 _PLANS_MAX = 20_000
 _plans: dict[Any, Callable[[tuple[Any, ...]], Any]] = {}
 Plan = Callable[[tuple[Any, ...]], Any]
+_INDICES = frozenset(["index"])
 
 
 def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -44,10 +47,22 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     plan = _plans.get(key)
     if plan is None:
         plan = _remember(key, _make_plan(primitive, avals, params))
+    if config.values_were_inspected and config.state().inspects_values:
+        return _run_watched(plan, primitive, args, params)
     return plan(args)
 
 
 EagerTrace.process = process
+
+
+def _run_watched(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Run a plan, and look at indices and results as the options ask for."""
+    if config.state().error_checking_behavior_oob == "raise" and primitive.conditions is not None:
+        with config.override(error_checking_behavior_oob="ignore"), set_current_trace(eager_trace):
+            check_operands(primitive, args, params, _INDICES)
+    outs = plan(args)
+    look_at_operation(primitive, args, outs if primitive.multiple_results else [outs], params)
+    return outs
 
 
 def _aval_of_argument(x: Any) -> ShapedArray:
@@ -102,6 +117,7 @@ def evaluates_with_numpy(x: Any) -> bool:
         and x.aval.size <= NUMPY_MAX_ELEMENTS
         and x.aval.physical is x.aval
         and current_trace_var.get() is eager_trace
+        and not (config.values_were_inspected and config.state().inspects_values)
         and _on_cpu()
     )
 

@@ -10,6 +10,7 @@ Python control flow on values works in all of them. Read next: `transforms/linea
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
@@ -26,18 +27,21 @@ from didax.api.flat import (
     positional_names,
     result_name,
 )
+from didax.api.refs import RefArguments, leaf_types
 from didax.api.vmap import vmap
-from didax.array import ConcreteArray
+from didax.array import Array, ConcreteArray
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.basis import Zero, instantiate
 from didax.core.errors import api_boundary, message
+from didax.core.jaxpr import Atom, Literal
+from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import full, reshape
 from didax.transforms.jvp import JVPTracer, jvp_flat
 from didax.transforms.linearize import LinearizeTracer, LinearProgram, linearize_flat
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.staging import trace_to_jaxpr, values_of
 from didax.transforms.transpose import backward, backward_jaxpr
 
 P = ParamSpec("P")
@@ -72,7 +76,7 @@ def jvp(
             )
         )
     leaves, tree = flatten_arguments(tuple(primals), {})
-    avals = leaf_avals("jvp", fun, tuple(primals), {})
+    avals, refs = leaf_types("jvp", fun, tuple(primals), {})
     dots, dot_tree = flatten_arguments(tuple(tangents), {})
     if tree != dot_tree:
         raise TypeError(
@@ -84,15 +88,36 @@ def jvp(
                 fix="Give every argument a tangent of its own structure (zeros where it does not move).",
             )
         )
-    dots = _check_tangents("jvp", avals, dots, lambda i: argument_names(fun, primals, {})[i])
+    values = [x.read() if i in refs and isinstance(x, Ref) else x for i, x in enumerate(dots)]
+    values = _check_tangents("jvp", avals, values, lambda i: argument_names(fun, primals, {})[i])
     flat = FlatFunction(fun, tree, "jvp")
     aux = _SplitAux(flat, "jvp") if has_aux else flat
-    outs, out_dots = jvp_flat(aux, leaves, dots, function=fun)
+    if refs:
+        outs, out_dots = _jvp_refs(RefArguments(aux, refs), leaves, dots, values, fun)
+    else:
+        outs, out_dots = jvp_flat(aux, leaves, values, function=fun)
     result = (
         _as_arrays(aux.out_tree, outs),
         pytree.unflatten(aux.out_tree, [_materialise(t) for t in out_dots]),
     )
     return (*result, aux.aux()) if isinstance(aux, _SplitAux) else result
+
+
+def _jvp_refs(
+    arguments: RefArguments, leaves: Sequence[Any], dots: Sequence[Any], tangents: Sequence[Any], fun: Any
+) -> tuple[list[Any], list[Any]]:
+    """`jvp_flat` where there are Refs: one of primals and one of tangents each (or fixed tangents) are one inside."""
+    outs, out_dots = jvp_flat(arguments, values_of(leaves), tangents, function=fun)
+    count = len(arguments.written)
+    for i, y, y_dot in zip(arguments.written, outs, out_dots, strict=False):
+        if not isinstance(dots[i], Ref):
+            rule = "A Ref that the function given to jvp writes to needs a Ref for its tangent."
+            fix = "Pass new_ref(tangent) as its tangent."
+            raise TypeError(message(rule, *leaves[i].facts(), f"tangent: {dots[i]!r:.100}", fix=fix))
+        leaves[i].write(as_array(y))
+        dot = cast("Ref", dots[i])
+        dot.write(as_array(convert_element_type(instantiate(y_dot), dot.dtype, dot.weak_type)))
+    return outs[count:], out_dots[count:]
 
 
 class _SplitAux:
@@ -113,7 +138,7 @@ class _SplitAux:
                 message(
                     f"With has_aux=True the function given to {self.what} returns a pair (result, auxiliary data).",
                     f"function: {describe_function(self.flat.f)}",
-                    f"returned: {_type_text(pair)}",
+                    f"returned: {type_text(pair)}",
                     fix="Return (result, aux), or drop has_aux=True.",
                 )
             )
@@ -143,12 +168,16 @@ def _check_tangents(
     TypeError for one that does not fit; `name(i)` is what the user knows the i-th leaf by.
     """
     return [
-        _check_tangent(what, aval, t, name, i, of)
+        check_tangent(what, aval, t, lambda i=i: name(i), of, "cotangent" if of == "result" else "tangent")
         for i, (aval, t) in enumerate(zip(avals, tangents, strict=True))
     ]
 
 
-def _check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[int], str], i: int, of: str) -> Any:
+def check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[], str], of: str, kind: str) -> Any:
+    """`t` in the dtype of the tangent (`kind`) of a primal or result (`of`), a symbolic zero for float0.
+
+    TypeError where it does not fit; `name()` is what the user knows it by.
+    """
     wanted = aval.tangent()
     if wanted.dtype == dtypes.float0:
         found = getattr(t, "dtype", None)
@@ -160,12 +189,11 @@ def _check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[int], s
             found_aval.dtype == wanted.dtype or _weakly_fits(found_aval, wanted)
         ):
             return convert_element_type(t, wanted.dtype, found_aval.weak_type)
-    kind = "cotangent" if of == "result" else "tangent"
     zero = wanted.dtype == dtypes.float0
     raise TypeError(
         message(
             f"In {what} a {kind} has the shape and dtype of its {of} (float0 where that is an integer or boolean).",
-            f"{name(i)}: {of} {aval}, {kind} {_type_text(t)}, expected {wanted}",
+            f"{name()}: {of} {aval}, {kind} {type_text(t)}, expected {wanted}",
             fix=f"Pass np.zeros({wanted.shape}, didax.float0)."
             if zero
             else f"Cast or reshape the {kind}, or the {of}.",
@@ -181,7 +209,8 @@ def _weakly_fits(found: ShapedArray, wanted: ShapedArray) -> bool:
     )
 
 
-def _type_text(x: Any) -> str:
+def type_text(x: Any) -> str:
+    """The type of an array, or what else `x` is."""
     return str(aval_of(x)) if is_array_like(x) else f"{x!r:.100} of type {type(x).__name__}"
 
 
@@ -192,6 +221,119 @@ def _materialise(t: Any) -> Any:
 
 def _as_arrays(tree: Any, leaves: Sequence[Any]) -> Any:
     return pytree.unflatten(tree, [as_array(x) for x in leaves])
+
+
+class _LinearFunction:
+    """A function that runs a linear program.
+
+    A pytree, whose leaves are the arrays of the program: so it may be returned from a transformed function, and be what
+    a forward rule leaves for its backward rule.
+    """
+
+    __slots__ = ("_shell", "program")
+
+    def __init_subclass__(cls) -> None:
+        pytree.register_node(cls, cls.flatten, lambda shell, arrays: shell.filled(tuple(arrays)))
+
+    def __init__(self, program: LinearProgram):
+        self.program = program
+        self._shell: _Shell | None = None
+
+    def flatten(self) -> tuple[list[Any], _Shell]:
+        """The arrays of the program, and the rest, which is the same object each time: structures compare it."""
+        if self._shell is None:
+            self._shell = _Shell(self)
+        return self._shell.arrays_of(self.program), self._shell
+
+    def with_program(self, program: LinearProgram, shell: _Shell | None = None) -> _LinearFunction:
+        """The same function of another program."""
+        new = copy.copy(self)
+        new.program, new._shell = program, shell
+        return new
+
+
+class _Hole:
+    """The place of an array in a program without arrays."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+class _Shell:
+    """A linear function without the arrays of its program."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: _LinearFunction):
+        holes: dict[int, _Hole] = {}
+
+        def emptied(x: Atom) -> Atom:
+            value: Any = x.val if type(x) is Literal else None
+            if isinstance(value, Array | np.ndarray):
+                return Literal(holes.setdefault(id(cast(Any, value)), _Hole(len(holes))), x.aval)
+            return x
+
+        self._function = function.with_program(_with_operands(function.program, emptied))
+
+    def arrays_of(self, program: LinearProgram) -> list[Any]:
+        """The arrays in a program that fills this one, each once."""
+        found: dict[int, Any] = {}
+        for empty, eqn in zip(self._function.program.eqns, program.eqns, strict=True):
+            for hole, x in zip(empty.invars, eqn.invars, strict=True):
+                if type(hole) is Literal and type(hole.val) is _Hole:
+                    assert type(x) is Literal
+                    found[hole.val.index] = x.val
+        return [found[i] for i in range(len(found))]
+
+    def filled(self, arrays: Sequence[Any]) -> _LinearFunction:
+        """The function with these arrays."""
+
+        def fill(x: Atom) -> Atom:
+            return Literal(arrays[x.val.index], x.aval) if type(x) is Literal and type(x.val) is _Hole else x
+
+        return self._function.with_program(_with_operands(self._function.program, fill), self)
+
+
+def _with_operands(program: LinearProgram, change: Callable[[Atom], Atom]) -> LinearProgram:
+    eqns = [eqn.replace(invars=[change(x) for x in eqn.invars]) for eqn in program.eqns]
+    return program._replace(eqns=eqns)
+
+
+class _Linearized(_LinearFunction):
+    """The linear half of `linearize`: tangents of the arguments to tangents of the results."""
+
+    __slots__ = ("_avals", "_fun", "_inexact", "_out_tree", "_tree")
+
+    def __init__(self, program: LinearProgram, fun: Any, tree: Any, avals: Any, inexact: Any, out_tree: Any):
+        super().__init__(program)
+        self._tree = tree
+        self._avals = avals
+        self._inexact = inexact
+        self._out_tree = out_tree
+        self._fun = fun
+
+    @api_boundary
+    def __call__(self, *tangents: Any) -> Any:
+        dots, dot_tree = flatten_arguments(tangents, {})
+        if dot_tree != self._tree:
+            raise TypeError(
+                message(
+                    "The linearized function takes one tangent for each argument, in the arguments' structure.",
+                    *pytree.mismatch(self._args(), tangents, "primals", "tangents", root="args").splitlines(),
+                    fix="Pass tangents in the structure of the primals.",
+                )
+            )
+        checked = _check_tangents(
+            "linearize", self._avals, dots, lambda i: argument_names(self._fun, self._args(), {})[i]
+        )
+        live = [instantiate(t) for t, inx in zip(checked, self._inexact, strict=True) if inx]
+        return pytree.unflatten(self._out_tree, [_materialise(t) for t in self.program.apply(live)])
+
+    def _args(self) -> Any:
+        """Something in the structure of the arguments."""
+        return pytree.unflatten(self._tree, range(len(self._avals)))[0]
 
 
 @api_boundary
@@ -212,36 +354,20 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     aux = _SplitAux(flat, "linearize") if has_aux else flat
     inexact = [dtypes.is_inexact(a.dtype) for a in avals]
     outs, program = linearize_flat(aux, leaves, inexact, function=fun)
-    out_tree = aux.out_tree
-
-    @api_boundary
-    def f_lin(*tangents: Any) -> Any:
-        dots, dot_tree = flatten_arguments(tangents, {})
-        if dot_tree != tree:
-            raise TypeError(
-                message(
-                    "The linearized function takes one tangent for each argument, in the arguments' structure.",
-                    *pytree.mismatch(primals, tangents, "primals", "tangents", root="args").splitlines(),
-                    fix="Pass tangents in the structure of the primals.",
-                )
-            )
-        checked = _check_tangents("linearize", avals, dots, lambda i: argument_names(fun, primals, {})[i])
-        out_dots = program.apply([instantiate(t) for t, inx in zip(checked, inexact, strict=True) if inx])
-        return pytree.unflatten(out_tree, [_materialise(t) for t in out_dots])
-
-    result = _as_arrays(out_tree, outs), f_lin
+    f_lin = _Linearized(program, fun, tree, avals, inexact, aux.out_tree)
+    result = _as_arrays(aux.out_tree, outs), f_lin
     return (*result, aux.aux()) if isinstance(aux, _SplitAux) else result
 
 
-class VJPFunction:
+class VJPFunction(_LinearFunction):
     """The reverse-mode half of `vjp`: cotangents of the results to cotangents of the arguments."""
 
-    __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_program", "_tree")
+    __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_tree")
 
     def __init__(
         self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any
     ):
-        self._program = program
+        super().__init__(program)
         self._tree = tree
         self._avals = avals
         self._inexact = inexact
@@ -267,7 +393,7 @@ class VJPFunction:
 
     def flat(self, cts: Sequence[Any]) -> list[Any]:
         """Cotangents of all argument leaves, as arrays of these types (float0 zeros for integers)."""
-        program = self._program
+        program = self.program
         x_bars = iter(backward(program.invars, program.eqns, program.outs, cts))
         return [
             _materialise(_as_strong_as(a, next(x_bars)) if inx else Zero(a.tangent()))

@@ -111,9 +111,9 @@ class FunctionWithRules(Generic[P, R]):
         if not kwargs and len(args) == self._num_positional:
             return args
         bound = self._signature.bind(*args, **kwargs)
-        bound.apply_defaults()
         if bound.kwargs:
             raise self._unresolved(bound.kwargs)
+        bound.apply_defaults()  # those of keyword-only parameters the function applies itself
         return bound.args
 
     @functools.cached_property

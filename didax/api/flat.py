@@ -13,8 +13,9 @@ from didax.array import as_concrete
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import message
+from didax.core.ref import Ref
 from didax.core.source import describe_function
-from didax.core.tracing import Tracer, leaked
+from didax.core.tracing import Tracer, current_trace, leaked
 from didax.core.value import Array
 
 
@@ -32,9 +33,11 @@ class FlatFunction:
     def __call__(self, *leaves: Any) -> list[Any]:
         args, kwargs = pytree.unflatten(self.in_tree, leaves)
         out, self.out_tree = pytree.flatten(self.f(*args, **kwargs))
-        for x in out:
+        for i, x in enumerate(out):
             if isinstance(x, Tracer) and x.owner.ended:
-                raise leaked(x)
+                out[i] = current_trace().stand_in(x)
+                if out[i] is None:
+                    raise leaked(x)
         return [x if hasattr(x, "aval") else as_result(self, out, x) for x in out]
 
 
@@ -45,6 +48,10 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
         return x if aval.dtype == dtypes.float0 else as_concrete(narrowed_scalar(x))
     except TypeError:
         name = result_name(flat.out_tree, next(i for i, y in enumerate(out) if y is x))
+        if isinstance(x, Ref):
+            rule = f"The function given to {flat.what} cannot return a Ref: return the array that it holds."
+            function = f"function: {describe_function(flat.f)}"
+            raise ValueError(message(rule, function, name, *x.facts(), fix="Return ref[...].")) from None
         raise TypeError(
             message(
                 f"The function given to {flat.what} must return arrays, scalars, or pytrees of them.",
@@ -88,13 +95,15 @@ def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
     except TypeError:
         names = argument_names(f, args, kwargs)
         name, leaf = next((n, x) for n, x in zip(names, leaves, strict=True) if not is_array_like(x))
+        fix = "Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit)."
         raise TypeError(
             message(
                 f"The arguments of a function given to {what} must be arrays, scalars, or pytrees of them.",
                 f"function: {describe_function(f)}",
                 f"argument {name}: {leaf!r:.100} of type {type(leaf).__name__}",
-                fix="Convert it to an array, close over it, or mark it static "
-                "(static_argnums or static_argnames of jit).",
+                fix=f"{leaf.how_to_read} The function may close over the Ref."
+                if isinstance(leaf, Ref)
+                else fix,
             )
         ) from None
 

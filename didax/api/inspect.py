@@ -1,4 +1,4 @@
-"""Looking at programs without running them: `make_jaxpr` and `eval_shape`."""
+"""Looking at programs without running them: `make_jaxpr`, `eval_shape` and `explain`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,25 @@ def make_jaxpr(
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
     return api_boundary(to_jaxpr)
+
+
+def explain(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., str]:
+    """What compilation does to each loop of `fun` for given arguments, and why not more, as a text.
+
+    Each loop stands with the line that made it and the passes that look at it: `yes` where one was applied. The option
+    `optimize_loops` turns all of them off.
+
+    >>> import didax as dx
+    >>> print(dx.explain(lambda x: x + 1.0)(0.0))
+    <lambda>: no loops
+    """
+    staged = jit(fun, static_argnums=static_argnums)
+
+    @functools.wraps(fun)
+    def to_text(*args: Any, **kwargs: Any) -> str:
+        return staged.explain(*args, **kwargs)
+
+    return api_boundary(to_text)
 
 
 @api_boundary

@@ -9,12 +9,11 @@ compile).
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import types
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary, WeakSet
 
 from didax.api.flat import (
@@ -22,29 +21,29 @@ from didax.api.flat import (
     argument_names,
     check_callable,
     flatten_arguments,
-    leaf_avals,
     positional_names,
 )
+from didax.api.refs import RefArguments, borrowed, check_not_captured, leaf_types, store
 from didax.api.stages import Lowered, Traced
+from didax.api.static import StaticArguments, as_names, as_numbers, check_arguments_exist, with_gaps
 from didax.array import ConcreteArray, as_concrete, with_keys
-from didax.compiled import KeyFlow, Program, argument_buffers
+from didax.compiled import KeyFlow, Program, argument_buffers, with_checks
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import (
     KeyReuseError,
     KeyReuseWarning,
     api_boundary,
-    message,
     strip_internal_frames,
 )
-from didax.core.jaxpr import Jaxpr
+from didax.core.ref import Ref, RefType, ref_type
 from didax.core.source import describe_function, user_line
 from didax.core.tracing import Tracer, current_trace_var, eager_trace
 from didax.primitives.call import jit_p
 from didax.transforms.batching import axis_env
 from didax.transforms.key_reuse import is_on as key_reuse_is_on
 from didax.transforms.key_reuse import summarise
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.staging import StagedProgram, stage_program, values_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,44 +53,100 @@ logger = logging.getLogger("didax")
 class Staged:
     """A function staged for one signature: its jaxpr, captured values, result structure, and compiled program."""
 
-    __slots__ = ("consts", "jaxpr", "out_tree", "program", "single")
+    __slots__ = ("consts", "has_refs", "jaxpr", "out_tree", "program", "single", "written")
 
     def __init__(
         self,
-        jaxpr: Jaxpr,
-        consts: list[Any],
+        staged: StagedProgram,
+        arguments: RefArguments,
         out_tree: Any,
         donated: Sequence[bool],
         options: Any,
         keep_unused: bool,
     ):
-        self.jaxpr = jaxpr
-        self.consts = [x if isinstance(x, Tracer) else as_concrete(x) for x in consts]
+        self.jaxpr = staged.jaxpr
+        self.consts = [x if isinstance(x, Tracer | Ref) else as_concrete(x) for x in staged.captured]
         self.out_tree = out_tree
         self.single = out_tree == pytree.structure(0)
+        count = len(self.consts)
+        refs = [i for i, x in enumerate(self.consts) if isinstance(x, Ref)]
+        refs += [count + i for i in arguments.positions]
+        self.has_refs = bool(refs)
+        # Among all inputs, those that belong to Refs written to: their new values are the leading outputs.
+        self.written = (*range(count - staged.num_written, count), *(count + i for i in arguments.written))
+        if refs:
+            gifts = [*[False] * count, *(donated or [False] * (len(self.jaxpr.invars) - count))]
+            donated = [i in self.written if i in refs else gift for i, gift in enumerate(gifts)][
+                self._fixed :
+            ]
         self.program = (
             None
             if self.captures_tracers
-            else Program(jaxpr, self.consts, donated, options, keep_unused=keep_unused)
+            else Program(
+                with_checks(self.jaxpr),
+                self.consts[: self._fixed],
+                donated,
+                options,
+                keep_unused=keep_unused,
+                replaced=self.written,
+            )
         )
+
+    @property
+    def _fixed(self) -> int:
+        """How many of the captured values stay the same: Refs come last, and their values are arguments."""
+        return sum(not isinstance(x, Ref) for x in self.consts)
 
     @property
     def captures_tracers(self) -> bool:
         """True when the function closed over values of an enclosing transformation: valid for this call only."""
-        return any(isinstance(x, Tracer) for x in self.consts)
+        return any(not x.is_eager if isinstance(x, Ref) else isinstance(x, Tracer) for x in self.consts)
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Results for concrete arguments."""
+        assert self.program is not None
+        if not self.has_refs:
+            return self.program.run(leaves)
+        operands = [*self.consts, *leaves]
+        replaced = [i for i in self.written if self.program.uses(i - self._fixed)]
+        self.program.prepare([x.site().cell.value if isinstance(x, Ref) else x for x in operands])
+        # Python that the program calls may want the Refs, from another thread: it waits for nobody, nor do they for it.
+        alone = not self.program.calls_python
+        with borrowed(operands, replaced, alone) as (values, cells):
+            outs = self.program.run(values[self._fixed :])
+            if not alone:
+                outs = [y.block_until_ready() for y in outs]  # raises what that Python raised
+            for i, y in zip(self.written, outs, strict=False):
+                cast("Ref", operands[i]).store(cells[i], y, shared=False)
+        return outs[len(self.written) :]
+
+    def bind(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Results under the current trace, where the call stays one equation."""
+        operands: list[Any] = [*self.consts, *leaves]
+        refs = [operands[i] for i in self.written]
+        return store(refs, jit_p.bind(*values_of(operands), jaxpr=self.jaxpr))
 
     def result(self, outs: Sequence[Any]) -> Any:
         """Results in the function's own structure."""
         return outs[0] if self.single else pytree.unflatten(self.out_tree, outs)
 
 
-class Ready(NamedTuple):
-    """All that a call of a known signature needs: the hot path of jit."""
+class Direct(NamedTuple):
+    """All that a call with one array for one array needs: the hottest path of jit."""
 
     execute: Any
     handlers: Any
-    avals: Any  # of all results, or of the only one
-    staged: Staged | None  # None: the result is a single array
+    aval: ShapedArray
+    state: config.State
+
+
+class Ready(NamedTuple):
+    """All that any other call of a known signature needs: the hot path of jit."""
+
+    execute: Any
+    handlers: Any
+    avals: Sequence[ShapedArray]
+    staged: Staged
     state: config.State
     captured: list[Any]
     kept: list[int] | None  # the arguments that results depend on; None: all
@@ -118,25 +173,33 @@ class JitFunction(Generic[P, R]):
             {k: v for k, v in attributes.items() if not hasattr(JitFunction, k) and k != "__wrapped__"}
         )
         self._fun = fun
-        self._static_argnums = tuple(static_argnums)
-        self._static_argnames = frozenset(static_argnames)
-        self._has_static = bool(static_argnums or static_argnames)
+        self._static = StaticArguments("jit", fun, static_argnums, static_argnames)
+        self._has_static = bool(self._static)
         self._donate_argnums = frozenset(donate_argnums)
         self._donate_argnames = frozenset(donate_argnames)
         self._options = compiler_options
         self._keep_unused = keep_unused
-        self._programs = _programs_of(fun, (self._static_argnums, self._static_argnames,
+        self._programs = _programs_of(fun, (self._static.numbers, self._static.names,
                                                self._donate_argnums, self._donate_argnames, keep_unused,
                                                repr(sorted((compiler_options or {}).items()))))  # fmt: skip
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if current_trace_var.get() is eager_trace and not self._has_static:
+        if current_trace_var.get() is eager_trace:
             # The hot path: a signature seen before. Anything else, and any error, goes the long way, which explains.
             try:
                 if len(args) == 1 and type(x := args[0]) is ConcreteArray and not kwargs:
+                    direct = self._programs.direct.get(x.aval)
+                    buffer = x._buffer  # pyright: ignore[reportPrivateUsage]
+                    buffers = [x.device_buffer() if buffer is None else buffer]
+                    if direct is not None:
+                        execute, handlers, aval, state = direct
+                        if state is config.state():
+                            outs = execute(buffers).consume_with_handlers(handlers, False)
+                            return ConcreteArray(aval, None, outs[0])  # pyright: ignore[reportReturnType]
                     leaves = args
                     entry = self._programs.ready.get(x.aval)
-                    buffers = [x.device_buffer() if (buffer := x._buffer) is None else buffer]  # pyright: ignore[reportPrivateUsage]
+                elif self._has_static:
+                    entry, leaves, buffers = None, (), []
                 else:
                     leaves, tree = pytree.flatten((args, kwargs))
                     key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
@@ -150,13 +213,11 @@ class JitFunction(Generic[P, R]):
                     outs = execute(captured + buffers if captured else buffers).consume_with_handlers(
                         handlers, False
                     )
-                    if staged is None:
-                        return ConcreteArray(avals, None, outs[0])  # pyright: ignore[reportReturnType]
                     arrays = map(ConcreteArray, avals, repeat(None), outs)
                     if key_flow is not None:
                         keys = key_flow.note(leaves, user_line())
-                        return staged.result(list(arrays if keys is None else map(with_keys, arrays, keys)))
-                    return pytree.unflatten(staged.out_tree, arrays)
+                        arrays = arrays if keys is None else map(with_keys, arrays, keys)
+                    return staged.result(list(arrays))
             except (KeyReuseError, KeyReuseWarning) as error:
                 strip_internal_frames(error)
                 raise
@@ -173,13 +234,12 @@ class JitFunction(Generic[P, R]):
         dynamic: tuple[Any, ...] = args
         named: dict[str, Any] = kwargs
         if self._has_static:
-            dynamic, named, static = self._split_static(args, kwargs)
+            dynamic, named, static = self._static.split(args, kwargs)
         leaves, tree = flatten_arguments(dynamic, named)
         try:
             avals = tuple([aval_of(x) for x in leaves])
-        except TypeError:
-            leaf_avals("jit", self._fun, _with_gaps(dynamic, static), named)  # raises, naming the argument
-            raise
+        except TypeError:  # names the argument, unless Refs explain it
+            avals = self._signature(dynamic, named, static)
         state = config.state()
         if state.disable_jit:
             return self._fun(*args, **kwargs)
@@ -187,20 +247,21 @@ class JitFunction(Generic[P, R]):
         staged = self._programs.staged.get((tree, state, avals, static, ())) if eager else None
         if staged is None:
             staged = self.stage(dynamic, named, static, tree, avals)
+        if staged.has_refs:
+            check_not_captured("jit", self._fun, staged.consts, leaves)
         if not eager or staged.program is None:
-            return staged.result(jit_p.bind(*staged.consts, *leaves, jaxpr=staged.jaxpr))
-        outs = staged.program.run(leaves)
-        if not self._has_static:
+            return staged.result(staged.bind(leaves))
+        outs = staged.run(leaves)
+        if not self._has_static and not staged.has_refs:
             plain = len(args) == 1 and not kwargs and type(args[0]) is ConcreteArray
             if plain and staged.program.kept is not None:
                 return staged.result(outs)  # a function of nothing: not worth a look on the hot path
             self._make_ready(staged, state, avals[0] if plain else (tree, avals))
         return staged.result(outs)
 
-    def ready_for(self, aval: ShapedArray) -> Ready | None:
+    def direct_for(self, aval: ShapedArray) -> Direct | None:
         """All that is left of a call with one array of this type for one result; None where there is more."""
-        entry = self._programs.ready.get(aval)
-        return entry if entry is not None and entry.staged is None and not entry.captured else None
+        return self._programs.direct.get(aval)
 
     def _make_ready(self, staged: Staged, state: config.State, key: Any) -> None:
         """Let calls of this signature take the hot path from now on, where nothing but the run is left to do."""
@@ -208,11 +269,12 @@ class JitFunction(Generic[P, R]):
         if entry is not None:
             execute, handlers, avals, captured, kept = entry
             key_flow = staged.program.key_flow if staged.program is not None and key_reuse_is_on() else None
-            self._programs.ready[key] = (
-                Ready(execute, handlers, avals[0], None, state, captured, kept, None)
-                if staged.single and key_flow is None
-                else Ready(execute, handlers, avals, staged, state, captured, kept, key_flow)
-            )
+            if isinstance(key, ShapedArray) and staged.single and key_flow is None and not captured:
+                self._programs.direct[key] = Direct(execute, handlers, avals[0], state)
+            else:
+                self._programs.ready[key] = Ready(
+                    execute, handlers, avals, staged, state, captured, kept, key_flow
+                )
 
     def stage(
         self, args: Sequence[Any], kwargs: dict[str, Any], static: Any, tree: Any, avals: Any
@@ -221,17 +283,22 @@ class JitFunction(Generic[P, R]):
         key = (tree, config.state(), avals, static, tuple(axis_env.get().items()))
         staged = self._programs.staged.get(key)
         if staged is None:
-            args = _with_gaps(args, static)
+            args = with_gaps(args, static)
             if config.state().explain_cache_misses:
                 logger.warning(self._explain_miss(key, args, kwargs))
-            flat = FlatFunction(self._with_static(static), tree, "jit")
-            jaxpr, consts = trace_to_jaxpr(
-                flat, avals, function=self._fun, arg_names=argument_names(self._fun, args, kwargs)
+            flat = FlatFunction(self._static.filled(static), tree, "jit")
+            refs = [i for i, aval in enumerate(avals) if isinstance(aval, RefType)]
+            arguments = RefArguments(flat, refs)
+            program = stage_program(
+                arguments if refs else flat,
+                [aval.aval if isinstance(aval, RefType) else aval for aval in avals],
+                function=self._fun,
+                arg_names=argument_names(self._fun, args, kwargs),
             )
             if key_reuse_is_on():
-                summarise(jaxpr)  # which reports the keys that the function itself uses twice
+                summarise(program.jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated(args, kwargs)
-            staged = Staged(jaxpr, consts, flat.out_tree, donated, self._options, self._keep_unused)
+            staged = Staged(program, arguments, flat.out_tree, donated, self._options, self._keep_unused)
             if not staged.captures_tracers:
                 self._programs.staged[key] = staged
         return staged
@@ -257,64 +324,6 @@ class JitFunction(Generic[P, R]):
             reasons.append(f"mapped axes were {dict(axes)}, now are {dict(key[4])}")
         return "\n  ".join([f"{head} again:", *reasons])
 
-    def _split_static(self, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any], tuple[Any, ...]]:
-        """Positional and keyword arguments that are data, and a key for those that are static."""
-        count = len(args)
-        numbers = self._static_argnums if args else ()
-        positions = {i % count if -count <= i < 0 else i for i in numbers}
-        names = positional_names(self._fun, count)
-        positions |= {i for i, name in enumerate(names) if name in self._static_argnames}
-        static: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(positions) if i < count]
-        static += [
-            (name, kwargs[name])
-            for name in sorted(kwargs)
-            if name in self._static_argnames or self._is_static_position(name)
-        ]
-        for where, value in static:
-            self._check_hashable(names[where] if isinstance(where, int) else where, value)
-        dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
-        taken = {where for where, _ in static}
-        key: tuple[Any, ...] = tuple((where, type(value), value) for where, value in static)
-        return dynamic, {k: v for k, v in kwargs.items() if k not in taken}, key
-
-    def _is_static_position(self, name: str) -> bool:
-        if not self._static_argnums:
-            return False
-        names = positional_names(self._fun, max(self._static_argnums) + 1)
-        return any(0 <= i < len(names) and names[i] == name for i in self._static_argnums)
-
-    def _check_hashable(self, name: str, value: Any) -> None:
-        try:
-            hash(value)
-        except TypeError:
-            fix = "Pass a hashable value (a tuple instead of a list), or do not mark the argument static."
-            if hasattr(value, "dtype"):
-                fix = "Arrays are data: do not mark the argument static."
-            raise TypeError(
-                message(
-                    "Static arguments of jit must be hashable: they are part of the compilation cache's key.",
-                    f"argument {name}: {value!r:.100} of type {type(value).__name__}",
-                    fix=fix,
-                )
-            ) from None
-
-    def _with_static(self, static: tuple[Any, ...]) -> Callable[..., Any]:
-        """The function with its static arguments put back in their places."""
-        if not static:
-            return self._fun
-        fixed = sorted((where, value) for where, _, value in static if isinstance(where, int))
-        named = {where: value for where, _, value in static if not isinstance(where, int)}
-
-        fun: Callable[..., Any] = self._fun
-
-        def with_static(*args: Any, **kwargs: Any) -> Any:
-            full = list(args)
-            for position, value in fixed:
-                full.insert(position, value)
-            return fun(*full, **kwargs, **named)
-
-        return with_static
-
     def _donated(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[bool]:
         """Which leaves are donated."""
         if not (self._donate_argnums or self._donate_argnames):
@@ -336,18 +345,24 @@ class JitFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<jit of {describe_function(self._fun)}>"
 
-    def _staged_for(self, args: Any, kwargs: Any) -> tuple[Staged, Any, tuple[ShapedArray, ...]]:
-        dynamic, named, static = self._split_static(args, kwargs) if self._has_static else (args, kwargs, ())
+    def _staged_for(self, args: Any, kwargs: Any) -> tuple[Staged, Any]:
+        dynamic, named, static = self._static.split(args, kwargs) if self._has_static else (args, kwargs, ())
         _, tree = pytree.flatten((dynamic, named))
-        avals = tuple(leaf_avals("jit", self._fun, _with_gaps(dynamic, static), named))
-        return self.stage(dynamic, named, static, tree, avals), tree, avals
+        return self.stage(dynamic, named, static, tree, self._signature(dynamic, named, static)), tree
+
+    def _signature(self, args: Any, kwargs: Any, static: Any) -> tuple[ShapedArray | RefType, ...]:
+        """Types of the leaves; errors name the argument that has none."""
+        avals, refs = leaf_types("jit", self._fun, with_gaps(args, static), kwargs)
+        return tuple([ref_type(aval) if i in refs else aval for i, aval in enumerate(avals)])
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
-        staged, tree, _ = self._staged_for(args, kwargs)
+        staged, tree = self._staged_for(args, kwargs)
         # Partials and callable objects have no name.
         name = getattr(self, "__name__", type(self._fun).__name__)
-        return Traced(name, staged.jaxpr, staged.consts, tree, staged.out_tree, staged.program)
+        consts = values_of(staged.consts)
+        hidden = len(staged.written)
+        return Traced(name, staged.jaxpr, consts, tree, staged.out_tree, staged.program, staged.run, hidden)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""
@@ -357,19 +372,13 @@ class JitFunction(Generic[P, R]):
         """Shapes and dtypes of the results, without computing them."""
         return self.trace(*args, **kwargs).out_info
 
+    def explain(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """What compilation for these arguments does to each loop, and why not more."""
+        return self.trace(*args, **kwargs).explain()
+
     def clear_cache(self) -> None:
         """Forget every program of this function."""
         self._programs.clear()
-
-
-def _with_gaps(args: Sequence[Any], static: Sequence[tuple[Any, Any, Any]]) -> Sequence[Any]:
-    """Positional arguments with None, which has no leaves, in the places of static ones: each at its own position."""
-    if not static:
-        return args
-    full = list(args)
-    for position in sorted(where for where, _, _ in static if isinstance(where, int)):
-        full.insert(position, None)
-    return full
 
 
 def _distance(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
@@ -379,24 +388,26 @@ def _distance(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
     return changed + sum(a != b for a, b in zip(old[3], new[3], strict=False)) + (old[1] is not new[1])
 
 
-def _weak(aval: ShapedArray) -> str:
-    return " (weak type)" if aval.weak_type else ""
+def _weak(aval: ShapedArray | RefType) -> str:
+    return " (weak type)" if isinstance(aval, ShapedArray) and aval.weak_type else ""
 
 
 class Programs:
     """What is known of one function jitted in one way: programs by signature, and the ready ones of the hot path."""
 
-    __slots__ = ("__weakref__", "ready", "staged")
+    __slots__ = ("__weakref__", "direct", "ready", "staged")
 
     def __init__(self) -> None:
         self.staged: dict[Any, Staged] = {}
         self.ready: dict[Any, Ready] = {}
+        self.direct: dict[ShapedArray, Direct] = {}  # by the type of the only argument
         _all_programs.add(self)
 
     def clear(self) -> None:
         """Forget every program."""
         self.staged.clear()
         self.ready.clear()
+        self.direct.clear()
 
 
 _all_programs: WeakSet[Programs] = WeakSet()
@@ -486,43 +497,9 @@ def jit(
             keep_unused=keep_unused,
         )
     check_callable("jit", fun)
-    static = _ints(static_argnums), _strings(static_argnames)
-    donated = _ints(donate_argnums), _strings(donate_argnames)
+    static = as_numbers(static_argnums), as_names(static_argnames)
+    donated = as_numbers(donate_argnums), as_names(donate_argnames)
     for option, (numbers, names) in (("static", static), ("donate", donated)):
         if numbers or names:
-            _check_arguments_exist(fun, option, numbers, names)
+            check_arguments_exist("jit", fun, option, numbers, names)
     return JitFunction(fun, *static, *donated, compiler_options, keep_unused)
-
-
-def _check_arguments_exist(fun: Any, option: str, numbers: Sequence[int], names: Sequence[str]) -> None:
-    """ValueError for a number or a name that no argument of the function has."""
-    try:
-        parameters = inspect.signature(fun).parameters
-    except (TypeError, ValueError):  # written in C: nothing is known
-        return
-    kinds = [p.kind for p in parameters.values()]
-    count = sum(
-        kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds
-    )
-    wrong: list[Any] = []
-    if inspect.Parameter.VAR_POSITIONAL not in kinds:
-        wrong += [i for i in numbers if not -count <= i < count]
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        wrong += [name for name in names if name not in parameters]
-    if wrong:
-        raise ValueError(
-            message(
-                f"{option}_argnums and {option}_argnames of jit must name arguments of the function.",
-                f"not arguments: {', '.join(map(repr, wrong))}",
-                f"function: {describe_function(fun)}, arguments: {', '.join(parameters) or 'none'}",
-                fix="Number positional arguments from 0, or use their names.",
-            )
-        )
-
-
-def _ints(x: int | Sequence[int] | None) -> tuple[int, ...]:
-    return () if x is None else (x,) if isinstance(x, int) else tuple(x)
-
-
-def _strings(x: str | Iterable[str] | None) -> tuple[str, ...]:
-    return () if x is None else (x,) if isinstance(x, str) else tuple(x)

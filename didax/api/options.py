@@ -32,6 +32,19 @@ def numpy_dtype_promotion(mode: str) -> AbstractContextManager[None]:
     return config.override(numpy_dtype_promotion=mode)
 
 
+def optimize_loops(new_val: bool | str = "auto") -> AbstractContextManager[None]:
+    """Inside the block, programs are compiled with the passes on loops that pay ('auto'), or with none ('off').
+
+    What they do to a program, and why, is told by `explain`.
+
+    >>> import didax as dx
+    >>> with dx.optimize_loops("off"):
+    ...     int(dx.jit(lambda n: dx.lax.fori_loop(0, 5, lambda i, x: x + i, n))(0))
+    10
+    """
+    return config.override(optimize_loops=new_val)
+
+
 def debug_key_reuse(new_val: bool | str = True) -> AbstractContextManager[None]:
     """Inside the block, a random key used twice is an error (True, 'error'), 'warn's, or is let pass (False, 'off').
 
@@ -42,6 +55,34 @@ def debug_key_reuse(new_val: bool | str = True) -> AbstractContextManager[None]:
     Array(True, dtype=bool)
     """
     return config.override(debug_key_reuse=new_val)
+
+
+def debug_nans(new_val: bool | str = True) -> AbstractContextManager[None]:
+    """Inside the block, an operation that makes a NaN out of numbers raises NaNError, a FloatingPointError.
+
+    A jitted function is looked at through its results, and run again step by step to find the first such operation.
+    With "outputs" it is the first whose NaN reached a result: what is masked later, and operations outside of jit, are
+    let pass.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.debug_nans("outputs"):
+    ...     float(dx.jit(lambda x: dnp.where(x > 0, dnp.log(x), 0.0))(-1.0))
+    0.0
+    """
+    return config.override(debug_nans=new_val)
+
+
+def debug_infs(new_val: bool | str = True) -> AbstractContextManager[None]:
+    """Inside the block, an operation that makes an infinity out of finite numbers raises NaNError; as `debug_nans`."""
+    return config.override(debug_infs=new_val)
+
+
+def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
+    """Inside the block, a traced array that is still held when its transformation ends raises UnexpectedTracerError.
+
+    The error names the line that made the array and what holds it. Each transformation looks through all of memory.
+    """
+    return config.override(check_tracer_leaks=new_val)
 
 
 def clear_caches() -> None:

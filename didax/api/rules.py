@@ -191,7 +191,7 @@ class Called(Rules):
             out, residuals = self._pair("fwd", self._apply(fwd, xs), "(result, residuals)")
             outs = self._results(out, "fwd")
             found.append(_Residuals(residuals))
-            return [*outs, *found[0].arrays]
+            return [*outs, *found[0].take()]
 
         ys = self._closure(forward, primals)
         m = len(self.out_avals)
@@ -477,16 +477,20 @@ class Called(Rules):
 class _Residuals:
     """What a forward rule keeps: the arrays in it, and all else as it is (Python numbers stay Python numbers)."""
 
-    __slots__ = ("_leaves", "_places", "_tree", "arrays")
+    __slots__ = ("_leaves", "_places", "_tree")
 
     def __init__(self, residuals: Any):
         self._leaves, self._tree = pytree.flatten(residuals)
         self._places = [
             i for i, x in enumerate(self._leaves) if isinstance(x, Array | np.ndarray | np.generic)
         ]
-        self.arrays = [as_array(narrowed_scalar(self._leaves[i])) for i in self._places]
+
+    def take(self) -> list[Any]:
+        """The arrays, which are not kept: the rest lives as long as programs do."""
+        arrays = [as_array(narrowed_scalar(self._leaves[i])) for i in self._places]
         for i in self._places:
             self._leaves[i] = None
+        return arrays
 
     def filled(self, arrays: Values) -> Any:
         """The residuals, with these arrays."""

@@ -5,7 +5,7 @@ One after the other: `jit(f).trace(x).lower().compile()(x)`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.api.flat import flatten_arguments
@@ -15,6 +15,8 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
+from didax.core.ref import Ref
+from didax.primitives.control_flow.optimize import report
 
 
 class ShapeDtypeStruct:
@@ -65,17 +67,26 @@ class Traced:
         in_tree: Any,
         out_tree: Any,
         program: Program | None,
+        run: Callable[[Sequence[Any]], list[Any]],
+        hidden: int = 0,
     ):
         self.fun_name = name
         self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
         self.in_tree = in_tree
         self.out_tree = out_tree
+        self.run = run
         self._program = program
+        self._hidden = hidden  # leading outputs of the jaxpr that are new values of Refs
 
     @property
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, in their structure."""
-        return pytree.unflatten(self.out_tree, [struct_of(aval) for aval in self.jaxpr.out_avals])
+        avals = self.jaxpr.out_avals[self._hidden :]
+        return pytree.unflatten(self.out_tree, [struct_of(aval) for aval in avals])
+
+    def explain(self) -> str:
+        """What compilation does to each loop of the function, and why not more."""
+        return report(self.fun_name, self.jaxpr.jaxpr)
 
     def lower(self) -> Lowered:
         """Write the StableHLO module."""
@@ -122,7 +133,7 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten_arguments(args, kwargs)
-        avals = tuple(aval_of(x) for x in leaves)
+        avals = tuple(x.type if isinstance(x, Ref) else aval_of(x) for x in leaves)
         wanted = self._traced.jaxpr.in_avals
         if tree != self.in_tree or any(
             a.shape != b.shape or a.dtype != b.dtype for a, b in zip(avals, wanted, strict=True)
@@ -136,7 +147,7 @@ class Compiled:
                     fix="Cast or reshape the arguments, or call the jitted function, which compiles anew.",
                 )
             )
-        return pytree.unflatten(self.out_tree, self._program.run(leaves))
+        return pytree.unflatten(self.out_tree, self._traced.run(leaves))
 
     def as_text(self) -> str:
         """The optimised HLO of the executable."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, cast
 
 from didax.api.flat import (
@@ -19,10 +19,10 @@ from didax.api.flat import (
     as_array,
     check_callable,
     flatten_arguments,
-    leaf_avals,
     positional_names,
     result_name,
 )
+from didax.api.refs import RefArguments, leaf_types
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
@@ -64,14 +64,18 @@ def vmap(
     @functools.wraps(fun)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, tree = flatten_arguments(args, kwargs)
-        avals = leaf_avals("vmap", fun, args, kwargs)
+        avals, refs = leaf_types("vmap", fun, args, kwargs)
         dims = _flat_in_axes(fun, in_axes, args, kwargs)
         dims = [
             _normalise(fun, args, kwargs, i, a, d) for i, (a, d) in enumerate(zip(avals, dims, strict=True))
         ]
         axis = AxisData(axis_name, _batch_size(fun, args, kwargs, avals, dims, axis_size))
         flat = FlatFunction(fun, tree, "vmap")
-        outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)
+        mapped_refs = [i for i in refs if dims[i] is not None]
+        if mapped_refs:
+            outs, out_dims = _vmap_refs(RefArguments(flat, mapped_refs), axis, dims, leaves, fun)
+        else:
+            outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)
         out = pytree.unflatten(flat.out_tree, list(range(len(outs))))
         wanted = pytree.broadcast_prefix(out_axes, out, "vmap out_axes", is_leaf=_is_none, of="result")
         moved = [
@@ -81,6 +85,20 @@ def vmap(
         return pytree.unflatten(flat.out_tree, moved)
 
     return api_boundary(mapped)
+
+
+def _vmap_refs(
+    arguments: RefArguments, axis: AxisData, dims: Sequence[int | None], leaves: Sequence[Any], fun: Any
+) -> tuple[list[Any], list[int | None]]:
+    """`vmap_flat` where Refs are mapped: each element has its own inside, and their values are a batch again."""
+    values = list(leaves)
+    for i in arguments.positions:
+        values[i] = leaves[i].read()
+    outs, out_dims = vmap_flat(arguments, axis, dims, values, function=fun)
+    count = len(arguments.written)
+    for i, y, dim in zip(arguments.written, outs, out_dims, strict=False):
+        leaves[i].write(as_array(move_batch_axis(y, dim, cast("int", dims[i]), axis.size)))
+    return outs[count:], out_dims[count:]
 
 
 def _is_none(x: Any) -> bool:

@@ -109,9 +109,12 @@ def _aval_of_other(x: Any) -> ShapedArray:
         return ShapedArray(array.shape, dtypes.narrowed(_checked(array.dtype)))
     if isinstance(x, np.generic):
         return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(cast("np.generic[Any]", x).dtype)))
+    rule = "Only arrays and scalars can enter an array program."
+    if (fix := getattr(x, "how_to_read", None)) is not None:  # a Ref: its contents are not to be looked at
+        raise TypeError(message(rule, f"got: {kind.__name__} of {x.type}", fix=fix))
     raise TypeError(
         message(
-            "Only arrays and scalars can enter an array program.",
+            rule,
             f"got: {x!r:.200} of type {kind.__module__}.{kind.__qualname__}",
             fix="Convert it with didax.numpy.asarray, or mark the argument static (static_argnums) if it is not data.",
         )

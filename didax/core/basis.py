@@ -1,7 +1,8 @@
 """What every interpreter needs of the primitives, by meaning instead of by name.
 
-Tangent spaces have a zero and a sum; batching moves and makes axes. Interpreters know no primitive, so the primitives
-floor installs these few operations here when it is loaded (`didax/primitives/__init__.py`).
+Tangent spaces have a zero and a sum; batching moves and makes axes; checks are conditions on values, and their failures
+are chosen among. Interpreters know no primitive, so the primitives floor installs these few operations here when it is
+loaded (`didax/primitives/__init__.py`).
 Also here: `Zero`, the symbolic zero (a tangent or cotangent that is known to vanish and is never allocated).
 """
 
@@ -43,6 +44,18 @@ class Basis(Protocol):
         """Insert an axis of that size, repeating `x` along it."""
         ...
 
+    def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
+        """One of two arrays, by a bool scalar."""
+        ...
+
+    def check(self, condition: Any) -> None:
+        """Raise unless a condition (`transforms/checkify.py`) holds."""
+        ...
+
+    def no_nan(self, x: Any) -> Any:
+        """Whether each element is a number."""
+        ...
+
 
 class _Installed:
     """Holder of the installed `Basis`; attribute access fails with a hint before the primitives are loaded."""
@@ -52,6 +65,9 @@ class _Installed:
         self.add = implementation.add
         self.move_axis = implementation.move_axis
         self.broadcast_axis = implementation.broadcast_axis
+        self.select = implementation.select
+        self.check = implementation.check
+        self.no_nan = implementation.no_nan
 
 
 basis = _Installed()

@@ -32,7 +32,17 @@ class State:
     compilation_cache_max_size: int = 1 << 30
     default_matmul_precision: str = "default"
     default_prng_impl: str = "threefry2x32"
+    optimize_loops: str = "auto"
     debug_key_reuse: str = "warn"
+    debug_nans: str = "off"
+    debug_infs: str = "off"
+    error_checking_behavior_oob: str = "ignore"
+    check_tracer_leaks: bool = False
+
+    @property
+    def inspects_values(self) -> bool:
+        """Whether results or indices are looked at while programs run."""
+        return not self.debug_nans == self.debug_infs == "off" or self.error_checking_behavior_oob == "raise"
 
 
 CHOICES = {
@@ -40,17 +50,31 @@ CHOICES = {
     "traceback_filtering": ("on", "off"),
     "default_matmul_precision": ("default", "high", "highest"),
     "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
+    "optimize_loops": ("auto", "off"),
     "debug_key_reuse": ("off", "warn", "error"),
+    "debug_nans": ("off", "on", "outputs"),
+    "debug_infs": ("off", "on", "outputs"),
+    "error_checking_behavior_oob": ("ignore", "raise"),
 }
-FLAGS = {"debug_key_reuse": {True: "error", False: "off"}}  # options that may be set with a bool, as in JAX
+# Options that may be set with a bool, as in JAX.
+FLAGS = {
+    "optimize_loops": {True: "auto", False: "off"},
+    "debug_key_reuse": {True: "error", False: "off"},
+    "debug_nans": {True: "on", False: "off"},
+    "debug_infs": {True: "on", False: "off"},
+}
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 _NAMES = tuple(_FIELDS)
 _interned: dict[tuple[Any, ...], State] = {}
+values_were_inspected = False  # whether any snapshot ever asked for it: spares hot paths the question
 
 
 def _intern(values: dict[str, Any]) -> State:
+    global values_were_inspected
     key = tuple(values[name] for name in _NAMES)
-    return _interned.setdefault(key, State(*key))
+    state = _interned.setdefault(key, State(*key))
+    values_were_inspected = values_were_inspected or state.inspects_values
+    return state
 
 
 def _values(state: State) -> dict[str, Any]:

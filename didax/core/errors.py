@@ -49,7 +49,9 @@ class NonConcreteBooleanIndexError(ConcretizationTypeError, IndexError):
 
 
 class UnexpectedTracerError(RuntimeError):
-    """A tracer outlived the transformation that made it."""
+    """A tracer outlived the transformation that made it, or was used outside of it; `tracer` is that tracer."""
+
+    tracer: object = None
 
 
 class MissingRuleError(NotImplementedError):
@@ -66,6 +68,22 @@ class TypePromotionError(TypeError):
 
 class KeyReuseError(RuntimeError):
     """A random key was used a second time (the option `debug_key_reuse` is 'error')."""
+
+
+class CheckError(ValueError):
+    """What `debug.check` demands of a program's values did not hold."""
+
+
+class OutOfBoundsError(CheckError, IndexError):
+    """An index known only at run time is not in range."""
+
+
+class NaNError(CheckError, FloatingPointError):
+    """An operation made a NaN (or an infinity) out of numbers."""
+
+
+class DivisionByZeroError(CheckError, ZeroDivisionError):
+    """A divisor is zero."""
 
 
 class KeyReuseWarning(UserWarning):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, final
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import NO_EFFECTS, Effects
 from didax.core.primitive import Primitive
-from didax.core.source import SourceLine
+from didax.core.source import SourceLine, follows_equations
 
 
 @final
@@ -139,6 +139,7 @@ class ClosedJaxpr(NamedTuple):
         return self.jaxpr.out_avals
 
 
+@follows_equations()
 def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """Run a jaxpr on `args`, each equation bound under the current trace."""
     env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))

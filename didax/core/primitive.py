@@ -40,14 +40,15 @@ class Primitive:
     """An operation with its rules; `bind` applies it under the current trace.
 
     Rules (None where absent): `type`, `eager`, `evaluate`, `lower`, `jvp`, `linearize`, `transpose`, `batch`,
-    `partial_eval`, `dce`, `physical`, `keys`. With `multiple_results` every rule
-    returns lists instead of single values.
+    `partial_eval`, `dce`, `recompute`, `physical`, `keys`, `conditions`, `checkify`, `stage`, `enclose`, `interpret`.
+    With `multiple_results` every rule returns lists instead of single values.
     """
 
     multiple_results: ClassVar[bool] = False
     contraction: ClassVar[bool] = (
         False  # its operands are not fused into it: a large program may be cut before it
     )
+    remembers_types: ClassVar[bool] = True  # not where parameters hold what a memory must not keep alive
     moves_elements: bool = False  # whatever they are; see transforms/physical.py
 
     type: Rule = None
@@ -60,10 +61,16 @@ class Primitive:
     batch: Rule = None
     partial_eval: Rule = None
     dce: Rule = None
+    recompute: Rule = None  # what of an equation is saved, what runs again: for primitives that hold jaxprs
     physical: Rule = (
         None  # on the numbers behind extended dtypes; for primitives that only move them: moves_elements
     )
     keys: Rule = None  # which random keys it uses up or returns; see transforms/key_reuse.py
+    conditions: Rule = None  # what it needs of its operands' values; see transforms/checkify.py
+    checkify: Rule = None  # its application with failed checks as data: for primitives that hold jaxprs
+    stage: Rule = None  # writes its application down as one of another primitive: for Python functions
+    enclose: Rule = None  # its parameters in a closure: for Python functions; see transforms/closure.py
+    interpret: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see transforms/nans.py
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):
@@ -109,7 +116,7 @@ def infer(
         check_extended(primitive, avals)
         out = require(primitive, "type")(*avals, **params)
         found = tuple(out) if primitive.multiple_results else (out,)
-        if primitive.dce is not None:  # its parameters hold jaxprs, which the memory would keep alive
+        if primitive.dce is not None or not primitive.remembers_types:  # its parameters may hold jaxprs
             return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
             _type_cache.clear()
@@ -141,6 +148,7 @@ _WORDS = {
     "jvp": "differentiated",
     "transpose": "transposed (reverse-mode differentiated)",
     "batch": "batched by vmap",
+    "checkify": "checkified",
 }
 
 

@@ -1,7 +1,9 @@
 """Where in the user's program we are: the innermost frame that does not belong to Didax.
 
 Staged equations carry the line that made them, errors point at it, and tracebacks are cut down to the user's part.
-Walking frames is on the hot path of tracing, so the answer "is this code object ours?" is remembered per code object.
+Equations keep their lines through transformations: a function that interprets equations is declared with
+`follows_equations`, and while it runs the line is that of the equation it is at (of its transpose: the same line, in
+the backward pass). Walking frames is on the hot path of tracing, so "is this file ours?" is remembered per file.
 """
 
 from __future__ import annotations
@@ -9,10 +11,16 @@ from __future__ import annotations
 import os
 import sys
 import types
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _internal: dict[str, bool] = {}  # by file: code objects take long to hash
+_interpreters: dict[
+    str, tuple[types.CodeType, bool]
+] = {}  # by name: the code, and whether it runs equations backward
 
 
 class SourceLine(NamedTuple):
@@ -20,6 +28,7 @@ class SourceLine(NamedTuple):
 
     code: types.CodeType
     instruction: int
+    backward: bool = False
 
     @property
     def file(self) -> str:
@@ -40,7 +49,8 @@ class SourceLine(NamedTuple):
         return self.code.co_qualname
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} ({self.function})"
+        place = f"{self.file}:{self.line} ({self.function})"
+        return f"{place}, in the backward pass" if self.backward else place
 
 
 def is_internal(code: types.CodeType) -> bool:
@@ -53,8 +63,18 @@ def is_internal(code: types.CodeType) -> bool:
     return known
 
 
+def follows_equations(backward: bool = False) -> Callable[[F], F]:
+    """Declare a function that interprets equations, each while its local variable `eqn` holds it."""
+
+    def declare(f: F) -> F:
+        _interpreters[f.__name__] = f.__code__, backward
+        return f
+
+    return declare
+
+
 def user_line() -> SourceLine | None:
-    """The innermost line of the user's program, or None when there is none on the stack."""
+    """The innermost line of the user's program: on the stack, or of the equation that is interpreted; None without."""
     frame: types.FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     internal = _internal
     while frame is not None:
@@ -62,8 +82,17 @@ def user_line() -> SourceLine | None:
         known = internal.get(code.co_filename)
         if known is False or (known is None and not is_internal(code)):
             return SourceLine(code, frame.f_lasti)
+        if code.co_name in _interpreters and (line := _line_of_equation(frame)) is not None:
+            return line
         frame = frame.f_back
     return None
+
+
+def _line_of_equation(frame: types.FrameType) -> SourceLine | None:
+    code, backward = _interpreters[frame.f_code.co_name]
+    eqn = frame.f_locals.get("eqn") if code is frame.f_code else None
+    line: SourceLine | None = None if eqn is None else eqn.source
+    return line._replace(backward=True) if backward and line is not None else line
 
 
 def describe_function(f: object) -> str:
@@ -72,7 +101,8 @@ def describe_function(f: object) -> str:
     >>> describe_function(len)
     'len'
     """
-    f = getattr(f, "__wrapped__", f)
+    while (inner := getattr(f, "__wrapped__", f)) is not f:
+        f = inner
     code = getattr(f, "__code__", None)
     name = getattr(f, "__name__", None) or type(f).__name__
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name

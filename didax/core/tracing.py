@@ -31,6 +31,7 @@ from didax.core.value import Array
 
 if TYPE_CHECKING:
     from didax.core.primitive import Primitive
+    from didax.core.ref import Cell, Ref
 
 
 class Trace:
@@ -47,6 +48,14 @@ class Trace:
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Apply `primitive`; a single result, or a list when `primitive.multiple_results`."""
         raise NotImplementedError
+
+    def cell_of(self, ref: Ref) -> Cell | None:
+        """The cell that a Ref from outside has here; None where it is read and written in the enclosing trace."""
+        return None
+
+    def stand_in(self, tracer: Tracer) -> Any | None:
+        """What stands here for a tracer of a trace that has ended; None: nothing does. See transforms/closure.py."""
+        return None if self.parent is self else self.parent.stand_in(tracer)
 
     def describe(self) -> str:
         """`vmap of f (file:line)`."""
@@ -247,7 +256,7 @@ def known_value(x: Any) -> Any | None:
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
     """The error for a tracer met outside of the transformation that made it."""
     origin = tracer.origin()
-    return UnexpectedTracerError(
+    error = UnexpectedTracerError(
         message(
             "A traced array was used after the transformation that made it had ended.",
             f"value: {tracer.aval}, made during {tracer.owner.describe()}",
@@ -256,3 +265,5 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
             "or a list.",
         )
     )
+    error.tracer = tracer
+    return error

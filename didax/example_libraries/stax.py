@@ -228,7 +228,8 @@ def serial(*layers: Layer) -> Layer:
 
     def init(key: Any, shape: Any) -> tuple[Any, list[Any]]:
         params: list[Any] = []
-        for layer_init, layer_key in zip(inits, random.split(key, len(layers)), strict=True):
+        for layer_init in inits:
+            key, layer_key = random.split(key)
             shape, layer_params = layer_init(layer_key, shape)
             params.append(layer_params)
         return shape, params

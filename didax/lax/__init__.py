@@ -20,6 +20,7 @@ from didax.lax import reductions as _reductions
 from didax.lax import select as _select
 from didax.lax import shape as _shape
 from didax.lax import slicing as _slicing
+from didax.lax import solvers as _solvers
 from didax.lax import sort as _sort
 from didax.lax import special as _special
 from didax.lax import windows as _windows
@@ -36,6 +37,7 @@ from didax.lax.reductions import *
 from didax.lax.select import *
 from didax.lax.shape import *
 from didax.lax.slicing import *
+from didax.lax.solvers import *
 from didax.lax.sort import *
 from didax.lax.special import *
 from didax.lax.windows import *
@@ -54,6 +56,7 @@ __all__ += _reductions.__all__
 __all__ += _select.__all__
 __all__ += _shape.__all__
 __all__ += _slicing.__all__
+__all__ += _solvers.__all__
 __all__ += _sort.__all__
 __all__ += _special.__all__
 __all__ += _windows.__all__

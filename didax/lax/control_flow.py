@@ -19,18 +19,28 @@ from typing import Any
 import numpy as np
 
 from didax.api.flat import flatten_arguments, leaf_avals
+from didax.api.refs import closing_over_refs, other_leaves, store
+from didax.api.traced import (
+    TracedFunction,
+    captured_values,
+    converted,
+    join_types,
+    trace_with_refs,
+    with_captured,
+)
 from didax.array import as_concrete
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
-from didax.core.jaxpr import Jaxpr, Var
+from didax.core.jaxpr import Jaxpr
+from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value
-from didax.lax.traced import TracedFunction, converted, join_types, trace_function
 from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import clamp, ne
 from didax.primitives.select import select_n
+from didax.transforms.staging import values_of
 
 __all__ = ["cond", "switch"]
 
@@ -124,45 +134,54 @@ def _choose(
     if config.state().disable_jit and not isinstance(index, Tracer):
         return functions[int(index)](*operands)
     leaves, tree = flatten_arguments(operands, {})
+    if any(isinstance(x, Ref) for x in leaves):
+        functions = [closing_over_refs(f, leaves, tree) for f in functions]
+        return _choose(what, names, index, functions, tuple(other_leaves(leaves)))
     avals = tuple(leaf_avals(what, functions[0], operands, {}))
-    traced = [trace_function(what, f, tree, avals) for f in functions]
+    traced = [trace_with_refs(what, f, tree, avals) for f in functions]
     _check_results(what, names, functions, traced)
-    captured, positions = _captured_values(traced)
-    branches = _joined(tuple(t.jaxpr for t in traced), positions, tuple(aval_of(x) for x in captured))
-    outs = cond_p.bind(index, *captured, *leaves, branches=branches)
+    captured, positions = captured_values(traced)
+    values = values_of(captured)
+    written = [own[len(own) - t.num_written :] for t, own in zip(traced, positions, strict=True)]
+    updated = tuple(sorted({i for own in written for i in own}))
+    jaxprs, types = tuple(t.jaxpr for t in traced), tuple(aval_of(x) for x in values)
+    branches = _joined(jaxprs, positions, types, tuple(written), updated)
+    outs = cond_p.bind(index, *values, *leaves, branches=branches)
+    outs = store([captured[i] for i in updated], outs)
     return pytree.unflatten(traced[0].out_tree, [y if hasattr(y, "aval") else as_concrete(y) for y in outs])
 
 
 # --- Joining --------------------------------------------------------------------------------------
 
 
-def _captured_values(traced: Sequence[TracedFunction]) -> tuple[list[Any], tuple[tuple[int, ...], ...]]:
-    """The values captured by any branch, each once, and for each branch where its own are among them."""
-    values: dict[int, Any] = {}
-    for t in traced:
-        values.update((id(x), x) for x in t.captured)
-    place = {key: i for i, key in enumerate(values)}
-    return list(values.values()), tuple(tuple(place[id(x)] for x in t.captured) for t in traced)
-
-
 @functools.lru_cache(maxsize=512)
 def _joined(
-    jaxprs: tuple[Jaxpr, ...], positions: tuple[tuple[int, ...], ...], captured: tuple[ShapedArray, ...]
+    jaxprs: tuple[Jaxpr, ...],
+    positions: tuple[tuple[int, ...], ...],
+    captured: tuple[ShapedArray, ...],
+    written: tuple[tuple[int, ...], ...],
+    updated: tuple[int, ...],
 ) -> tuple[Jaxpr, ...]:
-    """Branches with equal inputs, all captured values first, and equal results."""
-    out_avals = [join_types(column) for column in zip(*(j.out_avals for j in jaxprs), strict=True)]
-    return tuple(
-        _with_captured(converted(jaxpr, out_avals), own, captured)
-        for jaxpr, own in zip(jaxprs, positions, strict=True)
-    )
+    """Branches with equal inputs, all captured values first, and equal results, new values of Refs first.
+
+    `written` are the positions of the captured values that each branch has new values of, `updated` all of these.
+    """
+    results = [j.out_avals[len(own) :] for j, own in zip(jaxprs, written, strict=True)]
+    out_avals = [join_types(column) for column in zip(*results, strict=True)]
+    branches: list[Jaxpr] = []
+    for jaxpr, own, wrote in zip(jaxprs, positions, written, strict=True):
+        same = converted(jaxpr, [*jaxpr.out_avals[: len(wrote)], *out_avals])
+        branches.append(_with_updates(with_captured(same, own, captured), wrote, updated))
+    return tuple(branches)
 
 
-def _with_captured(jaxpr: Jaxpr, own: tuple[int, ...], captured: tuple[ShapedArray, ...]) -> Jaxpr:
-    if len(own) == len(captured) and list(own) == sorted(own):
+def _with_updates(jaxpr: Jaxpr, wrote: tuple[int, ...], updated: tuple[int, ...]) -> Jaxpr:
+    """The jaxpr with the values at `updated` as leading outputs: new ones of those it wrote to, of others the old."""
+    if wrote == updated:
         return jaxpr
-    mine = dict(zip(own, jaxpr.invars, strict=False))
-    leading = [mine.get(i) or Var(aval) for i, aval in enumerate(captured)]
-    return Jaxpr([*leading, *jaxpr.invars[len(own) :]], jaxpr.eqns, jaxpr.outvars, jaxpr.name)
+    new = dict(zip(wrote, jaxpr.outvars, strict=False))
+    leading = [new.get(i, jaxpr.invars[i]) for i in updated]
+    return Jaxpr(jaxpr.invars, jaxpr.eqns, [*leading, *jaxpr.outvars[len(wrote) :]], jaxpr.name)
 
 
 # --- Checks ---------------------------------------------------------------------------------------
@@ -240,7 +259,7 @@ def _check_results(
 
     Later branches are named first, so that `cond` speaks of true_fun before false_fun.
     """
-    types = [t.jaxpr.out_avals for t in traced]
+    types = [t.out_avals for t in traced]
     if all(t.out_tree == traced[0].out_tree for t in traced) and all(x == types[0] for x in types):
         return
     for j, i in itertools.combinations(reversed(range(len(traced))), 2):

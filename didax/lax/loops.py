@@ -12,34 +12,50 @@ Read next: `didax/primitives/control_flow/scan.py` and `while_loop.py`.
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from didax.api.flat import as_array, check_callable, flatten_arguments
+from didax.api.refs import RefArguments, store
+from didax.api.traced import (
+    TracedFunction,
+    converted,
+    join_types,
+    remembered,
+    trace_function,
+    trace_with_refs,
+)
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import TypePromotionError, api_boundary, message
-from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value
-from didax.lax.traced import TracedFunction, converted, join_types, remembered, trace_function
+from didax.primitives.control_flow.checkpointed import while_checkpointed
 from didax.primitives.control_flow.common import split_at
+from didax.primitives.control_flow.counted import COUNT
 from didax.primitives.control_flow.scan import scan_p
-from didax.primitives.control_flow.while_loop import while_p
+from didax.primitives.control_flow.segments import for_counted, scan_in_segments, while_bounded
+from didax.primitives.control_flow.while_loop import varying_only, while_p
 from didax.primitives.convert import convert_element_type
-from didax.primitives.elementwise import add, lt
+from didax.primitives.elementwise import add, lt, min_, sub
+from didax.primitives.select import select_n
 from didax.primitives.shape import broadcast_axis, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.staging import check_only_read, trace_to_jaxpr, values_of
 
 __all__ = ["associative_scan", "fori_loop", "map", "scan", "while_loop"]
 
 _BOOL = np.dtype(bool)
+_MOST = int(np.iinfo(np.int32).max)
 
 
 # --- scan and map ---------------------------------------------------------------------------------
@@ -53,6 +69,8 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    *,
+    checkpoint: int | Literal["sqrt"] | None = None,
 ) -> tuple[Any, Any]:
     """`for x in xs: carry, y = f(carry, x)` from `init`; the last carry, and the outputs stacked.
 
@@ -63,6 +81,8 @@ def scan(
       length: how many steps; follows from `xs` if these are given.
       reverse: run from the last element to the first; outputs stay beside their elements.
       unroll: how many steps make one step of the compiled loop; True for all.
+      checkpoint: into how many segments to cut the steps, `"sqrt"` for the square root of their number. Reverse mode
+        then saves the first carry of each segment and, one segment at a time, takes its steps again.
 
     Raises TypeError when `f` returns no pair or changes the structure, a shape or a dtype of the carry;
     ValueError when lengths contradict each other.
@@ -74,26 +94,41 @@ def scan(
     (6, [1, 3, 6])
     """
     check_callable("scan", f)
+    if any(isinstance(x, Ref) for x in pytree.leaves(xs)):
+        return _scan_over_refs(f, init, xs, length, reverse, unroll, checkpoint)
     rows, rows_tree, row_avals, length = _rows("scan", xs, length)
     unroll = _checked_unroll("scan", unroll, length)
+    segments = _checked_segments(checkpoint, length)
     if config.state().disable_jit and length:
         return _scan_in_python(f, init, xs, length, reverse)
     start, tree, avals = _leaves("scan", "init", init)
     row = pytree.unflatten(rows_tree, row_avals)
     body = _trace_body("scan", f, "carry", tree, avals, lambda carry: (carry, row), others=True)
-    outs = scan_p.bind(
-        *body.captured,
-        *_as_types(start, body.carry_avals),
-        *rows,
-        jaxpr=body.jaxpr,
-        length=length,
-        reverse=bool(reverse),
-        num_consts=len(body.captured),
-        num_carry=len(start),
-        unroll=unroll,
-    )
-    last, ys = split_at([as_array(y) for y in outs], len(start))
+    consts, carry = body.consts(), body.carry(start)
+    args = [*consts, *carry, *rows]
+    how: dict[str, Any] = {"jaxpr": body.jaxpr, "length": length, "reverse": bool(reverse), "unroll": unroll}
+    how |= {"num_consts": len(consts), "num_carry": len(carry)}
+    outs = scan_p.bind(*args, **how) if segments is None else scan_in_segments(args, **how, count=segments)
+    last, ys = split_at([as_array(y) for y in body.results(outs)], len(start))
     return pytree.unflatten(tree, last), pytree.unflatten(body.others, ys)
+
+
+def _scan_over_refs(f: Any, init: Any, xs: Any, *how: Any) -> tuple[Any, Any]:
+    """`scan` where there are Refs among the `xs`: each step is given Refs of their rows, which are stacked again."""
+    leaves, tree = pytree.flatten(xs)
+    positions = [i for i, x in enumerate(leaves) if isinstance(x, Ref)]
+
+    def step(carry: Any, rows: list[Any]) -> tuple[Any, Any]:
+        arguments = RefArguments(lambda *row: [f(carry, pytree.unflatten(tree, row))], positions)
+        *new_rows, pair = arguments(*rows)
+        written[:] = arguments.written
+        carry, y = pair
+        return carry, (new_rows, y)
+
+    written: list[int] = []
+    last, (stacked, ys) = scan(step, init, values_of(leaves), *how[:-1], checkpoint=how[-1])
+    store([leaves[i] for i in written], stacked)
+    return last, ys
 
 
 def _scan_in_python(f: Any, carry: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
@@ -127,9 +162,11 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     if config.state().disable_jit and length and size is None:
         return _scan_in_python(lambda _, x: (None, f(x)), None, xs, length, False)[1]
     args_tree = pytree.structure(((pytree.unflatten(tree, row_avals),), {}))
-    body = trace_function("map", f, args_tree, row_avals)
     if size is None:
-        return pytree.unflatten(body.out_tree, _map_rows(body.jaxpr, body.captured, rows, length))
+        body = trace_with_refs("map", f, args_tree, row_avals)
+        outs = _map_rows(body.jaxpr, body.read, values_of(body.written), rows, length)
+        return pytree.unflatten(body.out_tree, store(body.written, outs))
+    body = trace_function("map", f, args_tree, row_avals)
     whole = length - length % size
     parts = [_map_batches(body, [slice_axis(x, 0, whole, 0) for x in rows], whole // size, size)]
     if whole < length:
@@ -139,9 +176,12 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     return pytree.unflatten(body.out_tree, joined)
 
 
-def _map_rows(jaxpr: Jaxpr, captured: Sequence[Any], rows: Sequence[Any], length: int) -> list[Any]:
+def _map_rows(
+    jaxpr: Jaxpr, captured: Sequence[Any], carry: Sequence[Any], rows: Sequence[Any], length: int
+) -> list[Any]:
     how = {"length": length, "reverse": False, "unroll": 1}
-    outs = scan_p.bind(*captured, *rows, jaxpr=jaxpr, num_consts=len(captured), num_carry=0, **how)
+    sizes = {"num_consts": len(captured), "num_carry": len(carry)}
+    outs = scan_p.bind(*captured, *carry, *rows, jaxpr=jaxpr, **sizes, **how)
     return [as_array(y) for y in outs]
 
 
@@ -150,7 +190,7 @@ def _map_batches(body: TracedFunction, rows: Sequence[Any], count: int, size: in
     dims = (None,) * len(body.captured) + (0,) * len(rows)
     batched, _ = batch_jaxpr(body.jaxpr, AxisData(None, size), dims, (True,) * len(body.jaxpr.outvars))
     batches = [reshape(x, (count, size, *aval_of(x).shape[1:])) for x in rows]
-    outs = _map_rows(batched, body.captured, batches, count)
+    outs = _map_rows(batched, body.captured, (), batches, count)
     return [reshape(y, (count * size, *y.shape[2:])) for y in outs]
 
 
@@ -211,6 +251,25 @@ def _checked_unroll(what: str, unroll: Any, length: int) -> int:
     return count
 
 
+def _checked_segments(checkpoint: Any, length: int) -> int | None:
+    """Into how many segments to cut a scan; None for not at all."""
+    if checkpoint is None or (checkpoint == "sqrt" and length == 0):
+        return None
+    if checkpoint == "sqrt":
+        return math.isqrt(length - 1) + 1
+    is_count = hasattr(checkpoint, "__index__") and not isinstance(checkpoint, Tracer | bool)
+    if not is_count or not 1 <= (count := operator.index(checkpoint)) <= max(length, 1):
+        raise (ValueError if is_count or isinstance(checkpoint, str) else TypeError)(
+            message(
+                "The checkpoint of scan is into how many segments to cut its steps: their first carries are saved.",
+                f"checkpoint: {checkpoint!r:.100} of type {type(checkpoint).__name__}",
+                f"steps: {length}",
+                fix="Pass an integer from 1 to the number of steps, 'sqrt' for about its square root, or None.",
+            )
+        )
+    return count if length else None
+
+
 def _checked_batch_size(batch_size: Any) -> int | None:
     if batch_size is None:
         return None
@@ -229,61 +288,130 @@ def _checked_batch_size(batch_size: Any) -> int | None:
 
 
 @api_boundary
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    *,
+    max_steps: int | None = None,
+    checkpoints: int | None = None,
+) -> Any:
     """`while cond_fun(x): x = body_fun(x)`, from `init_val`, a pytree of arrays; the last x.
 
-    Under `vmap` the loop goes on while any element continues. Forward mode differentiates through it, reverse
-    mode does not: use `scan`, or `fori_loop` with static bounds.
+    Under `vmap` the loop goes on while any element continues. Forward mode differentiates through it; reverse mode
+    does with `max_steps` or `checkpoints`.
+
+    Args:
+      cond_fun: a function of x that returns a bool scalar.
+      body_fun: a function of x that returns the next x.
+      init_val: the x to start from.
+      max_steps: the loop stops after so many steps, whatever the condition. Reverse mode then saves about the square
+        root of so many x, and takes the steps taken once more.
+      checkpoints: how many x reverse mode saves, whatever the number of steps, and computes the others again: each
+        step t times, where checkpoints + t over t is at least the number of steps.
 
     Raises TypeError when `cond_fun` returns anything but a bool scalar, or `body_fun` changes the structure,
     a shape or a dtype of what it is given.
 
+    >>> import didax as dx
     >>> from didax import lax
     >>> int(lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 1))
     128
+    >>> double = lambda x: lax.while_loop(lambda x: x < 100, lambda x: 2 * x, x, max_steps=50)
+    >>> float(dx.grad(double)(1.0))
+    128.0
     """
     check_callable("while_loop", cond_fun)
     check_callable("while_loop", body_fun)
+    steps = _checked_count("while_loop", "max_steps", max_steps, 0)
+    checkpoints = _checked_count("while_loop", "checkpoints", checkpoints, 1)
     init, tree, avals = _leaves("while_loop", "init_val", init_val)
     if config.state().disable_jit and not any(isinstance(x, Tracer) for x in init):
-        return _while_in_python(cond_fun, body_fun, init_val)
+        return _while_in_python(cond_fun, body_fun, init_val, steps)
     body = _trace_body("while_loop", body_fun, "init_val", tree, avals, lambda carry: (carry,))
-    cond = trace_function("while_loop", cond_fun, pytree.structure(((init_val,), {})), body.carry_avals)
+    cond = trace_with_refs("while_loop", cond_fun, pytree.structure(((init_val,), {})), body.carry_avals)
     _check_predicate(cond_fun, cond)
-    outs = while_p.bind(
-        *cond.captured,
-        *body.captured,
-        *_as_types(init, body.carry_avals),
-        cond_jaxpr=cond.jaxpr,
-        body_jaxpr=body.jaxpr,
-        cond_nconsts=len(cond.captured),
-        body_nconsts=len(body.captured),
-    )
-    return pytree.unflatten(tree, [as_array(y) for y in outs])
+    cond_jaxpr, cond_consts = _of_whole_carry(cond, body.written)
+    consts, carry = body.consts(), body.carry(init)
+    loop = _while_p if steps is None and checkpoints is None else _reversible(steps, checkpoints)
+    outs = loop(cond_jaxpr, body.jaxpr, cond_consts, consts, carry)
+    return pytree.unflatten(tree, [as_array(y) for y in body.results(outs)])
 
 
-def _while_in_python(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], x: Any) -> Any:
-    while cond_fun(x):
+def _of_whole_carry(cond: TracedFunction, written: Sequence[Ref]) -> tuple[Jaxpr, list[Any]]:
+    """The condition as a function of values captured, of the Refs that the body writes to, and of the carry."""
+    check_only_read("while_loop as its condition", cond.captured, cond.num_written)
+    if not written:
+        return cond.jaxpr, cond.read
+    moved = tuple(next((i for i, x in enumerate(cond.captured) if x is ref), None) for ref in written)
+    consts = [x for i, x in enumerate(cond.captured) if i not in moved]
+    avals = tuple(ref.type for ref in written)
+    return _with_carried(cond.jaxpr, len(cond.captured), moved, avals), values_of(consts)
+
+
+@cached_on_jaxpr
+def _with_carried(
+    jaxpr: Jaxpr, num_captured: int, moved: tuple[int | None, ...], avals: tuple[ShapedArray, ...]
+) -> Jaxpr:
+    """The jaxpr with some of the captured values (None: values it does not use) after the others, before the rest."""
+    carried = [Var(aval) if i is None else jaxpr.invars[i] for i, aval in zip(moved, avals, strict=True)]
+    consts = [v for i, v in enumerate(jaxpr.invars[:num_captured]) if i not in moved]
+    return Jaxpr([*consts, *carried, *jaxpr.invars[num_captured:]], jaxpr.eqns, jaxpr.outvars, jaxpr.name)
+
+
+_Loop = Callable[[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
+
+
+def _while_p(
+    cond: Jaxpr, body: Jaxpr, cond_consts: Sequence[Any], body_consts: Sequence[Any], carry: Sequence[Any]
+) -> list[Any]:
+    sizes = {"cond_nconsts": len(cond_consts), "body_nconsts": len(body_consts)}
+    return while_p.bind(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **sizes)
+
+
+def _reversible(steps: int | None, checkpoints: int | None) -> _Loop:
+    """The while loop of these limits on steps and memory. What its body does not change is a constant of it."""
+    if checkpoints is None:
+        assert steps is not None
+        return functools.partial(varying_only, functools.partial(while_bounded, steps=steps))
+    run = functools.partial(while_checkpointed, checkpoints=checkpoints, steps=steps)
+    return functools.partial(varying_only, run)
+
+
+def _while_in_python(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], x: Any, steps: Any
+) -> Any:
+    taken = 0
+    while taken != steps and cond_fun(x):
         x = body_fun(x)
+        taken += 1
     return pytree.map(as_array, x)
 
 
 @api_boundary
 def fori_loop(
-    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: Any = None
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: Any = None,
+    max_steps: int | None = None,
+    checkpoints: int | None = None,
 ) -> Any:
     """`for i in range(lower, upper): x = body_fun(i, x)`, from `init_val`, a pytree of arrays; the last x.
 
     With bounds known while tracing (Python integers) it is a `scan`, which reverse mode differentiates; with
-    traced bounds a `while_loop`, which it does not.
+    traced bounds a `while_loop`, which it does with `max_steps` or `checkpoints`.
 
     Args:
       lower, upper: integers without axes and of one dtype; `upper` is not reached.
       body_fun: a function of the counter and the carry that returns the next carry.
       init_val: the carry to start from.
       unroll: as of `scan`, where the bounds are known.
+      max_steps, checkpoints: as of `while_loop`.
 
-    Raises TypeError as `while_loop` does; ValueError for `unroll` with traced bounds.
+    Raises TypeError as `while_loop` does; ValueError for `unroll` beside traced bounds, `max_steps` or `checkpoints`.
 
     >>> from didax import lax
     >>> int(lax.fori_loop(0, 5, lambda i, x: x + i, 0))
@@ -291,30 +419,65 @@ def fori_loop(
     """
     check_callable("fori_loop", body_fun)
     counter = _counter_type(lower, upper)
-    steps = _known_steps(lower, upper)
-    length = None if steps is None else len(steps)
+    limit = _checked_count("fori_loop", "max_steps", max_steps, 0)
+    checkpoints = _checked_count("fori_loop", "checkpoints", checkpoints, 1)
+    steps = _known_steps(lower, upper, limit)
+    length = None if steps is None or (limit, checkpoints) != (None, None) else len(steps)
     unroll = _checked_fori_unroll(unroll, length)
     if config.state().disable_jit and steps is not None:
         return _fori_in_python(steps, body_fun, init_val)
     init, tree, avals = _leaves("fori_loop", "init_val", init_val)
     body = _trace_body("fori_loop", body_fun, "init_val", tree, avals, lambda carry: (counter, carry))
     lower, upper = _as_types((lower, upper), (counter, counter))
-    consts = len(body.captured)
-    carry = [lower, *_as_types(init, body.carry_avals)]
-    step = _counting(body.jaxpr, consts)
+    consts, refs = body.consts(), len(body.written)
+    carry = body.carry(init)
+    carry.insert(refs, lower)
+    step = _counting(body.jaxpr, len(consts) + refs, refs)
     if length is not None:
         how = {"length": length, "reverse": False, "unroll": unroll}
-        outs = scan_p.bind(*body.captured, *carry, jaxpr=step, num_consts=consts, num_carry=len(carry), **how)
+        sizes = {"num_consts": len(consts), "num_carry": len(carry)}
+        outs = scan_p.bind(*consts, *carry, jaxpr=step, **sizes, **how)
+    elif limit is not None and checkpoints is None:
+        outs = for_counted(step, _distance(lower, upper, limit), consts, carry, limit)
     else:
-        jaxprs = {"cond_jaxpr": _below(body.jaxpr, consts), "body_jaxpr": step}
-        outs = while_p.bind(upper, *body.captured, *carry, **jaxprs, cond_nconsts=1, body_nconsts=consts)
-    return pytree.unflatten(tree, [as_array(y) for y in outs[1:]])
+        if limit is not None:
+            upper = add(lower, convert_element_type(_distance(lower, upper, limit), counter.dtype))
+        loop = _while_p if checkpoints is None else _reversible(None, checkpoints)
+        outs = loop(_below(body.jaxpr, len(consts), refs), step, [upper], consts, carry)
+    return pytree.unflatten(tree, [as_array(y) for y in body.results(outs)[1:]])
 
 
-def _known_steps(lower: Any, upper: Any) -> range | None:
-    """The values of the counter, where they are known."""
+def _distance(lower: Any, upper: Any, limit: int) -> Any:
+    """The number of steps from `lower` to `upper`, at most `limit`, as an int32."""
+    dtype = aval_of(lower).dtype
+    bits = np.dtype(f"uint{8 * dtype.itemsize}")  # where the difference of any two fits
+    away = sub(convert_element_type(upper, bits), convert_element_type(lower, bits))
+    away = min_(away, bits.type(min(limit, np.iinfo(bits).max)))
+    return convert_element_type(select_n(lt(lower, upper), bits.type(0), away), COUNT.dtype)
+
+
+def _checked_count(what: str, name: str, count: Any, least: int) -> int | None:
+    """A number of steps, or of what is saved of them, as an int."""
+    if count is None:
+        return None
+    is_count = hasattr(count, "__index__") and not isinstance(count, Tracer | bool)
+    if not is_count or not least <= operator.index(count) <= _MOST:
+        raise (ValueError if is_count else TypeError)(
+            message(
+                f"{name} of {what} is an integer from {least} to {_MOST}, known while tracing: memory depends on it.",
+                f"{name}: {count!r:.100} of type {type(count).__name__}",
+                fix="Pass a Python integer, or mark the argument that it comes from as static.",
+            )
+        )
+    return operator.index(count)
+
+
+def _known_steps(lower: Any, upper: Any, limit: int | None) -> range | None:
+    """The values of the counter, at most `limit` of them, where they are known."""
     start, stop = known_value(lower), known_value(upper)
-    return None if start is None or stop is None else range(int(start), max(int(start), int(stop)))
+    if start is None or stop is None:
+        return None
+    return range(int(start), max(int(start), int(stop)))[:limit]
 
 
 def _checked_fori_unroll(unroll: Any, length: int | None) -> int:
@@ -324,8 +487,8 @@ def _checked_fori_unroll(unroll: Any, length: int | None) -> int:
         raise ValueError(
             message(
                 "fori_loop unrolls only between bounds that are known while tracing.",
-                f"unroll: {unroll!r:.100}, bounds: traced",
-                fix="Pass Python integers as bounds, or no unroll.",
+                f"unroll: {unroll!r:.100}, bounds: traced, or max_steps or checkpoints given",
+                fix="Pass Python integers as bounds and neither max_steps nor checkpoints, or no unroll.",
             )
         )
     return _checked_unroll("fori_loop", unroll, length)
@@ -353,25 +516,30 @@ def _counter_type(lower: Any, upper: Any) -> ShapedArray:
 
 
 @cached_on_jaxpr
-def _counting(jaxpr: Jaxpr, num_consts: int) -> Jaxpr:
-    """The body `(consts, i, carry) -> carry` with `i + 1` as its first output."""
+def _counting(jaxpr: Jaxpr, position: int, num_refs: int) -> Jaxpr:
+    """The body `(consts, refs, i, carry) -> (refs, carry)` with `i + 1` between these two."""
 
     def step(*args: Any) -> list[Any]:
-        i = args[num_consts]
-        return [add(i, aval_of(i).dtype.type(1)), *eval_jaxpr(jaxpr, args)]
+        i = args[position]
+        refs, carry = split_at(eval_jaxpr(jaxpr, args), num_refs)
+        return [*refs, add(i, aval_of(i).dtype.type(1)), *carry]
 
     return trace_to_jaxpr(step, jaxpr.in_avals, what="fori_loop")[0]
 
 
 @cached_on_jaxpr
-def _below(jaxpr: Jaxpr, num_consts: int) -> Jaxpr:
-    """The condition `(upper, i, carry) -> i < upper` for a body `(consts, i, carry) -> carry`."""
+def _below(jaxpr: Jaxpr, num_consts: int, num_refs: int) -> Jaxpr:
+    """The condition `(upper, refs, i, carry) -> i < upper` for a body `(consts, refs, i, carry) -> (refs, carry)`."""
     avals = jaxpr.in_avals[num_consts:]
-    return trace_to_jaxpr(lambda upper, i, *_: [lt(i, upper)], [avals[0], *avals], what="fori_loop")[0]
+
+    def below(upper: Any, *carry: Any) -> list[Any]:
+        return [lt(carry[num_refs], upper)]
+
+    return trace_to_jaxpr(below, [avals[num_refs], *avals], what="fori_loop")[0]
 
 
 def _check_predicate(f: Any, cond: TracedFunction) -> None:
-    avals = cond.jaxpr.out_avals
+    avals = cond.out_avals
     if cond.out_tree != pytree.structure(0) or avals[0].shape != () or avals[0].dtype != _BOOL:
         found = str(avals[0]) if cond.out_tree == pytree.structure(0) else str(cond.out_tree)
         raise TypeError(
@@ -488,12 +656,38 @@ def _check_combined(fn: Any, tree: Any, out_tree: Any, given: Sequence[Any], out
 
 
 class _Body(NamedTuple):
-    """The traced body of a loop: `(captured, *arguments) -> (carry, *others)`, the carry of one type throughout."""
+    """The traced body of a loop: `(captured, *arguments) -> (carry, *others)`, the carry of one type throughout.
+
+    The values of Refs that it writes to are carried along, before the carry.
+    """
 
     jaxpr: Jaxpr
-    captured: list[Any]
+    traced: TracedFunction
     carry_avals: tuple[ShapedArray, ...]
     others: Any  # structure of what it returns beside the carry
+
+    @property
+    def captured(self) -> list[Any]:
+        """Values captured, some of them Refs."""
+        return self.traced.captured
+
+    @property
+    def written(self) -> list[Ref]:
+        """The Refs that it writes to."""
+        return self.traced.written
+
+    def consts(self) -> list[Any]:
+        """Values captured that stay the same."""
+        return self.traced.read
+
+    def carry(self, start: Sequence[Any]) -> list[Any]:
+        """All that is carried along, from these values."""
+        avals = [*(ref.type for ref in self.written), *self.carry_avals]
+        return _as_types([*values_of(self.written), *start], avals)
+
+    def results(self, outs: Sequence[Any]) -> Sequence[Any]:
+        """The results of a loop without the values of Refs, which they get."""
+        return store(self.written, outs)
 
 
 def _leaves(what: str, name: str, value: Any) -> tuple[list[Any], Any, tuple[ShapedArray, ...]]:
@@ -508,13 +702,11 @@ def _leaves(what: str, name: str, value: Any) -> tuple[list[Any], Any, tuple[Sha
             for path, x in zip(_paths(tree, name), leaves, strict=True)
             if _type_of(x) is None
         ]
-        raise TypeError(
-            message(
-                f"{what} works on arrays, scalars, and pytrees of them.",
-                *facts,
-                fix="Convert them to arrays.",
-            )
-        ) from None
+        fix = "Convert them to arrays."
+        if any(isinstance(x, Ref) for x in leaves):
+            fix = f"{Ref.how_to_read} Functions may close over the Ref itself."
+        rule = f"{what} works on arrays, scalars, and pytrees of them."
+        raise TypeError(message(rule, *facts, fix=fix)) from None
 
 
 def _type_of(x: Any) -> ShapedArray | None:
@@ -567,17 +759,18 @@ def _settle(
     """Trace the body until weak types of the carry have become what the body makes of them."""
     while True:
         leaves, args_tree = pytree.flatten((arguments(pytree.unflatten(tree, avals)), {}))
-        traced = trace_function(what, f, args_tree, tuple(leaves))
+        traced = trace_with_refs(what, f, args_tree, tuple(leaves))
         out_tree, rest_tree = _pair(what, f, traced.out_tree) if others else (traced.out_tree, None)
         _check_structure(what, f, name, tree, out_tree)
-        out_avals = traced.jaxpr.out_avals
+        out_avals = traced.out_avals
         promoted = tuple([_promoted(a, b) for a, b in zip(avals, out_avals, strict=False)])
         if promoted == avals:
             break
         avals = promoted
     _check_types(what, f, _paths(tree, name), avals, out_avals)
-    jaxpr = converted(traced.jaxpr, [*avals, *out_avals[len(avals) :]])
-    return _Body(jaxpr, traced.captured, avals, rest_tree)
+    refs = [ref.type for ref in traced.written]
+    jaxpr = converted(traced.jaxpr, [*refs, *avals, *out_avals[len(avals) :]])
+    return _Body(jaxpr, traced, avals, rest_tree)
 
 
 def _promoted(before: ShapedArray, after: ShapedArray) -> ShapedArray:

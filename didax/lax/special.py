@@ -1,7 +1,7 @@
-"""Incomplete gamma functions and the derivative of gamma samples.
+"""Incomplete gamma and beta functions, the derivative of gamma samples, scaled Bessel functions.
 
-Elementwise, like `elementwise.py`; each is a loop over a series or a continued fraction, told in
-`didax/primitives/special.py`.
+Elementwise, like `elementwise.py`. Told in `special.py`, `beta.py` and `fitted.py` of `didax/primitives/`; there are
+more special functions in `didax/scipy/special.py`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from didax.lax.operands import operation
+from didax.primitives import beta, fitted
 from didax.primitives import special as ops
 
-__all__ = ["igamma", "igamma_grad_a", "igammac", "random_gamma_grad"]
+__all__ = [
+    "bessel_i0e",
+    "bessel_i1e",
+    "betainc",
+    "igamma",
+    "igamma_grad_a",
+    "igammac",
+    "random_gamma_grad",
+]
 
 
 @operation
@@ -56,3 +65,36 @@ def random_gamma_grad(a: Any, x: Any) -> Any:
     Array(1.6316..., dtype=float32, weak_type=True)
     """
     return ops.random_gamma_grad(a, x)
+
+
+@operation
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """Regularised incomplete beta function I_x(a, b), for a, b > 0 and x in [0, 1]; differentiable by x.
+
+    >>> from didax import lax
+    >>> round(float(lax.betainc(2.0, 1.0, 0.5)), 6)
+    0.25
+    """
+    return beta.betainc(a, b, x)
+
+
+@operation
+def bessel_i0e(x: Any) -> Any:
+    """exp(-|x|) I0(x), with the modified Bessel function of order 0.
+
+    >>> from didax import lax
+    >>> lax.bessel_i0e(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return fitted.bessel_i0e(x)
+
+
+@operation
+def bessel_i1e(x: Any) -> Any:
+    """exp(-|x|) I1(x), with the modified Bessel function of order 1.
+
+    >>> from didax import lax
+    >>> lax.bessel_i1e(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return fitted.bessel_i1e(x)

@@ -13,6 +13,7 @@ from didax import lax
 from didax.core.dtypes import default_dtype
 from didax.core.value import Array
 from didax.numpy.reductions import canonical_axes
+from didax.primitives.logarithmic import excess
 from didax.primitives.reductions import reduce_max_no_nan_p
 
 Axes = int | tuple[int, ...] | None
@@ -183,9 +184,11 @@ def logsumexp(
     if b is not None:
         b = dnp.asarray(b)
         a, b = dnp.broadcast_arrays(dnp.where(b != 0, a, -dnp.inf), b)
-    top = _largest(a.real, axis)
-    top = lax.stop_gradient(dnp.where(dnp.isfinite(top), top, 0.0).astype(a.dtype))
-    terms = dnp.exp(a - top)
+    top = lax.stop_gradient(_largest(a.real, axis))
+    if b is not None or dnp.iscomplexobj(a):  # signs may cancel, and then nothing is left of an infinite term
+        top = dnp.where(dnp.isfinite(top), top, 0.0)
+    top = top.astype(a.dtype)
+    terms = dnp.exp(a - top if dnp.iscomplexobj(a) else excess(a, dnp.broadcast_to(top, a.shape)))
     total = dnp.sum(terms if b is None else b * terms, axis=axis, keepdims=keepdims)
     shift = top if keepdims else dnp.reshape(top, total.shape)
     if not return_sign:

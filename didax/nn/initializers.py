@@ -1,7 +1,8 @@
 """Initialisers of parameters: functions `init(key, shape, dtype)`.
 
-`variance_scaling` is the general one; `glorot`, `he` and `lecun` are its usual settings. The fans of a weight are the
-numbers of inputs and outputs a unit is connected to: the last two axes, times the others (as for convolutions).
+`variance_scaling` is the general one; `glorot`, `he` and `lecun` are its usual settings (`xavier` and `kaiming` are
+other names of the first two). The fans of a weight are the numbers of inputs and outputs a unit is connected to: the
+last two axes, times the others (as for convolutions). `orthogonal` is for weights that are applied again and again.
 Where no dtype is given it is the default float.
 """
 
@@ -172,3 +173,41 @@ def lecun_normal(
 ) -> Initializer:
     """Truncated normal, variance 1 / fan_in (LeCun and others, 1998)."""
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
+
+
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """`scale` times a uniformly drawn matrix of orthonormal columns, or rows where these are the shorter ones.
+
+    The columns number `column_axis`, the other axes of the shape together are the rows. Raises ValueError for a shape
+    of fewer than two axes.
+
+    >>> from didax import random
+    >>> w = orthogonal()(random.key(0), (4, 3))
+    >>> bool(dnp.allclose(w.T @ w, dnp.eye(3), atol=1e-6))
+    True
+    """
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Array:
+        if len(shape) < 2:
+            raise ValueError(
+                message(
+                    "orthogonal draws weights of two axes or more.",
+                    f"shape: {tuple(shape)}",
+                    fix="Use another initializer (normal, zeros) for vectors and scalars.",
+                )
+            )
+        columns = shape[column_axis]
+        rows = math.prod(shape) // max(columns, 1)
+        tall = random.normal(key, (max(rows, columns), min(rows, columns)), dtype)
+        q, r = dnp.linalg.qr(tall)
+        q = q * dnp.sign(dnp.diag(r))  # makes the factors unique, and so the draw uniform
+        matrix = q.T if columns > rows else q
+        others = list(shape)
+        del others[column_axis]
+        return scale * dnp.moveaxis(matrix.T.reshape(columns, *others), 0, column_axis)
+
+    return init
+
+
+xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
+kaiming_uniform, kaiming_normal = he_uniform, he_normal

@@ -68,7 +68,7 @@ def checked_operand(name: str, x: Any, argument: str | int = "x") -> Any:
 def not_an_array(name: str, x: Any, argument: str | int) -> TypeError:
     """The error for an argument that is neither an array nor a scalar."""
     where = f"argument {argument + 1}" if isinstance(argument, int) else argument
-    fix = "Convert it first, as in didax.numpy.asarray(...)."
+    fix = getattr(x, "how_to_read", "Convert it first, as in didax.numpy.asarray(...).")
     if x is None:
         fix = "Pass an array or a number."
     return TypeError(

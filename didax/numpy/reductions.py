@@ -306,15 +306,15 @@ def std(
     mean: ArrayLike | None = None,
     correction: int | float | None = None,
 ) -> Array:
-    """The standard deviation over axes, the square root of `var`.
+    """The standard deviation over axes, the square root of `var`; its derivative is 0 where it is 0.
 
     >>> import didax.numpy as dnp
     >>> dnp.std(dnp.array([1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    return ufuncs.sqrt(
-        var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
-    )
+    square = var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    is_zero = ufuncs.equal(square, 0)
+    return ufuncs.where(is_zero, square, ufuncs.sqrt(ufuncs.where(is_zero, 1, square)))
 
 
 @api_boundary

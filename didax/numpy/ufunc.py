@@ -48,7 +48,7 @@ def _signature(*names: str) -> inspect.Signature:
     )
 
 
-_SIGNATURES = {1: _signature("x"), 2: _signature("x1", "x2")}
+_SIGNATURES = {1: _signature("x"), 2: _signature("x1", "x2"), 3: _signature("x1", "x2", "x3")}
 
 
 class ufunc:

@@ -35,6 +35,7 @@ from didax.numpy.promotion import (
 )
 from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
+from didax.primitives import logarithmic
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where as select
@@ -118,16 +119,6 @@ def _towards_divisor(remainder: Any, y: Any) -> Any:
     return _choose(crosses, el.add(remainder, y), remainder)
 
 
-def _hypot(x: Any, y: Any) -> Any:
-    x, y = el.abs_(x), el.abs_(y)
-    long, short = el.max_(x, y), el.min_(x, y)
-    is_zero = el.eq(long, 0)
-    ratio = el.div(short, _choose(is_zero, 1, long))
-    length = el.mul(long, el.sqrt(el.add(el.square(ratio), 1)))
-    infinite = el.or_(el.eq(x, math.inf), el.eq(y, math.inf))
-    return _choose(infinite, math.inf, _choose(is_zero, 0, length))
-
-
 def _gcd(x: Any, y: Any) -> Any:
     """Euclid's algorithm, for as many steps as the width of the dtype can need."""
     x, y = el.abs_(x), el.abs_(y)
@@ -167,7 +158,7 @@ hypot = ufunc(
     2,
     "sqrt(x² + y²) without overflow; its derivative at the origin is 0.",
     operands="inexact",
-    f=_hypot,
+    f=logarithmic.hypot,
 )
 gcd = ufunc("gcd", 2, "Greatest common divisor of integers.", iu=_gcd)
 lcm = ufunc("lcm", 2, "Least common multiple of integers.", iu=_lcm)
@@ -228,8 +219,7 @@ def _log_add_exp(x: Any, y: Any) -> Any:
     """m + log(exp(x - m) + exp(y - m)), m the maximum: both branches have one derivative, to all orders."""
     x_is_more = el.ge(x, y)
     larger = _choose(x_is_more, x, y)
-    larger = _choose(el.is_finite(larger), larger, 0)
-    x, y = el.sub(x, larger), el.sub(y, larger)
+    x, y = logarithmic.excess(x, larger), logarithmic.excess(y, larger)
     excess = _choose(x_is_more, el.add(el.expm1(x), el.exp(y)), el.add(el.exp(x), el.expm1(y)))
     return el.add(larger, el.log1p(excess))
 

@@ -6,7 +6,9 @@ Read in this order: `shape.py`, `families.py`, `elementwise.py`, then any other.
 
 from didax.core.basis import basis
 from didax.primitives import shape
+from didax.primitives.check import check_condition, no_nan
 from didax.primitives.elementwise import add
+from didax.primitives.select import where
 
 
 class _Basis:
@@ -14,6 +16,9 @@ class _Basis:
     add = staticmethod(add)
     move_axis = staticmethod(shape.move_axis)
     broadcast_axis = staticmethod(shape.broadcast_axis)
+    select = staticmethod(where)
+    check = staticmethod(check_condition)
+    no_nan = staticmethod(no_nan)
 
 
 basis.install(_Basis())

@@ -1,20 +1,22 @@
 """`jit_p`: a call of a jaxpr. It stays a call through every transformation, so each inner function is compiled once.
 
-Its rules transform the jaxpr and call the result. Read next: `control_flow/cond.py`, the same with branches;
-`didax/api.py` for the wrapper users call.
+Its rules transform the jaxpr and call the result; `Call` has those that do not depend on how the jaxpr is run.
+Read next: `checkpoint.py`, a call that saves memory; `control_flow/cond.py`, the same with branches;
+`didax/api/jit.py` for the wrapper users call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
 from didax.core.basis import Zero
 from didax.core.errors import message
-from didax.core.jaxpr import Eqn, Jaxpr
+from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.transforms.checkify import Kinds, Report, checkify_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.key_reuse import call_keys
 from didax.transforms.linearize import linearize_jaxpr
@@ -24,33 +26,81 @@ from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.xla.lowering import call
 
 
-class Jit(Primitive):
+class Call(Primitive):
+    """A primitive that runs `jaxpr` once on its operands: rules that run a transformed jaxpr in the same way."""
+
+    multiple_results = True
+    kind: ClassVar[str]  # what messages call it
+
+    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
+        return params["jaxpr"].axis_names
+
+    def type(self, *avals: ShapedArray, jaxpr: Jaxpr, **how: Any) -> Sequence[ShapedArray]:
+        check_operands(f"a {self.kind}", jaxpr, avals)
+        return jaxpr.out_avals
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any
+    ) -> tuple[list[Any], list[Any]]:
+        nonzero = tuple(type(t) is not Zero for t in tangents)
+        new, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
+        outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), jaxpr=new, **how)
+        n = len(jaxpr.outvars)
+        return outs[:n], fill_zeros(outs[n:], nonzero_out, jaxpr.out_avals)
+
+    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+        linear = tuple(is_undef(x) for x in args)
+        new, nonzero = transpose_jaxpr(jaxpr, linear, tuple(type(ct) is not Zero for ct in cts))
+        known = [x for x in args if not is_undef(x)]
+        x_bars = self.bind(*known, *(ct for ct in cts if type(ct) is not Zero), jaxpr=new, **how)
+        return scatter_cotangents(x_bars, nonzero, linear)
+
+    def batch(
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **how: Any
+    ) -> Any:
+        new, batched = batch_jaxpr(jaxpr, axis, tuple(dims))
+        return self.bind(*args, jaxpr=new, **how), [0 if b else None for b in batched]
+
+    def checkify(self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, **how: Any) -> tuple[list[Any], Report | None]:
+        new = checkify_jaxpr(jaxpr, kinds)
+        return new.split(self.bind(*args, jaxpr=new.jaxpr, **how))
+
+    def interpret(self, run: Any, *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+        return run(jaxpr, args, f"the {self.kind} {jaxpr.name}" if jaxpr.name else f"a {self.kind}")
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        new, used_in = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
+        return eqn.replace(
+            invars=[x for x, use in zip(eqn.invars, used_in, strict=True) if use],
+            outvars=[v for v, use in zip(eqn.outvars, used, strict=True) if use],
+            params={**eqn.params, "jaxpr": new},
+        )
+
+    def recompute(
+        self, eqn: Eqn, needed: tuple[bool, ...], divide: Callable[[Jaxpr, tuple[bool, ...]], Split[Jaxpr]]
+    ) -> tuple[Eqn, Eqn, list[Var]]:
+        split = divide(eqn.params["jaxpr"], needed)
+        saved = [Var(aval) for aval in split.known.out_avals[len(needed) :]]
+        first = eqn.replace(outvars=[*eqn.outvars, *saved], params={**eqn.params, "jaxpr": split.known})
+        again = eqn.replace(
+            invars=split.residual_values(eqn.invars, saved),
+            outvars=[v for v, need in zip(eqn.outvars, needed, strict=True) if need],
+            params={**eqn.params, "jaxpr": split.unknown},
+        )
+        return first, again, saved
+
+
+class Jit(Call):
     """`jit_p.bind(*args, jaxpr=jaxpr)` runs the jaxpr as one compiled program.
 
     `didax/compiled.py` gives its `evaluate`.
     """
 
-    multiple_results = True
+    kind = "jitted function"
     keys = call_keys
-
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["jaxpr"].axis_names
-
-    def type(self, *avals: ShapedArray, jaxpr: Jaxpr) -> Sequence[ShapedArray]:
-        check_operands("a jitted call", jaxpr, avals)
-        return jaxpr.out_avals
 
     def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr) -> list[Any]:
         return call(ctx, jaxpr, args)
-
-    def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr
-    ) -> tuple[list[Any], list[Any]]:
-        nonzero = tuple(type(t) is not Zero for t in tangents)
-        new, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
-        outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), jaxpr=new)
-        n = len(jaxpr.outvars)
-        return outs[:n], fill_zeros(outs[n:], nonzero_out, jaxpr.out_avals)
 
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr
@@ -62,30 +112,11 @@ class Jit(Primitive):
         out_dots = self.bind(*residuals, *(t for t in tangents if type(t) is not Zero), jaxpr=split.unknown)
         return outs[:n], fill_zeros(out_dots, split.unknown_out, jaxpr.out_avals)
 
-    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr) -> list[Any]:
-        linear = tuple(is_undef(x) for x in args)
-        new, nonzero = transpose_jaxpr(jaxpr, linear, tuple(type(ct) is not Zero for ct in cts))
-        known = [x for x in args if not is_undef(x)]
-        x_bars = self.bind(*known, *(ct for ct in cts if type(ct) is not Zero), jaxpr=new)
-        return scatter_cotangents(x_bars, nonzero, linear)
-
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr) -> Any:
-        new, batched = batch_jaxpr(jaxpr, axis, tuple(dims))
-        return self.bind(*args, jaxpr=new), [0 if b else None for b in batched]
-
     def partial_eval(self, unknown: Sequence[bool], *args: Any, jaxpr: Jaxpr) -> list[Any]:
         split = partial_eval_jaxpr(jaxpr, tuple(unknown))
         known_args = [x for x, unk in zip(args, unknown, strict=True) if not unk]
         unknown_args = [x for x, unk in zip(args, unknown, strict=True) if unk]
         return run_split(split, known_args, unknown_args, lambda j, *xs: self.bind(*xs, jaxpr=j))
-
-    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        new, used_in = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
-        return eqn.replace(
-            invars=[x for x, use in zip(eqn.invars, used_in, strict=True) if use],
-            outvars=[v for v, use in zip(eqn.outvars, used, strict=True) if use],
-            params={"jaxpr": new},
-        )
 
 
 def check_operands(what: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:

@@ -29,6 +29,7 @@ from didax.primitives import numpy_rules as rules
 from didax.primitives.families import Elementwise, binary, scalar_like, unary
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
+from didax.transforms.checkify import Condition
 from didax.xla.text import keep_nan
 
 _BOOL = np.dtype(np.bool_)
@@ -68,7 +69,8 @@ mul = binary("mul", hlo="multiply", eager=np.multiply,
              transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)))  # fmt: skip
 div = binary("div", hlo="divide", eager=rules.divide, numpy_kinds="iuf",
              jvp=(lambda t, z, x, y: div(t, y), lambda t, z, x, y: neg(mul(t, div(z, y)))),
-             transpose=(lambda ct, x, y: div(ct, y), None))  # fmt: skip
+             transpose=(lambda ct, x, y: div(ct, y), None),
+             conditions=lambda x, y: [Condition("division", ne(y, 0), "Division by zero.", {})])  # fmt: skip
 rem = binary("rem", hlo="remainder", eager=rules.remainder, accepts="iuf",
              jvp=(lambda t, z, x, y: t, lambda t, z, x, y: neg(mul(t, _truncate(div(x, y))))))  # fmt: skip
 square = unary("square", hlo="multiply", eager=np.square, accepts="iufc",
@@ -132,7 +134,7 @@ def _pow_by_base(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 def _pow_by_exponent(t: Any, z: Any, x: Any, y: Any) -> Any:
     vanishes = and_(eq(x, 0), gt(real_part(y), 0))  # 0 ** y is constant, although log 0 is not finite
-    return mul(t, where(vanishes, _scalar(0, z), mul(log(x), z)))
+    return mul(t, where(vanishes, _scalar(0, z), mul(log(where(vanishes, _scalar(1, x), x)), z)))
 
 
 def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
@@ -303,9 +305,9 @@ def _one_minus_square(x: Any) -> Any:
 
 
 def _over_square_norm(a: Any, b: Any) -> Any:
-    """a / (a² + b²), by Smith's division: no square overflows or vanishes."""
-    leads = ge(abs_(a), abs_(b))
-    large, small = where(leads, a, b), where(leads, b, a)
+    """a / (a² + b²), and 0 at the origin, by Smith's division: no square overflows or vanishes."""
+    leads, origin = ge(abs_(a), abs_(b)), and_(eq(a, 0), eq(b, 0))
+    large, small = where(origin, _scalar(math.inf, a), where(leads, a, b)), where(leads, b, a)
     ratio = div(small, large)
     inverse = div(1, add(large, mul(small, ratio)))
     return where(leads, inverse, mul(ratio, inverse))  # a quotient of quotients, XLA would square again

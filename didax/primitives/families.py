@@ -58,6 +58,7 @@ class Elementwise(Primitive):
         lower: Callable[..., Any] | None = None,
         numpy_kinds: str | None = None,
         physical: Callable[..., Any] | None = None,
+        conditions: Callable[..., Any] | None = None,
     ):
         super().__init__(name)
         self.arity = arity
@@ -67,6 +68,7 @@ class Elementwise(Primitive):
         self.jvps = tuple(jvp)
         self.out_dtype = out_dtype
         self.physical = physical
+        self.conditions = conditions
         self.transposes = transpose
         if transpose is None:
             self.transpose = None  # type: ignore[assignment]

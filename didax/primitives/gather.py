@@ -28,12 +28,13 @@ from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive
-from didax.primitives.convert import iota
-from didax.primitives.elementwise import add, div, eq, max_, mul, neg
+from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.elementwise import add, and_, div, eq, ge, le, max_, mul, neg
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, full, reshape, zeros
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.checkify import Condition
 from didax.transforms.transpose import is_undef
 from didax.xla.text import int_array, tensor_type
 
@@ -164,6 +165,47 @@ def _result_order(offset_dims: Sequence[int], ndim: int) -> list[int]:
     """For each axis of a gather's result, its place among batch axes followed by window axes."""
     batch, window = iter(range(ndim - len(offset_dims))), iter(range(ndim - len(offset_dims), ndim))
     return [next(window if i in offset_dims else batch) for i in range(ndim)]
+
+
+# --- Indices in range ---------------------------------------------------------------------------------------
+
+
+def in_range(
+    indices: Any, axes: Sequence[int], lengths: Sequence[int], sizes: Sequence[int]
+) -> list[Condition]:
+    """That windows lie inside: the last axis of the indices holds a position along each of the axes."""
+    aval = aval_of(indices)
+    if 0 in aval.shape:
+        return []
+    if aval.dtype.itemsize < 4:  # which may not hold the lengths
+        indices, aval = convert_element_type(indices, _INT32), aval.update(dtype=_INT32)
+    most = np.iinfo(aval.dtype).max
+    last = _along_last([min(n - size, most) for n, size in zip(lengths, sizes, strict=True)], aval)
+    inside = and_(ge(indices, scalar_like(0, aval.dtype)), le(indices, last))
+    facts = {"axis": axes, "length": lengths, **({"window": sizes} if max(sizes) > 1 else {})}
+    values = {name: _along_last(values, aval.update(dtype=_INT32)) for name, values in facts.items()}
+    of_window = " of a window of {window}" if "window" in facts else ""
+    text = f"Out-of-bounds indexing: index {{index}}{of_window} is out of bounds for axis {{axis}} of size {{length}}."
+    return [Condition("index", inside, f"{text}{_FROM_THE_END}", {"index": indices, **values})]
+
+
+_FROM_THE_END = "\n  (negative indices have been counted from the end)"
+
+
+def _fit(operand: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int]) -> list[Condition]:
+    if not axes:
+        return []
+    shape = aval_of(operand).shape
+    return in_range(indices, axes, [shape[axis] for axis in axes], [sizes[axis] for axis in axes])
+
+
+def _along_last(values: Sequence[int], aval: ShapedArray) -> Any:
+    """An array of that type that holds these values along its last axis."""
+    out = full(aval.shape, values[0], aval.dtype)
+    for k, value in enumerate(values[1:], 1):
+        here = eq(iota(_INT32, aval.shape, aval.ndim - 1), np.int32(k))
+        out = where(here, full(aval.shape, value, aval.dtype), out)
+    return out
 
 
 # --- Indices in StableHLO -----------------------------------------------------------------------------------
@@ -315,6 +357,17 @@ class Gather(Primitive):
         batch_axes = [i for i in range(out.ndim) if i not in dims.offset_dims]
         mask = ctx.broadcast(fits, out.update(dtype=np.dtype(bool)), batch_axes)
         return ctx.select(mask, result, ctx.constant(fill_scalar(fill_value, out.dtype), out))
+
+    def conditions(
+        self,
+        operand: Any,
+        indices: Any,
+        *,
+        dimension_numbers: GatherDimensionNumbers,
+        slice_sizes: tuple[int, ...],
+        **flags: Any,
+    ) -> list[Condition]:
+        return _fit(operand, indices, dimension_numbers.start_index_map, slice_sizes)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         operand, indices = primals
@@ -530,6 +583,18 @@ class Scatter(Primitive):
         else:
             self.ufunc.at(out, positions, updates)
         return out
+
+    def conditions(
+        self,
+        operand: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        **flags: Any,
+    ) -> list[Condition]:
+        sizes = window_sizes(aval_of(updates).shape, dimension_numbers, aval_of(operand).ndim)
+        return _fit(operand, indices, dimension_numbers.scatter_dims_to_operand_dims, sizes)
 
     def lower(
         self,

@@ -26,6 +26,7 @@ from didax.primitives.gather import (
     GatherScatterMode,
     ScatterDimensionNumbers,
     gather_p,
+    in_range,
     lower_indices,
     materialized,
     scatter_p,
@@ -33,6 +34,7 @@ from didax.primitives.gather import (
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, broadcast_in_dim, full, reduce_sum, reshape, zeros
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.checkify import Condition
 from didax.transforms.transpose import is_undef
 from didax.xla.text import Value, names, tensor_type, types
 
@@ -339,6 +341,9 @@ class DynamicSlice(Primitive):
             out,
         )
 
+    def conditions(self, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> list[Condition]:
+        return _fit(aval_of(x).shape, starts, slice_sizes)
+
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         x, *starts = primals
         out = self.bind(x, *starts, **params)
@@ -401,6 +406,9 @@ class DynamicUpdateSlice(Primitive):
 
     def lower(self, ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
         return update if not starts else lower_update(ctx, x, update, [lower_indices(ctx, i) for i in starts])
+
+    def conditions(self, x: Any, update: Any, *starts: Any) -> list[Condition]:
+        return _fit(aval_of(x).shape, starts, aval_of(update).shape)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         x, update, *starts = primals
@@ -469,6 +477,19 @@ def _check_window(
     if len({i.dtype for i in starts}) > 1:
         rule = f"{name} takes start indices of one dtype."
         raise TypeError(message(rule, *facts, fix="Cast them to one integer dtype."))
+
+
+def _fit(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> list[Condition]:
+    """That a window lies inside; starts in the program's text that do are not asked about."""
+    unknown = [
+        k
+        for k, (start, length, size) in enumerate(zip(starts, shape, sizes, strict=True))
+        if not (isinstance(start, (int, np.integer)) and 0 <= int(start) <= length - size)
+    ]
+    if not unknown:
+        return []
+    indices = concatenate([reshape(starts[k], (1,)) for k in unknown], 0)
+    return in_range(indices, unknown, [shape[k] for k in unknown], [sizes[k] for k in unknown])
 
 
 def _window(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> tuple[Any, ...]:

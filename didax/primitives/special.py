@@ -53,7 +53,7 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.families import Elementwise, binary, scalar_like
+from didax.primitives.families import Elementwise, scalar_like
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
@@ -85,8 +85,8 @@ def _series(a: Any, x: Any) -> tuple[Any, Any]:
     def moves(s: _Series) -> Any:
         return or_(_matters(s.term, s.total), _matters(s.d_term, s.d_total))
 
-    zero, one = _like(0, a), _like(1, a)
-    last = _iterate(step, moves, _Series(zero, one, one, zero, zero))
+    zero, one = like(0, a), like(1, a)
+    last = iterate(step, moves, _Series(zero, one, one, zero, zero))
     return last.total, last.d_total
 
 
@@ -106,7 +106,7 @@ class _Fraction(NamedTuple):
 def _fraction(a: Any, x: Any) -> tuple[Any, Any]:
     """h(a, x) by Lentz's method, and its derivative by `a`. The n-th partial numerator is n (a - n)."""
 
-    zero, one = _like(0, a), _like(1, a)
+    zero, one = like(0, a), like(1, a)
 
     def step(s: _Fraction) -> _Fraction:
         n, b = add(s.n, 1), add(s.b, 2)
@@ -129,8 +129,8 @@ def _fraction(a: Any, x: Any) -> tuple[Any, Any]:
 
     b = add(sub(x, a), 1)
     d = div(1, b)
-    start = _Fraction(zero, b, _like(math.inf, a), d, d, zero, square(d), square(d), one, one)
-    last = _iterate(step, moves, start)
+    start = _Fraction(zero, b, like(math.inf, a), d, d, zero, square(d), square(d), one, one)
+    last = iterate(step, moves, start)
     return last.h, last.d_h
 
 
@@ -139,8 +139,11 @@ def _matters(change: Any, total: Any) -> Any:
     return gt(abs_(change), mul(abs_(total), eps))
 
 
-def _iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: _Series | _Fraction) -> Any:
-    """Apply `step` while an element `moves`; elements that arrived early take no harm from further steps."""
+def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any) -> Any:
+    """Apply `step` to a named tuple whose first field counts, while an element `moves`.
+
+    Elements that arrived early must take no harm from further steps.
+    """
     state = type(start)
     avals = [aval_of(x) for x in start]
     axes = tuple(range(avals[0].ndim))
@@ -199,17 +202,17 @@ def _expand(a: Any, x: Any) -> _Plane:
         and_(gt(a, 0), gt(x, 0)), and_(le(x, float(dtypes.finfo(aval_of(a).dtype).max)), not_(_large(a)))
     )
     by_series, by_fraction = and_(usable, low), and_(usable, not_(low))
-    s, d_s = _series(where(by_series, a, _like(1, a)), where(by_series, x, _like(0, a)))
-    h, d_h = _fraction(where(by_fraction, a, _like(1, a)), where(by_fraction, x, _like(3, a)))
+    s, d_s = _series(where(by_series, a, like(1, a)), where(by_series, x, like(0, a)))
+    h, d_h = _fraction(where(by_fraction, a, like(1, a)), where(by_fraction, x, like(3, a)))
     return _Plane(by_series, by_fraction, s, d_s, h, d_h)
 
 
 def log_weight(a: Any, x: Any) -> Any:
     """log(x^a exp(-x) / Gamma(a + 1)); by Stirling's series for a > 10, where its terms would cancel."""
     direct = sub(sub(mul(a, log(x)), x), lgamma(add(a, 1)))
-    large = where(gt(a, 10), a, _like(10, a))
+    large = where(gt(a, 10), a, like(10, a))
     inverse = div(1, large)
-    series = _polynomial(square(inverse), [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
+    series = polynomial(square(inverse), [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
     bend = mul(large, minus_log1p(div(sub(x, large), large)))
     stirling = neg(add(add(bend, mul(log(mul(large, 2 * math.pi)), 0.5)), mul(inverse, series)))
     return where(gt(a, 10), stirling, direct)
@@ -218,14 +221,15 @@ def log_weight(a: Any, x: Any) -> Any:
 def minus_log1p(m: Any) -> Any:
     """m - log(1 + m), without cancellation near 0: there log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
     near = lt(abs_(m), 0.5)
-    small = where(near, m, _like(0, m))
+    small = where(near, m, like(0, m))
     r = div(small, add(small, 2))
-    tail = _polynomial(square(r), [1 / n for n in range(3, 35, 2)])
+    tail = polynomial(square(r), [1 / n for n in range(3, 35, 2)])
     return where(near, sub(mul(small, r), mul(mul(2, mul(r, square(r))), tail)), sub(m, log1p(m)))
 
 
-def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    total = _like(coefficients[-1], x)
+def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """c0 + c1 x + c2 x^2 + ..., by Horner's scheme."""
+    total = like(coefficients[-1], x)
     for c in coefficients[-2::-1]:
         total = add(mul(total, x), c)
     return total
@@ -234,8 +238,8 @@ def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
 def _density(a: Any, x: Any) -> Any:
     """The density of Gamma(a) at x, also where x is 0."""
     inside = gt(x, 0)
-    safe = where(inside, x, _like(1, x))
-    at_zero = where(eq(a, 1), _like(1, x), where(lt(a, 1), _like(math.inf, x), _like(0, x)))
+    safe = where(inside, x, like(1, x))
+    at_zero = where(eq(a, 1), like(1, x), where(lt(a, 1), like(math.inf, x), like(0, x)))
     return where(inside, exp(add(log_weight(a, safe), log(div(a, safe)))), at_zero)
 
 
@@ -254,7 +258,7 @@ def _distribution(a: Any, x: Any, upper: bool) -> Any:
     p, q = mul(weight, at.s), mul(mul(weight, a), at.h)
     inside = where(at.by_series, sub(1, p) if upper else p, q if upper else sub(1, q))
     inside = where(_large(a), _temme(a, x, upper), inside)
-    zero, one, nan = _like(0, a), _like(1, a), _like(math.nan, a)
+    zero, one, nan = like(0, a), like(1, a), like(math.nan, a)
     at_infinity = or_(eq(x, math.inf), eq(a, 0))  # Gamma(0) is the point 0
     at_zero = or_(eq(x, 0), eq(a, math.inf))
     edge = where(at_zero, one if upper else zero, inside)
@@ -273,7 +277,7 @@ def _temme(a: Any, x: Any, upper: bool) -> Any:
     c = where(
         near,
         add(mul(eta, 1 / 12), -1 / 3),
-        sub(div(1, where(near, _like(1, m), m)), div(1, where(near, _like(1, m), eta))),
+        sub(div(1, where(near, like(1, m), m)), div(1, where(near, like(1, m), eta))),
     )
     rest = mul(div(exp(neg(mul(a, half_square))), sqrt(mul(a, 2 * math.pi))), c)
     argument = mul(eta, sqrt(mul(a, 0.5)))
@@ -282,9 +286,9 @@ def _temme(a: Any, x: Any, upper: bool) -> Any:
 
 def _random_gamma_grad(a: Any, x: Any) -> Any:
     """-(dP/da) / (dP/dx): the weight W cancels, and nothing overflows."""
-    safe = where(gt(x, 0), x, _like(1, x))
-    inside = where(eq(x, 0), _like(0, x), mul(safe, _relative_grad(a, safe, log(safe))))
-    return where(and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0)), inside, _like(math.nan, x))
+    safe = where(gt(x, 0), x, like(1, x))
+    inside = where(eq(x, 0), like(0, x), mul(safe, _relative_grad(a, safe, log(safe))))
+    return where(and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0)), inside, like(math.nan, x))
 
 
 def _log_random_gamma_grad(a: Any, log_x: Any) -> Any:
@@ -298,70 +302,76 @@ def _relative_grad(a: Any, x: Any, log_x: Any) -> Any:
     above = add(mul(sub(log_x, digamma(a)), at.h), at.d_h)
     normal = mul(add(div(1, a), div(1, x)), 0.5)
     inside = where(at.by_fraction, above, where(_large(a), normal, below))
-    return where(and_(gt(a, 0), lt(x, math.inf)), inside, _like(math.nan, x))
+    return where(and_(gt(a, 0), lt(x, math.inf)), inside, like(math.nan, x))
 
 
 def _igamma_grad_a(a: Any, x: Any) -> Any:
     inside = and_(gt(x, 0), lt(x, math.inf))
-    safe = where(inside, x, _like(1, x))
+    safe = where(inside, x, like(1, x))
     slope = neg(mul(_density(a, safe), _random_gamma_grad(a, safe)))
     valid = and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0))
-    return where(valid, where(inside, slope, _like(0, x)), _like(math.nan, x))
+    return where(valid, where(inside, slope, like(0, x)), like(math.nan, x))
 
 
-def _like(value: float, x: Any) -> Any:
+def like(value: float, x: Any) -> Any:
+    """The constant as an array of the type of `x`."""
     return broadcast_in_dim(scalar_like(float(value), aval_of(x).dtype), aval_of(x).shape, ())
 
 
 # --- The primitives -----------------------------------------------------------------------------------------
 
 
-def _traced(name: str, function: Callable[..., Any], jvp: tuple[Any, Any]) -> Elementwise:
-    """A binary operation lowered as the jaxpr of `function`, which sees float32 or wider."""
+def traced(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
+    """An operation of one operand for each entry of `jvp`, lowered as the jaxpr of `function`.
 
-    def lower(ctx: Any, a: Any, x: Any) -> Any:
-        return call(ctx, _jaxpr(function, x.aval.update(weak_type=False)), [a, x])[0]
+    That sees arrays of float32 or wider.
+    """
 
-    return binary(name, accepts="f", jvp=jvp, lower=lower)
+    def lower(ctx: Any, *xs: Any) -> Any:
+        return call(ctx, _jaxpr(function, len(xs), xs[0].aval.update(weak_type=False)), xs)[0]
+
+    return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=jvp, lower=lower)
 
 
 @functools.cache
-def _jaxpr(function: Callable[..., Any], aval: ShapedArray) -> Jaxpr:
+def _jaxpr(function: Callable[..., Any], arity: int, aval: ShapedArray) -> Jaxpr:
     wide = np.dtype(np.float64) if aval.dtype.itemsize == 8 else np.dtype(np.float32)
 
     def widened(*args: Any) -> list[Any]:
         return [convert_element_type(function(*[convert_element_type(x, wide) for x in args]), aval.dtype)]
 
-    jaxpr, captured = trace_to_jaxpr(widened, [aval, aval], function=function)
+    jaxpr, captured = trace_to_jaxpr(widened, [aval] * arity, function=function)
     assert not captured
     return jaxpr
 
 
-igamma = _traced(
+igamma = traced(
     "igamma",
     _igamma,
-    (lambda t, p, a, x: mul(t, igamma_grad_a(a, x)), lambda t, p, a, x: mul(t, _density(a, x))),
+    lambda t, p, a, x: mul(t, igamma_grad_a(a, x)),
+    lambda t, p, a, x: mul(t, _density(a, x)),
 )
-igammac = _traced(
+igammac = traced(
     "igammac",
     _igammac,
-    (lambda t, q, a, x: neg(mul(t, igamma_grad_a(a, x))), lambda t, q, a, x: neg(mul(t, _density(a, x)))),
+    lambda t, q, a, x: neg(mul(t, igamma_grad_a(a, x))),
+    lambda t, q, a, x: neg(mul(t, _density(a, x))),
 )
-igamma_grad_a = _traced(
+igamma_grad_a = traced(
     "igamma_grad_a",
     _igamma_grad_a,
-    (
-        no_derivative("igamma_grad_a", "parameter"),
-        lambda t, y, a, x: mul(t, mul(_density(a, x), sub(log(x), digamma(a)))),
-    ),
+    no_derivative("igamma_grad_a", "parameter"),
+    lambda t, y, a, x: mul(t, mul(_density(a, x), sub(log(x), digamma(a)))),
 )
-random_gamma_grad = _traced(
+random_gamma_grad = traced(
     "random_gamma_grad",
     _random_gamma_grad,
-    (no_derivative("random_gamma_grad", "parameter"), no_derivative("random_gamma_grad", "sample")),
+    no_derivative("random_gamma_grad", "parameter"),
+    no_derivative("random_gamma_grad", "sample"),
 )
-log_random_gamma_grad = _traced(
+log_random_gamma_grad = traced(
     "log_random_gamma_grad",
     _log_random_gamma_grad,
-    (no_derivative("log_random_gamma_grad", "parameter"), no_derivative("log_random_gamma_grad", "sample")),
+    no_derivative("log_random_gamma_grad", "parameter"),
+    no_derivative("log_random_gamma_grad", "sample"),
 )

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec
 
-from didax.api.jit import JitFunction, Ready, jit
+from didax.api.jit import Direct, JitFunction, jit
 from didax.array import ConcreteArray, keys_of
 from didax.core import config
 from didax.core.errors import strip_internal_frames
@@ -55,10 +55,10 @@ class compiled_program:
             return self._specialised(key.aval.dtype, **static)(words, *args)
         return self._specialised(None, **static)(key, *args)
 
-    def ready(self, key: ConcreteArray, static: dict[str, Any]) -> Ready | None:
+    def direct(self, key: ConcreteArray, static: dict[str, Any]) -> Direct | None:
         """What is left to do in a call with this key and these parameters, once its program is compiled."""
         dtype = key.aval.dtype if holds_keys(key.aval) else None
-        return self._specialised(dtype, **static).ready_for(key.aval.physical)
+        return self._specialised(dtype, **static).direct_for(key.aval.physical)
 
 
 class exact_program(compiled_program):
@@ -91,7 +91,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
 
     Once the program of a draw is compiled, a call with equal arguments runs it without looking at them again.
     """
-    ready: dict[Any, Ready] = {}
+    ready: dict[Any, Direct] = {}
     check: Callable[..., Any] = plan
 
     @functools.wraps(plan)
@@ -108,7 +108,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
                 result = drawn(planned)
                 if (
                     type(planned) is Draw
-                    and (found := planned.program.ready(key, planned.static)) is not None
+                    and (found := planned.program.direct(key, planned.static)) is not None
                 ):
                     if len(ready) >= _PROGRAMS_MAX:
                         ready.clear()
@@ -117,7 +117,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
             if entry.state.debug_key_reuse != "off":
                 _use_up(key)
             outs = entry.execute([key.device_buffer()]).consume_with_handlers(entry.handlers, False)
-            return ConcreteArray(entry.avals, None, outs[0])
+            return ConcreteArray(entry.aval, None, outs[0])
         except Exception as error:
             strip_internal_frames(error)
             raise

@@ -20,6 +20,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, require
 from didax.core.source import SourceLine
 from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, set_current_trace
@@ -145,6 +146,8 @@ def vmap_flat(
         pairs = [trace.split(y) for y in outs]
     finally:
         trace.ended = True
+    outs = []
+    check_leaks(trace)
     return [y for y, _ in pairs], [dim for _, dim in pairs]
 
 

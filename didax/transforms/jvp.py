@@ -15,6 +15,7 @@ from typing import Any
 from didax.core.avals import aval_of
 from didax.core.basis import Zero, instantiate
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, require
 from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, known_value, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
@@ -81,6 +82,8 @@ def jvp_flat(
         pairs = [trace.split(y) for y in outs]
     finally:
         trace.ended = True
+    outs = []
+    check_leaks(trace)
     return [y for y, _ in pairs], [y_dot for _, y_dot in pairs]
 
 

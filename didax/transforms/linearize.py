@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from didax.core.avals import aval_of
 from didax.core.basis import Zero, basis
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
+from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, require
+from didax.core.source import SourceLine
 from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, known_value, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
@@ -37,6 +39,12 @@ class LinearizeTracer(Tracer):
 
     def known(self) -> Any | None:
         return known_value(self.primal)
+
+    def origin(self) -> SourceLine | str | None:
+        trace = self.owner
+        assert isinstance(trace, LinearizeTrace)
+        var = self.tangent.variable
+        return next((eqn.source for eqn in trace.tangents.eqns if var in eqn.outvars), None)
 
 
 class LinearizeTrace(Trace):
@@ -71,11 +79,13 @@ class LinearizeTrace(Trace):
             current_trace_var.reset(token)
         if primitive.multiple_results:
             return [self.join(y, y_dot) for y, y_dot in zip(out, out_dot, strict=True)]
-        return out if type(out_dot) is Zero else LinearizeTracer(self, out, out_dot)
+        return self.join(out, out_dot)
 
     def join(self, primal: Any, tangent: Any) -> Any:
-        """A tracer, or just the primal where the tangent vanishes."""
-        return primal if type(tangent) is Zero else LinearizeTracer(self, primal, tangent)
+        """A tracer, or just the primal where the tangent vanishes: a linear function of none of the tangents does."""
+        if type(tangent) is UnknownTracer and tangent.owner is self.tangents:
+            return LinearizeTracer(self, primal, tangent)
+        return primal
 
     def owns(self, x: Any) -> bool:
         """True for tracers of this trace."""
@@ -121,6 +131,8 @@ def linearize_flat(
     results = [y.primal if trace.owns(y) else y for y in outs]
     out_tangents = [y.tangent.variable if trace.owns(y) else Zero(aval_of(y).tangent()) for y in outs]
     invars = [x.tangent.variable for x, want in zip(args, wanted, strict=True) if want]
+    args, outs = [], []
+    check_leaks(trace, trace.tangents)
     return results, LinearProgram(invars, trace.tangents.eqns, out_tangents)
 
 

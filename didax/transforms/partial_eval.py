@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.primitive import Primitive, infer
-from didax.core.tracing import Trace, Tracer, current_trace, leaked, set_current_trace
+from didax.core.source import user_line
+from didax.core.tracing import Trace, Tracer, current_trace, eager_trace, leaked, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import StagingTrace, StagingTracer
 
@@ -40,13 +42,16 @@ class PartialEvalTrace(Trace):
     without, any application that touches an unknown is recorded whole, as suits linear programs.
     """
 
-    __slots__ = ("eqns", "split")
+    __slots__ = ("eqns", "keeps_lines", "split")
     what = "partial evaluation"
 
     def __init__(self, parent: Trace, function: Any = None, split: bool = False):
         super().__init__(parent, function)
         self.eqns: list[Eqn] = []
         self.split = split
+        # A tape that is run at once is in a hurry: its lines matter only in the search for a NaN or a leak.
+        options = config.state()
+        self.keeps_lines = parent is not eager_trace or options.inspects_values or options.check_tracer_leaks
 
     def new_unknown(self, aval: ShapedArray) -> UnknownTracer:
         """A fresh unknown input."""
@@ -76,10 +81,13 @@ class PartialEvalTrace(Trace):
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write the operation on the tape."""
+        if primitive.stage is not None:
+            return primitive.stage(self, args, **params)
         invars = [self.atom(x) for x in args]
         out_avals = infer(primitive, tuple([x.aval for x in invars]), params)
         outs = [UnknownTracer(self, Var(aval)) for aval in out_avals]
-        self.eqns.append(Eqn(primitive, invars, params, [x.variable for x in outs]))
+        line = user_line() if self.keeps_lines else None
+        self.eqns.append(Eqn(primitive, invars, params, [x.variable for x in outs], line))
         return outs if primitive.multiple_results else outs[0]
 
 

@@ -1,24 +1,29 @@
 """Staging: run a function on tracers that know only types, and write down every operation as a jaxpr.
 
     trace_to_jaxpr(f, in_avals) -> (jaxpr, captured values)
+    stage_program(f, in_avals)  -> the same, where f may write to Refs
 
 Staging is omnistaging: while a `StagingTrace` is current *every* operation becomes an equation, also those that depend
-on no argument. Values from outside (closures) become leading inputs of the jaxpr, scalars become literals.
+on no argument. Values from outside (closures) become leading inputs of the jaxpr, scalars become literals. So does the
+value of a Ref from outside, at first touch; the values of those written to become leading outputs.
 Read next: `core/jaxpr.py` (the result), `linearize.py` (which stages only what must wait).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
+from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, infer
+from didax.core.ref import Cell, Ref
 from didax.core.source import SourceLine, user_line
 from didax.core.tracing import Trace, Tracer, current_trace, leaked, set_current_trace
 
@@ -44,7 +49,7 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Writes every operation as an equation."""
 
-    __slots__ = ("arg_names", "constants", "eqns", "invars", "what")
+    __slots__ = ("arg_names", "cells", "constants", "eqns", "invars", "what")
 
     def __init__(self, parent: Trace, function: Any = None, what: str = "jit", arg_names: Sequence[str] = ()):
         super().__init__(parent, function)
@@ -53,6 +58,8 @@ class StagingTrace(Trace):
         self.eqns: list[Eqn] = []
         self.invars: list[Var] = []
         self.constants: dict[int, tuple[Var, Any]] = {}  # id of a captured value -> its variable, the value
+        # Refs from outside -> the input with their value, their cell here; None: there may be none
+        self.cells: dict[Ref, tuple[Var, Cell]] | None = None
 
     def new_arg(self, aval: ShapedArray) -> StagingTracer:
         """A tracer for the next argument."""
@@ -60,7 +67,21 @@ class StagingTrace(Trace):
         self.invars.append(var)
         return StagingTracer(self, var)
 
+    def cell_of(self, ref: Ref) -> Cell:
+        if self.cells is None:
+            rule = "A Ref from outside was used where it can be neither read nor written: within another operation, or "
+            rule += "by a rule of a program that was staged before."
+            fix = "Read it before and pass the value; with derivative rules stage last, jit(grad(f)), not grad(jit(f))."
+            raise ValueError(message(rule, *ref.facts(), f"within: {self.what}", fix=fix))
+        found = self.cells.get(ref)
+        if found is None:
+            var = Var(ref.type)
+            found = self.cells[ref] = var, Cell(StagingTracer(self, var))
+        return found[1]
+
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if primitive.stage is not None:
+            return primitive.stage(self, args, **params)
         invars = [
             x.variable if type(x) is StagingTracer and x.owner is self else self.constant(x)  # type: ignore[union-attr]
             for x in args
@@ -82,7 +103,10 @@ class StagingTrace(Trace):
             return Literal(x)
         if isinstance(x, Tracer):
             if x.owner.ended:
-                raise leaked(x)
+                now = self.parent.stand_in(x)
+                if now is None:
+                    raise leaked(x)
+                return self.atom(now)
         elif aval_of(x).physical.ndim == 0:
             return Literal(x[()] if isinstance(x, np.ndarray) else x)  # NumPy's owner may write to it
         found = self.constants.get(id(x))
@@ -91,10 +115,16 @@ class StagingTrace(Trace):
         return found[0]
 
     def finish(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
-        """End the trace: the jaxpr that computes `outs`, with captured values as leading inputs, and those values."""
-        outvars = [self.atom(x) for x in outs]
+        """End the trace: the jaxpr that computes `outs`, with captured values as leading inputs, and those values.
+
+        Refs are the last of the captured values, those written to after the others: their new values precede `outs`.
+        """
+        refs = [(var, ref, cell) for ref, (var, cell) in (self.cells or {}).items()]
+        refs.sort(key=lambda entry: entry[2].written)
+        outvars = [self.atom(cell.value) for _, _, cell in refs if cell.written]
+        outvars += [self.atom(x) for x in outs]
         self.ended = True
-        captured = list(self.constants.values())
+        captured = [*self.constants.values(), *((var, ref) for var, ref, _ in refs)]
         name = getattr(self.function, "__name__", "") or ""
         jaxpr = Jaxpr([var for var, _ in captured] + self.invars, self.eqns, outvars, name)
         if config.state().check:
@@ -113,6 +143,45 @@ class StagingTrace(Trace):
         return next((eqn.source for eqn in self.eqns if var in eqn.outvars), None)
 
 
+class StagedProgram(NamedTuple):
+    """A jaxpr whose leading inputs are the captured values. A captured Ref stands for the value that it has at a call.
+
+    The last `num_written` of the captured values are Refs written to: their new values are the leading outputs.
+    """
+
+    jaxpr: Jaxpr
+    captured: list[Any]
+    num_written: int
+
+
+def stage_program(
+    fun: Callable[..., Sequence[Any]],
+    in_avals: Sequence[ShapedArray],
+    *,
+    function: Any = None,
+    what: str = "jit",
+    arg_names: Sequence[str] = (),
+    refs: bool = True,
+) -> StagedProgram:
+    """Stage `fun` (flat arguments to a flat sequence of results) for arguments of the given types.
+
+    `function` is what error messages call it by. Without `refs` it may use no Refs from outside.
+    """
+    trace = StagingTrace(current_trace(), fun if function is None else function, what, arg_names)
+    cells = trace.cells = {} if refs else None
+    args = [trace.new_arg(aval) for aval in in_avals]
+    try:
+        with set_current_trace(trace):
+            outs = fun(*args)
+        jaxpr, captured = trace.finish(outs)
+    finally:
+        trace.ended = True
+    num_written = sum(cell.written for _, cell in (cells or {}).values())
+    args, outs, cells, trace.cells = [], [], None, None  # which hold tracers
+    check_leaks(trace)
+    return StagedProgram(jaxpr, captured, num_written)
+
+
 def trace_to_jaxpr(
     fun: Callable[..., Sequence[Any]],
     in_avals: Sequence[ShapedArray],
@@ -121,16 +190,24 @@ def trace_to_jaxpr(
     what: str = "jit",
     arg_names: Sequence[str] = (),
 ) -> tuple[Jaxpr, list[Any]]:
-    """Stage `fun` (flat arguments to a flat sequence of results) for arguments of the given types.
+    """Stage `fun`, which only reads Refs: the jaxpr, captured values as its leading inputs, and those values.
 
-    `function` is what error messages call it by. Returns the jaxpr, captured values as its leading inputs, and those
-    values.
+    Without a `function` that is the user's, `fun` transforms a program.
     """
-    trace = StagingTrace(current_trace(), fun if function is None else function, what, arg_names)
-    args = [trace.new_arg(aval) for aval in in_avals]
-    try:
-        with set_current_trace(trace):
-            outs = fun(*args)
-        return trace.finish(outs)
-    finally:
-        trace.ended = True
+    of_user = function is not None
+    staged = stage_program(fun, in_avals, function=function, what=what, arg_names=arg_names, refs=of_user)
+    check_only_read(what, staged.captured, staged.num_written)
+    return staged.jaxpr, values_of(staged.captured)
+
+
+def check_only_read(what: str, captured: Sequence[Any], num_written: int) -> None:
+    """ValueError where the last of the captured values are Refs written to."""
+    if num_written:
+        rule = f"A function given to {what} may read Refs from outside, but not write to them."
+        refs = [fact for ref in captured[-num_written:] for fact in ref.facts()]
+        raise ValueError(message(rule, *refs, fix="Return the value, and write it to the Ref outside."))
+
+
+def values_of(operands: Sequence[Any]) -> list[Any]:
+    """The operands, with the values that they have now in the places of Refs."""
+    return [x.read() if type(x) is Ref else x for x in operands]

@@ -17,6 +17,7 @@ from didax.core.avals import ShapedArray
 from didax.core.basis import Zero, basis, instantiate
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.primitive import require
+from didax.core.source import follows_equations
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 
@@ -38,6 +39,7 @@ def is_undef(x: Any) -> bool:
     return type(x) is Undef
 
 
+@follows_equations(backward=True)
 def backward(
     invars: Sequence[Var], eqns: Sequence[Eqn], outs: Sequence[Atom | Zero], cotangents: Sequence[Any]
 ) -> list[Any]:
@@ -68,6 +70,7 @@ def backward(
     return [sums[v] if v in sums else Zero(v.aval) for v in invars]
 
 
+@follows_equations()
 def substitute_known(
     jaxpr: Jaxpr, linear: Sequence[bool], known: Sequence[Any]
 ) -> tuple[list[Eqn], list[Atom]]:

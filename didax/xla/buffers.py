@@ -13,12 +13,12 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.xla.client import backend, xe  # pyright: ignore[reportAttributeAccessIssue]
+from didax.xla.client import Backend, backend, xe  # pyright: ignore[reportAttributeAccessIssue]
 from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view_of_buffer
 
 __all__ = [
     "CPU_DEVICE", "capsule_of_buffer", "capsule_of_host", "copy_to_device", "dlpack_device", "find_device",
-    "reads_in_place", "start_copy_to_host", "to_device", "to_host",
+    "lend", "put", "reads_in_place", "start_copy_to_host", "to_device", "to_host",
 ]  # fmt: skip
 
 CPU_DEVICE = (CPU, 0)  # the host, in DLPack's words
@@ -38,12 +38,24 @@ def to_device(value: Any, aval: ShapedArray, device: Any = None, copy: bool = Fa
     if aval.dtype == dtypes.float0:
         aval = aval.update(dtype=np.dtype(bool))
         value = np.zeros(aval.shape, bool)
-    array = np.asarray(value, aval.dtype)
+    return put(np.asarray(value, aval.dtype), aval, started, device, copy)
+
+
+def put(
+    array: np.ndarray[Any, Any], aval: ShapedArray, client: Backend, device: Any, copy: bool = False
+) -> Any:
+    """A buffer on a device of a client with the contents of an array of that type."""
     # A small array is copied at once: its buffer is ready when the program starts, which then runs without waiting.
     how = _COPY_NOW if copy or array.nbytes <= _SMALL else _ALIAS
+    sharding = client.shardings[device]
     return xe.batched_device_put(
-        aval, started.shardings[device], [array], [device], True, host_buffer_semantics=how, enable_x64=True
+        aval, sharding, [array], [device], True, host_buffer_semantics=how, enable_x64=True
     )
+
+
+def lend(buffer: Any, client: Backend, device: Any) -> Any:
+    """A CPU buffer's contents, once they are there, as a buffer of another client; large ones share the memory."""
+    return put(to_host(buffer, buffer.aval), buffer.aval, client, device)
 
 
 def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
@@ -62,10 +74,11 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
 
 def reads_in_place(aval: ShapedArray) -> bool:
     """Whether `to_host` is a view of the buffer's memory."""
-    return backend().platform == "cpu" and aval.physical.dtype.name not in _PACKED
+    return backend().platform == "cpu" and aval.physical.dtype not in _PACKED
 
 
-_PACKED = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
+_PACKED_NAMES = frozenset({"int2", "uint2", "int4", "uint4", "float4_e2m1fn"})
+_PACKED = frozenset(dtype for dtype in dtypes.ALL_DTYPES if dtype.name in _PACKED_NAMES)
 
 
 def start_copy_to_host(buffer: Any) -> None:

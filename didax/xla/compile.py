@@ -15,7 +15,7 @@ import os
 import platform
 import tempfile
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ import numpy as np
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.version import __version__, installed_jaxlib
-from didax.xla.client import Backend, backend, xe  # pyright: ignore[reportAttributeAccessIssue]
+from didax.xla.buffers import lend, put
+from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, register_handler
+from didax.xla.client import Backend, backend, calling_backend, xe  # pyright: ignore[reportAttributeAccessIssue]
 
 _MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
 _memory: OrderedDict[Any, Any] = OrderedDict()
@@ -55,10 +57,85 @@ def _result_handler(aval: ShapedArray, sharding: Any) -> Any:
         return xe.array_result_handler(aval, sharding, True)
 
 
+class CallingExecutable(Executable):
+    """A compiled program that calls Python. A run of it has ended when it returns; it raises what a callback raises.
+
+    On the CPU the program borrows the memory of its arguments, on a client of its own (`calling_backend`).
+    """
+
+    __slots__ = ("_callbacks", "_load", "_numbers", "_places")
+
+    def __init__(
+        self,
+        load: Callable[[Backend, Any], Any],
+        out_avals: Sequence[ShapedArray],
+        device: Any,
+        callbacks: Sequence[HostCallback],
+    ):
+        self._load = load
+        self._callbacks = callbacks
+        self._places: dict[Backend, tuple[Any, Any, list[Any]]] = {}
+        self._numbers: dict[tuple[Backend, int], Any] = {}  # of runs, as buffers
+        self.out_avals = tuple(out_avals)
+        self.device = device
+
+    @property
+    def loaded(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The program as XLA holds it."""
+        return self._place(self._client())[1]
+
+    def _client(self) -> Backend:
+        return calling_backend(depth()) if backend().platform == "cpu" else backend()
+
+    def _place(self, client: Backend) -> tuple[Any, Any, list[Any]]:
+        """The device of a client, the program loaded there, and handlers of its results."""
+        found = self._places.get(client)
+        if found is None:
+            device = self.device if client is backend() else client.default_device
+            handlers = [_result_handler(aval.physical, client.shardings[device]) for aval in self.out_avals]
+            found = self._places[client] = device, self._load(client, device), handlers
+        return found
+
+    def run(self, buffers: list[Any]) -> list[Any]:
+        """Run the program; results are device buffers."""
+        client = self._client()
+        if client is backend():
+            return self._call(client, buffers)
+        device, _, _ = self._place(client)
+        outs = self._call(client, [lend(x, client, device) for x in buffers])
+        return [lend(y, backend(), self.device) for y in outs]
+
+    def _call(self, client: Backend, buffers: list[Any]) -> list[Any]:
+        device, loaded, handlers = self._place(client)
+        with Run(self._callbacks) as run:
+            number = self._numbers.get((client, run.number))
+            if number is None:
+                number = put(np.array(run.number), _INT64, client, device)
+                self._numbers[client, run.number] = number
+            try:
+                results = loaded.execute_sharded([number, *buffers], with_tokens=True)
+                results.consume_token().block_until_ready()
+            except xe.JaxRuntimeError:
+                if run.error is None:
+                    raise
+        if run.error is not None:
+            error, run.error = run.error, None  # its traceback knows the run: no cycle
+            raise error
+        return results.consume_with_handlers(handlers, False)
+
+
+_INT64 = ShapedArray((), np.dtype(np.int64))
+
+
 def compile_text(
-    text: str, out_avals: Sequence[ShapedArray], device: Any = None, cheap: bool = False, options: Any = None
+    text: str,
+    out_avals: Sequence[ShapedArray],
+    device: Any = None,
+    cheap: bool = False,
+    options: Any = None,
+    callbacks: Sequence[HostCallback] = (),
 ) -> Executable:
-    """Compile a module for one device.
+    """Compile a module for one device. One that calls Python comes with its `callbacks`.
 
     `cheap` takes the settings that compile three times as fast, for one operation on small arrays: on large ones its
     code is several times slower. `options` are
@@ -70,16 +147,35 @@ def compile_text(
         *(_cheap_flags() if cheap and started.platform == "cpu" else ()),
         *sorted((options or {}).items()),
     ]
+    store = None if cheap else _store()
+
+    def load(started: Backend, device: Any) -> Any:
+        return _remembered(started, text, device, flags, store, len(callbacks))
+
+    if callbacks:
+        return CallingExecutable(load, out_avals, device, callbacks)
+    return Executable(load(started, device), out_avals, device)
+
+
+def _remembered(
+    started: Backend,
+    text: str,
+    device: Any,
+    flags: Sequence[tuple[str, Any]],
+    store: DiskStore | None,
+    num_callbacks: int,
+) -> Any:
+    """The program from memory, or compiled. It knows no callback, only how many it has: `Run` knows them."""
     key = (text, device, tuple(flags))
     loaded = _memory.get(key)
     if loaded is None:
-        loaded = _compile(started, text, device, flags, None if cheap else _store())
+        loaded = _compile(started, text, device, flags, store, num_callbacks)
         _memory[key] = loaded
         if len(_memory) > _MEMORY_MAX:
             _memory.popitem(last=False)
     else:
         _memory.move_to_end(key)
-    return Executable(loaded, out_avals, device)
+    return loaded
 
 
 @functools.cache
@@ -107,24 +203,38 @@ def _is_known(flag: tuple[str, Any]) -> bool:
 
 
 def _compile(
-    started: Backend, text: str, device: Any, flags: Sequence[tuple[str, Any]], store: DiskStore | None
+    started: Backend,
+    text: str,
+    device: Any,
+    flags: Sequence[tuple[str, Any]],
+    store: DiskStore | None,
+    num_callbacks: int,
 ) -> Any:
     """Compile, or load from `store`. Programs that are cheap to compile are given no store: not worth a file each."""
+    given: dict[str, Any] = {}
+    if num_callbacks and started.platform == "cpu":
+        register_handler()
+    elif num_callbacks:  # jaxlib's own handlers want to be told of the functions, and never run without
+        given = {"host_callbacks": dispatchers(num_callbacks)}
     options = xe.CompileOptions()
     options.device_assignment = xe.DeviceAssignment.create(np.array([[device.id]], np.int32))
     if flags:
         options.env_option_overrides = list(flags)
     devices = started.device_lists[device]
-    if store is None:
+    if store is None and not given:
         return started.client.compile_and_load(text, devices, options)
     name = _fingerprint(text, device, flags)
-    saved = store.read(name)
+    saved = None if store is None else store.read(name)
     if saved is not None:
         with contextlib.suppress(Exception):  # corrupt or foreign: a miss
-            return started.client.deserialize_executable(saved, devices, options)
+            return started.client.deserialize_executable(saved, devices, options, **given)
     loaded = started.client.compile_and_load(text, devices, options)
-    with contextlib.suppress(Exception):  # some programs cannot be serialized
-        store.write(name, loaded.serialize())
+    if given:
+        saved = loaded.serialize()
+        loaded = started.client.deserialize_executable(saved, devices, options, **given)
+    if store is not None:
+        with contextlib.suppress(Exception):  # some programs cannot be serialized
+            store.write(name, saved or loaded.serialize())
     return loaded
 
 

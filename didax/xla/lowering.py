@@ -9,16 +9,19 @@ Read next: `text.py` (what rules write with), `compile.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from didax.core.avals import ShapedArray
+from didax.core.effects import Effect, Effects
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import require
 from didax.transforms.physical import physical_jaxpr
 from didax.transforms.simplify import simplify_jaxpr
+from didax.xla.callbacks import HostCallback
 from didax.xla.outline import cut
-from didax.xla.text import FunctionContext, LiteralValue, Value, names, tensor_type, types
+from didax.xla.text import TOKEN, FunctionContext, LiteralValue, Value, names, tensor_type, types
 
 
 class Module:
@@ -27,6 +30,8 @@ class Module:
     def __init__(self, outline: bool = False) -> None:
         self.outline = outline
         self.functions: list[str] = []
+        self.callbacks: list[HostCallback] = []
+        self.calling: set[str] = set()  # functions that take the number of the run: they call Python
         self._by_jaxpr: dict[Jaxpr, str] = {}
         self._by_text: dict[str, str] = {}
         self._taken: set[str] = {"main"}
@@ -35,13 +40,23 @@ class Module:
         """Name of the private function for an inner jaxpr, lowered on first use."""
         name = self._by_jaxpr.get(jaxpr)
         if name is None:
-            text = function_text(self, jaxpr)
+            text, calls_python = function_text(self, jaxpr)
             name = self._by_text.get(text)
             if name is None:
                 name = self._by_text[text] = self._fresh_name(jaxpr.name)
+                if calls_python:
+                    self.calling.add(name)
                 self.functions.append(f"func.func private @{name}{text}")
             self._by_jaxpr[jaxpr] = name
         return name
+
+    def callback_index(self, callback: HostCallback) -> int:
+        """The number of a callback in this program."""
+        for index, known in enumerate(self.callbacks):
+            if known.same_as(callback):
+                return index
+        self.callbacks.append(callback)
+        return len(self.callbacks) - 1
 
     def _fresh_name(self, wish: str) -> str:
         base = "".join(c if c.isalnum() and c.isascii() else "_" for c in wish) or "f"
@@ -55,32 +70,62 @@ class Module:
 
 
 def lower_module(
-    jaxpr: Jaxpr, donated: Sequence[bool] = (), name: str = "didax", outline: bool = False
+    jaxpr: Jaxpr,
+    donated: Sequence[bool] = (),
+    name: str = "didax",
+    outline: bool = False,
+    replaced: Mapping[int, int] = MappingProxyType({}),
+    callbacks: list[HostCallback] | None = None,
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
-    Buffers of donated inputs may be reused for outputs. With `outline` large functions are cut into several, which
-    XLA compiles separately (`outline.py`).
+    Buffers of donated inputs may be reused for outputs; `replaced` says of some which output takes their place. With
+    `outline` large functions are cut into several, which XLA compiles separately (`outline.py`). What the program calls
+    back into is added to `callbacks`; if there is any, `main` takes the number of the run before all else.
     """
     module = Module(outline)
     donated = donated or (False,) * len(jaxpr.invars)
     attributes = [" {jax.buffer_donor = true}" if gift else "" for gift in donated]
-    main = f"func.func public @main{function_text(module, jaxpr, attributes)}"
+    for i, out in replaced.items():
+        attributes[i] = f" {{tf.aliasing_output = {out} : i32}}"
+    text, _ = function_text(module, jaxpr, attributes)
+    main = f"func.func public @main{text}"
+    if callbacks is not None:
+        callbacks += module.callbacks
     return "\n".join([f"module @{name} {{", *module.functions, main, "}"]) + "\n"
 
 
-def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] = ()) -> str:
-    """Arguments, result types and body of the function for a jaxpr."""
+def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None = None) -> tuple[str, bool]:
+    """Arguments, result types and body of the function for a jaxpr, and whether it takes the number of the run.
+
+    `attributes` are those of the arguments of `main`, which makes the tokens that other functions take and return.
+    """
+    order = ordered(jaxpr.effects)
     jaxpr = simplify_jaxpr(jaxpr)
     ctx = FunctionContext(module)
     args = [Value(f"%arg{i}", v.aval) for i, v in enumerate(jaxpr.invars)]
-    attributes = attributes or [""] * len(args)
+    tokens = [Value(f"%token{i}", TOKEN) for i in range(len(order))]
+    if attributes is not None:
+        tokens = [ctx.emit("stablehlo.create_token : !stablehlo.token", TOKEN) for _ in order]
+    ctx.tokens.update(zip(order, tokens, strict=True))
     blocks = cut(jaxpr) if module.outline else [jaxpr]
     outs = lower_jaxpr_body(ctx, jaxpr, args) if len(blocks) == 1 else lower_blocks(ctx, jaxpr, blocks, args)
-    signature = ", ".join([f"{x}: {x.type}{a}" for x, a in zip(args, attributes, strict=True)])
+    if attributes is None:
+        args, outs = [*tokens, *args], [*ctx.tokens.values(), *outs]
+    parameters = [f"{x}: {x.type}" for x in args]
+    if attributes and not ctx.run.used:  # a run that calls Python borrows the memory of its arguments
+        parameters = [text + attribute for text, attribute in zip(parameters, attributes, strict=True)]
+    if ctx.run.used:
+        parameters = [f"{ctx.run.value}: {ctx.run.value.type}", *parameters]
     results = ", ".join([tensor_type(x.aval) for x in outs])
     ending = f"return {names(outs)} : {types(outs)}" if outs else "return"
-    return "\n".join([f"({signature}) -> ({results}) {{", *ctx.lines, ending, "}"])
+    text = "\n".join([f"({', '.join(parameters)}) -> ({results}) {{", *ctx.lines, ending, "}"])
+    return text, ctx.run.used
+
+
+def ordered(effects: Effects) -> list[Effect]:
+    """The ordered ones, each of which has a token."""
+    return sorted(effect for effect in effects if effect.ordered) if effects else []
 
 
 def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
@@ -120,20 +165,44 @@ def _typed(value: Value, aval: ShapedArray) -> Value:
 
 
 def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) -> str:
-    """A region without arguments that runs a jaxpr on values of the enclosing function: `{ ... return }`."""
+    """A region without arguments that runs a jaxpr on values of the enclosing function: `{ ... return }`.
+
+    It returns the tokens of the function before its results.
+    """
     region = ctx.region()
-    outs = lower_jaxpr_body(region, simplify_jaxpr(jaxpr), operands)
+    results = lower_jaxpr_body(region, simplify_jaxpr(jaxpr), operands)
+    outs = [*region.tokens.values(), *results]
     # asking for the names of literals writes their constants, so it comes before the lines are taken
     ending = f"stablehlo.return {names(outs)} : {types(outs)}" if outs else "stablehlo.return"
     return "\n".join(["{", *region.lines, ending, "}"])
 
 
-def call(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value], inline: bool = True) -> list[Value]:
-    """Call the function of an inner jaxpr."""
+# Marks by which XLA knows functions that it shall leave alone, and those that it shall compile as one kernel.
+_NOT_INLINED = 'inlineable = "false"'
+_ONE_KERNEL = f'{_NOT_INLINED}, xla_cpu_small_call = "true"'
+
+
+def call(
+    ctx: FunctionContext,
+    jaxpr: Jaxpr,
+    operands: Sequence[Value],
+    inline: bool = True,
+    one_kernel: bool = False,
+) -> list[Value]:
+    """Call the function of an inner jaxpr; as `one_kernel` XLA compiles it, loops and all, to one function."""
     name = ctx.module.function(jaxpr)
-    avals = jaxpr.out_avals
+    avals: Sequence[Any] = jaxpr.out_avals
+    order = ordered(jaxpr.effects)
+    if order:
+        operands = [*(ctx.tokens[effect] for effect in order), *operands]
+        avals = [*[TOKEN] * len(order), *avals]
+    if name in ctx.module.calling:
+        operands = [ctx.run.use(), *operands]
     results = ", ".join([tensor_type(aval) for aval in avals])
-    how = "" if inline else ' {mhlo.frontend_attributes = {inlineable = "false"}}'
-    return ctx.emit_many(
+    marks = _ONE_KERNEL if one_kernel else "" if inline else _NOT_INLINED
+    how = f" {{mhlo.frontend_attributes = {{{marks}}}}}" if marks else ""
+    outs = ctx.emit_many(
         f"func.call @{name}({names(operands)}){how} : ({types(operands)}) -> ({results})", avals
     )
+    ctx.tokens.update(zip(order, outs, strict=False))
+    return outs[len(order) :]

@@ -19,6 +19,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
+from didax.core.effects import Effect
 
 if TYPE_CHECKING:
     from didax.xla.lowering import Module
@@ -143,18 +144,46 @@ def _dense_scalar(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
     return f"0x{array.tobytes()[::-1].hex().upper()}"
 
 
+class _TokenType:
+    """The type of tokens, in the place of an array's: what orders effects, and has no value."""
+
+    _hlo = "!stablehlo.token"
+    ndim = 0
+
+
+TOKEN: Any = _TokenType()
+
+
+class RunNumber:
+    """The number of the run of a program: an argument of those functions that call Python, and only of these."""
+
+    __slots__ = ("used",)
+    value = Value("%run", ShapedArray((), np.dtype(np.int64)))
+
+    def __init__(self) -> None:
+        self.used = False
+
+    def use(self) -> Value:
+        """The argument, which the function has from now on."""
+        self.used = True
+        return self.value
+
+
 class FunctionContext:
     """Collects the lines of one function body, or of a region inside it, and names its values.
 
     Regions share the counter of their function, so names stay unique where regions see outer values.
     """
 
-    __slots__ = ("constants", "counter", "lines", "module", "out_avals", "params")
+    __slots__ = ("constants", "counter", "lines", "module", "out_avals", "params", "run", "tokens")
 
-    def __init__(self, module: Module, counter: Any = None):
+    def __init__(self, module: Module, outer: FunctionContext | None = None):
         self.module = module
         self.lines: list[str] = []
-        self.counter = itertools.count() if counter is None else counter
+        self.counter: Any = itertools.count() if outer is None else outer.counter
+        self.run = RunNumber() if outer is None else outer.run
+        # For each ordered effect of the function what the next operation that has it waits for.
+        self.tokens: dict[Effect, Value] = {} if outer is None else dict(outer.tokens)
         self.constants: dict[Any, Value] = {}
         self.out_avals: tuple[ShapedArray, ...] = ()
 
@@ -234,7 +263,7 @@ class FunctionContext:
 
     def region(self) -> FunctionContext:
         """A context for a region: it sees this function's values, but its own constants stay inside."""
-        return FunctionContext(self.module, self.counter)
+        return FunctionContext(self.module, self)
 
     def block(self, arg_avals: Sequence[ShapedArray]) -> tuple[list[Value], str]:
         """Arguments for a region's block and its header line `^bb0(%1: T, ...):`."""

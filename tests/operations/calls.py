@@ -1,4 +1,4 @@
-"""Rows: jit and cond, against NumPy, and collectives over the axis of a vmap, against jax."""
+"""Rows: jit, checkpoint and cond, against NumPy, and collectives over the axis of a vmap, against jax."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def nested(x: Any, y: Any) -> Any:
     return dx.jit(lambda a, b: lax.add(inner(a, b)[0], inner(b, a)[2]))(x, y)
 
 
+def checkpointed(x: Any, y: Any) -> Any:
+    """A checkpointed call in a checkpointed call; the inner one saves a value by its name."""
+    policy = dx.checkpoint_policies.save_only_these_names("s")
+    inner = dx.checkpoint(lambda a, b: (lax.mul(a, dx.checkpoint_name(lax.sin(b), "s")), b), policy=policy)
+    return dx.checkpoint(lambda a, b: lax.add(inner(a, b)[0], lax.mul(a, b)))(x, y)
+
+
 def branches(pred: Any, x: Any) -> Any:
     return lax.cond(pred, lambda y: (lax.mul(y, y), y), lambda y: (lax.neg(y), lax.full_like(y, 2)), x)
 
@@ -57,6 +64,14 @@ def collective(name: str, *args: Any, dtypes: tuple[str, ...] = FLOATS, **kwargs
 
 ROWS = [
     Operation("jit", nested, lambda x, y: x * y + x, lambda rng, d: (*one(rng, d), *one(rng, d)), INEXACT),
+    Operation(
+        "checkpoint",
+        checkpointed,
+        lambda x, y: x * np.sin(y) + x * y,
+        lambda rng, d: (*one(rng, d), *one(rng, d)),
+        (*FLOATS, "complex64"),
+    ),
+    Operation("checkpoint_name", lambda x: dx.checkpoint_name(x, "x"), lambda x: x, one, INEXACT),
     Operation(
         "cond",
         branches,

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+import didax as dx
 from didax import lax
+from didax.primitives.control_flow.optimize.one_function import one_function_p
 from didax.primitives.control_flow.order import fence_p
 from tests.operations.row import Operation
 
@@ -55,6 +57,15 @@ def doublings_in_python(x: Any, limit: Any) -> Any:
     return np.int32(n), x
 
 
+def powers(x: Any, n: Any, **how: Any) -> Any:
+    """`x ** (n + 1)`, in a loop of `n` steps."""
+    return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * x), (0, x), **how)[1]
+
+
+def power(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    return numbers(rng, dtype), np.int32(3)
+
+
 def affine(f: Any, g: Any) -> Any:
     """The affine map f, then the affine map g."""
     return f[0] * g[0], f[1] * g[0] + g[1]
@@ -65,6 +76,14 @@ def affine_in_python(a: Any, b: Any) -> Any:
     for i in range(1, len(a)):
         a[i], b[i] = a[i - 1] * a[i], b[i - 1] * a[i] + b[i]
     return a, b
+
+
+def as_one_function(x: Any) -> Any:
+    """A running sum of squares, as a loop that is compiled as one function."""
+    dtype = np.dtype(x.dtype)
+    loop = dx.make_jaxpr(lambda x: lax.scan(lambda c, x: (c + x * x,) * 2, dtype.type(0), x)[1])
+    jaxpr = loop(dx.ShapeDtypeStruct(x.shape, dtype)).jaxpr
+    return one_function_p.bind(x, jaxpr=jaxpr)[0]
 
 
 ROWS = [
@@ -97,12 +116,48 @@ ROWS = [
         one,
         ("float64", "int32"),
     ),
+    *[
+        Operation(
+            "-".join(["while_loop", *(f"{k}={v}" for k, v in how.items())]),
+            lambda x, n, how=how: powers(x, n, **how),
+            lambda x, n: (x ** (n + 1)).astype(x.dtype),
+            power,
+            dtypes,
+        )
+        for how, dtypes in (
+            ({"max_steps": 8}, ("float32", "complex64", "int32")),
+            ({"max_steps": 100}, ("float64",)),
+            ({"checkpoints": 2}, ("float32", "int32")),
+        )
+    ],
+    Operation(
+        "fori_loop-max_steps",
+        lambda x, n: lax.fori_loop(0, n, lambda i, h: h * x, x, max_steps=8),
+        lambda x, n: (x ** (n + 1)).astype(x.dtype),
+        power,
+        ("float32", "int32"),
+    ),
+    Operation(
+        "while_loop-backward",
+        lambda x, n: dx.vjp(lambda x: powers(x, n, checkpoints=2), x)[1](dx.numpy.ones_like(x))[0],
+        lambda x, n: (4 * x**n).astype(x.dtype),
+        power,
+        ("float32",),
+        second_order=False,
+    ),
     Operation("map", lambda x: lax.map(lax.square, x, batch_size=2), np.square, one, ("float32",)),
     Operation(
         "associative_scan",
         lambda a, b: lax.associative_scan(affine, (a, b)),
         affine_in_python,
         lambda rng, d: (numbers(rng, d, (5, 2)), numbers(rng, d, (5, 2))),
+        ("float32", "int32"),
+    ),
+    Operation(
+        "one_function",
+        as_one_function,
+        lambda x: np.cumsum(x * x, dtype=x.dtype),
+        lambda rng, d: (numbers(rng, d, (6,)),),
         ("float32", "int32"),
     ),
     Operation(

@@ -43,3 +43,4 @@ class Operation:
     )  # by dtype, where the default is too tight
     second_order: bool = True
     batchable: bool = True
+    has_text: bool = True  # False where its jaxprs hold Python functions, which cannot be parsed back

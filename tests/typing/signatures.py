@@ -37,6 +37,27 @@ def jit_keeps_arguments_and_result(params: dict[str, Array], x: Array) -> None:
     with_options(x, m=3)  # E: no such keyword
 
 
+def checkpoint_keeps_arguments_and_result(params: dict[str, Array], x: Array) -> None:
+    kept = dx.checkpoint(predict, policy=dx.checkpoint_policies.dots_saveable)
+    assert_type(kept(params, x, scale=2.0), Array)
+    kept(params)  # E: missing argument
+    assert_type(dx.remat(static_argnums=1)(with_options)(x, 3), Array)
+
+
+@dx.custom_jvp
+def with_own_jvp(x: Array, n: int) -> tuple[Array, int]:
+    return x, n
+
+
+def own_rules_keep_arguments_and_result(params: dict[str, Array], x: Array) -> None:
+    assert_type(with_own_jvp(x, n=3), tuple[Array, int])
+    with_own_jvp(x, "3")  # E: wrong type
+    assert_type(dx.custom_vjp(predict, nondiff_argnames="scale")(params, x, scale=2.0), Array)
+    dx.custom_vjp(predict)(params)  # E: missing argument
+    assert_type(dx.custom_rules(predict, vmap=predict)(params, x), Array)
+    dx.custom_batching.custom_vmap(predict)(params, "x")  # E: wrong type
+
+
 def stages_take_the_same_arguments(x: Array) -> None:
     decorated.trace(x, 3).lower().compile()
     decorated.lower(x)  # E: missing argument

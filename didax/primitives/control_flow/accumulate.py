@@ -2,24 +2,29 @@
 
     x + dynamic_update_slice(0, u, i)    becomes    dynamic_update_slice(x, dynamic_slice(x, i) + u, i)
     x + scatter_add(0, i, u)             becomes    scatter_add(x, i, u)
+    pad(u) + pad(v), side by side        becomes    concatenate(u, v)
 
 The cotangent of `x` in `x[i]` is such an array. Made in full and added, it costs the size of `x` at each step of
 a loop that reads one element; as an update it costs the size of what is read, since a loop writes in place.
+What a body takes apart (the gates of an LSTM) is put together again in its transpose: that is the third line.
 Read next: `scan.py`, whose transposed bodies go through this; `order.py`, which keeps the updates in place.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.basis import basis
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.primitives.elementwise import add
 from didax.primitives.gather import scatter_add_p
 from didax.primitives.shape import broadcast_in_dim_p
-from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, pad_p
+from didax.primitives.slicing import concatenate_p, dynamic_slice_p, dynamic_update_slice_p, pad_p
 from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 
@@ -39,11 +44,16 @@ def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
     zeros: set[Var] = set()
     windows: dict[Var, AddTo] = {}
+    parts: dict[Any, _Parts] = {}
 
     def read(x: Atom) -> Any:
         return env[x] if type(x) is Var else x.val  # type: ignore[union-attr]
 
     for eqn in jaxpr.eqns:
+        if eqn.primitive is add and (joined := _joined(*[parts.get(x) for x in eqn.invars])) is not None:
+            parts[eqn.outvars[0]] = joined
+            env[eqn.outvars[0]] = _put_together(joined, eqn.outvars[0].aval)
+            continue
         pair = _window_in(eqn, windows)
         if pair is not None:
             env[eqn.outvars[0]] = windows[pair[1]](read(pair[0]))
@@ -55,6 +65,8 @@ def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
             zeros.add(eqn.outvars[0])
         elif (window := _window(eqn, inputs, zeros)) is not None:
             windows[eqn.outvars[0]] = window
+            if (part := _part(eqn, inputs)) is not None:
+                parts[eqn.outvars[0]] = part
     return [read(x) for x in jaxpr.outvars]
 
 
@@ -85,6 +97,56 @@ def _window(eqn: Eqn, inputs: Sequence[Any], zeros: set[Var]) -> AddTo | None:
             starts = [np.int32(start) for start in low]
             return lambda x: _add_at(x, inputs[0], eqn.invars[0].aval.shape, starts)
     return None
+
+
+class _Parts(NamedTuple):
+    """An array that is zero but for parts along one axis: where each starts, and the part."""
+
+    axis: int
+    length: int
+    parts: tuple[tuple[int, Any], ...]
+
+    def ends(self) -> list[tuple[int, int]]:
+        """Where each part starts and ends."""
+        return [(start, start + aval_of(part).shape[self.axis]) for start, part in self.parts]
+
+
+def _part(eqn: Eqn, inputs: Sequence[Any]) -> _Parts | None:
+    """A window that leaves one axis alone short, as an array of one part."""
+    if eqn.primitive is not pad_p:
+        return None
+    padded = [i for i, (low, high, _) in enumerate(eqn.params["padding_config"]) if low or high]
+    if len(padded) != 1:
+        return None
+    (axis,) = padded
+    start = eqn.params["padding_config"][axis][0]
+    return _Parts(axis, eqn.outvars[0].aval.shape[axis], ((start, inputs[0]),))
+
+
+def _joined(x: _Parts | None, y: _Parts | None) -> _Parts | None:
+    """The sum of two such arrays, if their parts lie side by side."""
+    if x is None or y is None or (x.axis, x.length) != (y.axis, y.length):
+        return None
+    both = x._replace(parts=tuple(sorted([*x.parts, *y.parts], key=lambda part: part[0])))
+    ends = both.ends()
+    apart = all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ends))
+    return both if apart else None
+
+
+def _put_together(whole: _Parts, aval: ShapedArray) -> Any:
+    """The array, with zeros between its parts."""
+    pieces: list[Any] = []
+    at = 0
+    for (start, stop), (_, part) in zip(
+        [*whole.ends(), (whole.length,) * 2], [*whole.parts, (0, None)], strict=True
+    ):
+        if start > at:
+            gap = (*aval.shape[: whole.axis], start - at, *aval.shape[whole.axis + 1 :])
+            pieces.append(basis.zeros(aval.update(shape=gap, weak_type=False)))
+        if part is not None:
+            pieces.append(part)
+        at = stop
+    return concatenate_p.bind(*pieces, dimension=whole.axis)
 
 
 def _add_at(x: Any, update: Any, sizes: tuple[int, ...], starts: Sequence[Any]) -> Any:

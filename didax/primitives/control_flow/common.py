@@ -110,11 +110,31 @@ def lower_loop(
     condition: Callable[[FunctionContext, list[Value]], Value],
     body: Callable[[FunctionContext, list[Value]], Sequence[Value]],
 ) -> list[Value]:
-    """Write `stablehlo.while`; the functions write its regions, which see the values around them."""
+    """Write `stablehlo.while`; the functions write its regions, which see the values around them.
+
+    The loop carries the tokens of the function first. A condition with ordered effects is computed before the loop and
+    at the end of its body: only there it can pass tokens on.
+    """
+    order = list(ctx.tokens)
+    if order and _passes_tokens_on(ctx, carry, condition):
+        first = condition(ctx, list(carry))
+
+        def at_end(region: FunctionContext, values: list[Value]) -> list[Value]:
+            outs = list(body(region, values[1:]))
+            return [condition(region, outs), *outs]
+
+        return lower_loop(ctx, [first, *carry], lambda region, values: values[0], at_end)[1:]
+    carry = [*ctx.tokens.values(), *carry]
     avals = [x.aval for x in carry]
     inside = [Value(f"%{next(ctx.counter)}", aval) for aval in avals]
+
+    def in_body(region: FunctionContext) -> list[Value]:
+        region.tokens = dict(zip(order, inside, strict=False))
+        outs = body(region, inside[len(order) :])
+        return [*region.tokens.values(), *outs]
+
     regions: list[str] = []
-    for write in (lambda region: [condition(region, inside)], lambda region: body(region, inside)):
+    for write in (lambda region: [condition(region, inside[len(order) :])], in_body):
         region = ctx.region()
         outs = write(region)
         # asking for the names of literals writes their constants, so it comes before the lines are taken
@@ -122,7 +142,17 @@ def lower_loop(
         regions.append("\n".join(["{", *region.lines, ending, "}"]))
     header = ", ".join([f"{x} = {init}" for x, init in zip(inside, carry, strict=True)])
     text = f"stablehlo.while({header}) : {types(inside)} cond {regions[0]} do {regions[1]}"
-    return ctx.emit_many(text, avals)
+    outs = ctx.emit_many(text, avals)
+    ctx.tokens.update(zip(order, outs, strict=False))
+    return outs[len(order) :]
+
+
+def _passes_tokens_on(
+    ctx: FunctionContext, carry: Sequence[Value], write: Callable[[FunctionContext, list[Value]], Any]
+) -> bool:
+    trial = ctx.region()
+    write(trial, list(carry))
+    return trial.tokens != ctx.tokens
 
 
 # --- Eager runs -----------------------------------------------------------------------------------
@@ -151,8 +181,12 @@ def _as_program(
 
 def stand_in(taking: Any, x: Any) -> Any:
     """The batch `x` with, at each element that takes no part, a copy of one that does; it gets no tangent."""
-    one = argmax_p.bind(taking, axes=(0,), index_dtype=INT32)
-    return without_tangents(taking, x, _element(x, one))
+    return without_tangents(taking, x, one_taking(taking, x))
+
+
+def one_taking(taking: Any, x: Any) -> Any:
+    """An element of the batch `x` that takes part, repeated to the shape of `x`."""
+    return _element(x, argmax_p.bind(taking, axes=(0,), index_dtype=INT32))
 
 
 def without_tangents(taking: Any, x: Any, other: Any) -> Any:

@@ -11,6 +11,7 @@ Read next: `call.py`, the same rules for one jaxpr; `didax/lax/control_flow.py`,
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +36,7 @@ from didax.primitives.control_flow.common import (
     union,
     without_tangents,
 )
+from didax.primitives.control_flow.effects import for_each, go_by_element
 from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
 from didax.primitives.families import Elementwise
@@ -44,6 +46,7 @@ from didax.primitives.select import SelectN, select_n
 from didax.primitives.shape import BroadcastInDim, zeros
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.checkify import Checkified, Kinds, Report, Site, checkify_jaxpr, nothing_failed
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.key_reuse import branch_keys, holds_keys
 from didax.transforms.linearize import linearize_jaxpr
@@ -52,7 +55,7 @@ from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.xla.lowering import lower_region
-from didax.xla.text import function_type
+from didax.xla.text import TOKEN, function_type
 
 _BOOL = np.dtype(bool)
 Branches = tuple[Jaxpr, ...]
@@ -85,9 +88,14 @@ class Cond(Primitive):
         ]
 
     def lower(self, ctx: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
-        outs = ctx.out_avals
+        order = list(ctx.tokens)
+        avals = [*[TOKEN] * len(order), *ctx.out_avals]
         regions = ", ".join(lower_region(ctx, branch, args) for branch in branches)
-        return ctx.emit_many(f'"stablehlo.case"({index}) ({regions}) : {function_type([index], outs)}', outs)
+        outs = ctx.emit_many(
+            f'"stablehlo.case"({index}) ({regions}) : {function_type([index], avals)}', avals
+        )
+        ctx.tokens.update(zip(order, outs, strict=False))
+        return outs[len(order) :]
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
@@ -122,6 +130,8 @@ class Cond(Primitive):
     ) -> Any:
         if dims[0] is not None:
             _check_collectives(axis, branches)
+            if go_by_element(*branches):
+                return for_each(self, axis, args, dims, {"branches": branches})
             return _batch_by_element(axis, args, dims, branches)
         new, batched = _batch(branches[0], branches[1:], axis, tuple(dims[1:]))
         return self.bind(*args, branches=new), [0 if b else None for b in batched]
@@ -139,6 +149,15 @@ class Cond(Primitive):
     def keys(self, line: Any, operands: Sequence[Any], *, branches: Branches) -> Sequence[Any]:
         return branch_keys(branches, operands[1:])
 
+    def checkify(
+        self, kinds: Kinds, index: Any, *args: Any, branches: Branches
+    ) -> tuple[list[Any], Report | None]:
+        new, sites = _checkify(branches[0], branches[1:], kinds)
+        return Checkified(new[0], sites).split(self.bind(index, *args, branches=new))
+
+    def interpret(self, run: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
+        return run(branches[int(index)], args, f"branch {int(index)} of cond")
+
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         branches: Branches = eqn.params["branches"]
         pruned, marks = zip(*(dce_jaxpr(branch, tuple(used)) for branch in branches), strict=True)
@@ -152,6 +171,21 @@ class Cond(Primitive):
             outvars=marked(eqn.outvars, used),
             params={"branches": tuple(new)},
         )
+
+    def recompute(
+        self, eqn: Eqn, needed: Marks, divide: Callable[[Jaxpr, Marks], Split[Jaxpr]]
+    ) -> tuple[Eqn, Eqn, list[Var]]:
+        branches: Branches = eqn.params["branches"]
+        split = _join_splits([divide(branch, needed) for branch in branches], needed)
+        saved = [Var(aval) for aval in split.known[0].out_avals[len(needed) :]]
+        index, *operands = eqn.invars
+        first = eqn.replace(outvars=[*eqn.outvars, *saved], params={"branches": split.known})
+        again = eqn.replace(
+            invars=[index, *split.residual_values(operands, saved)],
+            outvars=marked(eqn.outvars, needed),
+            params={"branches": split.unknown},
+        )
+        return first, again, saved
 
 
 cond_p = Cond("cond")
@@ -229,6 +263,28 @@ def _partial_eval(first: Jaxpr, rest: Branches, unknown: Marks) -> Split[Branche
         return split, split.unknown_out
 
     return _join_splits(*_agree(transform, (first, *rest)))
+
+
+@cached_on_jaxpr
+def _checkify(first: Jaxpr, rest: Branches, kinds: Kinds) -> tuple[Branches, tuple[Site, ...]]:
+    """Every branch with a report on the checks of all: on those of the others, that they did not fail."""
+    found = [checkify_jaxpr(branch, kinds) for branch in (first, *rest)]
+
+    def reporting(k: int, *args: Any) -> list[Any]:
+        outs: list[Any] = []
+        report: Report | None = None
+        for i, branch in enumerate(found):
+            mine = nothing_failed(branch.sites) if branch.sites else None
+            if i == k:
+                outs, mine = branch.split(eval_jaxpr(branch.jaxpr, args))
+            report = mine if report is None else report if mine is None else report.then(mine)
+        return outs if report is None else [*outs, *report.arrays()]
+
+    new = tuple(
+        trace_to_jaxpr(functools.partial(reporting, k), first.in_avals, what="checkify")[0]
+        for k in range(len(found))
+    )
+    return new, tuple(site for branch in found for site in branch.sites)
 
 
 def _join_splits(splits: Sequence[Split[Jaxpr]], unknown_out: Marks) -> Split[Branches]:

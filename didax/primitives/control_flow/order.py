@@ -84,6 +84,9 @@ def _fenced(jaxpr: Jaxpr, updated: Var) -> Jaxpr:
     if write in first or not all(eqn.primitive in _READS and eqn.invars[0] is array for eqn in reads):
         return jaxpr
     rest = [eqn for eqn in jaxpr.eqns if eqn not in first and eqn is not write]
+    effects = [eqn for eqn in jaxpr.eqns if any(effect.ordered for effect in eqn.effects)]
+    if effects != [eqn for eqn in effects if eqn in first] + [eqn for eqn in rest if eqn in effects]:
+        return jaxpr
     wanted = {x for eqn in rest for x in eqn.invars}.union(jaxpr.outvars)
     read = [v for v in _dependent(jaxpr.eqns, reads, first) if v in wanted]
     if not read:  # only the update itself needs them

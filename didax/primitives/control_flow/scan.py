@@ -13,7 +13,7 @@ Read next: `while_loop.py`; `didax/lax/loops.py`, what users call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +41,11 @@ from didax.primitives.control_flow.common import (
 )
 from didax.primitives.control_flow.order import read_before_writing
 from didax.primitives.elementwise import add
+from didax.primitives.shape import reshape
+from didax.primitives.slicing import concatenate, dynamic_slice_p
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.transforms.linearize import linearize_jaxpr
@@ -68,15 +71,19 @@ class Scan(Primitive):
         """As of every primitive, but what the body hands on unchanged is a result at once."""
         plain = _forward(jaxpr, num_consts, num_carry)
         if plain.jaxpr is None:
-            return super().bind(*args, jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry, **how)
+            return self.apply(*args, jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry, **how)
         consts, carry, xs = split_at(args, num_consts, num_carry)
         fixed, varying = marked(carry, plain.fixed), unmarked(carry, plain.fixed)
         outs: list[Any] = []
         if plain.jaxpr.outvars or plain.jaxpr.effects:
             sizes = {"num_consts": num_consts + len(fixed), "num_carry": len(varying)}
-            outs = super().bind(*consts, *fixed, *varying, *xs, jaxpr=plain.jaxpr, **sizes, **how)
+            outs = self.apply(*consts, *fixed, *varying, *xs, jaxpr=plain.jaxpr, **sizes, **how)
         sources = {"fixed": fixed, "x": xs, "out": outs}
         return [sources[kind][k] for kind, k in plain.sources]
+
+    def apply(self, *args: Any, **params: Any) -> list[Any]:
+        """The scan as it is, under the current trace; of loops that follow these rules, theirs (`bounded.py`)."""
+        return super().bind(*args, **params)
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["jaxpr"].axis_names
@@ -115,7 +122,7 @@ class Scan(Primitive):
         unroll: int,
     ) -> list[Value]:
         consts, carry, xs = split_at(args, num_consts, num_carry)
-        steps = _Steps(read_before_writing(simplify_jaxpr(jaxpr)), consts, xs, num_carry, length, reverse)
+        steps = Steps(read_before_writing(simplify_jaxpr(jaxpr)), consts, xs, num_carry, length, reverse)
         out_avals = ctx.out_avals[num_carry:]
         if length <= unroll:
             return steps.straight(ctx, carry, out_avals)
@@ -131,10 +138,10 @@ class Scan(Primitive):
         num_carry: int,
         **how: Any,
     ) -> tuple[list[Any], list[Any]]:
-        new, out = _jvp(jaxpr, num_consts, num_carry, nonzero(tangents))
+        new, out = jvp_body(jaxpr, num_consts, num_carry, nonzero(tangents))
         consts, carry, xs = split_at(primals, num_consts, num_carry)
         const_dots, carry_dots, x_dots = split_at(tangents, num_consts, num_carry)
-        const_dots, x_dots = _live(const_dots), _live(x_dots)
+        const_dots, x_dots = live_tangents(const_dots), live_tangents(x_dots)
         carry_dots = [instantiate(t) for t in marked(carry_dots, out[:num_carry])]
         outs = self.bind(
             *consts,
@@ -163,24 +170,24 @@ class Scan(Primitive):
         num_carry: int,
         **how: Any,
     ) -> tuple[list[Any], list[Any]]:
-        halves = _linearize(jaxpr, num_consts, num_carry, nonzero(tangents))
+        halves = linearize_body(jaxpr, num_consts, num_carry, nonzero(tangents))
         const_dots, carry_dots, x_dots = split_at(tangents, num_consts, num_carry)
         carry_dots = [instantiate(t) for t in marked(carry_dots, halves.unknown_out[:num_carry])]
         outs, out_dots = self._run_halves(
-            halves, primals, (_live(const_dots), carry_dots, _live(x_dots)), how
+            halves, primals, (live_tangents(const_dots), carry_dots, live_tangents(x_dots)), how
         )
         return outs, fill_zeros(out_dots, halves.unknown_out, [aval_of(y) for y in outs])
 
     def partial_eval(
         self, unknown: Sequence[bool], *args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, **how: Any
     ) -> list[Any]:
-        halves = _partial_eval(jaxpr, num_consts, num_carry, tuple(unknown))
-        now, later = _parts_by(halves.unknown_in, args, num_consts, num_carry)
+        halves = partial_eval_body(jaxpr, num_consts, num_carry, tuple(unknown))
+        now, later = parts_by(halves.unknown_in, args, num_consts, num_carry)
         outs, rest = self._run_halves(halves, [x for part in now for x in part], later, how)
         return merge(halves.unknown_out, rest, outs)
 
     def _run_halves(
-        self, halves: _Halves, known: Sequence[Any], unknown: Sequence[Sequence[Any]], how: dict[str, Any]
+        self, halves: Halves, known: Sequence[Any], unknown: Sequence[Sequence[Any]], how: dict[str, Any]
     ) -> tuple[list[Any], list[Any]]:
         """Results of the known half, and of the unknown half on `unknown` (constants, carry, xs)."""
         consts, carry, xs = unknown
@@ -209,12 +216,12 @@ class Scan(Primitive):
         self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, **how: Any
     ) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
-        halves = _partial_eval(jaxpr, num_consts, num_carry, linear)
+        halves = partial_eval_body(jaxpr, num_consts, num_carry, linear)
         if halves.num_carry:  # a part of the carry is not linear: its values are computed first
             return self._transpose_unknown(halves, linear, cts, args, num_consts, num_carry, how)
         linear_in = halves.unknown_in  # all of the carry; parts that start from a known value are zero there
-        new = _transpose(jaxpr, num_consts, num_carry, linear_in, nonzero(cts))
-        (res_consts, _, res_xs), _ = _parts_by(linear_in, args, num_consts, num_carry)
+        new = transpose_body(jaxpr, num_consts, num_carry, linear_in, nonzero(cts))
+        (res_consts, _, res_xs), _ = parts_by(linear_in, args, num_consts, num_carry)
         carry_bars, y_bars = split_at(cts, num_carry)
         const_bars = [
             basis.zeros(v.aval)
@@ -226,7 +233,7 @@ class Scan(Primitive):
             *const_bars,
             *carry_bars,
             *res_xs,
-            *_live(y_bars),
+            *live_tangents(y_bars),
             jaxpr=new.jaxpr,
             num_consts=len(res_consts),
             num_carry=len(const_bars) + len(carry_bars),
@@ -239,7 +246,7 @@ class Scan(Primitive):
 
     def _transpose_unknown(
         self,
-        halves: _Halves,
+        halves: Halves,
         linear: Marks,
         cts: Sequence[Any],
         args: Sequence[Any],
@@ -248,7 +255,7 @@ class Scan(Primitive):
         how: dict[str, Any],
     ) -> list[Any]:
         """Run the half that is not linear, and transpose the other with what that gives."""
-        now, (consts, carry, xs) = _parts_by(halves.unknown_in, args, num_consts, num_carry)
+        now, (consts, carry, xs) = parts_by(halves.unknown_in, args, num_consts, num_carry)
         known = [x for part in now for x in part]
         outs = self.bind(
             *known, jaxpr=halves.known, num_consts=halves.num_consts, num_carry=halves.num_carry, **how
@@ -285,7 +292,7 @@ class Scan(Primitive):
         xs = [basis.move_axis(x, 0, 1) if dim == 0 else x for x, dim in zip(xs, x_dims, strict=True)]
         row_dims = [None if dim is None else max(dim - 1, 0) for dim in x_dims]
         start = tuple(dim is not None for dim in carry_dims)
-        new, batched = _batch(jaxpr, axis, tuple(const_dims), start, tuple(row_dims))
+        new, batched = batch_body(jaxpr, axis, tuple(const_dims), start, tuple(row_dims))
         carry = [
             batch_first(axis, x, dim) if b else x
             for x, dim, b in zip(carry, carry_dims, batched[:num_carry], strict=True)
@@ -319,10 +326,36 @@ class Scan(Primitive):
                 use_rows(x, row)
         return [*carry, *[None] * (len(jaxpr.outvars) - num_carry)]
 
+    def checkify(
+        self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, **how: Any
+    ) -> tuple[list[Any], Report | None]:
+        new, sites = _checkify(jaxpr, kinds, num_consts, num_carry)
+        start = nothing_failed(sites).arrays() if sites else []
+        consts, rest = split_at(args, num_consts)
+        sizes = {"num_consts": num_consts, "num_carry": len(start) + num_carry}
+        outs = self.bind(*consts, *start, *rest, jaxpr=new, **sizes, **how)
+        arrays, outs = split_at(outs, len(start))
+        return outs, report_of(arrays, sites) if sites else None
+
+    def interpret(
+        self, run: Any, *args: Any, jaxpr: Jaxpr, length: int, reverse: bool, num_consts: int, num_carry: int,
+        **how: Any,
+    ) -> list[Any]:  # fmt: skip
+        consts, carry, xs = split_at(args, num_consts, num_carry)
+        rows: list[list[Any]] = []
+        for i in reversed(range(length)) if reverse else range(length):
+            row = [_row(x, i) for x in xs]
+            carry, ys = split_at(run(jaxpr, [*consts, *carry, *row], f"step {i} of scan"), num_carry)
+            rows.append(ys)
+        columns = zip(*(reversed(rows) if reverse else rows), strict=True)
+        stacked = [concatenate([reshape(y, (1, *aval_of(y).shape)) for y in ys], 0) for ys in columns]
+        empty = [v.aval.update(shape=(0, *v.aval.shape)) for v in jaxpr.outvars[num_carry:]]
+        return [*carry, *(stacked if length else map(basis.zeros, empty))]
+
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params
         num_consts, num_carry = params["num_consts"], params["num_carry"]
-        new, used_in, used_out = _dce(params["jaxpr"], num_consts, num_carry, tuple(used))
+        new, used_in, used_out = dce_body(params["jaxpr"], num_consts, num_carry, tuple(used))
         consts, carry, _ = split_at(used_in, num_consts, num_carry)
         return eqn.replace(
             invars=marked(eqn.invars, used_in),
@@ -330,15 +363,34 @@ class Scan(Primitive):
             params={**params, "jaxpr": new, "num_consts": sum(consts), "num_carry": sum(carry)},
         )
 
+    def recompute(
+        self, eqn: Eqn, needed: Marks, divide: Callable[[Jaxpr, Marks], Split[Jaxpr]]
+    ) -> tuple[Eqn, Eqn, list[Var]]:
+        params = eqn.params
+        jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
+        split, wanted = _divide_step(jaxpr, num_consts, num_carry, needed, divide)
+        rows = split.known.out_avals[len(wanted) :]
+        saved = [Var(aval.update(shape=(params["length"], *aval.shape))) for aval in rows]
+        first = eqn.replace(outvars=[*eqn.outvars, *saved], params={**params, "jaxpr": split.known})
+        inputs = [k for kind, k in split.residuals if kind == "in"]
+        sizes = {"num_consts": sum(k < num_consts for k in inputs), "num_carry": sum(wanted[:num_carry])}
+        again = eqn.replace(
+            invars=[*(eqn.invars[k] for k in inputs), *saved],
+            outvars=marked(eqn.outvars, wanted),
+            params={**params, **sizes, "jaxpr": split.unknown},
+        )
+        return first, again, saved
+
 
 scan_p = Scan("scan")
 
 
-def _live(tangents: Sequence[Any]) -> list[Any]:
+def live_tangents(tangents: Sequence[Any]) -> list[Any]:
+    """Those that are more than symbolic zeros."""
     return [t for t in tangents if type(t) is not Zero]
 
 
-def _parts_by(
+def parts_by(
     marks: Marks, values: Sequence[Any], num_consts: int, num_carry: int
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Constants, carry and xs among the values that are not marked, and among those that are."""
@@ -351,7 +403,7 @@ def _parts_by(
 # --- Lowering -------------------------------------------------------------------------------------
 
 
-class _Steps(NamedTuple):
+class Steps(NamedTuple):
     """Writes the steps of one scan."""
 
     jaxpr: Jaxpr
@@ -421,7 +473,7 @@ class _Steps(NamedTuple):
     ) -> tuple[list[Value], list[Value]]:
         """One run of the body whose output rows are written into `ys`."""
         carry, rows = self.step(ctx, carry, at)
-        return carry, [_write_row(ctx, y, row, at) for y, row in zip(ys, rows, strict=True)]
+        return carry, [write_row(ctx, y, row, at) for y, row in zip(ys, rows, strict=True)]
 
 
 def _at_row(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:
@@ -443,7 +495,8 @@ def _as_row(ctx: FunctionContext, y: Value) -> Value:
     return ctx.op("reshape", [y], y.aval.update(shape=(1, *y.aval.shape)))
 
 
-def _write_row(ctx: FunctionContext, ys: Value, y: Value, at: Value) -> Value:
+def write_row(ctx: FunctionContext, ys: Value, y: Value, at: Value) -> Value:
+    """`ys` with row `at` replaced by `y`."""
     # No guard against an update that reads what it overwrites (Note [Updates in place]): nothing reads `ys` before
     # the loop has ended. Guarded, a loop of small rows is three times slower.
     row, starts = _as_row(ctx, y), _at_row(ctx, ys, at)
@@ -504,12 +557,39 @@ def _forward(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Forwarded:
 # --- Forward mode and batches ---------------------------------------------------------------------
 
 
+def _row(x: Any, i: int) -> Any:
+    """`x[i]`, for an array in memory."""
+    shape = aval_of(x).shape
+    starts = [np.int32(i), *[np.int32(0)] * (len(shape) - 1)]
+    return reshape(dynamic_slice_p.bind(x, *starts, slice_sizes=(1, *shape[1:])), shape[1:])
+
+
+@cached_on_jaxpr
+def _checkify(jaxpr: Jaxpr, kinds: Kinds, num_consts: int, num_carry: int) -> tuple[Jaxpr, tuple[Site, ...]]:
+    """The body that also carries a report, before all else; `(consts, report, carry, row)`."""
+    body = checkify_jaxpr(jaxpr, kinds)
+    if not body.sites:
+        return body.jaxpr, ()
+    count = len(nothing_failed(body.sites).arrays())
+
+    def step(*args: Any) -> list[Any]:
+        consts, before, rest = split_at(args, num_consts, count)
+        outs, report = body.split(eval_jaxpr(body.jaxpr, [*consts, *rest]))
+        assert report is not None, "it has checks"
+        return [*report_of(before, body.sites).unless_failed(report).arrays(), *outs]
+
+    avals = jaxpr.in_avals
+    before = [aval_of(x) for x in nothing_failed(body.sites).arrays()]
+    new, _ = trace_to_jaxpr(step, [*avals[:num_consts], *before, *avals[num_consts:]], what="checkify")
+    return new, body.sites
+
+
 def _no(count: int) -> Marks:
     return (False,) * count
 
 
 @cached_on_jaxpr
-def _jvp(jaxpr: Jaxpr, num_consts: int, num_carry: int, nonzero_in: Marks) -> tuple[Jaxpr, Marks]:
+def jvp_body(jaxpr: Jaxpr, num_consts: int, num_carry: int, nonzero_in: Marks) -> tuple[Jaxpr, Marks]:
     """The body on primals and tangents, both in the order of a scan, and which results have a tangent."""
     consts, start, xs = split_at(nonzero_in, num_consts, num_carry)
     rest = _no(len(jaxpr.outvars) - num_carry)
@@ -532,13 +612,14 @@ def _jvp(jaxpr: Jaxpr, num_consts: int, num_carry: int, nonzero_in: Marks) -> tu
 
 
 @cached_on_jaxpr
-def _batch(
+def batch_body(
     jaxpr: Jaxpr,
     axis: AxisData,
     const_dims: tuple[int | None, ...],
     start: Marks,
     row_dims: tuple[int | None, ...],
 ) -> tuple[Jaxpr, Marks]:
+    """The body for a batch, which comes first in its carry, and which results have one."""
     num_carry = len(start)
     rest = _no(len(jaxpr.outvars) - num_carry)
 
@@ -552,7 +633,7 @@ def _batch(
 # --- Two halves -----------------------------------------------------------------------------------
 
 
-class _Halves(NamedTuple):
+class Halves(NamedTuple):
     """A scan in two: the first runs now, the second, on what the first has saved, when the rest is known.
 
     `known` returns what is known (`num_outs` results), then residuals, stacked. Residual constants of `unknown` come
@@ -581,7 +662,8 @@ class _Halves(NamedTuple):
 
 
 @cached_on_jaxpr
-def _linearize(jaxpr: Jaxpr, num_consts: int, num_carry: int, nonzero_in: Marks) -> _Halves:
+def linearize_body(jaxpr: Jaxpr, num_consts: int, num_carry: int, nonzero_in: Marks) -> Halves:
+    """The halves of a scan from those of its linearised body."""
     consts, start, xs = split_at(nonzero_in, num_consts, num_carry)
     rest = _no(len(jaxpr.outvars) - num_carry)
 
@@ -593,7 +675,8 @@ def _linearize(jaxpr: Jaxpr, num_consts: int, num_carry: int, nonzero_in: Marks)
 
 
 @cached_on_jaxpr
-def _partial_eval(jaxpr: Jaxpr, num_consts: int, num_carry: int, unknown: Marks) -> _Halves:
+def partial_eval_body(jaxpr: Jaxpr, num_consts: int, num_carry: int, unknown: Marks) -> Halves:
+    """The halves of a scan by which of its operands are unknown."""
     consts, start, xs = split_at(unknown, num_consts, num_carry)
     rest = _no(len(jaxpr.outvars) - num_carry)
 
@@ -607,7 +690,7 @@ def _partial_eval(jaxpr: Jaxpr, num_consts: int, num_carry: int, unknown: Marks)
 
 def _divide(
     split: Split[Jaxpr], known_sizes: tuple[int, int], unknown_sizes: tuple[int, int], unknown_in: Marks
-) -> _Halves:
+) -> Halves:
     """The halves of a scan from those of its body; the sizes are numbers of constants and parts of the carry."""
     known, unknown = split.known, split.unknown
     num_consts, num_carry = known_sizes
@@ -638,7 +721,7 @@ def _divide(
         [e for e in known.eqns if same.issuperset(e.outvars) and not e.effects],
         list(once),
     )
-    return _Halves(
+    return Halves(
         Jaxpr(known.invars, known.eqns, outs, known.name),
         with_invars(unknown, invars),
         dce_jaxpr(hoisted, (True,) * len(once), keep_inputs=True)[0],
@@ -650,6 +733,31 @@ def _divide(
         unknown_in,
         split.unknown_out,
     )
+
+
+def _divide_step(
+    jaxpr: Jaxpr,
+    num_consts: int,
+    num_carry: int,
+    needed: Marks,
+    divide: Callable[[Jaxpr, Marks], Split[Jaxpr]],
+) -> tuple[Split[Jaxpr], Marks]:
+    """The body divided so that its second half carries all it reads of the carry, and what that half returns."""
+    ys = needed[num_carry:]
+
+    def reads(carry: Marks) -> Marks:
+        sources = divide(jaxpr, (*carry, *ys)).residuals
+        return tuple(("in", num_consts + k) in sources for k in range(num_carry))
+
+    carry = fixpoint(needed[:num_carry], reads)
+    split = divide(jaxpr, (*carry, *ys))
+    # What is carried comes in at every step, whether the step reads it or not.
+    carried = {("in", num_consts + k) for k in range(num_carry) if carry[k]}
+    inputs = sorted({source for source in split.residuals if source[0] == "in"} | carried)
+    saved = split.unknown.invars[len(split.residuals) - split.num_residual_outputs :]
+    again = with_invars(split.unknown, [*(jaxpr.invars[k] for _, k in inputs), *saved])
+    sources = (*inputs, *(source for source in split.residuals if source[0] == "out"))
+    return Split(split.known, again, split.unknown_out, sources), (*carry, *ys)
 
 
 def _same_at_every_step(jaxpr: Jaxpr, num_consts: int) -> set[Any]:
@@ -674,7 +782,7 @@ class _Transposed(NamedTuple):
 
 
 @cached_on_jaxpr
-def _transpose(
+def transpose_body(
     jaxpr: Jaxpr, num_consts: int, num_carry: int, linear: Marks, nonzero_ct: Marks
 ) -> _Transposed:
     """`(residuals, const_bars, carry_bars, residual rows, y_bars) -> (const_bars, carry_bars, x_bars)`."""
@@ -687,7 +795,7 @@ def _transpose(
     carry = fixpoint(start, lambda marks: step(marks)[1][num_linear : num_linear + num_carry])
     new, found = step(carry)
     found_consts, found_carry, found_xs = split_at(found, num_linear, num_carry)
-    (res_consts, _, res_xs), (lin_consts, _, _) = _parts_by(linear, jaxpr.in_avals, num_consts, num_carry)
+    (res_consts, _, res_xs), (lin_consts, _, _) = parts_by(linear, jaxpr.in_avals, num_consts, num_carry)
     const_avals = marked(lin_consts, found_consts)
     carry_avals = marked(jaxpr.out_avals[:num_carry], carry)
     y_avals = marked(jaxpr.out_avals[num_carry:], ys)
@@ -709,7 +817,7 @@ def _transpose(
 
 
 @cached_on_jaxpr
-def _dce(jaxpr: Jaxpr, num_consts: int, num_carry: int, used: Marks) -> tuple[Jaxpr, Marks, Marks]:
+def dce_body(jaxpr: Jaxpr, num_consts: int, num_carry: int, used: Marks) -> tuple[Jaxpr, Marks, Marks]:
     """The body without what nobody needs, and which of its inputs and outputs are left."""
     start, ys = used[:num_carry], used[num_carry:]
     carry = fixpoint(start, lambda marks: _carry_read(jaxpr, num_consts, (*marks, *ys), num_carry))

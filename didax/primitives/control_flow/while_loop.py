@@ -12,11 +12,12 @@ Read next: `scan.py`, the loop of a known number of steps; `didax/lax/loops.py`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import message
@@ -41,11 +42,13 @@ from didax.primitives.control_flow.common import (
     unmarked,
     with_invars,
 )
+from didax.primitives.control_flow.effects import for_each, go_by_element, silent
 from didax.primitives.control_flow.order import read_before_writing
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import select_n
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.checkify import CHECK, Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.key_reuse import loop_keys, summarise
 from didax.transforms.partial_eval import partial_eval_jaxpr
@@ -57,7 +60,11 @@ from didax.xla.text import FunctionContext, Value
 _BOOL = np.dtype(bool)
 
 
-class While(Primitive):
+class Unbounded(Primitive):
+    """A loop that may not end."""
+
+
+class While(Unbounded):
     """`while_p.bind(*cond_consts, *body_consts, *carry, ...)`: the carry when `cond_jaxpr` no longer holds.
 
     `cond_jaxpr` maps its `cond_nconsts` constants and the carry to a bool, `body_jaxpr` its `body_nconsts`
@@ -150,7 +157,8 @@ class While(Primitive):
         outs = self.bind(*primals, **params)
         if not any(nonzero(tangents[params["cond_nconsts"] :])):
             return outs, [Zero(aval_of(y).tangent()) for y in outs]
-        return outs, self.jvp(primals, tangents, **params)[1]
+        again = {name: silent(value) if name.endswith("jaxpr") else value for name, value in params.items()}
+        return outs, self.jvp(primals, tangents, **again)[1]
 
     def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> NoReturn:
         raise ValueError(
@@ -158,8 +166,9 @@ class While(Primitive):
                 "Reverse mode does not run through a while_loop: it would have to remember every step, and "
                 "their number is not known before the loop has run.",
                 f"it carries: {', '.join(map(str, params['body_jaxpr'].out_avals))}",
-                fix="Use scan, or fori_loop with bounds that are Python integers, or forward mode (jvp, jacfwd); "
-                "stop_gradient keeps a loop out of the derivative.",
+                fix="Bound it with while_loop(..., max_steps=N) or limit what is saved with checkpoints=k (of "
+                "fori_loop too); or use scan, fori_loop with bounds that are Python integers, or forward mode (jvp, "
+                "jacfwd); stop_gradient keeps a loop out of the derivative.",
             )
         )
 
@@ -184,7 +193,9 @@ class While(Primitive):
                 *cond_consts, *body_consts, *carry, cond_jaxpr=new.cond, body_jaxpr=new.body, **sizes
             )
             return outs, [0 if b else None for b in new.carry]
-        _check_collectives(axis, params["cond_jaxpr"], params["body_jaxpr"])
+        check_collectives(axis, params["cond_jaxpr"], params["body_jaxpr"])
+        if go_by_element(params["cond_jaxpr"], params["body_jaxpr"]):
+            return for_each(self, axis, args, dims, params)
         return self._batch_by_element(axis, new, cond_consts, cond_dims, body_consts, body_dims, carry)
 
     def _batch_by_element(
@@ -209,7 +220,7 @@ class While(Primitive):
     def partial_eval(self, unknown: Sequence[bool], *args: Any, **params: Any) -> list[Any]:
         """What is known is carried by a loop of its own, run now, if it is known when to stop."""
         cond_unknown, body_unknown, carry_unknown = _parts(unknown, params)
-        known = _known(params["body_jaxpr"], tuple(body_unknown), tuple(carry_unknown))
+        known = known_body(params["body_jaxpr"], tuple(body_unknown), tuple(carry_unknown))
         (pred_unknown,) = partial_eval_jaxpr(
             params["cond_jaxpr"], (*cond_unknown, *known.carry_unknown)
         ).unknown_out
@@ -238,6 +249,22 @@ class While(Primitive):
             return body.apply([*body_consts, *carry], None)
 
         return loop_keys(step, 2, carry)
+
+    def checkify(self, kinds: Kinds, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:
+        """A check that fails ends the loop."""
+
+        def run(consts: Sequence[Any], carry: Sequence[Any], **jaxprs: Jaxpr) -> list[Any]:
+            return self.bind(*consts, *carry, cond_nconsts=0, body_nconsts=len(consts), **jaxprs)
+
+        return run_checkified(run, kinds, _parts(args, params), params)
+
+    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+        cond_consts, body_consts, carry = _parts(args, params)
+        step = 0
+        while bool(run(params["cond_jaxpr"], [*cond_consts, *carry], f"condition {step} of while_loop")[0]):
+            carry = run(params["body_jaxpr"], [*body_consts, *carry], f"step {step} of while_loop")
+            step += 1
+        return carry
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params
@@ -279,6 +306,27 @@ def _unchanged(body: Jaxpr, num_consts: int) -> Marks:
     return tuple(x is y for x, y in zip(body.invars[num_consts:], body.outvars, strict=True))
 
 
+def varying_only(
+    loop: Callable[[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]],
+    cond: Jaxpr,
+    body: Jaxpr,
+    cond_consts: Sequence[Any],
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+) -> list[Any]:
+    """What `loop` makes of the parts of the carry that the body changes; the others are constants of it."""
+    fixed = _unchanged(body, len(consts))
+    if True not in fixed:
+        return loop(cond, body, cond_consts, consts, carry)
+    invariant, varying = marked(carry, fixed), unmarked(carry, fixed)
+    if not varying and not cond.effects:
+        return invariant
+    cond = _constants_first(cond, len(cond_consts), fixed)
+    body = _constants_first(body, len(consts), fixed, outputs=True)
+    outs = loop(cond, body, [*cond_consts, *invariant], [*consts, *invariant], varying)
+    return merge(fixed, invariant, outs)
+
+
 @cached_on_jaxpr
 def _constants_first(jaxpr: Jaxpr, num_consts: int, fixed: Marks, outputs: bool = False) -> Jaxpr:
     """The jaxpr with the fixed parts of the carry among its constants, and not among its outputs."""
@@ -317,9 +365,9 @@ def _jvp(body: Jaxpr, cond: Jaxpr, num_consts: int, nonzero_in: Marks) -> _Tange
 # Note [Elements that are through]
 # With a batched condition the body runs on the whole batch while any element continues. Elements that are
 # through go on in it from where they stopped, and what comes out is not used: they select what they had. A
-# body that may not end (it holds a while itself) sees copies of an element that continues in their place, or
-# it might not end for values it was never meant for. In a collective over the batched axis every element
-# takes part, so a loop that some leave before others cannot hold one.
+# body that may not end (it holds a while itself), or that checks its values, sees copies of an element that
+# continues in their place: it was never meant for theirs, and might not end, or fail. In a collective over the
+# batched axis every element takes part, so a loop that some leave before others cannot hold one.
 
 
 class _Batched(NamedTuple):
@@ -356,7 +404,8 @@ def _masked(
     body: Jaxpr, cond: Jaxpr, axis: AxisData, dims: tuple[int | None, ...], num_cond_consts: int
 ) -> tuple[Jaxpr, Jaxpr]:
     """Condition and body of a loop that also carries which elements continue. See Note [Elements that are through]."""
-    guard = axis.size > 0 and may_not_end(body)
+    checks = CHECK in body.effects or config.state().error_checking_behavior_oob == "raise"
+    guard = axis.size > 0 and (checks or may_not_end(body))
 
     def step(*args: Any) -> list[Any]:
         consts, (pred,), carry = split_at(args, len(dims), 1)
@@ -386,12 +435,14 @@ def _masked(
 def may_not_end(jaxpr: Jaxpr) -> bool:
     """True for a program with a while in it."""
     return any(
-        isinstance(eqn.primitive, While) or any(map(may_not_end, nested_jaxprs(tuple(eqn.params.values()))))
+        isinstance(eqn.primitive, Unbounded)
+        or any(map(may_not_end, nested_jaxprs(tuple(eqn.params.values()))))
         for eqn in jaxpr.eqns
     )
 
 
-def _check_collectives(axis: AxisData, *jaxprs: Jaxpr) -> None:
+def check_collectives(axis: AxisData, *jaxprs: Jaxpr) -> None:
+    """ValueError for a collective over the axis in a loop that some of its elements leave before others."""
     if any(axis.name in jaxpr.axis_names for jaxpr in jaxprs):
         raise ValueError(
             message(
@@ -402,6 +453,69 @@ def _check_collectives(axis: AxisData, *jaxprs: Jaxpr) -> None:
                 "collective outside of the loop.",
             )
         )
+
+
+# --- Checks as data -------------------------------------------------------------------------------
+
+
+class _Checkified(NamedTuple):
+    """A loop that carries whether it goes on, and a report on these checks; `start` gives the first of both."""
+
+    start: Jaxpr
+    cond: Jaxpr
+    body: Jaxpr
+    sites: tuple[Site, ...]
+
+
+def run_checkified(
+    run: Callable[..., list[Any]],
+    kinds: Kinds,
+    parts: Sequence[Sequence[Any]],
+    params: dict[str, Any],
+    num_before: int = 0,
+) -> tuple[list[Any], Report | None]:
+    """Results of a loop with failures as data, and the report; the condition is evaluated in the body, to report.
+
+    `run(consts, carry, cond_jaxpr=, body_jaxpr=)` runs the loop; `num_before` of its results come before the carry.
+    """
+    cond_consts, consts, carry = parts
+    new = _checkify(params["body_jaxpr"], params["cond_jaxpr"], kinds, len(cond_consts), len(consts))
+    start = eval_jaxpr(new.start, [*cond_consts, *carry])
+    outs = run([*cond_consts, *consts], [*start, *carry], cond_jaxpr=new.cond, body_jaxpr=new.body)
+    before, (_, *arrays), rest = split_at(outs, num_before, len(start))
+    return [*before, *rest], report_of(arrays, new.sites) if new.sites else None
+
+
+@cached_on_jaxpr
+def _checkify(body: Jaxpr, cond: Jaxpr, kinds: Kinds, cond_nconsts: int, body_nconsts: int) -> _Checkified:
+    new_cond, new_body = checkify_jaxpr(cond, kinds), checkify_jaxpr(body, kinds)
+    sites = new_body.sites + new_cond.sites
+
+    def proceed(report: Report | None, *args: Any) -> list[Any]:
+        """Whether the loop goes on, and the report."""
+        (pred,), asked = new_cond.split(eval_jaxpr(new_cond.jaxpr, args))
+        if asked is not None:
+            report = asked if report is None else report.then(asked)
+        if report is None:
+            return [pred]
+        return [select_n(report.failed, pred, np.bool_(False)), *report.arrays()]
+
+    def begin(*args: Any) -> list[Any]:
+        return proceed(nothing_failed(new_body.sites) if new_body.sites else None, *args)
+
+    def step(*args: Any) -> list[Any]:
+        cond_consts, body_consts, _, carry = split_at(args, cond_nconsts, body_nconsts, count)
+        outs, report = new_body.split(eval_jaxpr(new_body.jaxpr, [*body_consts, *carry]))
+        still = proceed(report, *cond_consts, *outs[: len(carry)])
+        return [*still, *outs]
+
+    start, _ = trace_to_jaxpr(begin, cond.in_avals, what="checkify")
+    count = len(start.outvars)
+    carry_avals = [*start.out_avals, *body.in_avals[body_nconsts:]]
+    const_avals = [*cond.in_avals[:cond_nconsts], *body.in_avals[:body_nconsts]]
+    loop, _ = trace_to_jaxpr(step, [*const_avals, *carry_avals], what="checkify")
+    going, _ = trace_to_jaxpr(lambda pred, *_: [pred], carry_avals, what="checkify")
+    return _Checkified(start, going, loop, sites)
 
 
 # --- Partial evaluation and dead parts ------------------------------------------------------------
@@ -415,7 +529,8 @@ class _Known(NamedTuple):
 
 
 @cached_on_jaxpr
-def _known(body: Jaxpr, consts_unknown: Marks, start: Marks) -> _Known:
+def known_body(body: Jaxpr, consts_unknown: Marks, start: Marks) -> _Known:
+    """What a loop computes of its carry without what is unknown."""
     carry = fixpoint(
         start, lambda marks: partial_eval_jaxpr(body, (*consts_unknown, *marks), marks).unknown_out
     )

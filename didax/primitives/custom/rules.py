@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
@@ -38,6 +38,7 @@ from didax.transforms.closure import Replace, closed_over, run_closure
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef
 
+R = TypeVar("R")
 Values = Sequence[Any]
 Dims = Sequence[int | None]
 
@@ -175,6 +176,23 @@ class Over:
 # --- The same function elsewhere ------------------------------------------------------------------------------------
 
 
+def _flat_forward(
+    rules: Rules, perturbed: tuple[bool, ...], run: Callable[[Callable[..., list[Any]]], R]
+) -> tuple[R, int, Callable[[Values, Values], list[Any]]]:
+    """The forward pass as a flat function, run by `run`; the number of its results that are no residuals; backward.
+
+    Backward functions live as long as programs do, so they hold no tracers.
+    """
+    found: list[tuple[int, Callable[[Values, Values], list[Any]]]] = []
+
+    def forward(*xs: Any) -> list[Any]:
+        outs, residuals, backward = rules.forward(xs, perturbed)
+        found.append((len(outs), backward))
+        return [*outs, *residuals]
+
+    return (run(forward), *found[0])
+
+
 class _Elsewhere(Rules):
     """A function whose captured values are replaced; its first operands may be what some of these are now."""
 
@@ -209,19 +227,15 @@ class _Elsewhere(Rules):
         self._check(perturbed)
         run, args = self._with(primals)
         captured = primals[: len(primals) - len(args)]
-        found: list[Forward] = []
-
-        def forward(*xs: Any) -> list[Any]:
-            found.append(self._inner.forward(xs, perturbed[len(captured) :]))
-            return [*found[0].outs, *found[0].residuals]
-
-        ys = run(forward, *args)
-        m = len(found[0].outs)
+        avals = [aval_of(x).tangent() for x in captured]
+        ys, m, inner_backward = _flat_forward(
+            self._inner, perturbed[len(captured) :], lambda forward: run(forward, *args)
+        )
 
         def backward(residuals: Values, cts: Values) -> list[Any]:
             run, inner = self._with(residuals)
-            x_bars = run(lambda *xs: found[0].backward(xs[: len(inner)], xs[len(inner) :]), *inner, *cts)
-            return [*(Zero(aval_of(x).tangent()) for x in captured), *x_bars]
+            x_bars = run(lambda *xs: inner_backward(xs[: len(inner)], xs[len(inner) :]), *inner, *cts)
+            return [*map(Zero, avals), *x_bars]
 
         return Forward(ys[:m], [*captured, *ys[m:]], backward)
 
@@ -438,21 +452,16 @@ class Batched(Rules):
         return _halves(self._placed(ys, dims))
 
     def forward(self, primals: Values, perturbed: tuple[bool, ...]) -> Forward:
-        found: list[Forward] = []
-
-        def forward(*xs: Any) -> list[Any]:
-            found.append(self._inner.forward(xs, perturbed))
-            return [*found[0].outs, *found[0].residuals]
-
-        ys, dims = self._over(forward, primals, self._dims)
-        m = len(found[0].outs)
+        (ys, dims), m, inner_backward = _flat_forward(
+            self._inner, perturbed, lambda forward: self._over(forward, primals, self._dims)
+        )
         outs = self._placed(ys[:m], dims[:m])
         in_avals = [aval_of(x).tangent() for x in primals]
 
         def backward(residuals: Values, cts: Values) -> list[Any]:
             r = len(residuals)
             x_bars, x_dims = self._over(
-                lambda *xs: found[0].backward(xs[:r], xs[r:]),
+                lambda *xs: inner_backward(xs[:r], xs[r:]),
                 [*residuals, *cts],
                 [*dims[m:], *[0 if self.out_batched else None] * len(cts)],
             )
