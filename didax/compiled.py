@@ -106,7 +106,7 @@ class Program:
             try:
                 found = self._compile(device)
             except Exception:
-                if optimize_loops(self.jaxpr)[0] is self.jaxpr:
+                if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                     raise
                 with config.override(optimize_loops="off"):  # this XLA takes no such loop
                     found = self._compile(device)

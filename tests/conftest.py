@@ -13,8 +13,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("NPROC", "2")  # XLA's thread pool; a callback that blocks needs a second thread
 
+import ctypes
+import gc
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -58,3 +62,26 @@ def any_use_of_keys() -> Iterator[None]:
 
     with didax.debug_key_reuse("off"):
         yield
+
+
+_STATM = Path("/proc/self/statm")
+_GROWTH = 1_500_000_000  # bytes: thousands of compiled programs, of both libraries, which no later test needs
+_limit = _GROWTH
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Forget what was compiled whenever the process has grown: several of them share one machine's memory."""
+    global _limit
+    if _STATM.exists() and _resident() > _limit:
+        for name in ("didax", "jax"):
+            if name in sys.modules:
+                sys.modules[name].clear_caches()
+        gc.collect()
+        if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc keeps what is freed
+            trim(0)
+        _limit = _resident() + _GROWTH
+
+
+def _resident() -> int:
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -7,6 +7,7 @@ import inspect
 import os
 import subprocess
 import sys
+import weakref
 from typing import Any
 
 import ml_dtypes
@@ -238,3 +239,80 @@ def test_errors_that_were_numpys(call: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text) as raised:
         call()
     assert os.path.samefile(raised.traceback[-1].path, __file__)
+
+
+def test_programs_with_rules_are_forgotten_with_their_function() -> None:
+    """The backward rule held tracers of the forward pass, these the function: nothing was freed."""
+    double = dx.custom_vjp(lambda x: 2 * x)
+    double.defvjp(lambda x: (2 * x, x), lambda x, ct: (2 * ct + 0 * x,))
+
+    def run() -> weakref.ref[Any]:
+        def f(x: Any) -> Any:
+            return double(x)
+
+        assert float(dx.grad(dx.jit(f))(3.0)) == 2
+        assert float(dx.vmap(dx.grad(dx.jit(f)))(dnp.ones(2))[0]) == 2
+        return weakref.ref(f)
+
+    alive = run()
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, dx.jit, dx.checkpoint])
+@pytest.mark.parametrize("half", ["vjp", "linearize"])
+def test_linear_functions_may_be_residuals(half: str, wrap: Any) -> None:
+    """A forward rule that left the function of `vjp` to its backward rule failed where programs are written."""
+    sin = dx.custom_vjp(dnp.sin)
+    sin.defvjp(lambda x: getattr(dx, half)(dnp.sin, x), lambda f, ct: f(ct) if half == "vjp" else (f(ct),))
+    f = wrap(sin)
+    xs = dnp.arange(3.0)
+    np.testing.assert_allclose(dx.vmap(dx.grad(f))(xs), np.cos(xs), rtol=1e-5)
+    looped = dx.grad(lambda x: dx.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0])
+    np.testing.assert_allclose(looped(1.0), np.cos(np.sin(1)) * np.cos(1), rtol=1e-5)
+
+
+def test_a_linear_function_has_one_structure() -> None:
+    """It could not be returned from `jit` or be carried by a loop."""
+    f_vjp = dx.jit(lambda x: dx.vjp(lambda y: dnp.sin(y) * y, x)[1])(2.0)
+    assert dx.tree.structure(f_vjp) == dx.tree.structure(f_vjp)
+    assert dx.tree.leaves(f_vjp)
+    traced: list[int] = []
+
+    @dx.jit
+    def apply(f: Any, ct: Any) -> Any:
+        traced.append(1)
+        return f(ct)[0]
+
+    expected = 3 * (np.sin(2) + 2 * np.cos(2))
+    for _ in range(2):
+        np.testing.assert_allclose(apply(f_vjp, 3.0), expected, rtol=1e-5)
+    assert len(traced) == 1
+    carried, _ = dx.lax.scan(lambda f, _: (f, None), f_vjp, None, length=2)
+    np.testing.assert_allclose(carried(3.0)[0], expected, rtol=1e-5)
+
+
+def test_rules_leave_keyword_only_defaults_to_the_function() -> None:
+    """A keyword-only parameter was refused even where it was not passed."""
+
+    def scaled(x: Any, *, by: float = 2.0) -> Any:
+        return x * by
+
+    f = dx.custom_jvp(scaled)
+    f.defjvps(lambda x_dot, ans, x: 5 * x_dot)
+    assert (float(f(3.0)), float(dx.grad(f)(3.0))) == (6, 5)
+    with pytest.raises(TypeError, match="keyword arguments without a position: by"):
+        f(3.0, by=1.0)
+
+
+def test_bodies_of_loops_that_are_gone_are_freed() -> None:
+    """A jaxpr that no pass changed was remembered as its own result."""
+
+    def once() -> None:
+        dx.grad(lambda x: lax.scan(lambda c, _: (dnp.sin(c), None), x, None, length=2)[0])(1.0)
+
+    once()
+    before = live_jaxprs()
+    for _ in range(3):
+        once()
+    assert live_jaxprs() <= before

@@ -13,11 +13,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.ad_checkpoint
+import jax.example_libraries.stax
+import jax.flatten_util
 import jax.tree_util
 import numpy as np
 import pytest
 
 import didax as dx
+from didax.example_libraries import stax
+from didax.flatten_util import ravel_pytree
 from tests.checks import assert_close
 
 
@@ -224,12 +229,134 @@ def image_pipeline(lib: Any) -> Any:
     }
 
 
+def equilibrium_model(lib: Any) -> Any:
+    """A layer defined as a fixed point: found by a while_loop, differentiated by its equation, batched and trained."""
+    jnp, lax = lib.numpy, lib.lax
+
+    def iterate(f: Any, z: Any) -> Any:
+        def unsettled(carry: Any) -> Any:
+            previous, z, i = carry
+            return jnp.logical_and(jnp.linalg.norm(previous - z) > 1e-5, i < 100)
+
+        return lax.while_loop(unsettled, lambda c: (c[1], f(c[1]), c[2] + 1), (z, f(z), 0))[1]
+
+    @partial(lib.custom_vjp, nondiff_argnums=(0, 1))
+    def layer(solver: Any, f: Any, params: Any, x: Any) -> Any:
+        return solver(lambda z: f(params, x, z), jnp.zeros_like(x))
+
+    def layer_fwd(solver: Any, f: Any, params: Any, x: Any) -> Any:
+        z = layer(solver, f, params, x)
+        return z, (params, x, z)
+
+    def layer_bwd(solver: Any, f: Any, residuals: Any, ct: Any) -> Any:
+        params, x, z = residuals
+        _, pull_inputs = lib.vjp(lambda params, x: f(params, x, z), params, x)
+        _, pull_state = lib.vjp(lambda z: f(params, x, z), z)
+        return pull_inputs(solver(lambda u: pull_state(u)[0] + ct, jnp.zeros_like(z)))
+
+    layer.defvjp(layer_fwd, layer_bwd)
+
+    def cell(params: Any, x: Any, z: Any) -> Any:
+        return jnp.tanh(z @ params["w"] + x @ params["u"] + params["b"])
+
+    def loss(params: Any, xs: Any, labels: Any) -> Any:
+        z = lib.vmap(lambda x: layer(iterate, cell, params, x))(xs)
+        return -jnp.take_along_axis(lib.nn.log_softmax(z @ params["out"]), labels[:, None], axis=1).mean()
+
+    @lib.jit
+    def step(params: Any, xs: Any, labels: Any) -> Any:
+        value, grads = lib.value_and_grad(loss)(params, xs, labels)
+        return lib.tree.map(lambda p, g: p - 0.5 * g, params, grads), value
+
+    w_key, u_key = lib.random.split(lib.random.key(1))
+    orthogonal = lib.nn.initializers.orthogonal
+    params = {"w": orthogonal(0.3)(w_key, (6, 6)), "u": orthogonal()(u_key, (6, 6)), "b": jnp.zeros(6)}
+    params["out"] = normal(6, 3)
+    xs, labels, values = normal(8, 6), np.arange(8) % 3, []
+    for _ in range(4):
+        params, value = step(params, xs, labels)
+        values.append(value)
+    return {"params": params, "values": jnp.stack(values), "decreased": values[-1] < values[0]}
+
+
+class LSTMState(NamedTuple):
+    h: Any
+    c: Any
+
+
+def language_model(lib: Any) -> Any:
+    """An LSTM over text: scan of a checkpointed step with dropout, gradients clipped inside, donated parameters."""
+    jnp, lax, nn, random, tree = lib.numpy, lib.lax, lib.nn, lib.random, lib.tree
+    text = "the cat sat on the mat and the dog sat on the cat " * 2
+    letters = sorted(set(text))
+    tokens = np.array([letters.index(c) for c in text], "int32").reshape(4, -1)
+    width = 8
+
+    @partial(lib.custom_vjp, nondiff_argnums=(1,))
+    def clip_gradient(x: Any, bound: float) -> Any:
+        return x
+
+    clip_gradient.defvjp(
+        lambda x, bound: (x, ()), lambda bound, _, ct: (tree.map(lambda g: jnp.clip(g, -bound, bound), ct),)
+    )
+
+    def cell(params: Any, state: LSTMState, x: Any) -> LSTMState:
+        gates = lib.ad_checkpoint.checkpoint_name(
+            x @ params["wi"] + state.h @ params["wh"] + params["b"], "gates"
+        )
+        i, f, g, o = jnp.split(gates, 4, axis=-1)
+        c = nn.sigmoid(f + 1.0) * state.c + nn.sigmoid(i) * jnp.tanh(g)
+        return LSTMState(nn.sigmoid(o) * jnp.tanh(c), c)
+
+    policy = lib.checkpoint_policies.save_only_these_names("gates")
+
+    def loss(params: Any, tokens: Any, key: Any) -> Any:
+        @partial(lib.checkpoint, policy=policy, prevent_cse=False)
+        def step(state: LSTMState, inputs: Any) -> Any:
+            x, key = inputs
+            x = jnp.where(random.bernoulli(key, 0.9, x.shape), x / 0.9, 0)
+            state = clip_gradient(cell(params["lstm"], state, x), 1e-3)
+            return state, state.h
+
+        xs, zero = params["embed"][tokens[:, :-1]].swapaxes(0, 1), jnp.zeros((len(tokens), width))
+        _, hs = lax.scan(step, LSTMState(zero, zero), (xs, random.split(key, len(xs))))
+        logits = lax.transpose(hs, (1, 0, 2)) @ params["out"]
+        return -jnp.mean(jnp.sum(nn.one_hot(tokens[:, 1:], len(letters)) * nn.log_softmax(logits), -1))
+
+    @partial(lib.jit, donate_argnames=("params",), static_argnames=("rate",))
+    def train_step(params: Any, key: Any, *, rate: float) -> Any:
+        value, grads = lib.value_and_grad(loss)(params, tokens, key)
+        norm = jnp.sqrt(sum(jnp.vdot(g, g) for g in tree.leaves(grads)))
+        return tree.map(lambda p, g: p - rate * g * jnp.minimum(1.0, 1.0 / norm), params, grads), (
+            value,
+            norm,
+        )
+
+    params = {
+        "embed": normal(len(letters), width),
+        "lstm": {
+            "wi": normal(width, 4 * width),
+            "wh": normal(width, 4 * width, seed=1),
+            "b": normal(4 * width),
+        },
+        "out": normal(width, len(letters)),
+    }
+    params, key = tree.map(jnp.asarray, params), random.key(0)
+    values = []
+    for i in range(4):
+        params, value = train_step(params, random.fold_in(key, i), rate=0.5)
+        values.append(value)
+    return {"values": values, "params": params}
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     newton,
     convolutional_network,
     metropolis,
     gradients_of_examples,
     image_pipeline,
+    equilibrium_model,
+    language_model,
 ]
 
 
@@ -253,6 +380,56 @@ def test_initializers_draw_what_those_of_jax_draw(name: str):
     assert_close(ours, np.asarray(wanted), rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape, axis", [((4, 3), -1), ((3, 4), -1), ((2, 3, 4), 0), ((5, 2, 2), 1)])
+def test_orthogonal_weights_are_those_of_jax(shape: tuple[int, ...], axis: int):
+    ours = dx.nn.initializers.orthogonal(2.0, axis)(dx.random.key(1), shape)
+    wanted = jax.nn.initializers.orthogonal(2.0, axis)(jax.random.key(1), shape)
+    assert_close(ours, np.asarray(wanted), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match=r"two axes or more.\n  shape: \(3,\)"):
+        dx.nn.initializers.orthogonal()(dx.random.key(1), (3,))
+
+
+def test_a_stax_model_starts_where_that_of_jax_does():
+    """Keys were split once for all layers: other parameters for the same key."""
+
+    def parameters(lib: Any, stax: Any) -> Any:
+        model = stax.serial(
+            stax.Dense(4), stax.Tanh, stax.FanOut(2), stax.parallel(stax.Dense(3), stax.Dense(2))
+        )
+        return model[0](lib.random.key(0), (-1, 2))[1]
+
+    ours, wanted = parameters(dx, stax), parameters(jax, jax.example_libraries.stax)
+    assert_close(ours, jax.tree.map(np.asarray, wanted), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "pytree",
+    [{}, {"a": 1, "b": 2.5}, [np.ones((2, 2), "int8"), (np.ones(3, "float16"),)], 3.0, [np.int32([1]), True]],
+    ids=str,
+)
+def test_raveled_pytrees_are_those_of_jax(pytree: Any):
+    flat, unravel = ravel_pytree(pytree)
+    wanted, wanted_unravel = jax.flatten_util.ravel_pytree(pytree)
+    assert flat.dtype == wanted.dtype
+    assert_close(flat, np.asarray(wanted))
+    assert_close(unravel(flat), jax.tree.map(np.asarray, wanted_unravel(wanted)))
+
+
+def test_unravel_takes_traced_vectors_of_its_size_and_dtype_only():
+    flat, unravel = ravel_pytree({"w": np.ones((2, 2), "float32"), "b": np.float32(3)})
+    gradient = dx.jit(dx.grad(lambda v: (unravel(v)["w"] ** 2).sum()))(flat)
+    assert gradient.tolist() == [0, 2, 2, 2, 2]
+    assert dx.vmap(unravel)(np.ones((3, 5), "float32"))["w"].shape == (3, 2, 2)
+    with pytest.raises(ValueError, match=r"given: float32\[4\], wanted: float32\[5\]"):
+        unravel(flat[:4])
+    with pytest.raises(TypeError, match=r"given: int32\[5\], wanted: float32\[5\]"):
+        unravel(flat.astype("int32"))
+
+
+def test_jacobian_is_the_name_of_jacrev():
+    assert dx.jacobian(lambda x: x * x)(dx.numpy.array([1.0, 2.0])).tolist() == [[2, 0], [0, 4]]
+
+
 def test_initializers_have_the_default_dtype(x64: None):
     """They were 32 bits wide whatever enable_x64 said."""
     inits = dx.nn.initializers
@@ -262,6 +439,7 @@ def test_initializers_have_the_default_dtype(x64: None):
         inits.normal(),
         inits.truncated_normal(),
         inits.he_uniform(),
+        inits.orthogonal(),
     ]:
         assert init(dx.random.key(0), (2, 2)).dtype == np.float64
 

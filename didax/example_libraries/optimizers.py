@@ -212,7 +212,7 @@ def l2_norm(params: Any) -> Any:
     return dnp.sqrt(sum(dnp.vdot(x, x) for x in tree.leaves(params)))
 
 
-def clip_grads(grads: Any, max_norm: Any) -> Any:
+def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
     """Gradients scaled down, if need be, to this norm."""
-    norm = l2_norm(grads)
-    return tree.map(lambda g: dnp.where(norm < max_norm, g, g * (max_norm / norm)), grads)
+    norm = l2_norm(grad_tree)
+    return tree.map(lambda g: dnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)

@@ -84,13 +84,22 @@ def Conv(
 
 
 def BatchNorm(
-    axis: Sequence[int] = (0, 1, 2), epsilon: float = 1e-5, center: bool = True, scale: bool = True
+    axis: Sequence[int] = (0, 1, 2),
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    beta_init: Any = initializers.zeros,
+    gamma_init: Any = initializers.ones,
 ) -> Layer:
     """Normalises over `axis` to mean 0 and variance 1 within the batch, then scales and shifts by parameters."""
 
     def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
         shape = tuple(n for i, n in enumerate(input_shape) if i not in axis)
-        return input_shape, (dnp.zeros(shape) if center else (), dnp.ones(shape) if scale else ())
+        beta_key, gamma_key = random.split(key)
+        return input_shape, (
+            beta_init(beta_key, shape) if center else (),
+            gamma_init(gamma_key, shape) if scale else (),
+        )
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
         beta, gamma = (p if isinstance(p, tuple) else dnp.expand_dims(p, tuple(axis)) for p in params)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from didax.core import config
@@ -14,6 +14,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Memory = WeakKeyDictionary[Any, dict[Any, Any]]
 _all: list[Memory] = []
+_ITSELF: Any = object()  # a result that is the jaxpr it is remembered by
 
 
 def new_memory() -> Memory:
@@ -32,8 +33,10 @@ def cached_on_jaxpr(f: Callable[Concatenate[Jaxpr, P], R]) -> Callable[Concatena
         key = (config.state(), args, tuple(kwargs.items()))
         results = memory.setdefault(jaxpr, {})
         if key not in results:
-            results[key] = f(jaxpr, *args, **kwargs)
-        return results[key]
+            result = f(jaxpr, *args, **kwargs)
+            results[key] = _ITSELF if result is jaxpr else result  # it would keep itself alive
+        found = results[key]
+        return cast(R, jaxpr) if found is _ITSELF else found
 
     return cached
 

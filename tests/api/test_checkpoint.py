@@ -60,7 +60,7 @@ def test_only_the_argument_is_saved():
 
 def test_the_eager_tape_holds_only_the_argument():
     _, f_vjp = dx.vjp(dx.checkpoint(twice), dnp.asarray(X))
-    literals = [x.val for eqn in f_vjp._program.eqns for x in eqn.invars if hasattr(x, "val")]
+    literals = [x.val for eqn in f_vjp.program.eqns for x in eqn.invars if hasattr(x, "val")]
     assert [np.asarray(x).tolist() for x in literals] == [X.tolist()]
 
 
