@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -182,6 +181,8 @@ def _cuda_client() -> Any:
 
 def _check_plugin_version(name: str) -> None:
     """The plugin and jaxlib are built together: other pairs crash or misread each other's structures."""
+    import importlib.metadata  # 15 ms, for GPUs only
+
     package = name.replace("xla_", "jax-").replace("_", "-") + "-plugin"
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         plugin = importlib.metadata.version(package)

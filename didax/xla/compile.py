@@ -249,7 +249,8 @@ def _machine() -> str:
     features = ""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
         features = next((line for line in f if line.startswith(("flags", "Features"))), "")
-    parts = [__version__, str(installed_jaxlib()), platform.machine(), platform.processor(), features]
+    features = features or platform.processor()  # which starts a process
+    parts = [__version__, str(installed_jaxlib()), platform.machine(), features]
     return "|".join([*parts, os.environ.get("XLA_FLAGS", "")])
 
 
