@@ -8,12 +8,13 @@ BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
 
-.PHONY: help demo test check lint types format bench clean
+.PHONY: help demo test test-all check lint types format bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits and draw what it learned"
 	@echo "make test    tests, and the examples of docstrings and documents"
+	@echo "make test-all  the same, with the cases that take minutes"
 	@echo "make check   format, lint, types, tests: what a change has to pass"
 	@echo "make format  put the source into the form that check asks for"
 	@echo "make bench   the table of budgets, Didax beside JAX"
@@ -24,6 +25,9 @@ demo: $(DEMO_READY)
 
 test: $(DEV_READY)
 	$(BIN)/python -m pytest -n $(JOBS)
+
+test-all: $(DEV_READY)
+	$(BIN)/python -m pytest -n $(JOBS) -m 'slow or not slow'
 
 check: lint types test
 

@@ -361,7 +361,6 @@ def test_callbacks_call_programs_that_call_back():
     np.testing.assert_allclose(calls_back(2)(a), total, rtol=1e-4)
 
 
-@pytest.mark.slow
 def test_one_thread_is_enough():
     program = (
         "import numpy as np, didax as dx\n"

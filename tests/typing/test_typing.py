@@ -9,13 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 FILE = Path(__file__).parent / "signatures.py"
 ROOT = FILE.parents[2]
 
 
-@pytest.mark.slow
 def test_signatures_are_kept(tmp_path: Path) -> None:
     """pyright complains about exactly the lines of signatures.py that are marked `# E:`."""
     shutil.copy(FILE, tmp_path)  # a project of its own: ours leaves tests out
