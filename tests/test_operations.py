@@ -26,8 +26,7 @@ import didax.numpy as dnp
 import tests.operations
 from didax import tree
 from didax.array import ConcreteArray, as_concrete
-from didax.core.jaxpr import Jaxpr
-from didax.core.jaxpr_check import nested_jaxprs
+from didax.core.jaxpr import Jaxpr, nested_jaxprs
 from didax.core.primitive import Primitive
 from didax.xla.compile import compile_text
 from didax.xla.lowering import lower_module

@@ -13,8 +13,9 @@ Read next: `jaxpr_check.py`, `jaxpr_print.py`, `jaxpr_parse.py`; `didax/transfor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast, final
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import NO_EFFECTS, Effects
@@ -70,6 +71,15 @@ class Eqn:
         """What it does besides computing its results."""
         return self.primitive.effects(self.params)
 
+    @property
+    def jaxprs(self) -> list[Jaxpr]:
+        """The jaxprs directly inside its parameters."""
+        return [jaxpr for value in self.params.values() for jaxpr in nested_jaxprs(value)]
+
+    def map_jaxprs(self, change: Callable[[Jaxpr], Jaxpr]) -> Eqn:
+        """The same equation with the jaxprs in its parameters changed."""
+        return self.replace(params={name: map_jaxprs(value, change) for name, value in self.params.items()})
+
     def replace(self, **changes: Any) -> Eqn:
         """The same equation with some fields replaced."""
         fields = {
@@ -115,6 +125,32 @@ class Jaxpr:
         if self._effects is None:
             self._effects = NO_EFFECTS.union(*[e.effects for e in self.eqns])
         return self._effects
+
+
+def nested_jaxprs(value: Any) -> Iterator[Jaxpr]:
+    """The jaxprs directly inside a parameter's value: itself, or in tuples and dataclasses."""
+    if isinstance(value, Jaxpr):
+        yield value
+    elif isinstance(value, tuple):
+        for item in cast("tuple[Any, ...]", value):
+            yield from nested_jaxprs(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from nested_jaxprs(getattr(value, field.name))
+
+
+def map_jaxprs(value: Any, change: Callable[[Jaxpr], Jaxpr]) -> Any:
+    """A parameter's value with its `nested_jaxprs` changed; the value itself where it holds none."""
+    if next(nested_jaxprs(value), None) is None:
+        return value
+    if isinstance(value, Jaxpr):
+        return change(value)
+    if isinstance(value, tuple):
+        old = cast("tuple[Any, ...]", value)
+        new = [map_jaxprs(item, change) for item in old]
+        return type(old)(*new) if hasattr(old, "_fields") else tuple(new)
+    fields = {f.name: map_jaxprs(getattr(value, f.name), change) for f in dataclasses.fields(value)}
+    return dataclasses.replace(value, **fields)
 
 
 class ClosedJaxpr(NamedTuple):

@@ -11,8 +11,7 @@ passed is not checked again, so it runs after every transformation under DIDAX_C
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 from weakref import WeakSet
 
@@ -41,18 +40,6 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
         _checked.add(jaxpr)
 
 
-def nested_jaxprs(value: Any) -> Iterator[Jaxpr]:
-    """The jaxprs directly inside a parameter's value: itself, or in tuples and dataclasses."""
-    if isinstance(value, Jaxpr):
-        yield value
-    elif isinstance(value, tuple):
-        for item in cast("tuple[Any, ...]", value):
-            yield from nested_jaxprs(item)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from nested_jaxprs(getattr(value, field.name))
-
-
 class _Check:
     """The check of one jaxpr: what is bound so far, and the equation being checked, if any."""
 
@@ -72,9 +59,8 @@ class _Check:
 
     def check_eqn(self, eqn: Eqn) -> None:
         in_avals = tuple([self.use(x) for x in eqn.invars])
-        for value in eqn.params.values():
-            for jaxpr in nested_jaxprs(value):
-                check_jaxpr(jaxpr)
+        for jaxpr in eqn.jaxprs:
+            check_jaxpr(jaxpr)
         inferred = self.infer(eqn, in_avals)
         written = tuple([v.aval for v in eqn.outvars])
         if written != inferred:  # types are interned: this compares pointers

@@ -13,8 +13,8 @@ from typing import Any
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
 from didax.core.errors import JaxprTypeError, MissingRuleError
-from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
-from didax.core.jaxpr_check import check_jaxpr, nested_jaxprs
+from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, nested_jaxprs
+from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive

@@ -11,9 +11,8 @@ Read next: `primitives/check.py` (the primitive), `didax/checkify.py` (what user
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
 from didax.core.effects import Effect
-from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
 from didax.core.primitive import Primitive, require
 from didax.core.source import follows_equations
 from didax.transforms.cache import cached_on_jaxpr
@@ -170,19 +169,6 @@ def _run_with_checks(jaxpr: Jaxpr, kinds: Kinds, for_report: bool, args: Sequenc
             _check_results(eqn, outs)
         env.update(zip(eqn.outvars, outs, strict=True))
     return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
-
-
-def map_jaxprs(value: Any, change: Callable[[Jaxpr], Jaxpr]) -> Any:
-    """A parameter's value with the jaxprs in it changed: itself, or in tuples and dataclasses."""
-    if isinstance(value, Jaxpr):
-        return change(value)
-    if isinstance(value, tuple):
-        items = [map_jaxprs(item, change) for item in cast("tuple[Any, ...]", value)]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)  # pyright: ignore[reportUnknownVariableType]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: map_jaxprs(getattr(value, f.name), change) for f in dataclasses.fields(value)}
-        return dataclasses.replace(value, **fields)
-    return value
 
 
 def check_operands(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], kinds: Kinds) -> None:

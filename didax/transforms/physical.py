@@ -19,7 +19,7 @@ from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
 from didax.core.primitive import Primitive
 from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
 from didax.transforms.cache import cached_on_jaxpr
@@ -67,19 +67,12 @@ def _apply(eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
         return _as_list(primitive, primitive.physical(in_avals, *args, **params))
     if primitive.moves_elements:
         return _move(primitive, in_avals, args, params)
-    params = {name: _map_jaxprs(value) for name, value in params.items()}
+    params = {name: map_jaxprs(value, physical_jaxpr) for name, value in params.items()}
     return _as_list(primitive, primitive.bind(*args, **params))
 
 
 def _as_list(primitive: Primitive, out: Any) -> Sequence[Any]:
     return out if primitive.multiple_results else [out]
-
-
-def _map_jaxprs(value: Any) -> Any:
-    """A parameter with physical jaxprs, which stand alone or in tuples."""
-    if isinstance(value, Jaxpr):
-        return physical_jaxpr(value)
-    return tuple([_map_jaxprs(item) for item in value]) if type(value) is tuple else value
 
 
 def _move(

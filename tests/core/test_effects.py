@@ -10,8 +10,7 @@ import pytest
 import didax as dx
 from didax import lax
 from didax.core.effects import NO_EFFECTS, Effect, effects_within
-from didax.core.jaxpr import Jaxpr
-from didax.core.jaxpr_check import nested_jaxprs
+from didax.core.jaxpr import Jaxpr, nested_jaxprs
 from didax.core.primitive import Primitive, by_name
 from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 

@@ -13,8 +13,8 @@ import didax as dx
 import didax.numpy as dnp
 from didax import compiled, lax
 from didax.core import config
-from didax.core.jaxpr import Eqn, Jaxpr
-from didax.core.jaxpr_check import check_jaxpr, nested_jaxprs
+from didax.core.jaxpr import Eqn, Jaxpr, nested_jaxprs
+from didax.core.jaxpr_check import check_jaxpr
 from didax.primitives.control_flow.optimize import optimize_loops
 from didax.primitives.control_flow.optimize.one_function import one_function_p
 from didax.primitives.control_flow.optimize.recompute import minimal_cut

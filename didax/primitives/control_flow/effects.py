@@ -13,7 +13,7 @@ from typing import Any
 
 from didax.core.avals import aval_of
 from didax.core.basis import basis
-from didax.core.jaxpr import Eqn, Jaxpr
+from didax.core.jaxpr import Jaxpr
 from didax.core.primitive import Primitive, infer
 from didax.core.tracing import current_trace, eager_trace
 from didax.primitives.control_flow.scan import scan_p
@@ -76,15 +76,7 @@ def silent(jaxpr: Jaxpr) -> Jaxpr:
     """The program without what is done for its effects only."""
     if not jaxpr.effects:
         return jaxpr
-    eqns = [_silent(eqn) if eqn.effects else eqn for eqn in jaxpr.eqns if eqn.outvars or not eqn.effects]
+    eqns = [
+        eqn.map_jaxprs(silent) if eqn.effects else eqn for eqn in jaxpr.eqns if eqn.outvars or not eqn.effects
+    ]
     return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.name)
-
-
-def _silent(eqn: Eqn) -> Eqn:
-    return eqn.replace(params={name: _silent_value(value) for name, value in eqn.params.items()})
-
-
-def _silent_value(value: Any) -> Any:
-    if isinstance(value, Jaxpr):
-        return silent(value)
-    return tuple([_silent_value(item) for item in value]) if type(value) is tuple else value

@@ -22,7 +22,6 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
-from didax.core.jaxpr_check import nested_jaxprs
 from didax.core.primitive import Primitive
 from didax.primitives.call import check_operands, fill_zeros
 from didax.primitives.control_flow.common import (
@@ -435,9 +434,7 @@ def _masked(
 def may_not_end(jaxpr: Jaxpr) -> bool:
     """True for a program with a while in it."""
     return any(
-        isinstance(eqn.primitive, Unbounded)
-        or any(map(may_not_end, nested_jaxprs(tuple(eqn.params.values()))))
-        for eqn in jaxpr.eqns
+        isinstance(eqn.primitive, Unbounded) or any(map(may_not_end, eqn.jaxprs)) for eqn in jaxpr.eqns
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from didax.core import config
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
-from didax.core.jaxpr_check import check_jaxpr, nested_jaxprs
+from didax.core.jaxpr_check import check_jaxpr
 from didax.primitives.control_flow.optimize.contract import contract_sums
 from didax.primitives.control_flow.optimize.notes import Note
 from didax.primitives.control_flow.optimize.one_function import as_one_function
@@ -41,11 +41,7 @@ def optimize_loops(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Note, ...]]:
 
 
 def _has_loops(jaxpr: Jaxpr) -> bool:
-    return any(eqn.primitive in LOOPS or any(map(_has_loops, _inside(eqn))) for eqn in jaxpr.eqns)
-
-
-def _inside(eqn: Eqn) -> list[Jaxpr]:
-    return [jaxpr for value in eqn.params.values() for jaxpr in nested_jaxprs(value)]
+    return any(eqn.primitive in LOOPS or any(map(_has_loops, eqn.jaxprs)) for eqn in jaxpr.eqns)
 
 
 @cached_on_jaxpr
@@ -87,17 +83,10 @@ def _optimized_eqn(eqn: Eqn) -> tuple[Sequence[Eqn], dict[Any, Atom], list[Note]
 
 def _optimized_within(eqn: Eqn) -> tuple[Eqn, list[Note]]:
     """The equation with the loops in its jaxprs optimised."""
-    inside = _inside(eqn)
+    inside = eqn.jaxprs
     if not any(map(_has_loops, inside)):
         return eqn, []
     notes = [note for jaxpr in inside for note in _optimized(jaxpr).notes]
     if all(_optimized(jaxpr).jaxpr is None for jaxpr in inside):
         return eqn, notes
-    return eqn.replace(params={name: _mapped(value) for name, value in eqn.params.items()}), notes
-
-
-def _mapped(value: Any) -> Any:
-    """A parameter with its jaxprs, which stand alone or in tuples, optimised."""
-    if isinstance(value, Jaxpr):
-        return optimize_loops(value)[0]
-    return tuple([_mapped(item) for item in value]) if type(value) is tuple else value
+    return eqn.map_jaxprs(lambda jaxpr: optimize_loops(jaxpr)[0]), notes

@@ -22,15 +22,14 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
-from didax.core.jaxpr_check import nested_jaxprs
 from didax.primitives.call import Jit, jit_p
 from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.control_flow.optimize.notes import Note, note
 from didax.primitives.control_flow.optimize.rewrite import num_bytes
 from didax.primitives.control_flow.optimize.rows import (
     becomes_sum,
+    by_rows,
     has_few_rows,
-    inside,
     product_of,
     products_by_rows,
 )
@@ -139,8 +138,8 @@ def as_one_function(eqn: Eqn, was: Eqn) -> tuple[Eqn | None, list[Note]]:
         return None, [note(was, RULE, False, why)]
     invars = [Var(x.aval) for x in eqn.invars]
     outvars = [Var(v.aval) for v in eqn.outvars]
-    params = {name: inside(value) for name, value in eqn.params.items()}
-    jaxpr = Jaxpr(invars, [eqn.replace(invars=invars, outvars=outvars, params=params)], outvars, "loop")
+    loop = eqn.map_jaxprs(by_rows).replace(invars=invars, outvars=outvars)
+    jaxpr = Jaxpr(invars, [loop], outvars, "loop")
     whole = eqn.replace(primitive=one_function_p, params={"jaxpr": jaxpr})
     return whole, [note(was, RULE, True, "its steps are small")]
 
@@ -162,26 +161,22 @@ def _obstacle_of_loop(eqn: Eqn) -> str | None:
     arrays = len(eqn.invars) + len(eqn.outvars)
     if arrays > MAX_ARRAYS:
         return f"it reads and returns {arrays:,} arrays: compiling it would take long"
-    jaxprs = _jaxprs_of(eqn)
+    jaxprs = eqn.jaxprs
     size = sum(map(_count, jaxprs))
     if size > MAX_EQNS:
         return f"its body has {size:,} equations: compiling it would take long"
     return _first_obstacle(jaxprs) or _obstacle_in_products(jaxprs)
 
 
-def _jaxprs_of(eqn: Eqn) -> list[Jaxpr]:
-    return [jaxpr for value in eqn.params.values() for jaxpr in nested_jaxprs(value)]
-
-
 def _count(jaxpr: Jaxpr) -> int:
-    return sum(1 + sum(map(_count, _jaxprs_of(eqn))) for eqn in jaxpr.eqns)
+    return sum(1 + sum(map(_count, eqn.jaxprs)) for eqn in jaxpr.eqns)
 
 
 def _first_obstacle(jaxprs: Sequence[Jaxpr]) -> str | None:
     for jaxpr in jaxprs:
         for eqn in physical_jaxpr(jaxpr).eqns:
             if eqn.primitive in _HOLDERS:
-                why = _first_obstacle(_jaxprs_of(eqn))
+                why = _first_obstacle(eqn.jaxprs)
             elif (why := _obstacle(eqn)) is not None and eqn.source is not None:
                 why = f"{why} ({eqn.source})"
             if why is not None:

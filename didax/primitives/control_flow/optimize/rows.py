@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
-from didax.core.jaxpr_check import nested_jaxprs
 from didax.primitives.control_flow.optimize.rewrite import substitute, written
 from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.elementwise import mul
@@ -79,9 +78,7 @@ def products_by_rows(jaxpr: Jaxpr) -> list[tuple[int, bool]]:
     found: list[tuple[int, bool]] = []
     made: set[Any] = set()  # of such products
     for eqn in jaxpr.eqns:
-        inner = [
-            p for value in eqn.params.values() for j in nested_jaxprs(value) for p in products_by_rows(j)
-        ]
+        inner = [product for jaxpr in eqn.jaxprs for product in products_by_rows(jaxpr)]
         if eqn.primitive is dot_general_p and _how(eqn) is _take_apart and _num_rows(eqn) > MANY_ROWS:
             inner = [(product_of(eqn).size, False)]
         depends = any(x in made for x in eqn.invars)
@@ -122,7 +119,7 @@ def by_rows(jaxpr: Jaxpr) -> Jaxpr:
             names[eqn.outvars[0]] = result
             eqns += more
         else:
-            eqns.append(eqn.replace(params={name: inside(value) for name, value in eqn.params.items()}))
+            eqns.append(eqn.map_jaxprs(by_rows))
     return Jaxpr(jaxpr.invars, eqns, [names.get(x, x) for x in jaxpr.outvars], jaxpr.name)
 
 
@@ -155,13 +152,6 @@ def _sum_of_products(eqn: Eqn, x: Any, y: Any) -> Any:
 def _spread(x: Any, shape: tuple[int, ...], order: tuple[int, ...], places: list[int]) -> Any:
     """`x` with its axes in this order at these places, repeated along the others."""
     return broadcast_in_dim(transpose(x, order), shape, tuple(places))
-
-
-def inside(value: Any) -> Any:
-    """A parameter with `by_rows` of its jaxprs, which stand alone or in tuples."""
-    if isinstance(value, Jaxpr):
-        return by_rows(value)
-    return tuple([inside(item) for item in value]) if type(value) is tuple else value
 
 
 def _take_apart(eqn: Eqn, *operands: Any) -> Any:

@@ -12,7 +12,6 @@ The rule: at most `MAX_EQNS` operations a step, all of them on single elements. 
 from __future__ import annotations
 
 from didax.core.jaxpr import Eqn, Jaxpr
-from didax.core.jaxpr_check import nested_jaxprs
 from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.control_flow.optimize.notes import Note, note
 from didax.primitives.convert import convert_element_type_p
@@ -44,7 +43,7 @@ def _num_operations(jaxpr: Jaxpr) -> int | None:
         if any(v.aval.physical.size != 1 for v in eqn.outvars):
             return None
         if eqn.primitive is cond_p:
-            inner = [_num_operations(j) for value in eqn.params.values() for j in nested_jaxprs(value)]
+            inner = [_num_operations(jaxpr) for jaxpr in eqn.jaxprs]
         elif isinstance(eqn.primitive, Elementwise) or eqn.primitive in (convert_element_type_p, select_n_p):
             inner = [1]
         else:
