@@ -159,6 +159,23 @@ def is_packed(dtype: DType) -> bool:
     return dtype in _PACKED
 
 
+_CARRIERS = {
+    _NODE_DTYPES["int2"]: np.dtype(np.int8),
+    _NODE_DTYPES["uint2"]: np.dtype(np.uint8),
+    _NODE_DTYPES["float8_e8m0fnu"]: np.dtype(np.float32),
+}
+
+
+def carrier(dtype: DType) -> DType:
+    """The dtype in which XLA moves and combines numbers of this one: a wider one where it cannot in their own."""
+    return _CARRIERS.get(dtype, dtype)
+
+
+def is_sub_byte(dtype: DType) -> bool:
+    """Whether elements have less than 8 bits in XLA's memory."""
+    return dtype in _PACKED or dtype == _NODE_DTYPES["float4_e2m1fn"]
+
+
 # --- Extended dtypes ----------------------------------------------------------------------------------------
 
 

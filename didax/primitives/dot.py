@@ -53,10 +53,36 @@ def free_axes(ndim: int, contract: Axes, batch: Axes) -> Axes:
     return tuple([i for i in range(ndim) if i not in contract and i not in batch])
 
 
+def _neighbours(x_contract: Axes, y_contract: Axes) -> list[tuple[Axes, Axes]]:
+    """The summed axes in runs that lie next to each other, in the same order, in both operands."""
+    runs: list[tuple[Axes, Axes]] = []
+    for i, j in sorted(zip(x_contract, y_contract, strict=True)):
+        if runs and (runs[-1][0][-1] + 1, runs[-1][1][-1] + 1) == (i, j):
+            runs[-1] = (*runs[-1][0], i), (*runs[-1][1], j)
+        else:
+            runs.append(((i,), (j,)))
+    return runs
+
+
+def _merged(ctx: Any, x: Any, runs: Sequence[Axes], batch: Axes) -> tuple[Any, list[int], list[int]]:
+    """`x` with each run of axes as one axis, where those axes are then, and where the batch axes are.
+
+    XLA sums over several axes by moving them first: the gradient of a weight that a batch of sequences meets took 1.5
+    times as long.
+    """
+    gone = {i for run in runs for i in run[1:]}
+    sizes = {run[0]: math.prod(x.aval.shape[i] for i in run) for run in runs}
+    kept = [i for i in range(x.aval.ndim) if i not in gone]
+    if gone:
+        x = ctx.op("reshape", [x], x.aval.update(shape=tuple(sizes.get(i, x.aval.shape[i]) for i in kept)))
+    return x, [kept.index(run[0]) for run in runs], [kept.index(i) for i in batch]
+
+
 class BilinearContraction(Primitive):
     """A sum of products of two arrays, linear in each; `preferred_element_type` is the dtype of the sum."""
 
     contraction = True
+    in_carrier = True
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x, y), (x_dot, y_dot) = primals, tangents
@@ -104,20 +130,31 @@ def _holds_sums_of(preferred: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
 
 
 def operand_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Dtype in which the operands enter XLA: their own, or the result's when that is of another kind."""
-    return dtype if dtypes.kind_of(out) == dtypes.kind_of(dtype) else out
+    """Dtype in which the operands enter XLA: their own, or the result's when that is of another kind.
+
+    Or when theirs is narrower than a byte: XLA widens no such operands.
+    """
+    own = dtypes.kind_of(out) == dtypes.kind_of(dtype) and not dtypes.is_sub_byte(dtype)
+    return dtype if own else out
 
 
 def accumulation_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Dtype NumPy computes in: float32 for narrower floats, else the wider of operand and result."""
-    if dtypes.is_float(out) and out.itemsize <= 2 and (not dtypes.is_float(dtype) or dtype.itemsize <= 2):
-        return np.dtype(np.float32)
-    return dtypes.join(out, False, dtype, False)[0] if dtypes.is_inexact(out) else out
+    if not dtypes.is_inexact(out):
+        return out
+    return dtypes.join(_at_least_float32(out), False, _at_least_float32(dtype), False)[0]
+
+
+def _at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """float32 for narrower floats and integers; other dtypes as they are."""
+    narrow = dtype.itemsize <= 2 and not dtypes.is_complex(dtype)
+    return np.dtype(np.float32) if narrow else dtype
 
 
 def match_cotangent(ct: Any, x: Any) -> tuple[Any, Any]:
     """Cotangent and known operand in one dtype: with preferred_element_type they come in two."""
-    wide, _ = dtypes.join(aval_of(ct).dtype, False, aval_of(x).dtype, False)
+    out, dtype = aval_of(ct).dtype, aval_of(x).dtype
+    wide = out if out == dtype else accumulation_dtype(out, dtype)
     return convert_element_type(ct, wide), convert_element_type(x, wide)
 
 
@@ -176,6 +213,9 @@ class DotGeneral(BilinearContraction):
         out = ctx.out_avals[0]
         inner = operand_dtype(out.dtype, x.aval.dtype)
         x, y = ctx.convert(x, inner), ctx.convert(y, inner)
+        runs = _neighbours(x_contract, y_contract)
+        x, x_contract, x_batch = _merged(ctx, x, [run for run, _ in runs], x_batch)
+        y, y_contract, y_batch = _merged(ctx, y, [run for _, run in runs], y_batch)
         batching = f"batching_dims = {list(x_batch)} x {list(y_batch)}, " if x_batch else ""
         return ctx.emit(
             f"stablehlo.dot_general {x}, {y}, {batching}"

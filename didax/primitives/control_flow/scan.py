@@ -448,7 +448,7 @@ class Steps(NamedTuple):
         """A loop of `unroll` steps a time, then the steps that are left."""
         looped = self.length - self.length % unroll
         zero = ctx.scalar(0, self.index_dtype)
-        ys = [ctx.constant(0, aval) for aval in out_avals]
+        ys = [_blank(ctx, aval) for aval in out_avals]
 
         def body(region: FunctionContext, values: list[Value]) -> list[Value]:
             (start,), carry, ys = split_at(values, 1, self.num_carry)
@@ -474,6 +474,13 @@ class Steps(NamedTuple):
         """One run of the body whose output rows are written into `ys`."""
         carry, rows = self.step(ctx, carry, at)
         return carry, [write_row(ctx, y, row, at) for y, row in zip(ys, rows, strict=True)]
+
+
+def _blank(ctx: FunctionContext, aval: ShapedArray) -> Value:
+    """An array of which every element is going to be written."""
+    # Each holds another number: of equal constants XLA makes one array, and a copy of it for each loop that writes.
+    number = next(ctx.counter)
+    return ctx.constant(number if aval.dtype.kind in "fc" or aval.dtype.itemsize > 2 else number % 2, aval)
 
 
 def _at_row(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:

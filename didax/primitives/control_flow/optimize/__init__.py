@@ -5,8 +5,11 @@
 The passes run when a program is about to be lowered, after every transformation, so that they see the loops that
 are left: a forward scan that stacks residuals, a backward scan that reads them. In this order:
 
+* `hoist.py`: products of matrices that do not need the carry are computed before the loop, for all steps at once
+  (`apart.py`: also those hidden in others);
 * `recompute.py`: what a forward scan stacks for a backward scan is computed there again, where that is cheaper;
 * `contract.py`: a sum of products that a loop carries becomes one product after the loop;
+* `sink.py`: products that only stacked results need are computed after the loop;
 * `unroll.py`: loops of a few scalar operations take several steps at a time;
 * `one_function.py`: a loop of small steps is compiled as one function instead of a list of kernels (`rows.py`: with
   its small products of matrices).

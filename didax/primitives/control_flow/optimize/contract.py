@@ -51,7 +51,7 @@ class _Sum(NamedTuple):
 def contract_sums(eqn: Eqn) -> tuple[list[Eqn], dict[Any, Atom], list[Note]]:
     """The scan without such sums and what follows it, the results that have other names then, and notes."""
     body, num_consts, num_carry = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
-    found = list(_sums(body, num_consts, num_carry))
+    found = list(carried_sums(body, num_consts, num_carry))
     if not found:
         return [eqn], {}, []
     rows = body.invars[num_consts + num_carry :]
@@ -69,7 +69,8 @@ def contract_sums(eqn: Eqn) -> tuple[list[Eqn], dict[Any, Atom], list[Note]]:
     return eqns, results, [note(eqn, RULE, True, f"{names}; {facts}")]
 
 
-def _sums(body: Jaxpr, num_consts: int, num_carry: int) -> Iterator[_Sum]:
+def carried_sums(body: Jaxpr, num_consts: int, num_carry: int) -> Iterator[_Sum]:
+    """The parts of a carry that are such sums."""
     count, made_by = uses(body), definitions(body)
     steady = {*body.invars[:num_consts]}
     carry = body.invars[num_consts : num_consts + num_carry]

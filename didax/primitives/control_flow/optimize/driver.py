@@ -13,10 +13,12 @@ from didax.core import config
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
 from didax.core.jaxpr_check import check_jaxpr
 from didax.primitives.control_flow.optimize.contract import contract_sums
-from didax.primitives.control_flow.optimize.notes import Note
+from didax.primitives.control_flow.optimize.hoist import hoist_products
+from didax.primitives.control_flow.optimize.notes import Note, renamed_loops
 from didax.primitives.control_flow.optimize.one_function import as_one_function
 from didax.primitives.control_flow.optimize.recompute import recompute_residuals
 from didax.primitives.control_flow.optimize.rewrite import substitute
+from didax.primitives.control_flow.optimize.sink import sink_products
 from didax.primitives.control_flow.optimize.unroll import unrolled
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
@@ -48,7 +50,9 @@ def _has_loops(jaxpr: Jaxpr) -> bool:
 def _optimized(jaxpr: Jaxpr) -> Optimized:
     eqns: list[Eqn] = []
     names: dict[Any, Atom] = {}  # of results that an optimised loop calls otherwise
-    fewer, notes = recompute_residuals(jaxpr)
+    hoisted, notes = hoist_products(jaxpr)
+    fewer, more = recompute_residuals(hoisted)
+    notes = [*renamed_loops(notes, hoisted.eqns, fewer.eqns), *more]
     for eqn in fewer.eqns:
         more, found, said = _optimized_eqn(substitute(eqn, names))
         eqns += more
@@ -56,7 +60,7 @@ def _optimized(jaxpr: Jaxpr) -> Optimized:
         notes += said
     if len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
         return Optimized(None, tuple(notes))  # what is remembered with a jaxpr must not keep it alive
-    new = Jaxpr(jaxpr.invars, eqns, [names.get(x, x) for x in jaxpr.outvars], jaxpr.name)
+    new = Jaxpr(jaxpr.invars, eqns, [names.get(x, x) for x in fewer.outvars], jaxpr.name)
     if config.state().check:
         check_jaxpr(new)
     return Optimized(new, tuple(notes))
@@ -70,7 +74,11 @@ def _optimized_eqn(eqn: Eqn) -> tuple[Sequence[Eqn], dict[Any, Atom], list[Note]
     if eqn.primitive is scan_p and not eqn.effects:
         eqns, names, notes = contract_sums(eqn)
     loop, *after = eqns
+    before: list[Eqn] = []
     if eqn.primitive is scan_p and not eqn.effects:
+        before, loop, sunk, more = sink_products(loop, eqn)
+        after = [*sunk, *after]
+        notes += more
         loop, more = unrolled(loop, eqn)
         notes += more
     whole, more = as_one_function(loop, eqn)
@@ -78,7 +86,7 @@ def _optimized_eqn(eqn: Eqn) -> tuple[Sequence[Eqn], dict[Any, Atom], list[Note]
     if whole is None:
         whole, more = _optimized_within(loop)
         notes += more
-    return [whole, *after], names, notes
+    return [*before, whole, *after], names, notes
 
 
 def _optimized_within(eqn: Eqn) -> tuple[Eqn, list[Note]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Eqn
@@ -34,3 +35,13 @@ def describe(eqn: Eqn) -> str:
 def note(eqn: Eqn, rule: str, done: bool, why: str) -> Note:
     """A note on a loop."""
     return Note(eqn.source, describe(eqn), rule, done, why)
+
+
+def renamed_loops(notes: Sequence[Note], before: Sequence[Eqn], after: Sequence[Eqn]) -> list[Note]:
+    """Notes on loops that a later pass changed, each in its place, under what the loops are called now."""
+    names = {
+        (old.source, describe(old)): describe(new)
+        for old, new in zip(before, after, strict=True)
+        if old is not new
+    }
+    return [said._replace(loop=names.get((said.source, said.loop), said.loop)) for said in notes]

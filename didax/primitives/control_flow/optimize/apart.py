@@ -1,0 +1,216 @@
+"""A loop's body with its products of matrices taken apart, into what needs the carry and what does not.
+
+    concatenate([x, h]) @ w        becomes        x @ w[:n] + h @ w[n:]
+    (x @ u + h @ w)[:, :n]         becomes        x @ u[:, :n] + (h @ w)[:, :n]
+    (h @ w)[:, :n], read alone     becomes        h @ w[:, :n]
+
+for `x` that does not need the carry, so that `hoist.py` can move its products out of the loop. The second form matters
+because XLA vectorises a kernel that reads rows of stacks only where each is read once: with gates that are slices of
+one row, an LSTM takes twice as long. Read next: `hoist.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate, groupby, pairwise
+from typing import Any, TypeGuard
+
+from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.primitives.control_flow.optimize.rewrite import definitions, num_bytes, substitute, uses, written
+from didax.primitives.control_flow.optimize.rows import product_of
+from didax.primitives.convert import convert_element_type_p
+from didax.primitives.dot import dot_general_p, free_axes
+from didax.primitives.elementwise import add
+from didax.primitives.families import Elementwise
+from didax.primitives.select import select_n_p
+from didax.primitives.shape import broadcast_in_dim_p, reshape_p, transpose_p
+from didax.primitives.slicing import concatenate, concatenate_p, rev_p, slice_, slice_axis, slice_p
+
+CALL = 350.0  # nanoseconds that a product costs a step besides its multiplications
+MULTIPLICATION = 0.014  # nanoseconds saved by a second core, which a product of all steps keeps busy
+BYTE = 0.04  # nanoseconds to write a byte of the product before the loop, and to read it in a step
+ONE_CORE = 1 << 19  # multiplications in a product that XLA leaves to one core
+FAR = 1 << 20  # bytes of weights that no core keeps near
+PARTS = (concatenate_p, slice_p)
+_MOVES = (broadcast_in_dim_p, convert_element_type_p, reshape_p, rev_p, select_n_p, transpose_p, *PARTS)
+_REORDERED = ("float32", "float64", "complex64", "complex128")  # what is precise enough to be summed in parts
+
+
+def gain(eqn: Eqn) -> float:
+    """Nanoseconds a step that it saves to compute a product for all steps at once, besides its `CALL`."""
+    return MULTIPLICATION * product_of(eqn).size - BYTE * num_bytes(eqn.outvars[0].aval)
+
+
+def gains_in_parts(eqn: Eqn) -> bool:
+    """Whether that also pays for a part of a product, which starts no kernel of its own."""
+    far = max(num_bytes(x.aval) for x in eqn.invars) >= FAR
+    return gain(eqn) > 0 and (far or product_of(eqn).size <= ONE_CORE)
+
+
+def is_product(eqn: Eqn | None) -> TypeGuard[Eqn]:
+    """Whether the equation is a product of matrices without batch axes."""
+    return eqn is not None and eqn.primitive is dot_general_p and not eqn.params["dimension_numbers"][1][0]
+
+
+def pays_alone(eqn: Eqn | None) -> bool:
+    """Whether the equation is a product that is better computed for all steps at once."""
+    return is_product(eqn) and gain(eqn) + CALL > 0
+
+
+def take_apart(body: Jaxpr, free: set[Any]) -> Jaxpr:
+    """The body in that form; itself where there is nothing to gain.
+
+    `free` are the inputs that are no carry; it grows by what can be computed from them before the loop.
+    """
+    return _slices_of_terms(_products_of_parts(body, free), free)
+
+
+def _grow(free: set[Any], eqns: Sequence[Eqn]) -> None:
+    for eqn in eqns:
+        if may_move(eqn) and all(type(x) is not Var or x in free for x in eqn.invars):
+            free.update(eqn.outvars)
+
+
+def may_move(eqn: Eqn) -> bool:
+    """Whether the equation is a product, or arithmetic on elements, or moves them."""
+    return eqn.primitive in _MOVES or isinstance(eqn.primitive, Elementwise) or is_product(eqn)
+
+
+# --- Products of concatenated parts ----------------------------------------------------------------
+
+
+def _products_of_parts(body: Jaxpr, free: set[Any]) -> Jaxpr:
+    eqns: list[Eqn] = []
+    names: dict[Any, Atom] = {}
+    made_by = definitions(body)
+    for eqn in body.eqns:
+        new = [substitute(eqn, names)]
+        side = _mixed_side(new[0], made_by, free)
+        if side is not None:
+            parts, (total,) = _by_parts(new[0], side, made_by[new[0].invars[side]], free)
+            _grow(free, parts)
+            if any(is_product(e) and e.outvars[0] in free and gains_in_parts(e) for e in parts):
+                new, names[eqn.outvars[0]] = parts, total
+        _grow(free, new)
+        eqns += new
+    return Jaxpr(body.invars, eqns, [names.get(x, x) for x in body.outvars], body.name) if names else body
+
+
+def _mixed_side(eqn: Eqn, made_by: dict[Any, Eqn], free: set[Any]) -> int | None:
+    """The operand of a product that is put together, along a summed axis, of parts that need the carry and others."""
+    if not is_product(eqn) or eqn.outvars[0].aval.dtype.name not in _REORDERED:
+        return None
+    for k, x in enumerate(eqn.invars):
+        parts = made_by.get(x)
+        if parts is not None and parts.primitive is concatenate_p:
+            summed = parts.params["dimension"] in eqn.params["dimension_numbers"][0][k]
+            if summed and len({p in free for p in parts.invars}) == 2:
+                return k
+    return None
+
+
+def _by_parts(eqn: Eqn, k: int, parts: Eqn, free: set[Any]) -> tuple[list[Eqn], list[Atom]]:
+    """The product as a sum of products, of neighbouring parts that all need the carry or all do not."""
+    axis = parts.params["dimension"]
+    contract = eqn.params["dimension_numbers"][0]
+    other_axis = contract[1 - k][contract[k].index(axis)]
+    counts = [len(list(group)) for _, group in groupby(parts.invars, lambda x: x in free)]
+    stops = [0, *accumulate(counts)]
+
+    def total(other: Any, *xs: Any) -> list[Any]:
+        terms: list[Any] = []
+        begin = 0
+        for i, j in pairwise(stops):
+            end = begin + sum(x.shape[axis] for x in xs[i:j])
+            pair = [slice_axis(other, begin, end, other_axis)]
+            pair.insert(k, concatenate(xs[i:j], axis))
+            terms.append(dot_general_p.bind(*pair, **eqn.params))
+            begin = end
+        result = terms[0]
+        for term in terms[1:]:
+            result = add(result, term)
+        return [result]
+
+    return written(total, [eqn.invars[1 - k], *parts.invars], eqn.source)
+
+
+# --- Slices of sums and of products ----------------------------------------------------------------
+
+
+def _slices_of_terms(body: Jaxpr, free: set[Any]) -> Jaxpr:
+    terms = _Terms(body, free)
+    eqns: list[Eqn] = []
+    names: dict[Any, Atom] = {}
+    for eqn in body.eqns:
+        if eqn.primitive is slice_p and terms.is_better_sliced(eqn.invars[0]):
+            more, names[eqn.outvars[0]] = terms.sliced(eqn.invars[0], eqn)
+            _grow(free, more)
+            eqns += more
+        else:
+            eqns.append(substitute(eqn, names))
+    return Jaxpr(body.invars, eqns, [names.get(x, x) for x in body.outvars], body.name) if names else body
+
+
+class _Terms:
+    """The sums and products of a body, and who reads them."""
+
+    def __init__(self, body: Jaxpr, free: set[Any]) -> None:
+        self.free = free
+        self.made_by = definitions(body)
+        self.count = uses(body)
+        self.slices = Counter([eqn.invars[0] for eqn in body.eqns if eqn.primitive is slice_p])
+
+    def is_better_sliced(self, x: Any) -> bool:
+        """Whether only slices read `x`, and they are better made of parts of its terms or its factors."""
+        if self.count[x] != self.slices[x]:
+            return False
+        return self._has_product(x) or (self._is_read_once(x) and is_product(self.made_by.get(x)))
+
+    def _is_moved(self, x: Any) -> bool:
+        """Whether `x` is a product that is going to be computed before the loop."""
+        return x in self.free and pays_alone(self.made_by.get(x))
+
+    def _is_read_once(self, x: Any) -> bool:
+        return self.count[x] == self.slices[x] == 1
+
+    def _has_product(self, x: Any) -> bool:
+        """Whether `x` is such a product, or has one as a term."""
+        eqn = self.made_by.get(x)
+        return any(map(self._has_product, eqn.invars)) if _is_sum(eqn) else self._is_moved(x)
+
+    def sliced(self, x: Atom, cut: Eqn) -> tuple[list[Eqn], Atom]:
+        """The equations of the slice of `x` as a sum of slices of its terms, and its name."""
+        eqn = self.made_by.get(x)
+        if _is_sum(eqn):
+            (first, a), (second, b) = [self.sliced(y, cut) for y in eqn.invars]
+            more, (total,) = written(lambda *pair: [add(*pair)], [a, b], eqn.source)
+            return [*first, *second, *more], total
+        if is_product(eqn) and (self._is_read_once(x) or self._is_moved(x)):
+            more, (part,) = written(lambda *pair: [_sliced_product(eqn, cut, *pair)], eqn.invars, eqn.source)
+            return more, part
+        more, (part,) = written(lambda y: [slice_p.bind(y, **cut.params)], [x], cut.source)
+        return more, part
+
+
+def _is_sum(eqn: Eqn | None) -> TypeGuard[Eqn]:
+    if eqn is None or eqn.primitive is not add:
+        return False
+    return eqn.invars[0].aval.shape == eqn.invars[1].aval.shape
+
+
+def _sliced_product(eqn: Eqn, cut: Eqn, x: Any, y: Any) -> Any:
+    """A slice of the product as a product of slices."""
+    starts, limits, strides = (cut.params[name] for name in ("start_indices", "limit_indices", "strides"))
+    ranges = list(zip(starts, limits, strides or (1,) * len(starts), strict=True))
+    x_contract, y_contract = eqn.params["dimension_numbers"][0]
+    x_free, y_free = free_axes(len(x.shape), x_contract, ()), free_axes(len(y.shape), y_contract, ())
+    parts = _cut(x, x_free, ranges[: len(x_free)]), _cut(y, y_free, ranges[len(x_free) :])
+    return dot_general_p.bind(*parts, **eqn.params)
+
+
+def _cut(x: Any, axes: Sequence[int], ranges: Sequence[tuple[int, int, int]]) -> Any:
+    """`x` with these ranges of these axes."""
+    along = dict(zip(axes, ranges, strict=True))
+    starts, limits, strides = zip(*[along.get(i, (0, n, 1)) for i, n in enumerate(x.shape)], strict=True)
+    return slice_(x, starts, limits, strides)
