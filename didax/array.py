@@ -212,6 +212,14 @@ class ConcreteArray(Array):
 
     def __buffer__(self, flags: int, /) -> memoryview:
         """The buffer protocol, which Python asks classes for from version 3.12 on: `memoryview(x)` is read-only."""
+        if not self._reads_in_place():  # NumPy asks here first, and takes what it is given for shared memory
+            raise BufferError(
+                message(
+                    "A buffer is memory of the host, which does not hold this array's contents.",
+                    f"array: {self.aval} on {self.device}",
+                    fix="Copy it to the host: numpy.asarray(x).",
+                )
+            )
         return self.__array__().data
 
     def __dlpack_device__(self) -> tuple[int, int]:

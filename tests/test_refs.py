@@ -341,6 +341,8 @@ def seen_without_running(api, np):
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_programs_agree_with_jax(f):
+    if f is scalars_and_weak_types and jax.__version_info__ >= (0, 11):
+        pytest.skip("from jax 0.11 on a Ref of a weak number is strong")
     wanted, found = run(f, jax, jnp), run(f, dx, dnp)
     assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in wanted]
     for x, y in zip(found, wanted, strict=True):

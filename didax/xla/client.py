@@ -15,8 +15,12 @@ import sys
 import threading
 from typing import Any
 
-from jaxlib import _hlo as hlo  # pyright: ignore[reportAttributeAccessIssue]
 from jaxlib import _jax as xe  # pyright: ignore[reportAttributeAccessIssue]
+
+try:
+    from jaxlib import _hlo as hlo  # pyright: ignore[reportAttributeAccessIssue]
+except ImportError:  # jaxlib 0.10.0 and 0.10.1
+    from jaxlib import _jax as hlo  # pyright: ignore[reportAttributeAccessIssue]
 
 from didax.core import config
 from didax.core.errors import message

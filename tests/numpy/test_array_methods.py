@@ -134,12 +134,14 @@ PROTOCOLS_LEFT_OUT = {  # names of ndarray and jax.Array that no error explains,
     "__dict__": "arrays have slots",
     "__hex__": "of Python 2",
     "__oct__": "of Python 2",
+    "__release_buffer__": "what __buffer__ gives frees itself",
     "__numpy_dtype__": "of dtypes",
     "clone": "x.copy()",
     "device_buffers": "removed from jax: addressable_shards",
     "format": "layouts are XLA's",
     "global_shards": "addressable_shards, in one process",
     "traceback": "of jaxlib's own debugging",
+    "unsafe_raw_buffer": "of jaxlib's own transfers (0.11)",
 }  # fmt: skip
 
 

@@ -72,8 +72,8 @@ SECOND = ("2", "0.5", "np.asarray(2)", "np.broadcast_to(np.asarray(0.5), (3,))",
 # Where JAX's results are weak or strong by accident: by the rank of the operands, or against its own rule.
 STRONG_BY_ACCIDENT = frozenset({
     "angle", "around", "atan2", "cross", "deg2rad", "degrees", "delete", "diagflat", "full_like", "gcd", "gradient",
-    "heaviside", "hypot", "lcm", "logaddexp2", "polydiv", "polyval", "pow", "power", "rad2deg", "radians", "round",
-    "sinc", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "heaviside", "hypot", "lcm", "log2", "logaddexp2", "polydiv", "polyval", "pow", "power", "rad2deg", "radians",
+    "round", "sinc", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
 })  # fmt: skip
 # JAX's accumulates integers in their own width, alone of its kind; is 32-bit in any mode.
 OTHER_DTYPES = frozenset({"argpartition", "cumulative_prod", "digitize", "searchsorted", "tri"})
@@ -263,6 +263,8 @@ m.eval_shape(lambda x: x * 2, onp.ones(2)).dtype
 
 @pytest.mark.parametrize("text", TYPES)
 def test_types_equal_jax_s(text: str, x64: bool) -> None:
+    if "np.log2" in text and jax.__version_info__ >= (0, 11):
+        pytest.skip("from jax 0.11 on log2 of a weak number is weak")
     assert described(evaluate(text, dx)) == described(evaluate(text, jax))
 
 

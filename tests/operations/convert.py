@@ -48,7 +48,9 @@ def conversion(target: str, dtypes: Sequence[str]) -> Operation:
         if target == "bool":  # jax asks only the real part of a complex number
             return x != 0
         with jax.enable_x64(True):  # in Didax a dtype the user writes is honoured
-            return np.asarray(jax.lax.convert_element_type(x.real if target[0] != "c" else x, target))
+            # of an array of jax: from 0.11 on NumPy converts its own, and numbers out of range otherwise than XLA
+            x = jax.numpy.asarray(x.real if target[0] != "c" else x)
+            return np.asarray(jax.lax.convert_element_type(x, target))
 
     return identity_like(
         f"convert_element_type-{target}",

@@ -18,12 +18,12 @@ from didax.core.jaxpr_parse import parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
 from didax.extend.random import define_prng_impl
 from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
+from tests.checks import COMPILE_QUICKLY
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
 
 RBG = ("rbg", "unsafe_rbg")
-COMPILE_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 
 
 def words(keys):

@@ -20,6 +20,7 @@ from didax import dtypes, lax, random
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
+from tests.checks import COMPILE_QUICKLY
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
@@ -104,9 +105,6 @@ MOVES = {
         n.array(True), lambda a, b: (a, b[:1]), lambda a, b: (b[0], b[1:2]), k, ks
     ),
 }
-
-
-COMPILE_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 
 
 def everything(n, l):

@@ -9,7 +9,7 @@ import pytest
 import didax as dx
 from didax import random
 from didax.random import _programs, _samplers
-from tests.checks import assert_close
+from tests.checks import COMPILE_QUICKLY, assert_close
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
@@ -85,7 +85,6 @@ RTOL = {"float32": 1e-5, "complex64": 1e-5, "float16": 5e-3, "bfloat16": 4e-2}
 
 
 MAPPED_EAGERLY = ("uniform float32", "normal float32", "randint int32", "permutation", "split")
-COMPILE_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 
 
 def everything(module):
