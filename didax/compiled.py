@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 from didax.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
 from didax.core import config
-from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.source import SourceLine, user_line
@@ -153,8 +152,8 @@ class Program:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         return results
 
-    def direct(self) -> tuple[Any, Any, tuple[ShapedArray, ...], list[Any], list[int] | None] | None:
-        """The executable's own entry, the captured buffers and `kept`, for programs without donation: all a run needs.
+    def direct(self) -> tuple[Executable, list[Any], list[int] | None] | None:
+        """The executable, the captured buffers and `kept`, for programs without donation: all a run needs.
 
         Where there are several devices a program looks at its arguments first, so there is none; nor is there one for
         programs with effects, or whose results are looked at. What a run does to random keys is left to the caller
@@ -168,7 +167,7 @@ class Program:
         if config.state().inspects_values:
             return None
         captured = [x.device_buffer() for x in self._constants]
-        return executable.execute, executable.handlers, executable.out_avals, captured, self.kept
+        return executable, captured, self.kept
 
 
 class KeyFlow:

@@ -8,12 +8,13 @@ compile).
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import types
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary, WeakSet
 
 from didax.api.flat import (
@@ -44,6 +45,9 @@ from didax.transforms.batching import axis_env
 from didax.transforms.key_reuse import is_on as key_reuse_is_on
 from didax.transforms.key_reuse import summarise
 from didax.transforms.staging import StagedProgram, stage_program, values_of
+
+if TYPE_CHECKING:
+    from didax.xla.compile import Executable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,21 +135,21 @@ class Staged:
         return outs[0] if self.single else pytree.unflatten(self.out_tree, outs)
 
 
-class Direct(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Direct:
     """All that a call with one array for one array needs: the hottest path of jit."""
 
-    execute: Any
+    loaded: Any
     handlers: Any
     aval: ShapedArray
     state: config.State
 
 
-class Ready(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Ready:
     """All that any other call of a known signature needs: the hot path of jit."""
 
-    execute: Any
-    handlers: Any
-    avals: Sequence[ShapedArray]
+    executable: Executable
     staged: Staged
     state: config.State
     captured: list[Any]
@@ -153,8 +157,25 @@ class Ready(NamedTuple):
     key_flow: KeyFlow | None  # what it does to random keys; None where it gets none
 
 
+# Note [The hottest path]
+# XLA runs a small program in 5 us, and JAX adds 1 us in C++. So what `__call__` does for one array comes down to few
+# bytecodes: what is read every time is a slot; context variables are asked by bound methods made once, as Python 3.11
+# would make one each time for `imported_name.get()`; XLA's functions are called as methods of their objects; the result
+# is made without its `__init__`. A plain function instead of an object with `__call__` would save 0.2 us more, but
+# `functools.wraps` would copy its `lower` and `trace` to functions that compute something else.
+
+_ABSENT: Any = object()
+_new_object = object.__new__
+_get_current = current_trace_var.get
+_get_overlay = config.overlay_var.get
+
+
 class JitFunction(Generic[P, R]):
     """A function that runs compiled; made by `jit`."""
+
+    __slots__ = ("__dict__", "__weakref__", "_direct", "_programs")
+    _direct: dict[ShapedArray, Direct]  # the programs' own
+    _programs: Programs
 
     def __init__(
         self,
@@ -179,55 +200,74 @@ class JitFunction(Generic[P, R]):
         self._donate_argnames = frozenset(donate_argnames)
         self._options = compiler_options
         self._keep_unused = keep_unused
-        self._programs = _programs_of(fun, (self._static.numbers, self._static.names,
+        programs = _programs_of(fun, (self._static.numbers, self._static.names,
                                                self._donate_argnums, self._donate_argnames, keep_unused,
                                                repr(sorted((compiler_options or {}).items()))))  # fmt: skip
+        self._programs, self._direct = programs, programs.direct
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if current_trace_var.get() is eager_trace:
-            # The hot path: a signature seen before. Anything else, and any error, goes the long way, which explains.
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    else:
+
+        def __call__(self, x=_ABSENT, /, *rest, **kwargs):
+            # Signatures seen before. Anything else, and any error, goes the long way, which explains.
+            if _get_current() is eager_trace:
+                try:
+                    if type(x) is ConcreteArray and not rest and not kwargs:
+                        direct = self._direct.get(x.aval)
+                        if direct is not None and direct.state is (
+                            config.global_state if _get_overlay() is None else config.state()
+                        ):
+                            # See Note [The hottest path]
+                            buffer = x._buffer
+                            outs = direct.loaded.execute_sharded(
+                                [x.device_buffer() if buffer is None else buffer]
+                            ).consume_with_handlers(direct.handlers, False)
+                            y = _new_object(ConcreteArray)
+                            y.aval = direct.aval
+                            y._value = None
+                            y._buffer = outs[0]
+                            y.committed = False
+                            return y
+                    if not self._has_static:
+                        return self._run_ready(() if x is _ABSENT else (x, *rest), kwargs)
+                except (KeyReuseError, KeyReuseWarning) as error:
+                    strip_internal_frames(error)
+                    raise
+                except Exception:
+                    pass
             try:
-                if len(args) == 1 and type(x := args[0]) is ConcreteArray and not kwargs:
-                    direct = self._programs.direct.get(x.aval)
-                    buffer = x._buffer  # pyright: ignore[reportPrivateUsage]
-                    buffers = [x.device_buffer() if buffer is None else buffer]
-                    if direct is not None:
-                        execute, handlers, aval, state = direct
-                        if state is config.state():
-                            outs = execute(buffers).consume_with_handlers(handlers, False)
-                            return ConcreteArray(aval, None, outs[0])  # pyright: ignore[reportReturnType]
-                    leaves = args
-                    entry = self._programs.ready.get(x.aval)
-                elif self._has_static:
-                    entry, leaves, buffers = None, (), []
-                else:
-                    leaves, tree = pytree.flatten((args, kwargs))
-                    key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
-                    entry = self._programs.ready.get(key)
-                    needed = leaves
-                    if entry is not None and entry.kept is not None:
-                        needed = [leaves[i] for i in entry.kept]
-                    buffers = argument_buffers(needed) if entry is not None else []
-                if entry is not None and entry.state is config.state():
-                    execute, handlers, avals, staged, _, captured, _, key_flow = entry
-                    outs = execute(captured + buffers if captured else buffers).consume_with_handlers(
-                        handlers, False
-                    )
-                    arrays = map(ConcreteArray, avals, repeat(None), outs)
-                    if key_flow is not None:
-                        keys = key_flow.note(leaves, user_line())
-                        arrays = arrays if keys is None else map(with_keys, arrays, keys)
-                    return staged.result(list(arrays))
-            except (KeyReuseError, KeyReuseWarning) as error:
+                return self._call(() if x is _ABSENT else (x, *rest), kwargs)
+            except Exception as error:
                 strip_internal_frames(error)
                 raise
-            except Exception:
-                pass
-        try:
-            return self._call(args, kwargs)
-        except Exception as error:
-            strip_internal_frames(error)
-            raise
+
+    def _run_ready(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Results for a signature seen before; KeyError for any other."""
+        leaves: Sequence[Any] = args
+        one = len(args) == 1 and not kwargs and type(args[0]) is ConcreteArray
+        key: Any = (args[0].aval,) if one else tuple([x.aval for x in args if type(x) is ConcreteArray])
+        if kwargs or len(key) < len(args):
+            leaves, tree = pytree.flatten((args, kwargs))
+            key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
+        entry = self._programs.ready[key]
+        if entry.state is not config.state():
+            raise KeyError(key)
+        if one and entry.kept is None:
+            buffers = [args[0].device_buffer()]
+        else:
+            buffers = argument_buffers(leaves if entry.kept is None else [leaves[i] for i in entry.kept])
+        outs = entry.executable.run(entry.captured + buffers if entry.captured else buffers)
+        avals = entry.executable.out_avals
+        if entry.key_flow is None and entry.staged.single:
+            return ConcreteArray(avals[0], None, outs[0])
+        arrays = map(ConcreteArray, avals, repeat(None), outs)
+        if entry.key_flow is not None:
+            keys = entry.key_flow.note(leaves, user_line())
+            arrays = arrays if keys is None else map(with_keys, arrays, keys)
+        return entry.staged.result(list(arrays))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         static: tuple[Any, ...] = ()
@@ -253,28 +293,25 @@ class JitFunction(Generic[P, R]):
             return staged.result(staged.bind(leaves))
         outs = staged.run(leaves)
         if not self._has_static and not staged.has_refs:
-            plain = len(args) == 1 and not kwargs and type(args[0]) is ConcreteArray
-            if plain and staged.program.kept is not None:
-                return staged.result(outs)  # a function of nothing: not worth a look on the hot path
-            self._make_ready(staged, state, avals[0] if plain else (tree, avals))
+            plain = not kwargs and all(type(x) is ConcreteArray for x in args)
+            self._make_ready(staged, state, avals if plain else (tree, avals), plain and len(args) == 1)
         return staged.result(outs)
 
     def direct_for(self, aval: ShapedArray) -> Direct | None:
         """All that is left of a call with one array of this type for one result; None where there is more."""
-        return self._programs.direct.get(aval)
+        return self._direct.get(aval)
 
-    def _make_ready(self, staged: Staged, state: config.State, key: Any) -> None:
+    def _make_ready(self, staged: Staged, state: config.State, key: tuple[Any, ...], one_array: bool) -> None:
         """Let calls of this signature take the hot path from now on, where nothing but the run is left to do."""
         entry = staged.program.direct() if staged.program is not None else None
         if entry is not None:
-            execute, handlers, avals, captured, kept = entry
+            executable, captured, kept = entry
             key_flow = staged.program.key_flow if staged.program is not None and key_reuse_is_on() else None
-            if isinstance(key, ShapedArray) and staged.single and key_flow is None and not captured:
-                self._programs.direct[key] = Direct(execute, handlers, avals[0], state)
+            if one_array and staged.single and key_flow is None and not captured and kept is None:
+                found = Direct(executable.loaded, executable.handlers, executable.out_avals[0], state)
+                self._programs.direct[key[0]] = found
             else:
-                self._programs.ready[key] = Ready(
-                    execute, handlers, avals, staged, state, captured, kept, key_flow
-                )
+                self._programs.ready[key] = Ready(executable, staged, state, captured, kept, key_flow)
 
     def stage(
         self, args: Sequence[Any], kwargs: dict[str, Any], static: Any, tree: Any, avals: Any
@@ -399,7 +436,9 @@ class Programs:
 
     def __init__(self) -> None:
         self.staged: dict[Any, Staged] = {}
-        self.ready: dict[Any, Ready] = {}
+        self.ready: dict[
+            Any, Ready
+        ] = {}  # by the types of arguments that are arrays; else with their structure
         self.direct: dict[ShapedArray, Direct] = {}  # by the type of the only argument
         _all_programs.add(self)
 

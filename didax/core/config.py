@@ -22,6 +22,7 @@ class State:
 
     enable_x64: bool = False
     numpy_dtype_promotion: str = "standard"
+    numpy_rank_promotion: str = "allow"
     disable_jit: bool = False
     check: bool = False
     traceback_filtering: str = "on"
@@ -47,6 +48,7 @@ class State:
 
 CHOICES = {
     "numpy_dtype_promotion": ("standard", "strict"),
+    "numpy_rank_promotion": ("allow", "warn", "raise"),
     "traceback_filtering": ("on", "off"),
     "default_matmul_precision": ("default", "high", "highest"),
     "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
@@ -144,20 +146,21 @@ class _Overlay:
         self._state: State | None = None
 
     def state(self) -> State:
-        if self._state is None or self._base is not _global:
-            self._base = _global
-            self._state = _intern(_values(_global) | self.values)
+        if self._state is None or self._base is not global_state:
+            self._base = global_state
+            self._state = _intern(_values(global_state) | self.values)
         return self._state
 
 
-_global: State = _from_environment()
-_overlay: ContextVar[_Overlay | None] = ContextVar("didax_config", default=None)
+# The options in force where the variable holds no overlay: hot paths look at both themselves, which spares a call.
+global_state: State = _from_environment()
+overlay_var: ContextVar[_Overlay | None] = ContextVar("didax_config", default=None)
 
 
 def state() -> State:
     """The options in force here and now."""
-    overlay = _overlay.get()
-    return _global if overlay is None else overlay.state()
+    overlay = overlay_var.get()
+    return global_state if overlay is None else overlay.state()
 
 
 def update(option: str, value: Any) -> None:
@@ -165,9 +168,9 @@ def update(option: str, value: Any) -> None:
 
     >>> update("jax_enable_x64", False)
     """
-    global _global
+    global global_state
     name = _name(option)
-    _global = _intern(_values(_global) | {name: _normalise(name, value)})
+    global_state = _intern(_values(global_state) | {name: _normalise(name, value)})
 
 
 @contextlib.contextmanager
@@ -178,13 +181,13 @@ def override(**options: Any) -> Generator[None]:
     ...     state().enable_x64
     True
     """
-    outer = _overlay.get()
+    outer = overlay_var.get()
     values = {_name(option): _normalise(_name(option), value) for option, value in options.items()}
-    token = _overlay.set(_Overlay((outer.values if outer else {}) | values))
+    token = overlay_var.set(_Overlay((outer.values if outer else {}) | values))
     try:
         yield
     finally:
-        _overlay.reset(token)
+        overlay_var.reset(token)
 
 
 class Config:

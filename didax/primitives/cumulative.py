@@ -27,7 +27,7 @@ from didax.primitives.families import NOT_LINEAR, scalar_like
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, reshape
-from didax.primitives.slicing import concatenate, rev, slice_axis
+from didax.primitives.slicing import concatenate, lower_slice_axis, rev, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
 from didax.xla.text import FunctionContext, Value, names, tensor_type, types
@@ -40,6 +40,7 @@ _FLOAT32 = np.dtype(np.float32)
 class Cumulative(Primitive):
     """Each element combined with all before it (after it, with `reverse`) along `axis`."""
 
+    in_carrier = True
     holes = {"transpose": NOT_LINEAR}
     in_float32 = True  # how narrow floats are accumulated
 
@@ -210,7 +211,8 @@ def _scan_loop(ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine
     n, shape = x.aval.shape[axis], x.aval.shape
     row = x.aval.update(shape=(*shape[:axis], 1, *shape[axis + 1 :]))
     index = ShapedArray((), _INT32)
-    first = _slice_axis(ctx, x, n - 1 if reverse else 0, 1, axis)
+    edge = n - 1 if reverse else 0
+    first = lower_slice_axis(ctx, x, edge, edge + 1, axis)
     (i, carry, out), _ = ctx.block([index, row, x.aval])
 
     condition = ctx.region()
@@ -255,12 +257,13 @@ def _scan_blocks(ctx: FunctionContext, x: Value, reverse: bool, combine: Combine
     padded = _pad_leading(ctx, x, identity, 0, blocks * _BLOCK - n)
     inside = _transpose(ctx, _reshape(ctx, padded, (blocks, _BLOCK, *rest)), [1, 0, *range(2, len(rest) + 2)])
     inside = _scan_loop(ctx, inside, 0, reverse, combine)
-    totals = _reshape(ctx, _slice_axis(ctx, inside, 0 if reverse else _BLOCK - 1, 1, 0), (blocks, *rest))
+    edge = 0 if reverse else _BLOCK - 1
+    totals = _reshape(ctx, lower_slice_axis(ctx, inside, edge, edge + 1, 0), (blocks, *rest))
     totals = lower_scan(ctx, totals, 0, reverse, combine, identity)
     before = _pad_leading(ctx, totals, identity, *((-1, 1) if reverse else (1, -1)))
     out = combine(ctx, ctx.broadcast(before, inside.aval, range(1, len(rest) + 2)), inside)
     out = _reshape(ctx, _transpose(ctx, out, [1, 0, *range(2, len(rest) + 2)]), (blocks * _BLOCK, *rest))
-    return _slice_axis(ctx, out, 0, n, 0)
+    return lower_slice_axis(ctx, out, 0, n, 0)
 
 
 def _transpose(ctx: FunctionContext, x: Value, order: Sequence[int]) -> Value:
@@ -270,13 +273,6 @@ def _transpose(ctx: FunctionContext, x: Value, order: Sequence[int]) -> Value:
 
 def _reshape(ctx: FunctionContext, x: Value, shape: tuple[int, ...]) -> Value:
     return ctx.op("reshape", [x], x.aval.update(shape=shape))
-
-
-def _slice_axis(ctx: FunctionContext, x: Value, start: int, size: int, axis: int) -> Value:
-    bounds = [(start, start + size) if i == axis else (0, n) for i, n in enumerate(x.aval.shape)]
-    out = x.aval.update(shape=tuple(b - a for a, b in bounds))
-    text = ", ".join([f"{a}:{b}" for a, b in bounds])
-    return ctx.emit(f"stablehlo.slice {x} [{text}] : ({x.type}) -> {tensor_type(out)}", out)
 
 
 def _pad_leading(ctx: FunctionContext, x: Value, value: Any, low: int, high: int) -> Value:

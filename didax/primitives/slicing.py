@@ -21,18 +21,16 @@ from didax.core.basis import Zero, instantiate
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.families import scalar_like
-from didax.primitives.gather import (
+from didax.primitives.gather import gather_p, materialized, scatter_p
+from didax.primitives.select import where
+from didax.primitives.shape import LinearUnary, broadcast_in_dim, full, reduce_sum, reshape, zeros
+from didax.primitives.window_positions import (
     GatherDimensionNumbers,
     GatherScatterMode,
     ScatterDimensionNumbers,
-    gather_p,
     in_range,
     lower_indices,
-    materialized,
-    scatter_p,
 )
-from didax.primitives.select import where
-from didax.primitives.shape import LinearUnary, broadcast_in_dim, full, reduce_sum, reshape, zeros
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.checkify import Condition
 from didax.transforms.transpose import is_undef
@@ -537,6 +535,14 @@ def slice_axis(x: Any, start: int, limit: int, axis: int, stride: int = 1) -> An
     starts = tuple(start if i == axis else 0 for i in range(len(shape)))
     limits = tuple(limit if i == axis else n for i, n in enumerate(shape))
     return slice_(x, starts, limits, tuple(stride if i == axis else 1 for i in range(len(shape))))
+
+
+def lower_slice_axis(ctx: Any, x: Any, start: int, limit: int, axis: int) -> Any:
+    """Write `stablehlo.slice` along one axis."""
+    bounds = [(start, limit) if i == axis else (0, n) for i, n in enumerate(x.aval.shape)]
+    out = x.aval.update(shape=tuple(j - i for i, j in bounds))
+    text = ", ".join([f"{i}:{j}" for i, j in bounds])
+    return ctx.emit(f"stablehlo.slice {x} [{text}] : ({x.type}) -> {tensor_type(out)}", out)
 
 
 def pad(x: Any, value: Any, padding_config: Padding) -> Any:

@@ -116,7 +116,9 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
                 return result
             if entry.state.debug_key_reuse != "off":
                 _use_up(key)
-            outs = entry.execute([key.device_buffer()]).consume_with_handlers(entry.handlers, False)
+            outs = entry.loaded.execute_sharded([key.device_buffer()]).consume_with_handlers(
+                entry.handlers, False
+            )
             return ConcreteArray(entry.aval, None, outs[0])
         except Exception as error:
             strip_internal_frames(error)

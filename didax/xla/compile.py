@@ -35,7 +35,7 @@ _memory: OrderedDict[Any, Any] = OrderedDict()
 class Executable:
     """A compiled program on one device: `run(buffers) -> buffers`."""
 
-    __slots__ = ("device", "execute", "handlers", "loaded", "out_avals")
+    __slots__ = ("device", "handlers", "loaded", "out_avals")
 
     def __init__(self, loaded: Any, out_avals: Sequence[ShapedArray], device: Any):
         self.loaded = loaded
@@ -43,11 +43,10 @@ class Executable:
         self.device = device
         sharding = backend().shardings[device]
         self.handlers = [_result_handler(aval.physical, sharding) for aval in out_avals]
-        self.execute = loaded.execute_sharded
 
     def run(self, buffers: list[Any]) -> list[Any]:
         """Start the program; results are device buffers, filled asynchronously."""
-        return self.execute(buffers).consume_with_handlers(self.handlers, False)
+        return self.loaded.execute_sharded(buffers).consume_with_handlers(self.handlers, False)
 
 
 def _result_handler(aval: ShapedArray, sharding: Any) -> Any:
@@ -150,27 +149,22 @@ def compile_text(
     store = None if cheap else _store()
 
     def load(started: Backend, device: Any) -> Any:
-        return _remembered(started, text, device, flags, store, len(callbacks))
+        # a program knows no callback, only how many it has: `Run` knows them
+        return _remembered(
+            (text, device, tuple(flags)),
+            lambda: _compile(started, text, device, flags, store, len(callbacks)),
+        )
 
     if callbacks:
         return CallingExecutable(load, out_avals, device, callbacks)
     return Executable(load(started, device), out_avals, device)
 
 
-def _remembered(
-    started: Backend,
-    text: str,
-    device: Any,
-    flags: Sequence[tuple[str, Any]],
-    store: DiskStore | None,
-    num_callbacks: int,
-) -> Any:
-    """The program from memory, or compiled. It knows no callback, only how many it has: `Run` knows them."""
-    key = (text, device, tuple(flags))
+def _remembered(key: Any, make: Callable[[], Any]) -> Any:
+    """The program of that key from memory, or a new one."""
     loaded = _memory.get(key)
     if loaded is None:
-        loaded = _compile(started, text, device, flags, store, num_callbacks)
-        _memory[key] = loaded
+        loaded = _memory[key] = make()
         if len(_memory) > _MEMORY_MAX:
             _memory.popitem(last=False)
     else:

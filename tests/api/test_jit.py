@@ -8,6 +8,7 @@ import functools
 import gc
 import logging
 import pickle
+import sys
 import threading
 import weakref
 from typing import NamedTuple
@@ -17,6 +18,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax.core import config
 
 
 class Counter:
@@ -88,6 +90,63 @@ def test_options_are_part_of_the_signature():
     assert f.count == 2
 
 
+def test_options_are_looked_at_by_the_hot_path(x):
+    double = Counter(lambda x: x * 2)
+    jitted = dx.jit(double)
+    for _ in range(3):
+        jitted(x)
+    with config.override(default_matmul_precision="highest"):
+        jitted(x), jitted(x)
+    assert double.count == 2
+    jitted(x)
+    assert double.count == 2
+    with pytest.MonkeyPatch.context() as patch:  # as config.update does
+        patch.setattr(config, "global_state", config.state())
+        config.update("default_matmul_precision", "high")
+        jitted(x), jitted(x)
+        assert double.count == 3
+
+
+def test_a_call_for_one_array_is_one_python_call(x):
+    """What keeps calls cheap, counted instead of timed."""
+    f = dx.jit(lambda x: x + x)
+    f(x), f(x)
+    called: list[str] = []
+
+    def count(frame, event, _):
+        if event == "call" and "didax" in frame.f_code.co_filename:  # not the garbage collector's callbacks
+            called.append(frame.f_code.co_name)
+
+    sys.setprofile(count)
+    try:
+        y = f(x)
+    finally:
+        sys.setprofile(None)
+    assert called == ["__call__"]
+    assert (y.aval, y.committed, y.is_deleted()) == (x.aval, False, False)
+
+
+def test_each_kind_of_call_gives_the_same_by_the_hot_path(x):
+    shift = dnp.arange(3.0) + 10
+    f = dx.jit(lambda *args, **kwargs: sum(args) + sum(kwargs.values()))
+    g = dx.jit(lambda *args, **kwargs: (args[0] + shift, [*args, *kwargs.values()][-1] * 2))
+    host = np.ones(3, np.float32)
+    calls = [((x,), {}), ((x, x), {}), ((x, 2.0), {}), ((x, host), {}), ((host,), {}), ((x,), {"y": x + 1})]
+    for _ in range(3):
+        for args, kwargs in calls:
+            given = [np.asarray(v) for v in (*args, *kwargs.values())]
+            np.testing.assert_array_equal(f(*args, **kwargs), sum(given))
+            first, last = g(*args, **kwargs)
+            np.testing.assert_array_equal(first, given[0] + np.asarray(shift))
+            np.testing.assert_array_equal(last, given[-1] * 2)
+
+
+def test_arguments_may_have_any_name(x):
+    f = dx.jit(lambda self, x, rest: self - x + rest)
+    np.testing.assert_array_equal(f(self=x, x=1.0, rest=2.0), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(f(x, x=1.0, rest=2.0), [1.0, 2.0, 3.0])
+
+
 def test_jitting_a_function_twice_shares_its_programs(x):
     f = Counter(lambda x: x + 1)
     dx.jit(f)(x)
@@ -135,8 +194,6 @@ def test_the_reason_of_a_retrace_is_logged_in_plain_words(x, caplog):
     @dx.jit
     def f(x, y):
         return x + y
-
-    from didax.core import config
 
     with config.override(explain_cache_misses=True), caplog.at_level(logging.WARNING, "didax"):
         f(x, 1.0)

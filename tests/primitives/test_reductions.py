@@ -57,14 +57,43 @@ def test_extrema_have_the_sign_of_the_extreme_zero(evaluate: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
-def test_large_arrays_keep_nan(dtype: Any, axes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("shape", [(64, 64), (41, 72), (41, 51), (3, 1009)])
+def test_large_arrays_keep_nan(dtype: Any, shape: tuple[int, int], axes: tuple[int, ...]) -> None:
     """See Note [NaN in reduced extrema]."""
-    x = np.zeros((64, 64), dtype)
-    x[40, 50] = np.nan
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    x[0, 0], x[2, -1], x[2, 20], x[1, 3] = np.nan, np.nan, np.inf, -np.inf
     with dx.enable_x64():
-        for f in (lax.reduce_max, lax.reduce_min):
-            found = np.isnan(np.asarray(dx.jit(lambda x, f=f: f(x, axes))(x)))
-            np.testing.assert_array_equal(found, np.isnan(x.astype(np.float32)).any(axis=axes))
+        for f, numpys in (lax.reduce_max, np.max), (lax.reduce_min, np.min):
+            found = np.asarray(dx.jit(lambda x, f=f: f(x, axes))(x))
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found.astype(np.float64), numpys(x.astype(np.float64), axis=axes))
+
+
+@pytest.mark.parametrize("length", [40, 51, 64])
+def test_rows_keep_nan_wherever_it_is(length: int) -> None:
+    x = np.where(np.eye(length, dtype=bool), np.float32(np.nan), np.float32(-0.0))
+    x = np.concatenate([x, -x, np.full((1, length), np.inf, np.float32)])
+    for f in (lax.reduce_max, lax.reduce_min):
+        found = np.isnan(np.asarray(dx.jit(lambda x, f=f: f(x, (1,)))(x)))
+        np.testing.assert_array_equal(found, [True] * 2 * length + [False])
+
+
+@pytest.mark.parametrize("axes", [(1,), (0, 2), (1, 2), (0, 1, 2)])
+def test_extrema_of_long_rows(axes: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).standard_normal((5, 6, 45)).astype(np.float32)
+    assert_close(dx.jit(lambda x: lax.reduce_max(x, axes))(x), x.max(axis=axes))
+    assert_close(dx.jit(lambda x: lax.reduce_min(x, axes))(x), x.min(axis=axes))
+    empty = dx.jit(lambda x: lax.reduce_max(x, axes))(np.zeros((0, 6, 45), np.float32))
+    assert_close(empty, np.full(empty.shape, -np.inf, np.float32))
+
+
+def test_the_extreme_zero_of_a_long_row_has_its_sign() -> None:
+    x = -np.zeros((40, 40), np.float32)
+    x[np.arange(39), np.arange(39)] = 0.0
+    largest = np.asarray(dx.jit(lambda x: lax.reduce_max(x, (1,)))(x))
+    smallest = np.asarray(dx.jit(lambda x: lax.reduce_min(x, (1,)))(-x))
+    np.testing.assert_array_equal(np.signbit(largest), [False] * 39 + [True])
+    np.testing.assert_array_equal(np.signbit(smallest), [True] * 39 + [False])
 
 
 @pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
