@@ -316,3 +316,96 @@ def test_bodies_of_loops_that_are_gone_are_freed() -> None:
     for _ in range(3):
         once()
     assert live_jaxprs() <= before
+
+
+NARROW = ["int2", "uint2", "int4", "uint4", "float4_e2m1fn", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"]
+NARROW_OPERATIONS: dict[str, Any] = {  # results hold what the narrow dtypes can hold; integers wrap
+    "sum": lambda x: dnp.sum(x, axis=0, dtype=x.dtype),
+    "prod": lambda x: lax.reduce_prod(x, (1,)),
+    "max": lambda x: dnp.max(x, axis=1),
+    "min": dnp.min,
+    "argmax": lambda x: dnp.argmax(x, axis=0),
+    "argmin": dnp.argmin,
+    "cumsum": lambda x: lax.cumsum(x, 1),
+    "cummax": lambda x: lax.cummax(x, 0, reverse=True),
+    "sort": lambda x: dnp.sort(x, axis=1),
+    "sort of many": lambda x: dnp.sort(dnp.tile(x, (300, 100)), axis=0)[::50, ::50],
+    "argsort": lambda x: dnp.argsort(x, axis=0),
+    "top_k": lambda x: lax.top_k(x, 2),
+    "dot": lambda x: x[:2, :2] @ x[:2, :2],
+    "concatenate": lambda x: dnp.concatenate([x, x[:1]]),
+    "pad": lambda x: dnp.pad(x, 1, mode="edge"),
+    "roll": lambda x: dnp.roll(x, 1, axis=1),
+    "reverse": lambda x: x[::-1, 1::2],
+    "gather": lambda x: x[dnp.array([2, 0])],
+    "traced index": lambda x: x[dnp.argmax(x[0] > x[1])],
+    "scatter": lambda x: x.at[dnp.array([1, 0])].set(x[2]),
+    "scatter max": lambda x: x.at[dnp.array([1, 1])].max(x[:2]),
+    "where": lambda x: dnp.where(x > x[0], x, x[0]),
+    "sign": dnp.sign,
+    "median": lambda x: dnp.median(x.astype("float32")),
+    "unique": lambda x: dnp.unique(x, size=4),
+    "searchsorted": lambda x: dnp.searchsorted(dnp.sort(x[0]), x[1]),
+    "window": lambda x: lax.reduce_window(x, x.dtype.type(1), lax.max, (2, 1), (1, 1), "VALID"),
+    "scan": lambda x: lax.scan(lambda c, row: (dnp.maximum(c, row), c), x[0], x),
+    "sum of products": lambda x: lax.dot(x, x.T, preferred_element_type=wide_dtype(x.dtype)),
+}
+
+
+def wide_dtype(dtype: Any) -> Any:
+    return np.dtype("int32" if dtype.name.strip("u").startswith("int") else "float32")
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_operations_on_numbers_of_a_byte_or_less_are_right(name: str):
+    """With 2-bit integers XLA ended the process, wrote beyond its memory, or sorted into nonsense."""
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    rows = [[1, 0, 1, -1], [1, 1, 0, 1], [-1, -2, 1, 0]]
+    if name == "float8_e8m0fnu":
+        rows = [[1, 0.5, 1, 2], [1, 1, 0.5, 1], [2, 4, 1, 0.5]]
+    x = np.abs(rows).astype(dtype) if name.startswith("uint") else np.array(rows).astype(dtype)
+    wide = x.astype(wide_dtype(dtype))
+    without = {"cumsum", "sum", "pad"} if name == "float8_e8m0fnu" else set()  # sums that are no powers of 2
+    operations = {key: f for key, f in NARROW_OPERATIONS.items() if key not in without}
+    wanted = dx.jit(lambda x: {key: f(x) for key, f in operations.items()})(wide)
+    for run in (lambda g: g, dx.jit):
+        found = run(lambda x: {key: f(x) for key, f in operations.items()})(dnp.asarray(x))
+        for key, (got, want) in {key: (found[key], wanted[key]) for key in operations}.items():
+            for y, z in zip(dx.tree.leaves(got), dx.tree.leaves(want), strict=True):
+                expected = np.asarray(z).astype(y.dtype) if y.dtype == dtype else np.asarray(z)
+                np.testing.assert_array_equal(
+                    np.asarray(y).astype(np.float32), expected.astype(np.float32), err_msg=key
+                )
+
+
+def test_the_bits_of_a_packed_integer_are_counted_within_it():
+    """The copies of its sign in the rest of a byte were counted, too: 8 bits of 4."""
+    x = np.arange(-8, 8).astype(ml_dtypes.int4)
+    counts = [bin(i & 15).count("1") for i in range(-8, 8)]
+    for f in (lax.population_count, dx.jit(lax.population_count)):
+        np.testing.assert_array_equal(np.asarray(f(x)).astype(int), counts)
+
+
+@pytest.mark.parametrize("target", NARROW)
+@pytest.mark.parametrize("source", NARROW)
+def test_narrow_dtypes_are_cast_to_each_other(source: str, target: str):
+    """ml_dtypes knows not every way between two dtypes of its own: a TypeError, eagerly only."""
+    x = np.array([1, 0, 2, 1] if source != "float8_e8m0fnu" else [1, 0.5, 2, 1])
+    if target in ("int2", "float8_e8m0fnu") or source == "int2":
+        x = np.where(x == 2, 1, np.where(x == 0, 1, x))
+    x = x.astype(getattr(ml_dtypes, source))
+    for cast in (lambda x: lax.convert_element_type(x, target), dx.jit(lambda x: x.astype(target))):
+        y = cast(x)
+        assert y.dtype.name == target
+        expected = np.trunc(x.astype(np.float32)) if "int" in target else x.astype(np.float32)
+        np.testing.assert_array_equal(np.asarray(y).astype(np.float32), expected)
+
+
+def test_quantiles_of_half_precision_are_found_among_thousands():
+    """Positions were counted in the dtype of the data: beyond 2048 not every one is a float16."""
+    x = np.random.default_rng(0).normal(size=5001).astype(np.float16)
+    for f in (dnp.quantile, dx.jit(dnp.quantile)):
+        for q in (0.1, 0.33, 0.5, 0.999):
+            found = f(x, q)
+            assert found.dtype == np.float16
+            np.testing.assert_allclose(found, np.quantile(x.astype(np.float64), q), rtol=1e-3)

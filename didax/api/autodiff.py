@@ -453,6 +453,8 @@ def grad(
       holomorphic: `fun` is a holomorphic complex function; its complex derivative is returned.
       allow_int: permit integer arguments, whose gradients are zeros of dtype float0.
 
+    The gradient for a complex argument z = x + iy is df/dx - i df/dy: its conjugate is the direction of ascent.
+
     Raises TypeError when the result is not a real floating-point scalar (complex with `holomorphic`), or an argument
     cannot be differentiated.
 
@@ -567,18 +569,19 @@ def _check_differentiable(
     avals: Sequence[ShapedArray],
     holomorphic: bool,
     allow_int: bool,
+    forward: bool = False,
 ) -> None:
-    """TypeError for a leaf whose dtype cannot be differentiated."""
+    """TypeError for a leaf whose dtype cannot be differentiated; a complex one gives two columns in forward mode."""
     for i, aval in enumerate(avals):
         if holomorphic:
             if dtypes.is_complex(aval.dtype):
                 continue
             rule, fix = f"{what} with holomorphic=True takes complex arguments", "Cast it to complex."
-        elif dtypes.is_float(aval.dtype) or (allow_int and not dtypes.is_inexact(aval.dtype)):
+        elif dtypes.is_complex(aval.dtype) and forward:
+            rule = f"{what} takes real arguments: by a complex one there are two derivatives"
+            fix = "Pass holomorphic=True, differentiate by real and imaginary parts, or use jacrev of a real result."
+        elif allow_int or dtypes.is_inexact(aval.dtype):
             continue
-        elif dtypes.is_complex(aval.dtype):
-            rule = f"{what} takes real arguments: the derivative of a complex one has several meanings"
-            fix = "Pass holomorphic=True, or differentiate with respect to real and imaginary parts (or use vjp)."
         else:
             rule = f"{what} takes floating-point arguments"
             fix = "Cast it to a floating-point type, choose other argnums, or pass allow_int=True."
@@ -644,12 +647,14 @@ def jacfwd(
         chosen = _chosen_arguments("jacfwd", fun, numbers, args)
         x = tuple(args[i] for i in chosen)
         _check_differentiable(
-            "jacfwd", fun, args, chosen, _chosen_avals("jacfwd", fun, args, chosen), holomorphic, False
+            "jacfwd", fun, args, chosen, _chosen_avals("jacfwd", fun, args, chosen), holomorphic, False, True
         )
         push = functools.partial(jvp, _with_arguments(fun, args, kwargs, chosen), x, has_aux=has_aux)
         out, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(
             _standard_basis(x)
         )
+        if holomorphic:
+            _check_results_differentiable("jacfwd", fun, out, holomorphic)
         blocks = [_split_inputs(c, x) for c in pytree.leaves(columns)]
         jac = pytree.unflatten(
             pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks]
@@ -669,7 +674,8 @@ def jacrev(
 ) -> Callable[P, Any]:
     """The Jacobian, row by row in reverse mode: best for many inputs and few outputs.
 
-    Each leaf of the result has the axes of a result of `fun`, then those of an argument.
+    Each leaf of the result has the axes of a result of `fun`, then those of an argument. Complex arguments are taken as
+    by `grad`; `jacfwd` takes them with `holomorphic` only.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.jacrev(lambda x: x * x)(dnp.array([1.0, 2.0]))
@@ -758,12 +764,14 @@ def _check_results_differentiable(what: str, fun: Any, out: Any, holomorphic: bo
     for i, y in enumerate(pytree.leaves(out)):
         if not accepted(aval_of(y).dtype):
             kind = "complex arrays (holomorphic=True)" if holomorphic else "real floating-point arrays"
+            part = ", take its real part (holomorphic=True for holomorphic functions)"
+            other = part if dtypes.is_complex(aval_of(y).dtype) else ""
             raise TypeError(
                 message(
                     f"The function given to {what} must return {kind}.",
                     f"function: {describe_function(fun)}",
                     f"{result_name(pytree.structure(out), i)}: {aval_of(y)}",
-                    fix="Cast it, or return it by has_aux=True.",
+                    fix=f"Cast it{other}, or return it by has_aux=True.",
                 )
             )
 

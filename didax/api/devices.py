@@ -13,26 +13,67 @@ from didax.core.tracing import Tracer
 T = TypeVar("T")
 
 
-def devices(platform: str | None = None) -> list[Any]:
-    """The devices of the process's backend (`platform`: 'cpu' or 'cuda', only to insist on one).
+def devices(backend: str | None = None) -> list[Any]:
+    """The devices of the process's backend (which may be named, 'cpu' or 'cuda', only to insist on it).
 
     >>> import didax as dx
     >>> len(dx.devices()) >= 1
     True
     """
-    from didax.xla.client import backend
+    from didax.xla.client import backend as start
 
-    started = backend()
+    started = start()
     aliases = {"gpu": "cuda"}
-    if platform is not None and aliases.get(platform, platform) != started.platform:
+    if backend is not None and aliases.get(backend, backend) != started.platform:
         raise RuntimeError(
             message(
-                f"The backend in use is not {platform!r}.",
+                f"The backend in use is not {backend!r}.",
                 f"backend: {started.platform!r}",
-                fix=f"Set DIDAX_PLATFORMS={platform} before the first array is made.",
+                fix=f"Set DIDAX_PLATFORMS={backend} before the first array is made.",
             )
         )
     return list(started.devices)
+
+
+def device_count(backend: str | None = None) -> int:
+    """How many devices there are.
+
+    >>> import didax as dx
+    >>> dx.device_count() == len(dx.devices())
+    True
+    """
+    return len(devices(backend))
+
+
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
+    """The devices of this process, which are all: it is process 0, the only one.
+
+    >>> import didax as dx
+    >>> dx.local_devices() == dx.devices()
+    True
+    """
+    if process_index not in (None, 0):
+        rule, fix = "There is one process, number 0.", "Leave process_index out."
+        raise ValueError(message(rule, f"process_index: {process_index}", fix=fix))
+    return devices(backend)
+
+
+local_device_count = device_count
+
+
+def process_count(backend: str | None = None) -> int:
+    """How many processes compute together: 1."""
+    return 1
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process: 0."""
+    return 0
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of all processes: [0]."""
+    return [0]
 
 
 def default_backend() -> str:
@@ -43,10 +84,13 @@ def default_backend() -> str:
 
 
 @api_boundary
-def device_put(x: T, device: Any = None) -> T:
+def device_put(
+    x: T, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: bool | None = None
+) -> T:
     """A pytree of arrays on a device (the default one when none is given).
 
-    Under a transformation it returns its argument: placement is the compiled program's.
+    Under a transformation it returns its argument: placement is the compiled program's. `src`, `donate` and `may_alias`
+    permit what is never needed here: arguments are kept.
 
     >>> import didax as dx
     >>> float(dx.device_put(2.0))
@@ -90,6 +134,19 @@ def device_get(x: Any) -> Any:
         return leaf  # also random keys, which no NumPy array holds
 
     return pytree.map(get, x)
+
+
+def copy_to_host_async(x: T) -> T:
+    """Start to bring the numbers of a pytree of arrays to the host; returns the pytree.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> dx.copy_to_host_async(dnp.arange(2))
+    Array([0, 1], dtype=int32)
+    """
+    for leaf in pytree.leaves(x):
+        if isinstance(leaf, ConcreteArray):
+            leaf.copy_to_host_async()
+    return x
 
 
 def block_until_ready(x: T) -> T:

@@ -1,4 +1,4 @@
-"""Looking at programs without running them: `make_jaxpr`, `eval_shape` and `explain`."""
+"""Looking at programs and values without running anything: `make_jaxpr`, `eval_shape`, `explain`, `typeof`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from didax.api.flat import narrowed_scalar
 from didax.api.jit import jit
+from didax.api.stages import ShapeDtypeStruct
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 
 
@@ -50,6 +53,19 @@ def explain(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -
         return staged.explain(*args, **kwargs)
 
     return api_boundary(to_text)
+
+
+@api_boundary
+def typeof(x: Any) -> ShapedArray:
+    """The type of an array, traced or not, or of a number: shape, dtype and whether the dtype is weak.
+
+    TypeError for what is neither.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> print(dx.typeof(dnp.ones((2, 3))))
+    float32[2,3]
+    """
+    return x.aval if isinstance(x, ShapeDtypeStruct) else aval_of(narrowed_scalar(x))
 
 
 @api_boundary

@@ -27,9 +27,54 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
     return config.override(disable_jit=disable)
 
 
-def numpy_dtype_promotion(mode: str) -> AbstractContextManager[None]:
+def numpy_dtype_promotion(new_val: str) -> AbstractContextManager[None]:
     """Inside the block, 'strict' forbids implicit promotion of differing dtypes; 'standard' allows it."""
-    return config.override(numpy_dtype_promotion=mode)
+    return config.override(numpy_dtype_promotion=new_val)
+
+
+def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
+    """Inside the block, elementwise functions 'raise' a ValueError, or 'warn', where arrays of other ranks broadcast.
+
+    Scalars broadcast in any case. The default is 'allow'.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.numpy_rank_promotion("raise"):
+    ...     (dnp.ones((2, 3)) + dnp.ones((1, 3))).shape
+    (2, 3)
+    """
+    return config.override(numpy_rank_promotion=new_val)
+
+
+def default_matmul_precision(new_val: str) -> AbstractContextManager[None]:
+    """Inside the block, products and convolutions that state no precision have 'default', 'high' or 'highest'.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.default_matmul_precision("highest"):
+    ...     dnp.ones(2) @ dnp.ones(2)
+    Array(2., dtype=float32)
+    """
+    return config.override(default_matmul_precision=new_val)
+
+
+def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
+    """Inside the block, keys are made with the implementation 'threefry2x32', 'rbg' or 'unsafe_rbg'.
+
+    >>> import didax as dx
+    >>> with dx.default_prng_impl("rbg"):
+    ...     dx.random.key_impl(dx.random.key(0))
+    'rbg'
+    """
+    return config.override(default_prng_impl=new_val)
+
+
+def explain_cache_misses(new_val: bool = True) -> AbstractContextManager[None]:
+    """Inside the block, why a jitted function is traced again is told to the logger 'didax'."""
+    return config.override(explain_cache_misses=new_val)
+
+
+def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
+    """Inside the block, jaxprs and the results of eager rules are verified: for those who write primitives."""
+    return config.override(check=new_val)
 
 
 def optimize_loops(new_val: bool | str = "auto") -> AbstractContextManager[None]:
@@ -83,6 +128,9 @@ def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
     The error names the line that made the array and what holds it. Each transformation looks through all of memory.
     """
     return config.override(check_tracer_leaks=new_val)
+
+
+check_tracer_leaks = checking_leaks
 
 
 def clear_caches() -> None:

@@ -113,7 +113,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
 @dataclass(slots=True, frozen=True)
 class Definition:
-    """A function and the rules that were given for it; `given` are the names of these."""
+    """A function and the rules that were given for it; `given` are these, and what errors call them."""
 
     fun: Callable[..., Any]
     jvp: Callable[..., Any] | None = None
@@ -125,13 +125,12 @@ class Definition:
     symbolic_vjp: bool = False
     optimize_remat: bool = False
     name: str = field(init=False)
-    given: frozenset[str] = field(init=False)
+    given: dict[str, str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        rules = ("jvp", "vjp", "linearize", "transpose", "vmap")
-        object.__setattr__(
-            self, "given", frozenset(rule for rule in rules if getattr(self, rule) is not None)
-        )
+        rules = {rule: getattr(self, rule) for rule in ("jvp", "vjp", "linearize", "transpose", "vmap")}
+        given = {rule: f"the {rule} rule {_describe_rule(f)}" for rule, f in rules.items() if f is not None}
+        object.__setattr__(self, "given", given)
         object.__setattr__(self, "name", describe_function(self.fun))
 
 
@@ -520,6 +519,12 @@ def tracers_in(x: Any, seen: set[int] | None = None) -> Iterator[Any]:
 
 
 _EMPTY_CELL = types.CellType()
+
+
+def _describe_rule(rule: Any) -> str:
+    """The rule's function by name and line, of several the first."""
+    first: Any = cast("tuple[Any, ...]", rule)[0] if isinstance(rule, tuple) else rule
+    return describe_function(first)
 
 
 def _is_none(x: Any) -> bool:

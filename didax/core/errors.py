@@ -58,6 +58,13 @@ class MissingRuleError(NotImplementedError):
     """A primitive has no rule for the transformation that met it."""
 
 
+class NonlinearError(TypeError):
+    """What is to be transposed is not linear; `rule` names the derivative rule of the user's that it is part of."""
+
+    rule: str = ""
+    facts: tuple[str, ...] = ()
+
+
 class JaxprTypeError(TypeError):
     """A jaxpr breaks the rules of scope, single assignment or typing."""
 

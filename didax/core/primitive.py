@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
-from didax.core.dtypes import as_extended, is_packed
+from didax.core.dtypes import as_extended, carrier, is_packed
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
 from didax.core.tracing import current_trace_var
@@ -50,6 +50,7 @@ class Primitive:
     )
     remembers_types: ClassVar[bool] = True  # not where parameters hold what a memory must not keep alive
     moves_elements: bool = False  # whatever they are; see transforms/physical.py
+    in_carrier: bool = False  # compiled in `dtypes.carrier`, as all that moves elements is
 
     type: Rule = None
     eager: Rule = None
@@ -83,7 +84,9 @@ class Primitive:
 
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Rule:
         """The eager rule, or None for operands on which it would differ from the compiled primitive."""
-        if not self.moves_elements and any([is_packed(a.dtype) for a in avals]):
+        if not self.moves_elements and any(
+            [is_packed(a.dtype) or carrier(a.dtype) != a.dtype for a in avals]
+        ):
             return None
         return self.eager
 

@@ -29,6 +29,7 @@ class SourceLine(NamedTuple):
     code: types.CodeType
     instruction: int
     backward: bool = False
+    rule: str = ""  # the derivative rule of the user's own that made a linear equation there
 
     @property
     def file(self) -> str:

@@ -140,6 +140,7 @@ class Array:
             keepdims: bool = False,
             initial: Any = None,
             where: Any = None,
+            promote_integers: bool = True,
         ) -> Array: ...
         def prod(
             self,
@@ -149,6 +150,7 @@ class Array:
             keepdims: bool = False,
             initial: Any = None,
             where: Any = None,
+            promote_integers: bool = True,
         ) -> Array: ...
         def max(
             self,
@@ -204,7 +206,7 @@ class Array:
         ) -> Array: ...  # fmt: skip
         def argsort(
             self, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
-            descending: bool = False,
+            descending: bool = False, dtype: Any = None,
         ) -> Array: ...  # fmt: skip
         def argpartition(self, kth: int, axis: int = -1) -> Array: ...
         def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Array: ...

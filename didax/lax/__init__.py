@@ -17,6 +17,7 @@ from didax.lax import linalg as linalg
 from didax.lax import loops as _loops
 from didax.lax import parallel as _parallel
 from didax.lax import reductions as _reductions
+from didax.lax import rng as _rng
 from didax.lax import select as _select
 from didax.lax import shape as _shape
 from didax.lax import slicing as _slicing
@@ -34,6 +35,7 @@ from didax.lax.fft import *
 from didax.lax.loops import *
 from didax.lax.parallel import *
 from didax.lax.reductions import *
+from didax.lax.rng import *
 from didax.lax.select import *
 from didax.lax.shape import *
 from didax.lax.slicing import *
@@ -53,6 +55,7 @@ __all__ += _fft.__all__
 __all__ += _loops.__all__
 __all__ += _parallel.__all__
 __all__ += _reductions.__all__
+__all__ += _rng.__all__
 __all__ += _select.__all__
 __all__ += _shape.__all__
 __all__ += _slicing.__all__

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.devices import default_backend
 from didax.api.flat import flatten_arguments, leaf_avals
 from didax.api.refs import closing_over_refs, other_leaves, store
 from didax.api.traced import (
@@ -42,7 +43,7 @@ from didax.primitives.elementwise import clamp, ne
 from didax.primitives.select import select_n
 from didax.transforms.staging import values_of
 
-__all__ = ["cond", "switch"]
+__all__ = ["cond", "platform_dependent", "switch"]
 
 _NOT_GIVEN: Any = object()
 
@@ -283,3 +284,26 @@ def _differing_leaves(
         for path, a, b in zip(paths, one, two, strict=True)
         if join_types((a, b)) is None
     ]
+
+
+@api_boundary
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
+    """The function for the platform in use ('cpu', or 'gpu' and 'cuda'), else the default one, of the arguments.
+
+    A process computes on one platform, so only that function is traced.
+
+    >>> from didax import lax
+    >>> lax.platform_dependent(2.0, tpu=lambda x: x, default=lambda x: x + 1)
+    3.0
+    """
+    names = ("cuda", "gpu") if default_backend() == "gpu" else (default_backend(),)
+    chosen = next((per_platform[name] for name in names if name in per_platform), default)
+    if chosen is None:
+        facts = f"platform: {names[0]}, functions for: {', '.join(per_platform) or 'none'}"
+        fix = "Pass a function for it, or a default."
+        raise NotImplementedError(
+            message("platform_dependent has no function for the platform.", facts, fix=fix)
+        )
+    return chosen(*args)

@@ -25,6 +25,8 @@ __all__ = [
     "bitcast_convert_type",
     "broadcasted_iota",
     "convert_element_type",
+    "dtype",
+    "empty",
     "full",
     "full_like",
     "iota",
@@ -52,6 +54,17 @@ def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> An
         aval = ShapedArray(operand.shape, dtypes.dtype(operand.dtype))
         operand = ConcreteArray(aval, np.array(operand, aval.dtype))
     return ops.convert_element_type(operand, dtypes.dtype(new_dtype))
+
+
+@api_boundary
+def dtype(x: Any) -> np.dtype[Any]:
+    """The dtype that a value, a dtype or its name has here: of a Python float, the default one.
+
+    >>> from didax import lax
+    >>> lax.dtype(1.0), lax.dtype("int8")
+    (dtype('float32'), dtype('int8'))
+    """
+    return dtypes.dtype(x) if isinstance(x, str | type | np.dtype) else aval_of(narrowed_scalar(x)).dtype
 
 
 @operation
@@ -161,6 +174,17 @@ def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) 
         fill_value = dtypes.numpy_scalar(fill_value, wanted)  # with all of its digits
     scalar = ops.convert_element_type(fill_value, wanted, aval.weak_type and dtype is None)
     return broadcast_in_dim(scalar, _shape(shape), ())
+
+
+@operation
+def empty(shape: Sequence[int], dtype: DTypeLike) -> Any:
+    """An array of a shape and dtype whose elements do not matter: they are zeros.
+
+    >>> from didax import lax
+    >>> lax.empty((2, 3), "int8").shape
+    (2, 3)
+    """
+    return full(shape, 0, dtype)
 
 
 @operation

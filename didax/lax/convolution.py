@@ -5,14 +5,19 @@ Operands have one dtype. Read next: `primitives/convolution.py`, which says what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
-from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision
+from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision, dot_general
+from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p, dilated
-from didax.primitives.shape import transpose
+from didax.primitives.elementwise import eq
+from didax.primitives.shape import broadcast_in_dim, reshape, transpose
 from didax.primitives.slicing import rev
 
 __all__ = [
@@ -21,12 +26,19 @@ __all__ = [
     "conv",
     "conv_dimension_numbers",
     "conv_general_dilated",
+    "conv_general_dilated_local",
+    "conv_general_dilated_patches",
     "conv_general_permutations",
+    "conv_general_shape_tuple",
+    "conv_shape_tuple",
     "conv_transpose",
+    "conv_transpose_shape_tuple",
     "conv_with_general_padding",
+    "padtype_to_pads",
 ]
 
 ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
+_INT32 = np.dtype(np.int32)
 PaddingLike = str | Sequence[tuple[int, int]]
 
 
@@ -198,6 +210,148 @@ def conv_transpose(
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
+
+
+@api_boundary
+def conv_general_dilated_patches(
+    lhs: Any,
+    filter_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: PaddingLike,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """What a convolution with a window of that shape sees: the patches, in place of the features.
+
+    A patch has the features of `lhs` one after the other, each with its elements in the order of the window.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.conv_general_dilated_patches(np.arange(4.0, dtype="float32").reshape(1, 1, 4), (2,), (1,), "VALID")
+    Array([[[0., 1., 2.],
+            [1., 2., 3.]]], dtype=float32)
+    """
+    x, shape = aval_of(lhs), _ints(filter_shape)
+    numbers = conv_dimension_numbers(x.shape, (1, 1, *shape), dimension_numbers)
+    features, size = x.shape[numbers.lhs_spec[1]], math.prod(shape)
+    one_each = convert_element_type(eq(iota(_INT32, (size, size), 0), iota(_INT32, (size, size), 1)), x.dtype)
+    windows = broadcast_in_dim(one_each, (features, size, size), (1, 2))
+    windows = reshape(windows, (features * size, 1, *shape))
+    order = [0] * len(numbers.rhs_spec)  # from (out, in, spatial...) to the layout that is asked for
+    for axis, place in enumerate(numbers.rhs_spec):
+        order[place] = axis
+    return conv_general_dilated(
+        lhs, transpose(windows, tuple(order)), window_strides, padding, lhs_dilation, rhs_dilation, numbers,
+        feature_group_count=features, precision=precision, preferred_element_type=preferred_element_type,
+    )  # fmt: skip
+
+
+@api_boundary
+def conv_general_dilated_local(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: PaddingLike,
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
+    precision: PrecisionLike = None,
+) -> Any:
+    """A convolution whose window is another one at each place of the result ("locally connected").
+
+    `rhs` has the axes of a window, but the in-features hold whole patches (features of `lhs` times elements of the
+    window, as in `conv_general_dilated_patches`), and the spatial axes the places of the result.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> x, windows = np.ones((1, 1, 4), "float32"), np.ones((5, 2, 3), "float32")
+    >>> lax.conv_general_dilated_local(x, windows, (1,), "VALID", (2,)).shape
+    (1, 5, 3)
+    """
+    numbers = conv_dimension_numbers(aval_of(lhs).shape, aval_of(rhs).shape, dimension_numbers)
+    patches = conv_general_dilated_patches(
+        lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, numbers, precision
+    )
+    (batch, feature, *places), (_, inner, *spatial) = numbers.out_spec, numbers.rhs_spec
+    found = dot_general(rhs, patches, (((inner,), (feature,)), (spatial, places)), precision)
+    ndim = aval_of(found).ndim  # (spatial..., out, batch)
+    order = [0] * ndim
+    for axis, place in enumerate((*places, feature, batch)):
+        order[place] = axis
+    return transpose(found, tuple(order))
+
+
+@api_boundary
+def conv_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    strides: Sequence[int],
+    pads: PaddingLike,
+    batch_group_count: int = 1,
+) -> tuple[int, ...]:
+    """The shape of the result of a convolution in the order batch, features, spatial; the batch may be -1.
+
+    >>> conv_shape_tuple((-1, 2, 5), (3, 2, 2), (1,), "VALID")
+    (-1, 3, 4)
+    """
+    if isinstance(pads, str):
+        pads = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
+    lengths = [
+        max((n + low + high - k) // s + 1, 0)
+        for n, k, s, (low, high) in zip(lhs_shape[2:], rhs_shape[2:], strides, pads, strict=True)
+    ]
+    batch = lhs_shape[0] // batch_group_count if lhs_shape[0] > 0 else lhs_shape[0]
+    return (batch, rhs_shape[0], *lengths)
+
+
+@api_boundary
+def conv_general_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: PaddingLike,
+    dimension_numbers: ConvGeneralDilatedDimensionNumbers,
+) -> tuple[int, ...]:
+    """The shape of the result of `conv_general_dilated`; the batch may be -1.
+
+    >>> conv_general_shape_tuple((-1, 5, 5, 2), (2, 2, 2, 3), (1, 1), "SAME", ("NHWC", "HWIO", "NHWC"))
+    (-1, 5, 5, 3)
+    """
+    numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
+    lhs, rhs = [lhs_shape[i] for i in numbers.lhs_spec], [rhs_shape[i] for i in numbers.rhs_spec]
+    return _laid_out(conv_shape_tuple(lhs, rhs, window_strides, padding), numbers.out_spec)
+
+
+@api_boundary
+def conv_transpose_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: PaddingLike,
+    dimension_numbers: ConvGeneralDilatedDimensionNumbers,
+) -> tuple[int, ...]:
+    """The shape of the result of `conv_transpose`; the batch may be -1.
+
+    >>> conv_transpose_shape_tuple((-1, 5, 5, 2), (2, 2, 2, 3), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC"))
+    (-1, 10, 10, 3)
+    """
+    numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
+    lhs, rhs = [lhs_shape[i] for i in numbers.lhs_spec], [rhs_shape[i] for i in numbers.rhs_spec]
+    if isinstance(padding, str):
+        padding = [
+            _conv_transpose_padding(k, s, padding) for k, s in zip(rhs[2:], window_strides, strict=True)
+        ]
+    spread = [dilated(n, s) for n, s in zip(lhs[2:], window_strides, strict=True)]
+    found = conv_shape_tuple((*lhs[:2], *spread), rhs, (1,) * len(spread), padding)
+    return _laid_out(found, numbers.out_spec)
+
+
+def _laid_out(shape: tuple[int, ...], spec: Sequence[int]) -> tuple[int, ...]:
+    return tuple([n for _, n in sorted(zip(spec, shape, strict=True))])
 
 
 def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int, int]:

@@ -14,10 +14,23 @@ import numpy as np
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
+from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.cumulative import cumsum_p
 from didax.primitives.dot import Precision, dot_general_p
-from didax.primitives.families import match_scalars
+from didax.primitives.elementwise import and_, ge, lt, sub
+from didax.primitives.families import match_scalars, scalar_like
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim
 
-__all__ = ["DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general"]
+__all__ = [
+    "DotDimensionNumbers",
+    "Precision",
+    "PrecisionLike",
+    "batch_matmul",
+    "dot",
+    "dot_general",
+    "ragged_dot",
+]
 
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
@@ -115,6 +128,57 @@ def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
         )
     batch = tuple(range(x.ndim - 2))
     return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)), precision)
+
+
+@api_boundary
+def ragged_dot(
+    lhs: Any,
+    rhs: Any,
+    group_sizes: Any,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    group_offset: None = None,
+) -> Any:
+    """Products of groups of the rows of `lhs` (m, k), each with a matrix of its own in `rhs` (g, k, n).
+
+    The first group_sizes[0] rows are multiplied by rhs[0], and so on; what is left over gives rows of zeros. It is
+    one product of matrices, as large as if each row met every matrix.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> matrices = np.float32([[[1]], [[10]]])
+    >>> lax.ragged_dot(np.ones((4, 1), "float32"), matrices, np.int32([1, 2]))
+    Array([[ 1.],
+           [10.],
+           [10.],
+           [ 0.]], dtype=float32)
+    """
+    x, y, sizes = aval_of(lhs), aval_of(rhs), aval_of(group_sizes)
+    if x.ndim != 2 or y.ndim != 3 or x.shape[1] != y.shape[1] or sizes.shape != y.shape[:1]:
+        raise TypeError(
+            message(
+                "ragged_dot takes lhs (m, k), rhs (g, k, n) and group_sizes (g,).",
+                f"lhs: {x}, rhs: {y}, group_sizes: {sizes}",
+                fix="Map over other axes with vmap.",
+            )
+        )
+    if not dtypes.is_integer(sizes.dtype) or group_offset is not None:
+        facts = f"group_sizes: {sizes}, group_offset: {group_offset}"
+        fix = "Cast the sizes; slice rhs in place of a group_offset."
+        raise TypeError(
+            message("ragged_dot counts rows with integers, from the first group on.", facts, fix=fix)
+        )
+    ends = cumsum_p.bind(convert_element_type(group_sizes, np.dtype(np.int32)), axis=0, reverse=False)
+    shape = (x.shape[0], y.shape[0])
+    row, end = iota(np.dtype(np.int32), shape, 0), broadcast_in_dim(ends, shape, (1,))
+    start = sub(end, broadcast_in_dim(convert_element_type(group_sizes, np.dtype(np.int32)), shape, (1,)))
+    is_member = and_(ge(row, start), lt(row, end))
+    full_shape = (x.shape[0], y.shape[0], x.shape[1])
+    zero = scalar_like(0, x.dtype)
+    rows = where(
+        broadcast_in_dim(is_member, full_shape, (0, 1)), broadcast_in_dim(lhs, full_shape, (0, 2)), zero
+    )
+    return dot_general(rows, rhs, (((1, 2), (0, 1)), ((), ())), precision, preferred_element_type)
 
 
 def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precision] | None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import elementwise as ops
 from didax.primitives.convert import convert_element_type
@@ -64,6 +67,7 @@ __all__ = [
     "max",
     "min",
     "mul",
+    "mulhi",
     "ne",
     "neg",
     "nextafter",
@@ -127,15 +131,50 @@ def sub(x: Any, y: Any) -> Any:
 
 
 @operation
-def mul(x: Any, y: Any) -> Any:
-    """Product.
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    """Product; with `out_dtype` both become that first.
 
     >>> import numpy as np
     >>> from didax import lax
     >>> lax.mul(np.float32([1, 2]), 3)
     Array([3., 6.], dtype=float32)
     """
+    if out_dtype is not None:
+        x, y = [convert_element_type(z, dtypes.dtype(out_dtype)) for z in match_scalars((x, y))]
     return ops.mul(x, y)
+
+
+@operation
+def mulhi(x: Any, y: Any, /) -> Any:
+    """The upper half of the bits of the product of integers, which is twice as wide as they are.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.mulhi(np.uint8(200), np.uint8(200))  # 40000 is 156 * 256 + 64
+    Array(156, dtype=uint8)
+    """
+    x, y = match_scalars((x, y))
+    dtype = aval_of(x).dtype
+    if not dtypes.is_integer(dtype) or aval_of(y).dtype != dtype:
+        facts, fix = f"x: {aval_of(x)}, y: {aval_of(y)}", "Cast them to one dtype of integers."
+        raise TypeError(message("mulhi multiplies integers of one dtype.", facts, fix=fix))
+    if dtype.itemsize == 8:
+        return _upper_half(x, y)
+    wide = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
+    product = ops.mul(convert_element_type(x, wide), convert_element_type(y, wide))
+    return convert_element_type(
+        ops.shift_right_arithmetic(product, 8 * dtype.itemsize), dtype, aval_of(x).weak_type
+    )
+
+
+def _upper_half(x: Any, y: Any) -> Any:
+    """That of the product of 64-bit integers: with halves x = a 2³² + b, y = c 2³² + d, as at school."""
+    shift = ops.shift_right_arithmetic if aval_of(x).dtype.kind == "i" else ops.shift_right_logical
+    (a, b), (c, d) = [(shift(z, 32), ops.and_(z, 0xFFFFFFFF)) for z in (x, y)]
+    carry = convert_element_type(ops.shift_right_logical(ops.mul(b, d), 32), aval_of(x).dtype)
+    middle = ops.add(ops.mul(a, d), carry)
+    low = ops.add(ops.mul(b, c), ops.and_(middle, 0xFFFFFFFF))
+    return ops.add(ops.add(ops.mul(a, c), shift(middle, 32)), shift(low, 32))
 
 
 @operation

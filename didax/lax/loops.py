@@ -42,7 +42,7 @@ from didax.primitives.control_flow.common import split_at
 from didax.primitives.control_flow.counted import COUNT
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.segments import for_counted, scan_in_segments, while_bounded
-from didax.primitives.control_flow.while_loop import varying_only, while_p
+from didax.primitives.control_flow.while_loop import Loop, run_while, varying_only
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt, min_, sub
 from didax.primitives.select import select_n
@@ -333,7 +333,7 @@ def while_loop(
     _check_predicate(cond_fun, cond)
     cond_jaxpr, cond_consts = _of_whole_carry(cond, body.written)
     consts, carry = body.consts(), body.carry(init)
-    loop = _while_p if steps is None and checkpoints is None else _reversible(steps, checkpoints)
+    loop = run_while if steps is None and checkpoints is None else _reversible(steps, checkpoints)
     outs = loop(cond_jaxpr, body.jaxpr, cond_consts, consts, carry)
     return pytree.unflatten(tree, [as_array(y) for y in body.results(outs)])
 
@@ -359,17 +359,7 @@ def _with_carried(
     return Jaxpr([*consts, *carried, *jaxpr.invars[num_captured:]], jaxpr.eqns, jaxpr.outvars, jaxpr.name)
 
 
-_Loop = Callable[[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
-
-
-def _while_p(
-    cond: Jaxpr, body: Jaxpr, cond_consts: Sequence[Any], body_consts: Sequence[Any], carry: Sequence[Any]
-) -> list[Any]:
-    sizes = {"cond_nconsts": len(cond_consts), "body_nconsts": len(body_consts)}
-    return while_p.bind(*cond_consts, *body_consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **sizes)
-
-
-def _reversible(steps: int | None, checkpoints: int | None) -> _Loop:
+def _reversible(steps: int | None, checkpoints: int | None) -> Loop:
     """The while loop of these limits on steps and memory. What its body does not change is a constant of it."""
     if checkpoints is None:
         assert steps is not None
@@ -442,7 +432,7 @@ def fori_loop(
     else:
         if limit is not None:
             upper = add(lower, convert_element_type(_distance(lower, upper, limit), counter.dtype))
-        loop = _while_p if checkpoints is None else _reversible(None, checkpoints)
+        loop = run_while if checkpoints is None else _reversible(None, checkpoints)
         outs = loop(_below(body.jaxpr, len(consts), refs), step, [upper], consts, carry)
     return pytree.unflatten(tree, [as_array(y) for y in body.results(outs)[1:]])
 

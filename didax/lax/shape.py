@@ -1,26 +1,35 @@
-"""Shapes: broadcasting, reshaping, permuting axes."""
+"""Shapes: broadcasting, reshaping, permuting axes, repeating, stacking.
+
+Nothing is promoted and shapes are static. Read next: `primitives/shape.py`; `slicing.py` for parts of arrays.
+"""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from didax.core.avals import aval_of
-from didax.core.errors import message
+from didax.core.errors import api_boundary, message
 from didax.lax.operands import operation
 from didax.primitives import shape as primitives
+from didax.primitives.slicing import concatenate, slice_axis
 
 __all__ = [
     "broadcast",
     "broadcast_in_dim",
+    "broadcast_like",
     "broadcast_shapes",
     "broadcast_to_rank",
     "collapse",
     "reshape",
+    "stack",
+    "tile",
     "transpose",
+    "unstack",
 ]
 
 
@@ -50,6 +59,26 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     return primitives.broadcast_in_dim_p.bind(
         operand, shape=tuple(shape), broadcast_dimensions=tuple(broadcast_dimensions)
     )
+
+
+@operation
+def broadcast_like(arr: Any, like_arr: Any) -> Any:
+    """`arr` broadcast by NumPy's rules to the shape of another array.
+
+    >>> from didax import lax
+    >>> lax.broadcast_like(1.0, np.zeros((2, 3))).shape
+    (2, 3)
+    """
+    shape, wanted = aval_of(arr).shape, aval_of(like_arr).shape
+    if broadcast_shapes(shape, wanted) != wanted:
+        rule, facts = (
+            "broadcast_like repeats an array to the shape of another.",
+            f"arr: {shape}, like_arr: {wanted}",
+        )
+        raise ValueError(message(rule, facts, fix="Swap them, or use didax.numpy.broadcast_arrays."))
+    lead = len(wanted) - len(shape)
+    kept = [i for i, n in enumerate(shape) if n == wanted[lead + i]]
+    return broadcast_in_dim(reshape(arr, [shape[i] for i in kept]), wanted, [lead + i for i in kept])
 
 
 @operation
@@ -118,6 +147,70 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     if dimensions is not None:
         operand = transpose(operand, dimensions)
     return primitives.reshape_p.bind(operand, new_sizes=tuple(int(n) for n in new_sizes))
+
+
+@api_boundary
+def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of one shape and dtype side by side along a new axis.
+
+    >>> from didax import lax
+    >>> lax.stack([np.zeros(3), np.ones(3)], axis=1).shape
+    (3, 2)
+    """
+    xs = list(operands)
+    shapes = [aval_of(x).shape for x in xs]
+    if len(set(shapes)) != 1:
+        facts, fix = f"shapes: {', '.join(map(str, shapes)) or 'none'}", "Broadcast or pad the others."
+        raise ValueError(message("stack takes arrays of one shape, and at least one.", facts, fix=fix))
+    (shape, *_), ndim = shapes, len(shapes[0]) + 1
+    axis = _axis("stack", axis, ndim)
+    return concatenate([reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in xs], axis)
+
+
+@operation
+def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
+    """The slices along an axis, without it.
+
+    >>> from didax import lax
+    >>> first, second = lax.unstack(np.int32([[1, 2, 3], [4, 5, 6]]))
+    >>> second
+    Array([4, 5, 6], dtype=int32)
+    """
+    shape = aval_of(x).shape
+    axis = _axis("unstack", axis, len(shape))
+    rest = (*shape[:axis], *shape[axis + 1 :])
+    return tuple([reshape(slice_axis(x, i, i + 1, axis), rest) for i in range(shape[axis])])
+
+
+@operation
+def tile(operand: Any, reps: Sequence[int]) -> Any:
+    """The array beside itself, so many times along each axis.
+
+    >>> from didax import lax
+    >>> lax.tile(np.int32([[1, 2]]), (2, 2))
+    Array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int32)
+    """
+    shape, counts = aval_of(operand).shape, [operator.index(n) for n in reps]
+    if len(counts) != len(shape) or any(n < 0 for n in counts):
+        facts, fix = (
+            f"operand: {aval_of(operand)}, reps: {tuple(reps)}",
+            "Give a number, 0 or more, for each axis.",
+        )
+        raise TypeError(message("tile repeats each axis some number of times.", facts, fix=fix))
+    pairs = [n for pair in zip(counts, shape, strict=True) for n in pair]
+    repeated = broadcast_in_dim(operand, pairs, range(1, len(pairs), 2))
+    return reshape(repeated, [count * n for count, n in zip(counts, shape, strict=True)])
+
+
+def _axis(name: str, axis: Any, ndim: int) -> int:
+    found = operator.index(axis)
+    if not -ndim <= found < ndim:
+        facts, fix = f"axis: {found}, axes: {ndim}", f"Use one from {-ndim} to {ndim - 1}." if ndim else ""
+        raise ValueError(
+            message(f"{name} takes an axis of the array.", facts, fix=fix or "Add an axis first.")
+        )
+    return found % ndim
 
 
 @operation

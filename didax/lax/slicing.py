@@ -21,10 +21,7 @@ from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt
 from didax.primitives.families import PYTHON_SCALARS, match_scalars, scalar_like
 from didax.primitives.gather import (
-    GatherDimensionNumbers,
-    GatherScatterMode,
     Scatter,
-    ScatterDimensionNumbers,
     gather_p,
     read_back,
     scatter_add_p,
@@ -37,6 +34,11 @@ from didax.primitives.gather import (
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
 from didax.primitives.shape import reshape as reshape_to
+from didax.primitives.window_positions import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+)
 
 __all__ = [
     "GatherDimensionNumbers",

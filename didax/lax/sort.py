@@ -6,15 +6,21 @@ Read next: `primitives/sort.py`; `didax.numpy` for `argsort`, `median` and the l
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
+from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary
+from didax.core.errors import api_boundary, message
 from didax.core.value import Array
-from didax.primitives.sort import sort_p, top_k_p
+from didax.primitives.convert import stop_gradient_p
+from didax.primitives.elementwise import ne, sub
+from didax.primitives.families import scalar_like
+from didax.primitives.select import where
+from didax.primitives.sort import sort_p, take_along, top_k_p
 
-__all__ = ["sort", "sort_key_val", "top_k"]
+__all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
 
 
 def _axis(axis: int, x: Any) -> int:
@@ -70,3 +76,63 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
     (Array([5., 5., 3.], dtype=float32), Array([1, 3, 2], dtype=int32))
     """
     return top_k_p.bind(operand, k=operator.index(k), axis=_axis(axis, operand))
+
+
+@api_boundary
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    """`top_k` of floats along an axis: all of the largest, whatever share of them `recall_target` asks for.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.approx_max_k(np.float32([1, 5, 3]), 2)[1]
+    Array([1, 2], dtype=int32)
+    """
+    return _approximate_top_k(
+        "approx_max_k", operand, k, reduction_dimension, recall_target, aggregate_to_topk
+    )
+
+
+@api_boundary
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    """The `k` smallest floats along an axis, from the smallest up, and their positions; as `approx_max_k`.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.approx_min_k(np.float32([1, 5, 3]), 2)[0]
+    Array([1., 3.], dtype=float32)
+    """
+    return _approximate_top_k(
+        "approx_min_k", operand, k, reduction_dimension, recall_target, aggregate_to_topk
+    )
+
+
+def _approximate_top_k(
+    name: str, operand: Any, k: int, axis: int, recall_target: float, aggregate_to_topk: bool
+) -> list[Array]:
+    aval = aval_of(operand)
+    if not dtypes.is_float(aval.dtype) or not 0 < recall_target <= 1 or not aggregate_to_topk:
+        facts = f"operand: {aval}, recall_target: {recall_target}, aggregate_to_topk: {aggregate_to_topk}"
+        fix = "Use top_k for integers; leave aggregate_to_topk out, and recall_target in (0, 1]."
+        raise ValueError(
+            message(f"{name} gives k floats, a share of which are the extreme ones.", facts, fix=fix)
+        )
+    if name == "approx_max_k":
+        return top_k(operand, k, axis=axis)
+    nan = scalar_like(math.nan, aval.dtype)
+    order = where(ne(operand, operand), nan, sub(0, operand))  # neither NaN nor zero has a sign here
+    places = top_k(stop_gradient_p.bind(order), k, axis=axis)[1]
+    return [take_along(operand, places, _axis(axis, operand)), places]

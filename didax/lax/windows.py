@@ -24,7 +24,7 @@ from didax.primitives.windows import (
     reduce_window_sum_p,
 )
 
-__all__ = ["reduce_window"]
+__all__ = ["reduce_window", "reduce_window_shape_tuple"]
 
 _MONOIDS: dict[Primitive, ReduceWindow] = {
     elementwise.add: reduce_window_sum_p,
@@ -83,6 +83,33 @@ def reduce_window(
         window_dilation=dilation,
     )
     return out if is_identity or primitive is None else primitive.bind(init, out)
+
+
+@api_boundary
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """The shape of the result of `reduce_window`; an axis that the window leaves alone may be -1.
+
+    >>> reduce_window_shape_tuple((-1, 28, 28, 3), (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    (-1, 14, 14, 3)
+    """
+    ones = (1,) * len(operand_shape)
+    sizes, strides, spread, dilation = [
+        _entries(entries or ones)
+        for entries in (window_dimensions, window_strides, base_dilation, window_dilation)
+    ]
+    pads = _padding(operand_shape, padding, (sizes, strides, spread, dilation))
+    padded = [
+        (n - 1) * d + 1 + low + high for n, d, (low, high) in zip(operand_shape, spread, pads, strict=True)
+    ]
+    reach = [(k - 1) * d + 1 for k, d in zip(sizes, dilation, strict=True)]
+    return tuple([(n - k) // s + 1 for n, k, s in zip(padded, reach, strides, strict=True)])
 
 
 def _padding(

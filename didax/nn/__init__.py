@@ -1,9 +1,9 @@
-"""Functions of neural networks: activations, normalisations, losses' building blocks, and initialisers.
+"""Functions of neural networks: activations, normalisations, losses' building blocks, attention, and initialisers.
 
     from didax import nn
     nn.relu(x), nn.softmax(logits), nn.initializers.he_normal()(key, (784, 256))
 
-Each is finite where its limit is, with its derivatives. Read next: `activations.py`, `initializers.py`.
+Each is finite where its limit is, with its derivatives. Read next: `activations.py`, `attention.py`, `initializers.py`.
 """
 
 from didax.nn import initializers
@@ -40,9 +40,11 @@ from didax.nn.activations import (
     swish,
     tanh,
 )
+from didax.nn.attention import dot_product_attention
 
 __all__ = [
     "celu",
+    "dot_product_attention",
     "elu",
     "gelu",
     "glu",

@@ -11,6 +11,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax import lax
 from didax.core.dtypes import default_dtype
+from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.logarithmic import excess
@@ -196,12 +197,12 @@ def logsumexp(
     return dnp.log(dnp.abs(total)) + shift.real, dnp.sign(total)
 
 
-def logmeanexp(a: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
-    """log(mean(exp(a))) over an axis, without overflow: the mean of the elements where `where` is true."""
-    a = _inexact(a)
-    counted = dnp.broadcast_to(True if where is None else where, a.shape)
+def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
+    """log(mean(exp(x))) over an axis, without overflow: the mean of the elements where `where` is true."""
+    x = _inexact(x)
+    counted = dnp.broadcast_to(True if where is None else where, x.shape)
     count = dnp.sum(counted, axis=axis, keepdims=keepdims)
-    return logsumexp(a, axis=axis, where=where, keepdims=keepdims) - dnp.log(count).astype(a.dtype)
+    return logsumexp(x, axis=axis, where=where, keepdims=keepdims) - dnp.log(count).astype(x.dtype)
 
 
 def log1mexp(x: Any) -> Array:
@@ -247,13 +248,34 @@ def _largest(x: Array, axis: Axes) -> Array:
 
 
 def standardize(
-    x: Any, axis: Axes = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None
+    x: Any,
+    axis: Axes = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "stable",
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon), mean and variance over `axis` unless given, of elements in `where`."""
+    """(x - mean) / sqrt(variance + epsilon), mean and variance over `axis` unless given, of elements in `where`.
+
+    The `algorithm` for the variance is "stable", the mean of (x - mean)², or "fast", that of x² less mean², which loses
+    digits where the mean is large.
+
+    >>> from didax import nn
+    >>> nn.standardize(dnp.array([1.0, 3.0]), epsilon=0.0)
+    Array([-1.,  1.], dtype=float32)
+    """
+    if algorithm not in ("fast", "stable"):
+        fix = "Use 'stable' or 'fast'."
+        raise ValueError(message("standardize has no such algorithm.", f"algorithm: {algorithm!r}", fix=fix))
     x = _inexact(x)
     if mean is None:
         mean = dnp.mean(x, axis=axis, keepdims=True, where=where)
-    if variance is None:
+    if variance is None and algorithm == "fast":
+        squares = dnp.mean(dnp.square(x), axis=axis, keepdims=True, where=where)
+        variance = dnp.maximum(squares - dnp.square(mean), 0)
+    elif variance is None:
         variance = dnp.mean(dnp.square(x - mean), axis=axis, keepdims=True, where=where)
     return (x - mean) * lax.rsqrt(variance + epsilon)
 

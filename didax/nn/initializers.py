@@ -209,5 +209,33 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> 
     return init
 
 
+def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """Windows of convolutions that start as `orthogonal` maps of features: zero but for their middle element.
+
+    Shapes are (spatial..., in, out) with one to three spatial axes, and no fewer features out than in (Xiao and others,
+    2018). Raises ValueError for others.
+
+    >>> from didax import random
+    >>> w = delta_orthogonal()(random.key(0), (3, 4, 4))
+    >>> bool(dnp.allclose(w[1].T @ w[1], dnp.eye(4), atol=1e-6)), float(dnp.abs(w[0]).sum())
+    (True, 0.0)
+    """
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Array:
+        if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:
+            raise ValueError(
+                message(
+                    "delta_orthogonal draws windows (spatial..., in, out) with in <= out.",
+                    f"shape: {tuple(shape)}",
+                    fix="Use one to three spatial axes and as many features out as in, or another initializer.",
+                )
+            )
+        matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
+        middle = tuple([(n - 1) // 2 for n in shape[:-2]])
+        return dnp.zeros(shape, matrix.dtype).at[middle].set(matrix)
+
+    return init
+
+
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal

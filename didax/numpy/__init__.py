@@ -17,11 +17,15 @@ from didax.numpy import linalg as linalg
 from didax.numpy.array_api import *
 from didax.numpy.bits import *
 from didax.numpy.creation import *
+from didax.numpy.files import *
 from didax.numpy.functional import *
 from didax.numpy.grids import *
 from didax.numpy.inspection import *
+from didax.numpy.joining import *
 from didax.numpy.linear import *
 from didax.numpy.manipulation import *
+from didax.numpy.order_statistics import *
+from didax.numpy.padding import *
 from didax.numpy.polynomials import *
 from didax.numpy.positions import *
 from didax.numpy.reductions import *
@@ -32,6 +36,7 @@ from didax.numpy.sets import *
 from didax.numpy.signals import *
 from didax.numpy.statistics import *
 from didax.numpy.ufunc import ufunc
+from didax.numpy.ufunc_methods import *
 from didax.numpy.ufuncs import *
 
 globals().update(_SCALAR_TYPES)

@@ -22,7 +22,7 @@ from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
 from didax.core.tracing import eager_trace, known_value, set_current_trace
 from didax.core.value import Array
-from didax.numpy import indexing, linear, manipulation, positions, reductions, selection, ufuncs
+from didax.numpy import indexing, joining, linear, manipulation, positions, reductions, selection, ufuncs
 from didax.numpy.promotion import DTypeLike, as_operand
 from didax.numpy.ufunc import binary_operator, reflected_operator, unary_operator
 from didax.primitives.convert import bitcast_convert_type_p, copy_p
@@ -205,11 +205,11 @@ def _iterate(self: Array) -> Iterator[Array]:
         )
     if isinstance(self, ConcreteArray):
         return self.rows() or _rows_by_chunk(self)
-    return iter(manipulation.unstack(self))
+    return iter(joining.unstack(self))
 
 
 _CHUNK = 100  # rows that one program splits
-_split = jit(lambda x: manipulation.unstack(x))
+_split = jit(lambda x: joining.unstack(x))
 
 
 def _rows_by_chunk(x: ConcreteArray) -> Iterator[Array]:

@@ -14,7 +14,8 @@ from didax.core.errors import api_boundary, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.creation import arange
-from didax.numpy.manipulation import flip, moveaxis, pad, ravel, reshape
+from didax.numpy.manipulation import flip, moveaxis, ravel, reshape
+from didax.numpy.padding import pad
 from didax.numpy.promotion import ArrayLike, as_array
 from didax.numpy.reductions import canonical_axis
 from didax.numpy.reductions import sum as array_sum

@@ -15,7 +15,8 @@ import numpy as np
 from didax.core.errors import api_boundary, message
 from didax.core.value import Array
 from didax.numpy.creation import arange, asarray, linspace, meshgrid
-from didax.numpy.manipulation import concatenate, reshape, stack
+from didax.numpy.joining import concatenate, stack
+from didax.numpy.manipulation import reshape
 from didax.numpy.promotion import as_array, promote_dtypes
 
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]

@@ -25,9 +25,9 @@ from didax.core.value import Array
 from didax.eager import NUMPY_MAX_ELEMENTS
 from didax.lax.slicing import of_one_dtype, wrapped
 from didax.numpy.creation import asarray
-from didax.primitives.gather import GatherDimensionNumbers, signed
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import concatenate
+from didax.primitives.window_positions import GatherDimensionNumbers, signed
 
 _FULL = slice(None)
 

@@ -47,9 +47,7 @@ from didax.numpy.index_parsing import (
 )
 from didax.numpy.promotion import PYTHON_SCALARS, ArrayLike, as_array, cast, checked_operand, scalar
 from didax.primitives.gather import (
-    GatherScatterMode,
     Scatter,
-    ScatterDimensionNumbers,
     gather_p,
     scatter_add_p,
     scatter_max_p,
@@ -61,6 +59,7 @@ from didax.primitives.gather import (
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, full, reshape
 from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, rev, slice_, slice_axis
+from didax.primitives.window_positions import GatherScatterMode, ScatterDimensionNumbers
 
 __all__ = ["at", "getitem"]
 

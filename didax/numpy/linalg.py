@@ -767,6 +767,12 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     >>> dnp.linalg.cross(dnp.array([1, 0, 0]), dnp.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """
+    for name, x in (("x1", x1), ("x2", x2)):
+        value = as_array("cross", x, name)
+        if value.shape[reductions.canonical_axis("cross", axis, value.ndim)] != 3:
+            rule = "linalg.cross multiplies vectors of three components."
+            fix = "numpy.cross takes vectors of two components too."
+            raise ValueError(message(rule, f"{name}: {value.aval}, axis: {axis}", fix=fix))
     return linear.cross(x1, x2, axis=axis)
 
 

@@ -288,27 +288,55 @@ def cross(
 ) -> Array:
     """The cross product of vectors in space, which lie along an axis of each; the others broadcast.
 
+    A vector of two components lies in the plane of the first two; of two such vectors only the third component of the
+    product is returned, without an axis for it.
+
     >>> import didax.numpy as dnp
     >>> dnp.cross(dnp.array([1, 0, 0]), dnp.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
+    >>> dnp.cross(dnp.array([1, 0]), dnp.array([0, 1]))
+    Array(1, dtype=int32)
     """
     axes = (axisa, axisb) if axis is None else (axis, axis)
     x, y = [
         moveaxis(v, canonical_axis("cross", i, v.ndim), -1)
         for v, i in zip(_operands("cross", a, b), axes, strict=True)
     ]
-    if x.shape[-1] != 3 or y.shape[-1] != 3:
+    if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(
             message(
-                "cross multiplies vectors of three components.",
+                "cross multiplies vectors of two or three components.",
                 f"operands: {x.aval}, {y.aval}",
-                fix="Append a zero to plane vectors.",
+                f"axes of the vectors: {axes[0]}, {axes[1]}",
+                fix="Say by axis, or axisa and axisb, along which axes the vectors lie.",
             )
         )
-    x1, x2, x3 = [slice_axis(x, i, i + 1, x.ndim - 1) for i in range(3)]
-    y1, y2, y3 = [slice_axis(y, i, i + 1, y.ndim - 1) for i in range(3)]
-    product = concatenate([x2 * y3 - x3 * y2, x3 * y1 - x1 * y3, x1 * y2 - x2 * y1], max(x.ndim, y.ndim) - 1)
+    (x1, x2, x3), (y1, y2, y3) = _components(x), _components(y)
+    third = x1 * y2 - x2 * y1
+    if x3 is None and y3 is None:
+        return reshape(third, third.shape[:-1])
+    first = _difference(_times(x2, y3), _times(x3, y2))
+    second = _difference(_times(x3, y1), _times(x1, y3))
+    product = concatenate([first, second, third], third.ndim - 1)
     return moveaxis(product, -1, axisc if axis is None else axis)
+
+
+def _components(x: Array) -> list[Any]:
+    """Three components along the last axis, which stays; None for the third of a vector in the plane, which is 0."""
+    found = [slice_axis(x, i, i + 1, x.ndim - 1) for i in range(x.shape[-1])]
+    return found if len(found) == 3 else [*found, None]
+
+
+def _times(a: Any, b: Any) -> Any:
+    """`a * b`, where None is zero."""
+    return None if a is None or b is None else a * b
+
+
+def _difference(a: Any, b: Any) -> Any:
+    """`a - b`, where one of them may be None: zero."""
+    if a is None:
+        return -b
+    return a if b is None else a - b
 
 
 # --- einsum -------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Rearranging arrays: shapes and axes, joining and splitting, repeating and padding.
+"""Rearranging arrays: shapes and axes, repeating and turning, diagonals.
 
-Shapes, axes, counts and split points are static. Read next: `selection.py` (take, sort, unique),
-`indexing.py`.
+Shapes, axes and counts are static. Read next: `joining.py` (concatenate, split, insert), `padding.py`,
+`selection.py` (take, sort, unique), `indexing.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,15 +21,7 @@ from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
 from didax.numpy.creation import canonical_shape, placed, triangle
 from didax.numpy.indexing import getitem
-from didax.numpy.promotion import (
-    ArrayLike,
-    DTypeLike,
-    as_array,
-    as_array_of,
-    cast,
-    lifted,
-    promote_dtypes,
-)
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, cast
 from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
 from didax.numpy.selection import searchsorted
 from didax.primitives import elementwise as el
@@ -38,27 +29,14 @@ from didax.primitives import shape as shapes
 from didax.primitives.convert import copy_p, iota
 from didax.primitives.shape import broadcast_in_dim, move_axis
 from didax.primitives.slicing import concatenate as join
-from didax.primitives.slicing import pad as pad_axes
-from didax.primitives.slicing import rev, slice_axis
+from didax.primitives.slicing import pad, rev, slice_axis
 
 __all__ = [
-    "append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays",
-    "broadcast_shapes", "broadcast_to", "column_stack", "concat", "concatenate", "delete", "diag", "diagflat",
-    "diagonal", "diff", "dsplit", "dstack", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "hstack",
-    "insert", "matrix_transpose", "moveaxis", "pad", "permute_dims", "ravel", "repeat", "reshape", "resize",
-    "roll", "rollaxis", "rot90", "split", "squeeze", "stack", "swapaxes", "tile", "transpose", "unstack",
-    "vsplit", "vstack",
+    "astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "diag", "diagflat", "diagonal", "expand_dims", "flip", "fliplr", "flipud",
+    "matrix_transpose", "moveaxis", "permute_dims", "ravel", "repeat", "reshape", "resize", "roll",
+    "rollaxis", "rot90", "squeeze", "swapaxes", "tile", "transpose",
 ]  # fmt: skip
-
-
-def _arrays(name: str, xs: Any) -> list[Array]:
-    if isinstance(xs, Array | np.ndarray) and not xs.shape:
-        raise TypeError(
-            message(
-                f"{name} takes a sequence of arrays.", f"got: {aval_of(xs)}", fix="Pass a list of arrays."
-            )
-        )
-    return [as_array(name, x, i) for i, x in enumerate(xs)]
 
 
 # --- shapes -------------------------------------------------------------------------------------------------
@@ -363,279 +341,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
     )
 
 
-# --- joining and splitting ----------------------------------------------------------------------------------
-
-
-@api_boundary
-def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
-    """Arrays joined along an axis, in their common dtype; with axis None they are ravelled first.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.concatenate([dnp.array([1, 2]), dnp.array([3.5])])
-    Array([1. , 2. , 3.5], dtype=float32)
-    """
-    xs = _arrays("concatenate", arrays)
-    if not xs:
-        raise ValueError(
-            message("concatenate needs at least one array.", "arrays: none", fix="Check the list.")
-        )
-    if axis is None:
-        xs, axis = [ravel(x) for x in xs], 0
-    return _joined("concatenate", xs, axis, dtype)
-
-
-def _joined(name: str, xs: Sequence[Array], axis: int, dtype: Any) -> Array:
-    ndims = {x.ndim for x in xs}
-    if len(ndims) > 1 or ndims == {0}:
-        shown = ", ".join([str(x.shape) for x in xs])
-        raise ValueError(
-            message(
-                f"{name} joins arrays of the same number of axes, at least one.",
-                f"shapes: {shown}",
-                fix="Use stack for scalars, or add axes.",
-            )
-        )
-    dimension = canonical_axis(name, axis, xs[0].ndim)
-    if len({x.shape[:dimension] + x.shape[dimension + 1 :] for x in xs}) > 1:
-        shown = ", ".join([str(x.shape) for x in xs])
-        fix = "Slice, pad or transpose them to agree."
-        raise ValueError(
-            message(
-                f"{name} joins arrays that agree in all axes but one.",
-                f"shapes: {shown}, axis: {dimension}",
-                fix=fix,
-            )
-        )
-    if dtype is not None:
-        return join([cast(x, dtypes.dtype(dtype)) for x in xs], dimension)
-    return join(promote_dtypes(name, *xs), dimension)
-
-
-@api_boundary
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
-    """As `concatenate`.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.concat([dnp.ones(1), dnp.zeros(1)])
-    Array([1., 0.], dtype=float32)
-    """
-    return concatenate(arrays, axis)
-
-
-@api_boundary
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
-    """Arrays of one shape joined along a new axis.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.stack([dnp.array([1, 2]), dnp.array([3, 4])], axis=1)
-    Array([[1, 3],
-           [2, 4]], dtype=int32)
-    """
-    xs = _arrays("stack", arrays)
-    if len({x.shape for x in xs}) != 1:
-        shown = ", ".join([str(x.shape) for x in xs]) or "none"
-        raise ValueError(
-            message(
-                "stack joins arrays of one shape.", f"shapes: {shown}", fix="Broadcast or pad them first."
-            )
-        )
-    dimension = canonical_axis("stack", axis, xs[0].ndim + 1)
-    return _joined("stack", [expand_dims(x, dimension) for x in xs], dimension, dtype)
-
-
-@api_boundary
-def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Arrays joined along the first axis, vectors as rows.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.vstack([dnp.array([1, 2]), dnp.array([3, 4])])
-    Array([[1, 2],
-           [3, 4]], dtype=int32)
-    """
-    return concatenate([atleast_2d(x) for x in tup], 0, dtype)
-
-
-@api_boundary
-def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Arrays joined along the second axis, vectors along their only one.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.hstack([dnp.array([1, 2]), dnp.array([3])])
-    Array([1, 2, 3], dtype=int32)
-    """
-    xs = [atleast_1d(x) for x in tup]
-    return concatenate(xs, 0 if xs and xs[0].ndim == 1 else 1, dtype)
-
-
-@api_boundary
-def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Arrays joined along the third axis.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.dstack([dnp.zeros(2), dnp.ones(2)]).shape
-    (1, 2, 2)
-    """
-    return concatenate([atleast_3d(x) for x in tup], 2, dtype)
-
-
-@api_boundary
-def column_stack(tup: Any) -> Array:
-    """Vectors as the columns of a matrix; matrices as they are.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.column_stack([dnp.array([1, 2]), dnp.array([3, 4])])
-    Array([[1, 3],
-           [2, 4]], dtype=int32)
-    """
-    xs = [as_array("column_stack", x, i) for i, x in enumerate(tup)]
-    return concatenate([x if x.ndim > 1 else atleast_2d(x).T for x in xs], 1)
-
-
-@api_boundary
-def block(arrays: Any) -> Array:
-    """Nested lists of arrays as one: innermost lists are joined along the last axis, outer ones before it.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.block([[dnp.ones((1, 1)), dnp.zeros((1, 2))], [dnp.zeros((1, 3))]])
-    Array([[1., 0., 0.],
-           [0., 0., 0.]], dtype=float32)
-    """
-    depth = _list_depth(arrays)
-    ndim = max([depth, *[as_array("block", x).ndim for x in _list_leaves(arrays)]])
-    return _joined_lists(arrays, -depth, ndim)
-
-
-def _list_leaves(x: Any) -> list[Any]:
-    return [leaf for item in x for leaf in _list_leaves(item)] if isinstance(x, list) else [x]
-
-
-def _list_depth(x: Any) -> int:
-    if not isinstance(x, list):
-        return 0
-    depths = {_list_depth(item) for item in x}
-    if len(depths) != 1:
-        shown = f"depths of the items: {sorted(depths)}" if depths else "an empty list"
-        raise ValueError(
-            message("block takes lists nested equally deep.", shown, fix="Wrap single arrays in lists.")
-        )
-    return 1 + depths.pop()
-
-
-def _joined_lists(x: Any, axis: int, ndim: int) -> Array:
-    if isinstance(x, list):
-        return concatenate([_joined_lists(item, axis + 1, ndim) for item in x], axis)
-    array = as_array("block", x)
-    return shapes.reshape(array, (1,) * (ndim - array.ndim) + array.shape)
-
-
-@api_boundary
-def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """`values` joined to the end of `arr`; both are ravelled if there is no axis.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.append(dnp.array([1, 2]), 3)
-    Array([1, 2, 3], dtype=int32)
-    """
-    x, new = promote_dtypes("append", as_array("append", arr, "arr"), values)
-    return concatenate([x, lifted(new)], axis)
-
-
-def _split_points(name: str, x: Array, sections: Any, axis: int, even: bool) -> list[int]:
-    length = x.shape[axis]
-    if hasattr(sections, "__iter__"):
-        points = [operator.index(i) for i in sections]
-        return [slice(i).indices(length)[1] for i in points]
-    count = operator.index(sections)
-    if count < 1 or (even and length % count):
-        raise ValueError(
-            message(
-                f"{name} makes equal parts.",
-                f"a: {x.aval}, axis: {axis}, parts: {count}",
-                fix="Use a divisor of the length, a list of split points, or array_split (uneven parts).",
-            )
-        )
-    small, extra = divmod(length, count)
-    return [i * small + min(i, extra) for i in range(1, count)]
-
-
-def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Array]:
-    x = as_array(name, ary, "ary")
-    dimension = canonical_axis(name, axis, x.ndim)
-    points = [0, *_split_points(name, x, sections, dimension, even), x.shape[dimension]]
-    return [slice_axis(x, a, max(a, b), dimension) for a, b in pairwise(points)]
-
-
-@api_boundary
-def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Equal parts of an array along an axis, or the parts between split points.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.split(dnp.arange(4), 2)
-    [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
-    """
-    return _split("split", ary, indices_or_sections, axis, even=True)
-
-
-@api_boundary
-def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """As `split`; where the length does not divide, the first parts are one longer.
-
-    >>> import didax.numpy as dnp
-    >>> [len(part) for part in dnp.array_split(dnp.arange(5), 3)]
-    [2, 2, 1]
-    """
-    return _split("array_split", ary, indices_or_sections, axis, even=False)
-
-
-@api_boundary
-def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the second axis, the only one of vectors.
-
-    >>> import didax.numpy as dnp
-    >>> len(dnp.hsplit(dnp.zeros((2, 4)), 2))
-    2
-    """
-    return split(ary, indices_or_sections, 0 if aval_of(as_array("hsplit", ary)).ndim == 1 else 1)
-
-
-@api_boundary
-def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the first axis.
-
-    >>> import didax.numpy as dnp
-    >>> len(dnp.vsplit(dnp.zeros((4, 2)), 2))
-    2
-    """
-    return split(ary, indices_or_sections, 0)
-
-
-@api_boundary
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the third axis.
-
-    >>> import didax.numpy as dnp
-    >>> len(dnp.dsplit(dnp.zeros((1, 1, 4)), 2))
-    2
-    """
-    return split(ary, indices_or_sections, 2)
-
-
-@api_boundary
-def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The arrays along an axis, without it: the inverse of `stack`.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.unstack(dnp.array([[1, 2], [3, 4]]))
-    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
-    """
-    value = as_array("unstack", x)
-    dimension = canonical_axis("unstack", axis, value.ndim)
-    return tuple(
-        [squeeze(slice_axis(value, i, i + 1, dimension), dimension) for i in range(value.shape[dimension])]
-    )
-
-
-# --- repeating, turning, padding ----------------------------------------------------------------------------
+# --- repeating, turning -------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -824,77 +530,6 @@ def _roll(x: Array, shift: Any, axis: int) -> Array:
     )
 
 
-_INDEX_MODES = ("edge", "reflect", "symmetric", "wrap")
-
-
-@api_boundary
-def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Array:
-    """Longer at both ends of each axis: by constants, or by the array's own elements.
-
-    `pad_width` is a number, a pair (before, after), or a pair per axis. `mode` is "constant", "edge",
-    "reflect", "symmetric", "wrap" or "empty".
-
-    >>> import didax.numpy as dnp
-    >>> dnp.pad(dnp.array([1, 2]), (1, 2), mode="edge")
-    Array([1, 1, 2, 2, 2], dtype=int32)
-    """
-    x = as_array("pad", array, "array")
-    widths = _pairs("pad_width", pad_width, x.ndim)
-    widths = [(operator.index(low), operator.index(high)) for low, high in widths]
-    if any([n < 0 for pair in widths for n in pair]):
-        raise ValueError(
-            message(
-                "pad makes arrays longer.",
-                f"pad_width: {pad_width}",
-                fix="Use widths of at least 0, or slice.",
-            )
-        )
-    if mode in ("constant", "empty"):
-        return _pad_constant(
-            x, widths, _pairs("constant_values", constant_values if mode == "constant" else 0, x.ndim)
-        )
-    if mode not in _INDEX_MODES:
-        modes = ", ".join(map(repr, ("constant", "empty", *_INDEX_MODES)))
-        raise NotImplementedError(
-            message("pad has no such mode.", f"mode: {mode!r}", fix=f"Use one of {modes}.")
-        )
-    for axis, pair in enumerate(widths):
-        if any(pair):
-            index = np.pad(np.arange(x.shape[axis]), pair, mode=mode)  # type: ignore[call-overload]
-            x = getitem(x, (slice(None),) * axis + (index,))
-    return x
-
-
-def _pairs(name: str, given: Any, ndim: int) -> list[Any]:
-    if (isinstance(given, Array) and given.ndim == 0) or not hasattr(given, "__len__"):
-        return [(given, given)] * ndim
-    items = list(given)
-    if all([np.ndim(item) == 0 if not isinstance(item, Array) else item.ndim == 0 for item in items]):
-        items = [tuple(items)]
-    pairs = [tuple(item) * (2 if len(item) == 1 else 1) for item in items]
-    pairs = pairs * ndim if len(pairs) == 1 else pairs
-    if len(pairs) != ndim or any([len(pair) != 2 for pair in pairs]):
-        raise ValueError(
-            message(
-                f"pad takes a number, a pair, or a pair per axis as {name}.",
-                f"{name}: {given}, array of {ndim} axes",
-                fix="Give one pair per axis.",
-            )
-        )
-    return pairs
-
-
-def _pad_constant(x: Array, widths: Sequence[tuple[int, int]], values: Sequence[Any]) -> Array:
-    for axis, ((low, high), (before, after)) in enumerate(zip(widths, values, strict=True)):
-        for width, value in (((low, 0), before), ((0, high), after)):
-            if any(width):
-                filler = as_array_of("pad", value, x.dtype, x.weak_type, "constant_values")
-                x = pad_axes(
-                    x, filler, tuple([(*width, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)])
-                )
-    return x
-
-
 # --- diagonals ----------------------------------------------------------------------------------------------
 
 
@@ -935,9 +570,10 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         )
     offset = operator.index(k)
     size = x.shape[0] + abs(offset)
-    columns = pad(x, (max(0, offset), max(0, -offset)))
+    zero = cast(0, x.dtype, x.weak_type)
+    columns = pad(x, zero, ((max(0, offset), max(0, -offset), 0),))
     on_diagonal = el.and_(triangle(size, size, offset), el.not_(triangle(size, size, offset - 1)))
-    return ufuncs.where(on_diagonal, columns, cast(0, x.dtype, x.weak_type))
+    return ufuncs.where(on_diagonal, columns, zero)
 
 
 @api_boundary
@@ -949,107 +585,3 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     (2, 2)
     """
     return diag(ravel(v), k)
-
-
-# --- differences, insertions --------------------------------------------------------------------------------
-
-
-@api_boundary
-def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Differences of neighbours along an axis, taken n times.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.diff(dnp.array([1, 4, 9]))
-    Array([3, 5], dtype=int32)
-    """
-    x = as_array("diff", a, "a")
-    dimension = canonical_axis("diff", axis, x.ndim)
-    if n < 0:
-        raise ValueError(message("diff is taken at least 0 times.", f"n: {n}", fix="Use n >= 0."))
-    if n == 0:
-        return x
-    ends = [_edge(x, end, dimension) for end in (prepend, append)]
-    x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], dimension)
-    subtract = ufuncs.not_equal if x.dtype == np.bool_ else ufuncs.subtract
-    for _ in range(operator.index(n)):
-        length = x.shape[dimension]
-        x = subtract(
-            slice_axis(x, min(1, length), length, dimension), slice_axis(x, 0, max(length - 1, 0), dimension)
-        )
-    return x
-
-
-def _edge(x: Array, value: Any, axis: int) -> Array | None:
-    if value is None:
-        return None
-    edge = as_array("diff", value)
-    return (
-        edge
-        if edge.ndim
-        else promotion.broadcast(edge, tuple([1 if i == axis else n for i, n in enumerate(x.shape)]))
-    )
-
-
-def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]:
-    """Static positions along an axis, from an integer, a slice or integers."""
-    length = x.shape[axis]
-    if isinstance(obj, slice):
-        return np.arange(length)[obj]
-    index = np.asarray(obj)  # a traced array raises here: the result's shape depends on it
-    if index.dtype == np.bool_:
-        index = np.flatnonzero(index)
-    limit = length if name == "insert" else length - 1
-    if index.size and (index.min() < -length or index.max() > limit):
-        raise IndexError(
-            message(
-                f"{name} takes positions within the axis.",
-                f"obj: {obj}, axis of length {length}",
-                fix="Check the positions.",
-            )
-        )
-    return np.where(index < 0, index + length, index).astype(np.int64)
-
-
-@api_boundary
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
-    """Without the elements at static positions: an integer, a slice, or an array of integers or booleans.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.delete(dnp.array([1, 2, 3]), 1)
-    Array([1, 3], dtype=int32)
-    """
-    x = as_array("delete", arr, "arr")
-    if axis is None:
-        x, axis = ravel(x), 0
-    dimension = canonical_axis("delete", axis, x.ndim)
-    kept = np.delete(np.arange(x.shape[dimension]), _positions("delete", x, obj, dimension))
-    return getitem(x, (slice(None),) * dimension + (kept,))
-
-
-@api_boundary
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
-    """With values inserted before static positions: an integer, a slice, or an array of integers.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.insert(dnp.array([1, 3]), 1, 2)
-    Array([1, 2, 3], dtype=int32)
-    """
-    x = as_array("insert", arr, "arr")
-    if axis is None:
-        x, axis = ravel(x), 0
-    dimension = canonical_axis("insert", axis, x.ndim)
-    new = as_array_of("insert", values, x.dtype, x.weak_type, "values")
-    places = _positions("insert", x, obj, dimension)
-    if places.ndim == 0 and new.ndim:  # one position takes all of the values
-        new = (
-            new
-            if new.ndim == x.ndim
-            else expand_dims(new, tuple(range(1, 1 + x.ndim - new.ndim)) if x.ndim == 1 else dimension)
-        )
-        places = np.full(new.shape[dimension] if new.ndim == x.ndim else 1, places)
-    places = places.reshape(-1)
-    new = promotion.broadcast(
-        new, tuple([places.size if i == dimension else n for i, n in enumerate(x.shape)])
-    )
-    order = np.argsort(np.concatenate([places * 2, np.arange(x.shape[dimension]) * 2 + 1]), kind="stable")
-    return getitem(join([new, x], dimension), (slice(None),) * dimension + (order,))

@@ -17,8 +17,10 @@ from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import linalg, ufuncs
 from didax.numpy.creation import arange, ones, vander, zeros
+from didax.numpy.joining import concatenate
 from didax.numpy.linear import outer
-from didax.numpy.manipulation import atleast_1d, concatenate, diag, pad
+from didax.numpy.manipulation import atleast_1d, diag
+from didax.numpy.padding import pad
 from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes, cast, promote_dtypes
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.signals import convolve

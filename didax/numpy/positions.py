@@ -22,7 +22,8 @@ from didax.lax.slicing import Mode
 from didax.numpy import ufuncs
 from didax.numpy.creation import arange, canonical_shape, ones, tril_indices, triu_indices, zeros
 from didax.numpy.indexing import at, getitem
-from didax.numpy.manipulation import broadcast_arrays, expand_dims, ravel, reshape, stack
+from didax.numpy.joining import stack
+from didax.numpy.manipulation import broadcast_arrays, expand_dims, ravel, reshape
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast_shapes, cast, promote_dtypes
 from didax.numpy.reductions import canonical_axis, cumsum
 from didax.numpy.selection import flatnonzero, nonzero, take_along_axis

@@ -14,15 +14,17 @@ to do).
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from didax.array import ConcreteArray
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
+from didax.core.source import user_line
 from didax.core.value import Array
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import broadcast_in_dim
@@ -245,6 +247,23 @@ def broadcast_ranked(name: str, operands: Sequence[Any]) -> list[Any]:
     """The operands in one shape, but for scalars, which elementwise primitives stretch."""
     steps = shape_steps(name, operands)
     return [x if step is None else step(x) for x, step in zip(operands, steps, strict=True)]
+
+
+def check_ranks(name: str, operands: Sequence[Any]) -> None:
+    """What numpy_rank_promotion says to arrays of different ranks, of which none is a scalar."""
+    mode = config.state().numpy_rank_promotion
+    shapes = [aval_of(x).shape for x in operands]
+    if mode == "allow" or len({len(shape) for shape in shapes if shape}) < 2:
+        return
+    text = message(
+        f"With numpy_rank_promotion={mode!r} the operands of {name} have one rank.",
+        f"shapes: {', '.join(map(str, shapes))}",
+        fix="Add axes of length 1 (x[None]).",
+    )
+    if mode == "raise":
+        raise ValueError(text)
+    line = user_line()
+    warnings.warn_explicit(text, UserWarning, line.file if line else __file__, line.line if line else 1)
 
 
 def shape_steps(name: str, operands: Sequence[Any]) -> list[Step | None]:

@@ -1,9 +1,9 @@
-"""Reductions and running totals: sum, mean, var, max, argmax, cumsum, quantile and their NaN-ignoring forms.
+"""Reductions and running totals: sum, mean, var, max, argmax, cumsum and their NaN-ignoring forms.
 
 All take `axis` (None for every axis, an integer, or a tuple where several make sense) and `keepdims`; `where`
 leaves elements out. Sums and products of integers widen to the default width, of booleans become integers;
 narrow floats are accumulated in float32 and rounded once. Results are never weakly typed.
-Read next: `didax/primitives/reductions.py` and `cumulative.py` (the primitives).
+Read next: `order_statistics.py` (quantiles), `didax/primitives/reductions.py` and `cumulative.py` (the primitives).
 """
 
 from __future__ import annotations
@@ -35,15 +35,14 @@ from didax.numpy.ufuncs import isnan, where
 from didax.primitives import cumulative
 from didax.primitives import elementwise as el
 from didax.primitives import reductions as rd
-from didax.primitives.shape import broadcast_in_dim, move_axis, reduce_sum, reshape
+from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape
 from didax.primitives.slicing import pad
-from didax.primitives.sort import sort_p, take_along
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum",
-    "cumulative_prod", "cumulative_sum", "max", "mean", "median", "min", "nanargmax", "nanargmin",
-    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
-    "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "prod", "ptp", "quantile", "std", "sum", "var",
+    "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod",
+    "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp", "std",
+    "sum", "var",
 ]  # fmt: skip
 
 Axis = int | Sequence[int] | None
@@ -171,15 +170,23 @@ def sum(
     keepdims: bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
+    promote_integers: bool = True,
 ) -> Array:
-    """The sum over axes, starting from `initial`.
+    """The sum over axes, starting from `initial`; unless `promote_integers`, narrow integers stay narrow.
 
     >>> import didax.numpy as dnp
     >>> dnp.sum(dnp.array([[1, 2], [3, 4]]), axis=0)
     Array([4, 6], dtype=int32)
     """
-    _no_out("sum", out)
+    no_out("sum", out)
+    dtype = dtype if promote_integers else _own_dtype("sum", a, dtype)
     return _total("sum", reduce_sum, el.add, 0, a, axis, dtype, keepdims, initial, where)
+
+
+def _own_dtype(name: str, a: Any, dtype: DTypeLike) -> DTypeLike:
+    """The dtype asked for, or that of `a` where it has numbers to be added up in."""
+    own = as_array(name, a).dtype
+    return own if dtype is None and own != _BOOL else dtype
 
 
 @api_boundary
@@ -191,18 +198,21 @@ def prod(
     keepdims: bool = False,
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
+    promote_integers: bool = True,
 ) -> Array:
-    """The product over axes, starting from `initial`.
+    """The product over axes, starting from `initial`; unless `promote_integers`, narrow integers stay narrow.
 
     >>> import didax.numpy as dnp
     >>> dnp.prod(dnp.array([2, 3, 4]))
     Array(24, dtype=int32)
     """
-    _no_out("prod", out)
+    no_out("prod", out)
+    dtype = dtype if promote_integers else _own_dtype("prod", a, dtype)
     return _total("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
 
 
-def _no_out(name: str, out: Any) -> None:
+def no_out(name: str, out: Any) -> None:
+    """NotImplementedError for an array to write to."""
     if out is not None:
         raise NotImplementedError(
             message(
@@ -237,7 +247,7 @@ def mean(
     >>> dnp.mean(dnp.array([1, 2]))
     Array(1.5, dtype=float32)
     """
-    _no_out("mean", out)
+    no_out("mean", out)
     x = as_array("mean", a, "a")
     stated = inexact(x.dtype, x.weak_type)[0] if dtype is None else dtypes.dtype(dtype)
     compute = _wide(inexact(stated, False)[0])
@@ -268,7 +278,7 @@ def var(
     >>> dnp.var(dnp.array([1.0, 3.0]), ddof=1)
     Array(2., dtype=float32)
     """
-    _no_out("var", out)
+    no_out("var", out)
     x = as_array("var", a, "a")
     computed = inexact(x.dtype, x.weak_type)[0]
     stated = dtypes.real_dtype(computed) if dtype is None else dtypes.dtype(dtype)
@@ -403,7 +413,7 @@ def max(
     >>> dnp.max(dnp.array([[1, 5], [3, 2]]), axis=1)
     Array([5, 3], dtype=int32)
     """
-    _no_out("max", out)
+    no_out("max", out)
     return _extremum("max", rd.reduce_max_p, el.max_, a, axis, keepdims, initial, where)
 
 
@@ -423,7 +433,7 @@ def min(
     >>> dnp.min(dnp.array([[1, 5], [3, 2]]), axis=1)
     Array([1, 2], dtype=int32)
     """
-    _no_out("min", out)
+    no_out("min", out)
     return _extremum("min", rd.reduce_min_p, el.min_, a, axis, keepdims, initial, where)
 
 
@@ -462,7 +472,7 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
     >>> dnp.argmax(dnp.array([1, 5, 5]))
     Array(1, dtype=int32)
     """
-    _no_out("argmax", out)
+    no_out("argmax", out)
     return _position("argmax", rd.argmax_p, a, axis, keepdims)
 
 
@@ -475,7 +485,7 @@ def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
     >>> dnp.argmin(dnp.array([4, 1, 1]))
     Array(1, dtype=int32)
     """
-    _no_out("argmin", out)
+    no_out("argmin", out)
     return _position("argmin", rd.argmin_p, a, axis, keepdims)
 
 
@@ -505,7 +515,7 @@ def all(
     >>> dnp.all(dnp.array([[True, False], [True, True]]), axis=1)
     Array([False,  True], dtype=bool)
     """
-    _no_out("all", out)
+    no_out("all", out)
     return _truth_over("all", rd.reduce_and_p, True, a, axis, keepdims, where)
 
 
@@ -524,7 +534,7 @@ def any(
     >>> dnp.any(dnp.array([0, 2]))
     Array(True, dtype=bool)
     """
-    _no_out("any", out)
+    no_out("any", out)
     return _truth_over("any", rd.reduce_or_p, False, a, axis, keepdims, where)
 
 
@@ -563,7 +573,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: 
     >>> dnp.cumsum(dnp.array([1, 2, 3]))
     Array([1, 3, 6], dtype=int32)
     """
-    _no_out("cumsum", out)
+    no_out("cumsum", out)
     return _running("cumsum", cumulative.cumsum_p, a, axis, dtype)
 
 
@@ -576,7 +586,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out:
     >>> dnp.cumprod(dnp.array([1, 2, 3]))
     Array([1, 2, 6], dtype=int32)
     """
-    _no_out("cumprod", out)
+    no_out("cumprod", out)
     return _running("cumprod", cumulative.cumprod_p, a, axis, dtype)
 
 
@@ -709,6 +719,7 @@ def nanvar(
     ddof: int = 0,
     keepdims: bool = False,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Array:
     """`var` of what is not NaN; NaN where fewer than `ddof` + 1 numbers are left.
 
@@ -717,7 +728,7 @@ def nanvar(
     Array(1., dtype=float32)
     """
     x, missing = without_nan("nanvar", a, 0)
-    return var(x, axis, dtype, out, ddof, keepdims, where=_present(missing, where))
+    return var(x, axis, dtype, out, ddof, keepdims, where=_present(missing, where), mean=mean)
 
 
 @api_boundary
@@ -729,6 +740,7 @@ def nanstd(
     ddof: int = 0,
     keepdims: bool = False,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Array:
     """`std` of what is not NaN.
 
@@ -736,7 +748,7 @@ def nanstd(
     >>> dnp.nanstd(dnp.array([1.0, dnp.nan, 3.0]))
     Array(1., dtype=float32)
     """
-    return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))
+    return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 
 
 def _nan_extremum(
@@ -766,7 +778,7 @@ def nanmax(
     >>> dnp.nanmax(dnp.array([1.0, dnp.nan]))
     Array(1., dtype=float32)
     """
-    _no_out("nanmax", out)
+    no_out("nanmax", out)
     return _nan_extremum("nanmax", max, rd.reduce_max_p, a, axis, keepdims, initial, where)
 
 
@@ -785,7 +797,7 @@ def nanmin(
     >>> dnp.nanmin(dnp.array([1.0, dnp.nan]))
     Array(1., dtype=float32)
     """
-    _no_out("nanmin", out)
+    no_out("nanmin", out)
     return _nan_extremum("nanmin", min, rd.reduce_min_p, a, axis, keepdims, initial, where)
 
 
@@ -805,7 +817,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
     >>> dnp.nanargmax(dnp.array([dnp.nan, 1.0]))
     Array(1, dtype=int32)
     """
-    _no_out("nanargmax", out)
+    no_out("nanargmax", out)
     return _nan_position("nanargmax", argmax, -np.inf, a, axis, keepdims)
 
 
@@ -817,7 +829,7 @@ def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
     >>> dnp.nanargmin(dnp.array([dnp.nan, 1.0]))
     Array(1, dtype=int32)
     """
-    _no_out("nanargmin", out)
+    no_out("nanargmin", out)
     return _nan_position("nanargmin", argmin, np.inf, a, axis, keepdims)
 
 
@@ -841,183 +853,3 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, o
     Array([2., 2., 6.], dtype=float32)
     """
     return cumprod(without_nan("nancumprod", a, 1)[0], axis, dtype, out)
-
-
-# --- quantiles ----------------------------------------------------------------------------------------------
-
-_METHODS: dict[
-    str, Callable[[Any, Any, Any], Any]
-] = {  # (low neighbour, high neighbour, fraction) -> quantile
-    "linear": lambda low, high, t: el.add(el.mul(low, el.sub(1, t)), el.mul(high, t)),
-    "lower": lambda low, high, t: low,
-    "higher": lambda low, high, t: where(el.gt(t, 0), high, low),
-    "nearest": lambda low, high, t: where(el.gt(t, 0.5), high, low),
-    "midpoint": lambda low, high, t: where(el.gt(t, 0), el.mul(el.add(low, high), 0.5), low),
-}
-
-
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, ignore_nan: bool) -> Array:
-    if method not in _METHODS:
-        raise ValueError(
-            message(
-                f"{name} has no such method.",
-                f"method: {method!r}",
-                fix=f"Use one of {', '.join(map(repr, _METHODS))}.",
-            )
-        )
-    x = as_array(name, a, "a")
-    dtype = inexact(x.dtype, x.weak_type)[0]
-    x, probability = cast(x, dtype), as_array_of(name, q, dtype, argument="q")
-    axes = canonical_axes(name, axis, x.ndim)
-    kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
-    rows = _axes_last(x, axes)
-    (rows,) = sort_p.bind(rows, dimension=rows.ndim - 1, is_stable=True, num_keys=1)
-    result = _interpolated(rows, probability, method, ignore_nan)
-    if keepdims:
-        kept = tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
-    return reshape(result, (*probability.shape, *kept))
-
-
-def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
-    """The axes merged into one at the end."""
-    for i, axis in enumerate(sorted(axes)):
-        x = move_axis(x, axis - i, x.ndim - 1)
-    kept = x.shape[: x.ndim - len(axes)]
-    return reshape(x, (*kept, int(np.prod(x.shape[x.ndim - len(axes) :], dtype=np.int64))))
-
-
-def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array:
-    """Quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
-    dtype = rows.dtype
-    kept, length = rows.shape[:-1], rows.shape[-1]
-    missing = isnan(rows)
-    count = (
-        el.sub(constant(length, dtype), sum(missing, -1, dtype=dtype))
-        if ignore_nan
-        else broadcast(constant(length, dtype), kept)
-    )
-    flat = reshape(q, (q.size,))
-    shape = (q.size, *kept)
-    last = broadcast_in_dim(ufuncs.maximum(count - 1, 0), shape, tuple(range(1, len(shape))))
-    place = el.mul(broadcast_in_dim(flat, shape, (0,)), last)
-    low = el.floor(place)
-    stacked = broadcast_in_dim(rows, (*shape, length), tuple(range(1, len(shape) + 1)))
-    below, above = _pick(stacked, low), _pick(stacked, ufuncs.minimum(el.ceil(place), last))
-    result = _METHODS[method](below, above, el.sub(place, low))
-    if ignore_nan:
-        return result
-    return where(
-        broadcast_in_dim(any(missing, -1), shape, tuple(range(1, len(shape)))),
-        constant(np.nan, dtype),
-        result,
-    )
-
-
-def _pick(rows: Array, place: Array) -> Array:
-    index = ufuncs.clip(cast(place, np.dtype(np.int32)), 0, rows.shape[-1] - 1)
-    picked = take_along(rows, reshape(index, (*index.shape, 1)), rows.ndim - 1)
-    return reshape(picked, place.shape)
-
-
-@api_boundary
-def quantile(
-    a: ArrayLike,
-    q: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """The values below which a share `q` (0 to 1) of the elements lies; the axes of `q` come first.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.quantile(dnp.array([0.0, 1.0, 2.0]), 0.25)
-    Array(0.5, dtype=float32)
-    """
-    _no_out("quantile", out)
-    return _quantile("quantile", a, q, axis, method, keepdims, ignore_nan=False)
-
-
-@api_boundary
-def nanquantile(
-    a: ArrayLike,
-    q: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """`quantile` of what is not NaN.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.nanquantile(dnp.array([0.0, dnp.nan, 2.0]), 0.5)
-    Array(1., dtype=float32)
-    """
-    _no_out("nanquantile", out)
-    return _quantile("nanquantile", a, q, axis, method, keepdims, ignore_nan=True)
-
-
-@api_boundary
-def percentile(
-    a: ArrayLike,
-    q: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """`quantile` with `q` from 0 to 100.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.percentile(dnp.array([0.0, 1.0, 2.0]), 25)
-    Array(0.5, dtype=float32)
-    """
-    return quantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims)
-
-
-@api_boundary
-def nanpercentile(
-    a: ArrayLike,
-    q: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """`nanquantile` with `q` from 0 to 100.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.nanpercentile(dnp.array([0.0, dnp.nan, 2.0]), 50)
-    Array(1., dtype=float32)
-    """
-    return nanquantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims)
-
-
-@api_boundary
-def median(
-    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Array:
-    """The middle element in order, or the mean of the middle two.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.median(dnp.array([3.0, 1.0, 2.0]))
-    Array(2., dtype=float32)
-    """
-    return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
-
-
-@api_boundary
-def nanmedian(
-    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Array:
-    """`median` of what is not NaN.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.nanmedian(dnp.array([3.0, dnp.nan, 2.0]))
-    Array(2.5, dtype=float32)
-    """
-    return nanquantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)

@@ -21,6 +21,7 @@ from didax.numpy import ufuncs
 from didax.numpy.indexing import at, getitem
 from didax.numpy.promotion import (
     ArrayLike,
+    DTypeLike,
     as_array,
     as_array_of,
     broadcast,
@@ -42,7 +43,7 @@ from didax.primitives.sort import sort_p
 
 __all__ = [
     "argpartition", "argsort", "argwhere", "bincount", "digitize", "extract", "flatnonzero", "interp", "isin",
-    "lexsort", "nonzero", "partition", "searchsorted", "select", "sort", "take", "take_along_axis",
+    "lexsort", "nonzero", "partition", "searchsorted", "select", "sort", "sort_complex", "take", "take_along_axis",
     "trapezoid", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "where",
 ]  # fmt: skip
 
@@ -100,9 +101,12 @@ def _positions(name: str, indices: Any) -> Array:
 
 @api_boundary
 def take_along_axis(
-    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
-) -> Array:
+    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None,
+    fill_value: Any = None, *, wrap_negative_indices: bool | None = None,
+) -> Array:  # fmt: skip
     """The elements at positions along an axis, each position for its own row; the other axes broadcast.
+
+    Positions and `mode` are those of `take`; unless `wrap_negative_indices`, negative ones are beyond the end.
 
     >>> import didax.numpy as dnp
     >>> dnp.take_along_axis(dnp.array([[1, 2], [3, 4]]), dnp.array([[0], [1]]), axis=1)
@@ -121,6 +125,9 @@ def take_along_axis(
             )
         )
     dimension = canonical_axis("take_along_axis", axis, x.ndim)
+    if wrap_negative_indices is False:
+        index = cast(index, np.promote_types(index.dtype, _INT32))
+        index = ufuncs.where(index < 0, 0 if mode == "clip" else x.shape[dimension], index)
     others = [s[:dimension] + (1,) + s[dimension + 1 :] for s in (x.shape, index.shape)]
     shape = broadcast_shapes("take_along_axis", others)
     x = broadcast(x, _with_length(shape, dimension, x.shape[dimension]))
@@ -173,8 +180,9 @@ def argsort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
+    dtype: DTypeLike = None,
 ) -> Array:
-    """The positions of the elements in sorted order, equal ones in their own order.
+    """The positions of the elements in sorted order, equal ones in their own order, as integers of the default width.
 
     >>> import didax.numpy as dnp
     >>> dnp.argsort(dnp.array([3, 1, 2]))
@@ -189,7 +197,19 @@ def argsort(
         positions = el.sub(x.shape[dimension] - 1, positions)
     else:
         positions = stable_order(x, dimension)
-    return cast(positions, dtypes.default_dtype("i"))
+    return cast(positions, dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype))
+
+
+@api_boundary
+def sort_complex(a: ArrayLike) -> Array:
+    """Sorted along the last axis, by real, then imaginary part, as complex numbers.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.sort_complex(dnp.array([3, 1]))
+    Array([1.+0.j, 3.+0.j], dtype=complex64)
+    """
+    x = sort(as_array("sort_complex", a))
+    return cast(x, dtypes.promote_types(x.dtype, np.complex64))
 
 
 @api_boundary
@@ -239,9 +259,13 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 
 @api_boundary
-def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan"
+) -> Array:
     """Where each of `v` belongs in the sorted vector `a`: before equal elements ("left") or after them
     ("right").
+
+    The search is binary, whichever of the names that JAX has for ways to search is the `method`.
 
     >>> import didax.numpy as dnp
     >>> dnp.searchsorted(dnp.array([1, 3, 5]), dnp.array([3, 4]))
@@ -251,6 +275,7 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
         raise ValueError(
             message("searchsorted has two sides.", f"side: {side!r}", fix="Use 'left' or 'right'.")
         )
+    _check_method("searchsorted", method, ("compare_all", "scan", "scan_unrolled", "sort"))
     x, values = [as_array("searchsorted", y) for y in promote_dtypes("searchsorted", a, v)]
     if x.ndim != 1:
         raise ValueError(
@@ -259,6 +284,12 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     if sorter is not None:
         x = getitem(x, as_array("searchsorted", sorter))
     return cast(_insertion_points(x, values, side), dtypes.default_dtype("i"))
+
+
+def _check_method(name: str, method: str, known: tuple[str, ...]) -> None:
+    if method not in known:
+        fix = f"Use one of {', '.join(map(repr, known))}, or leave it out."
+        raise ValueError(message(f"{name} has no such method.", f"method: {method!r}", fix=fix))
 
 
 def _insertion_points(x: Array, values: Array, side: str) -> Array:
@@ -285,9 +316,9 @@ def _before(x: Array, y: Array) -> Any:
 
 
 @api_boundary
-def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """The number of the bin each element falls into; bins increase and, unless `right`, contain their lower
-    edge. Edges that decrease number the bins from the other end.
+    edge. Edges that decrease number the bins from the other end. `method` is that of `searchsorted`.
 
     >>> import didax.numpy as dnp
     >>> dnp.digitize(dnp.array([0.5, 2.5]), dnp.array([0.0, 1.0, 2.0]))
@@ -295,7 +326,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """
     edges = as_array("digitize", bins, "bins")
     side = "left" if right else "right"
-    upwards = searchsorted(edges, x, side=side)
+    upwards = searchsorted(edges, x, side=side, method=method or "scan")
     known = known_value(edges)
     if edges.size < 2 or (known is not None and np.asarray(known)[0] <= np.asarray(known)[-1]):
         return upwards
@@ -305,14 +336,18 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 
 @api_boundary
 def isin(
-    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False
-) -> Array:
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
+    method: str = "auto",
+) -> Array:  # fmt: skip
     """Whether each element is among the test elements.
+
+    They are sorted and searched, whichever of the names that JAX has for ways to search is the `method`.
 
     >>> import didax.numpy as dnp
     >>> dnp.isin(dnp.array([1, 2, 3]), dnp.array([2, 4]))
     Array([False,  True, False], dtype=bool)
     """
+    _check_method("isin", method, ("auto", "binary_search", "compare_all", "sort"))
     x, tests = [as_array("isin", y) for y in promote_dtypes("isin", element, test_elements)]
     tests = sort(tests, None)
     if not tests.size:
@@ -658,13 +693,20 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
 
 
 @api_boundary
-def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None) -> Array:
+def interp(
+    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: Any = None
+) -> Array:
     """Linear interpolation between the points (xp, fp), xp increasing; beyond them `left` and `right`, or the
     ends.
+
+    `left` or `right` may be "extrapolate", which continues the line. With a `period` the points, in any order, are of
+    a function that repeats, and nothing is beyond them.
 
     >>> import didax.numpy as dnp
     >>> dnp.interp(2.5, dnp.array([1.0, 2.0, 3.0]), dnp.array([0.0, 10.0, 30.0]))
     Array(20., dtype=float32)
+    >>> dnp.interp(9.5, dnp.array([0.0, 1.0]), dnp.array([0.0, 10.0]), period=3)
+    Array(5., dtype=float32)
     """
     values, points, heights = [
         as_array("interp", y) for y in promote_dtypes("interp", x, xp, fp, to_inexact=True)
@@ -677,21 +719,43 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: 
                 fix="Pass matching vectors.",
             )
         )
+    if period is not None:
+        values, points, heights = _unrolled(values, points, heights, period)
+        left = right = None
     high = ufuncs.clip(searchsorted(points, values, side="right"), 1, max(points.size - 1, 1))
     low, high = high - 1, ufuncs.minimum(high, points.size - 1)
     x0, x1, y0, y1 = points[low], points[high], heights[low], heights[high]
     width = x1 - x0
     is_step = el.eq(width, 0)
     slope = ufuncs.where(is_step, 0.0, (y1 - y0) / ufuncs.where(is_step, 1.0, width))
-    result = y0 + slope * (values - x0)
-    result = ufuncs.where(
-        values < points[0], heights[0] if left is None else checked_operand("interp", left, "left"), result
-    )
-    return ufuncs.where(
-        values > points[-1],
-        heights[-1] if right is None else checked_operand("interp", right, "right"),
-        result,
-    )
+    inner = y0 + slope * (values - x0)
+    result = ufuncs.where(values < points[0], _beyond("left", left, heights[0], inner), inner)
+    return ufuncs.where(values > points[-1], _beyond("right", right, heights[-1], inner), result)
+
+
+def _beyond(name: str, given: Any, end: Array, line: Array) -> Any:
+    """What `interp` has on one side of the points."""
+    if isinstance(given, str):
+        if given != "extrapolate":
+            rule, fix = f"interp takes a number, or one word, as {name}.", "Use 'extrapolate' for that word."
+            raise ValueError(message(rule, f"{name}: {given!r}", fix=fix))
+        return line
+    return end if given is None else checked_operand("interp", given, name)
+
+
+def _unrolled(values: Array, points: Array, heights: Array, period: Any) -> tuple[Array, Array, Array]:
+    """All within one period, the points in order, and one of the period before and one of that after beside them."""
+    known = known_value(period) if isinstance(period, Array) else period
+    if known is not None and (np.ndim(known) or known == 0):
+        rule, fix = "interp takes a period, a number other than 0.", "Leave it out for functions without one."
+        raise ValueError(message(rule, f"period: {known}", fix=fix))
+    length = ufuncs.abs(as_array("interp", period, "period"))
+    values, points = ufuncs.remainder(values, length), ufuncs.remainder(points, length)
+    order = stable_order(points, 0)
+    points, heights = getitem(points, order), getitem(heights, order)
+    last = points.size - 1
+    points = concatenate([points[last:] - length, points, points[:1] + length], 0)
+    return values, points, concatenate([heights[last:], heights, heights[:1]], 0)
 
 
 @api_boundary

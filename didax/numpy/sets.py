@@ -15,7 +15,8 @@ from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.indexing import getitem
-from didax.numpy.manipulation import concatenate, ravel
+from didax.numpy.joining import concatenate
+from didax.numpy.manipulation import ravel
 from didax.numpy.promotion import ArrayLike, as_array, broadcast, cast, promote_dtypes
 from didax.numpy.reductions import count_nonzero
 from didax.numpy.selection import argsort, flatnonzero, isin, unique

@@ -1,4 +1,4 @@
-"""Sequences of samples: convolution, correlation, slopes, phases, windows.
+"""Sequences of samples: convolution, correlation, differences, slopes, phases, windows.
 
 Read next: `didax/lax/convolution.py`.
 """
@@ -6,6 +6,7 @@ Read next: `didax/lax/convolution.py`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,14 +19,15 @@ from didax.lax.convolution import conv_general_dilated
 from didax.lax.dot import PrecisionLike
 from didax.numpy import ufuncs
 from didax.numpy.creation import arange, ones
-from didax.numpy.manipulation import concatenate, diff, flip, ravel
-from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, cast, promote_dtypes
+from didax.numpy.joining import concatenate
+from didax.numpy.manipulation import flip, ravel
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, cast, promote_dtypes
 from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
 
 __all__ = [
-    "bartlett", "blackman", "convolve", "correlate", "ediff1d", "gradient", "hamming", "hanning",
+    "bartlett", "blackman", "convolve", "correlate", "diff", "ediff1d", "gradient", "hamming", "hanning", "kaiser",
     "trim_zeros", "unwrap",
 ]  # fmt: skip
 
@@ -97,7 +99,41 @@ def correlate(
     return flip(ufuncs.conj(out))
 
 
-# --- slopes -------------------------------------------------------------------------------------------------
+# --- differences, slopes ------------------------------------------------------------------------------------
+
+
+@api_boundary
+def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
+    """Differences of neighbours along an axis, taken n times.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.diff(dnp.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
+    x = as_array("diff", a, "a")
+    dimension = canonical_axis("diff", axis, x.ndim)
+    if n < 0:
+        raise ValueError(message("diff is taken at least 0 times.", f"n: {n}", fix="Use n >= 0."))
+    if n == 0:
+        return x
+    ends = [_edge(x, end, dimension) for end in (prepend, append)]
+    x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], dimension)
+    subtract = ufuncs.not_equal if x.dtype == np.bool_ else ufuncs.subtract
+    for _ in range(operator.index(n)):
+        length = x.shape[dimension]
+        x = subtract(
+            slice_axis(x, min(1, length), length, dimension), slice_axis(x, 0, max(length - 1, 0), dimension)
+        )
+    return x
+
+
+def _edge(x: Array, value: Any, axis: int) -> Array | None:
+    if value is None:
+        return None
+    edge = as_array("diff", value)
+    return (
+        edge if edge.ndim else broadcast(edge, tuple([1 if i == axis else n for i, n in enumerate(x.shape)]))
+    )
 
 
 @api_boundary
@@ -255,6 +291,21 @@ def blackman(M: int) -> Array:
     Array([0., 1., 0.], dtype=float32)
     """
     return _cosines(M, 0.42, 0.5, 0.08)
+
+
+@api_boundary
+def kaiser(M: int, beta: ArrayLike) -> Array:
+    """The Kaiser window of M samples; a larger `beta` (14 is usual) makes it narrower.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.kaiser(3, 0)
+    Array([1., 1., 1.], dtype=float32)
+    """
+    if M <= 1:
+        return ones(max(M, 0))
+    shape = as_array("kaiser", beta, "beta")
+    position = (2 * arange(M, dtype=dtypes.default_dtype("f")) + (1 - M)) / (M - 1)  # from -1 to 1
+    return ufuncs.i0(shape * ufuncs.sqrt(1 - ufuncs.square(position))) / ufuncs.i0(shape)
 
 
 @api_boundary

@@ -15,14 +15,16 @@ from didax.core.errors import api_boundary, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.creation import linspace, ones, zeros
+from didax.numpy.joining import concatenate, stack
 from didax.numpy.linear import matmul
-from didax.numpy.manipulation import atleast_2d, concatenate, diff, ravel, stack
+from didax.numpy.manipulation import atleast_2d, ravel
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, cast, inexact, promote_dtypes
 from didax.numpy.reductions import average
 from didax.numpy.reductions import max as array_max
 from didax.numpy.reductions import min as array_min
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.selection import searchsorted
+from didax.numpy.signals import diff
 from didax.primitives.shape import reshape
 
 __all__ = ["corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]

@@ -7,14 +7,15 @@ dtype:
 
 What has to happen follows from the types of the operands alone, so each ufunc decides it once per combination
 ("plan") and remembers it: an eager `x + x` costs one dictionary lookup beyond the primitive.
-Read next: `ufuncs.py` (the table), `array_methods.py` (which gives arrays their operators).
+Read next: `ufuncs.py` (the table), `array_methods.py` (which gives arrays their operators),
+`ufunc_methods.py` (`reduce`, `accumulate`, `at`, `outer`).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from didax.numpy.promotion import (
     Step,
     as_operand,
     cast,
+    check_ranks,
     dtype_steps,
     inexact,
     lifted,
@@ -42,13 +44,11 @@ _BOOL = np.dtype(np.bool_)
 _KINDS = {"b": "booleans", "i": "integers", "u": "integers", "f": "real numbers", "c": "complex numbers"}
 
 
-def _signature(*names: str) -> inspect.Signature:
+def _signature(nin: int) -> inspect.Signature:
+    names = ["x"] if nin == 1 else [f"x{i + 1}" for i in range(nin)]
     return inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names],
     )
-
-
-_SIGNATURES = {1: _signature("x"), 2: _signature("x1", "x2"), 3: _signature("x1", "x2", "x3")}
 
 
 class ufunc:
@@ -59,6 +59,16 @@ class ufunc:
     ("inexact"), or each to its truth value ("truth").
     """
 
+    nout = 1
+    identity: Any = None  # that of the functions that have one; reductions of no elements are equal to it
+
+    if TYPE_CHECKING:  # attached by ufunc_methods.py
+        reduce: Callable[..., Array]
+        accumulate: Callable[..., Array]
+        reduceat: Callable[..., Array]
+        at: Callable[..., Array]
+        outer: Callable[..., Array]
+
     def __init__(self, name: str, nin: int, doc: str, *, operands: str = "common", **implementations: Plan):
         self.__name__ = self.__qualname__ = name
         self.__module__ = "didax.numpy"
@@ -67,7 +77,7 @@ class ufunc:
         self.operands = operands
         self.implementations = {kind: f for kinds, f in implementations.items() for kind in kinds}
         self.plans: dict[Any, Plan] = {}
-        self.__signature__ = _SIGNATURES[nin]
+        self.__signature__ = _signature(nin)
 
     def __call__(self, *args: Any) -> Any:
         """Apply to arrays and scalars, elementwise with broadcasting."""
@@ -78,6 +88,11 @@ class ufunc:
         except Exception as error:
             strip_internal_frames(error)
             raise
+
+    @property
+    def nargs(self) -> int:
+        """How many operands there are, under the name that JAX has for it."""
+        return self.nin
 
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
@@ -112,6 +127,7 @@ class ufunc:
         if error is not None and "x" not in self.implementations:
             raise error
         shapes = shape_steps(self.__name__, operands)
+        check_ranks(self.__name__, operands)
         if self.operands == "truth":
             dtype, weak = _BOOL, False
             casts: list[Step | None] = [None if aval_of(x).dtype == _BOOL else truth for x in operands]

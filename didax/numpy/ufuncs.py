@@ -35,7 +35,7 @@ from didax.numpy.promotion import (
 )
 from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
-from didax.primitives import logarithmic
+from didax.primitives import fitted, logarithmic
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where as select
@@ -46,7 +46,7 @@ __all__ = [
     "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "cbrt", "ceil", "clip", "conj", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees", "divide",
     "divmod", "equal", "exp", "exp2", "expm1", "fabs", "float_power", "floor", "floor_divide", "fmax", "fmin",
-    "fmod", "gcd", "greater", "greater_equal", "heaviside", "hypot", "imag", "invert", "iscomplex",
+    "fmod", "frexp", "gcd", "greater", "greater_equal", "heaviside", "hypot", "i0", "imag", "invert", "iscomplex",
     "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "left_shift", "less",
     "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not",
     "logical_or", "logical_xor", "maximum", "minimum", "mod", "modf", "multiply", "nan_to_num", "negative",
@@ -289,6 +289,7 @@ arcsinh = asinh = real_function("arcsinh", el.asinh, "Inverse of sinh.")
 arccosh = acosh = real_function("arccosh", el.acosh, "Inverse of cosh, at least 0.")
 arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
 sinc = real_function("sinc", _sinc, "sin(πx) / (πx), and 1 at 0.")
+i0 = real_function("i0", fitted.bessel_i0, "The modified Bessel function of order 0.", kinds="f")
 deg2rad = radians = real_function(
     "deg2rad", lambda x: el.mul(x, math.pi / 180), "Degrees to radians.", kinds="f"
 )
@@ -439,6 +440,44 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         )
     (x,) = promote_dtypes("ldexp", as_array("ldexp", x1, "x1"), to_inexact=True)
     return multiply(cast(x, x.dtype), el.exp2(cast(exponent, x.dtype)))
+
+
+@api_boundary
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
+    """The mantissa, of magnitude from 0.5 up to 1, and the int32 exponent: x = mantissa * 2 ** exponent.
+
+    Zeros, infinities and NaN have exponent 0.
+
+    >>> import didax.numpy as dnp
+    >>> mantissa, exponent = dnp.frexp(dnp.float32(12))
+    >>> float(mantissa), int(exponent)
+    (0.75, 4)
+    """
+    (value,) = [lifted(operand) for operand in promote("frexp", x, to_inexact=True)]
+    if dtypes.is_complex(value.dtype):
+        fix = "Take the real and the imaginary part."
+        raise TypeError(message("frexp takes real numbers.", f"x: {value.aval}", fix=fix))
+    limits = dtypes.finfo(value.dtype)
+    digits, bias = limits.nmant, 1 - int(limits.minexp)
+    bits = _magnitude_bits(value)
+    # The bits of a subnormal number are an integer that is a normal number: programs take the former for zero.
+    is_subnormal = el.lt(bits, 1 << digits)
+    normal = _choose(is_subnormal, copysign(cast(bits, value.dtype), value), value)
+    own = el.sub(cast(el.shift_right_logical(_magnitude_bits(normal), digits), np.dtype(np.int32)), bias - 1)
+    mantissa, half = normal, el.shift_right_arithmetic(own, 1)  # 2 ** -own may be out of range
+    for part in (half, el.sub(own, half)):
+        power = el.shift_left(cast(el.sub(bias, part), bits.dtype), digits)
+        mantissa = el.mul(mantissa, bitcast_convert_type_p.bind(power, new_dtype=value.dtype))
+    exponent = _choose(is_subnormal, el.sub(own, bias + digits - 1), own)
+    is_number = el.and_(el.is_finite(value), el.ne(normal, 0))
+    return _choose(is_number, mantissa, value), _choose(is_number, exponent, 0)
+
+
+def _magnitude_bits(x: Array) -> Array:
+    """The bits of floats but for the sign, as unsigned integers."""
+    word = np.dtype(f"u{x.dtype.itemsize}")
+    bits = bitcast_convert_type_p.bind(stop_gradient_p.bind(x), new_dtype=word)
+    return el.and_(bits, (1 << (8 * word.itemsize - 1)) - 1)
 
 
 @api_boundary

@@ -31,6 +31,7 @@ class Call(Primitive):
 
     multiple_results = True
     kind: ClassVar[str]  # what messages call it
+    keys = call_keys
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["jaxpr"].axis_names
@@ -38,6 +39,9 @@ class Call(Primitive):
     def type(self, *avals: ShapedArray, jaxpr: Jaxpr, **how: Any) -> Sequence[ShapedArray]:
         check_operands(f"a {self.kind}", jaxpr, avals)
         return jaxpr.out_avals
+
+    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+        return call(ctx, jaxpr, args)
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any
@@ -97,10 +101,6 @@ class Jit(Call):
     """
 
     kind = "jitted function"
-    keys = call_keys
-
-    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr) -> list[Any]:
-        return call(ctx, jaxpr, args)
 
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr

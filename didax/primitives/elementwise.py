@@ -387,6 +387,14 @@ def _where_or_zero(condition: Any, t: Any) -> Any:
 
 # --- logic and bits -----------------------------------------------------------------------------------------
 
+
+def _popcnt_lower(ctx: Any, x: Any) -> Any:
+    """Integers narrower than a byte as unsigned ones: XLA would count the copies of the sign bit in a byte."""
+    dtype = x.aval.dtype
+    unsigned = dtypes.dtype(f"u{dtype.name.removeprefix('u')}") if dtypes.is_packed(dtype) else dtype
+    return ctx.convert(ctx.op("popcnt", [ctx.convert(x, unsigned)]), dtype)
+
+
 and_ = binary("and", eager=np.bitwise_and, accepts="biu")
 or_ = binary("or", eager=np.bitwise_or, accepts="biu")
 xor = binary("xor", eager=np.bitwise_xor, accepts="biu")
@@ -394,5 +402,5 @@ not_ = unary("not", eager=np.invert, accepts="biu")
 shift_left = binary("shift_left", eager=rules.shift_left, accepts="iu")
 shift_right_arithmetic = binary("shift_right_arithmetic", eager=rules.shift_right_arithmetic, accepts="iu")
 shift_right_logical = binary("shift_right_logical", eager=rules.shift_right_logical, accepts="iu")
-population_count = unary("population_count", hlo="popcnt", eager=rules.population_count, accepts="iu")
+population_count = unary("population_count", eager=rules.population_count, accepts="iu", lower=_popcnt_lower)
 clz = unary("clz", hlo="count_leading_zeros", eager=rules.count_leading_zeros, accepts="iu")

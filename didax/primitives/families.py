@@ -24,7 +24,7 @@ import numpy as np
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis
-from didax.core.errors import message
+from didax.core.errors import MissingRuleError, message
 from didax.core.primitive import Primitive
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
 from didax.transforms.batching import AxisData
@@ -69,7 +69,7 @@ class Elementwise(Primitive):
         self.out_dtype = out_dtype
         self.physical = physical
         self.conditions = conditions
-        self.transposes = transpose
+        self.transposes = tuple([rule or self._not_linear for rule in transpose or ()])
         if transpose is None:
             self.transpose = None  # type: ignore[assignment]
             self.holes = {  # type: ignore[misc]
@@ -140,11 +140,20 @@ class Elementwise(Primitive):
         return out, Zero(aval_of(out).tangent()) if total is None else total
 
     def transpose(self, ct: Any, *args: Any, **params: Any) -> list[Any]:
-        assert self.transposes is not None
         return [
-            unstretch(rule(ct, *args, **params), x.aval) if is_undef(x) and rule is not None else None
+            unstretch(rule(ct, *args, **params), x.aval) if is_undef(x) else None
             for rule, x in zip(self.transposes, args)  # noqa: B905, the arity is fixed, and this is hot
         ]
+
+    def _not_linear(self, ct: Any, *args: Any, **params: Any) -> Any:
+        operands = [i for i, x in enumerate(args) if is_undef(x)]
+        raise MissingRuleError(
+            message(
+                f"{self.name} cannot be transposed: it is not linear in each of its operands.",
+                f"operands that are to be transposed: {', '.join(map(str, operands))}",
+                fix="Keep it out of functions that are transposed.",
+            )
+        )
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any

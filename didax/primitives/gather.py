@@ -7,17 +7,16 @@ The last axis of the indices holds one position per entry of `start_index_map`; 
 batch. Windows (`w`) have sizes `slice_sizes`; axes of the operand that are collapsed, or walked together with
 an axis of the indices (`operand_batching_dims`), are left out of them. `GatherScatterMode` says what becomes
 of a window that does not fit. Transposes of each other, they are what indexing by arrays and the batches of
-dynamic slices are made of. Read next: `slicing.py` (windows at one position), `didax/numpy/indexing.py`
-(NumPy's notation for all this).
+dynamic slices are made of. Read next: `window_positions.py` (dimension numbers and positions), `slicing.py`
+(windows at one position), `didax/numpy/indexing.py` (NumPy's notation for all this).
 """
 
 from __future__ import annotations
 
-import enum
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,227 +25,41 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, add_tangents, basis, instantiate
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr import Jaxpr, Var
-from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive
-from didax.primitives.convert import convert_element_type, iota
-from didax.primitives.elementwise import add, and_, div, eq, ge, le, max_, mul, neg
+from didax.primitives.convert import iota
+from didax.primitives.elementwise import add, div, eq, max_, mul, neg
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, full, reshape, zeros
+from didax.primitives.window_positions import (
+    CLIP,
+    FILL_OR_DROP,
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    as_gather,
+    as_scatter,
+    clamped,
+    find_windows,
+    fitting,
+    index_bounds,
+    lower_indices,
+    pairing_error,
+    problem_with,
+    result_order,
+    window_axes,
+    window_sizes,
+    windows_fit,
+)
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.checkify import Condition
 from didax.transforms.transpose import is_undef
 from didax.xla.text import int_array, tensor_type
 
 _INT32 = np.dtype(np.int32)
-_INT64 = np.dtype(np.int64)
 
 
-@register_param_type
-class GatherScatterMode(enum.Enum):
-    """What becomes of a window that does not lie inside the operand."""
-
-    CLIP = 0
-    """It is moved inside."""
-    FILL_OR_DROP = 1
-    """gather: it reads the fill value; scatter: it is not written."""
-    PROMISE_IN_BOUNDS = 2
-    """There is none: the caller knows."""
-
-    @staticmethod
-    def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode of that name: "clip", "fill" or "drop", "promise_in_bounds"; None is "fill"."""
-        if isinstance(mode, GatherScatterMode):
-            return mode
-        found = _MODES.get(mode)
-        if found is None:
-            fix = f"Use one of {', '.join(repr(name) for name in _MODES if name)}."
-            raise ValueError(message("Unknown mode for indices out of bounds.", f"mode: {mode!r}", fix=fix))
-        return found
-
-
-_MODES = {
-    "clip": GatherScatterMode.CLIP,
-    "fill": GatherScatterMode.FILL_OR_DROP,
-    "drop": GatherScatterMode.FILL_OR_DROP,
-    None: GatherScatterMode.FILL_OR_DROP,
-    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
-}
-_CLIP, _FILL_OR_DROP = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
-
-
-@register_param_type
-class GatherDimensionNumbers(NamedTuple):
-    """How the axes of a gather correspond.
-
-    `offset_dims`: axes of the result that run over the window. `collapsed_slice_dims`: axes of the operand of
-    window size 1 that the result lacks. `start_index_map`: axis of the operand that each entry of an index
-    vector positions. `operand_batching_dims` and `start_indices_batching_dims`: axes of both that are walked
-    together.
-    """
-
-    offset_dims: tuple[int, ...]
-    collapsed_slice_dims: tuple[int, ...]
-    start_index_map: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...] = ()
-    start_indices_batching_dims: tuple[int, ...] = ()
-
-
-@register_param_type
-class ScatterDimensionNumbers(NamedTuple):
-    """How the axes of a scatter correspond: as in a gather, with the updates in the place of the result."""
-
-    update_window_dims: tuple[int, ...]
-    inserted_window_dims: tuple[int, ...]
-    scatter_dims_to_operand_dims: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...] = ()
-    scatter_indices_batching_dims: tuple[int, ...] = ()
-
-
-# --- Positions in NumPy -------------------------------------------------------------------------------------
-
-
-class _Windows(NamedTuple):
-    """Where windows lie: an index array per axis of the operand, and which windows fit (None: all do).
-
-    The arrays broadcast to the batch axes of the indices followed by the axes of the window.
-    """
-
-    positions: tuple[Any, ...]
-    fits: Any
-    shape: tuple[int, ...]
-
-
-def _windows(
-    shape: Sequence[int],
-    indices: Any,
-    dims: GatherDimensionNumbers,
-    sizes: Sequence[int],
-    mode: GatherScatterMode,
-) -> _Windows:
-    batch = indices.shape[:-1]
-    kept = _window_axes(dims, len(shape))
-    fits: Any = None
-    positions: list[Any] = []
-    for axis, (length, size) in enumerate(zip(shape, sizes, strict=True)):
-        at: Any = 0
-        if axis in dims.start_index_map:
-            start = signed(indices[..., dims.start_index_map.index(axis)])
-            inside = np.clip(start, 0, max(length - size, 0))
-            if mode is _FILL_OR_DROP:
-                fits = inside == start if fits is None else fits & (inside == start)
-            at = inside.reshape(batch + (1,) * len(kept))
-        elif axis in dims.operand_batching_dims:
-            walked = dims.start_indices_batching_dims[dims.operand_batching_dims.index(axis)]
-            at = _ramp(length, walked, len(batch) + len(kept))
-        if size != 1 and axis in kept:
-            at = at + _ramp(size, len(batch) + kept.index(axis), len(batch) + len(kept))
-        positions.append(at)
-    return _Windows(tuple(positions), fits, batch + tuple(sizes[axis] for axis in kept))
-
-
-def _window_axes(dims: GatherDimensionNumbers, ndim: int) -> list[int]:
-    left_out = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
-    return [axis for axis in range(ndim) if axis not in left_out]
-
-
-def _ramp(n: int, axis: int, ndim: int) -> Any:
-    return np.arange(n).reshape([n if i == axis else 1 for i in range(ndim)])
-
-
-def signed(index: Any) -> Any:
-    """As int64; what does not fit is out of bounds either way."""
-    if index.dtype == np.uint64:
-        index = np.minimum(index, np.uint64(np.iinfo(np.int64).max))
-    return index.astype(np.int64)
-
-
-def _result_order(offset_dims: Sequence[int], ndim: int) -> list[int]:
-    """For each axis of a gather's result, its place among batch axes followed by window axes."""
-    batch, window = iter(range(ndim - len(offset_dims))), iter(range(ndim - len(offset_dims), ndim))
-    return [next(window if i in offset_dims else batch) for i in range(ndim)]
-
-
-# --- Indices in range ---------------------------------------------------------------------------------------
-
-
-def in_range(
-    indices: Any, axes: Sequence[int], lengths: Sequence[int], sizes: Sequence[int]
-) -> list[Condition]:
-    """That windows lie inside: the last axis of the indices holds a position along each of the axes."""
-    aval = aval_of(indices)
-    if 0 in aval.shape:
-        return []
-    if aval.dtype.itemsize < 4:  # which may not hold the lengths
-        indices, aval = convert_element_type(indices, _INT32), aval.update(dtype=_INT32)
-    most = np.iinfo(aval.dtype).max
-    last = _along_last([min(n - size, most) for n, size in zip(lengths, sizes, strict=True)], aval)
-    inside = and_(ge(indices, scalar_like(0, aval.dtype)), le(indices, last))
-    facts = {"axis": axes, "length": lengths, **({"window": sizes} if max(sizes) > 1 else {})}
-    values = {name: _along_last(values, aval.update(dtype=_INT32)) for name, values in facts.items()}
-    of_window = " of a window of {window}" if "window" in facts else ""
-    text = f"Out-of-bounds indexing: index {{index}}{of_window} is out of bounds for axis {{axis}} of size {{length}}."
-    return [Condition("index", inside, f"{text}{_FROM_THE_END}", {"index": indices, **values})]
-
-
-_FROM_THE_END = "\n  (negative indices have been counted from the end)"
-
-
-def _fit(operand: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int]) -> list[Condition]:
-    if not axes:
-        return []
-    shape = aval_of(operand).shape
-    return in_range(indices, axes, [shape[axis] for axis in axes], [sizes[axis] for axis in axes])
-
-
-def _along_last(values: Sequence[int], aval: ShapedArray) -> Any:
-    """An array of that type that holds these values along its last axis."""
-    out = full(aval.shape, values[0], aval.dtype)
-    for k, value in enumerate(values[1:], 1):
-        here = eq(iota(_INT32, aval.shape, aval.ndim - 1), np.int32(k))
-        out = where(here, full(aval.shape, value, aval.dtype), out)
-    return out
-
-
-# --- Indices in StableHLO -----------------------------------------------------------------------------------
-
-
-def lower_indices(ctx: Any, indices: Any) -> Any:
-    """Indices as int32 or int64: bounds may not fit into narrower types, and unsigned ones must not wrap."""
-    dtype = indices.aval.dtype
-    if dtype == np.uint64:
-        top = ctx.constant(np.iinfo(np.int64).max, indices.aval)
-        indices = ctx.op("minimum", [indices, top], indices.aval)
-    return ctx.convert(indices, _INT64 if dtype.itemsize == 8 or dtype == np.uint32 else _INT32)
-
-
-def _bounds(
-    ctx: Any, indices: Any, shape: Sequence[int], sizes: Sequence[int], axes: Sequence[int]
-) -> tuple[Any, Any]:
-    """Least and greatest index vectors inside, in the shape of the indices."""
-    dtype = indices.aval.dtype
-    last = [min(shape[axis] - sizes[axis], np.iinfo(dtype).max) for axis in axes]
-    vector = ctx.constant(np.array(last, dtype), ShapedArray((len(last),), dtype))
-    return ctx.constant(0, indices.aval), ctx.broadcast(vector, indices.aval, [indices.aval.ndim - 1])
-
-
-def _clamped(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
-    low, high = bounds
-    return ctx.op("clamp", [low, indices, high], indices.aval)
-
-
-def _fitting(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
-    """Which windows lie inside: the indices' shape without its last axis."""
-    low, high = bounds
-    inside = ctx.op("and", [ctx.compare("GE", indices, low), ctx.compare("LE", indices, high)])
-    true, out = ctx.scalar(True, np.dtype(bool)), inside.aval.update(shape=indices.aval.shape[:-1])
-    return ctx.emit(
-        f"stablehlo.reduce({inside} init: {true}) applies stablehlo.and across dimensions = "
-        f"[{indices.aval.ndim - 1}] : ({inside.type}, {true.type}) -> {tensor_type(out)}",
-        out,
-    )
-
-
+# --- Updates in place ---------------------------------------------------------------------------------------
 # Note [Updates in place]
 # XLA writes an update into the buffer of its operand where it can, which is what makes a loop of updates
 # cheap. On the CPU it also fuses the update's own computation into that write, and (jaxlib 0.10.2) overlooks
@@ -294,13 +107,13 @@ class Gather(Primitive):
         **flags: Any,
     ) -> ShapedArray:
         dims = dimension_numbers
-        problem = _problem(operand, indices, dims, slice_sizes)
-        window = [slice_sizes[axis] for axis in _window_axes(dims, operand.ndim)] if not problem else []
+        problem = problem_with(operand, indices, dims, slice_sizes)
+        window = [slice_sizes[axis] for axis in window_axes(dims, operand.ndim)] if not problem else []
         if not problem and len(window) != len(dims.offset_dims):
             problem = f"the window has {len(window)} axes, offset_dims names {len(dims.offset_dims)}"
         if problem:
-            raise _error("gather", problem, operand, indices, dims, f"slice_sizes: {slice_sizes}")
-        order = _result_order(dims.offset_dims, indices.ndim - 1 + len(window))
+            raise pairing_error("gather", problem, operand, indices, dims, f"slice_sizes: {slice_sizes}")
+        order = result_order(dims.offset_dims, indices.ndim - 1 + len(window))
         shape = [*indices.shape[:-1], *window]
         return operand.update(shape=tuple(shape[i] for i in order))
 
@@ -316,7 +129,7 @@ class Gather(Primitive):
         **flags: Any,
     ) -> Any:
         operand, indices = np.asarray(operand), np.asarray(indices)
-        found = _windows(operand.shape, indices, dimension_numbers, slice_sizes, mode)
+        found = find_windows(operand.shape, indices, dimension_numbers, slice_sizes, mode)
         if 0 in operand.shape:  # every window is empty, or none fits
             out = np.zeros(found.shape, operand.dtype)
         else:
@@ -324,7 +137,7 @@ class Gather(Primitive):
         if found.fits is not None and not found.fits.all():
             missing = ~found.fits.reshape(found.fits.shape + (1,) * (out.ndim - found.fits.ndim))
             out = np.where(missing, fill_scalar(fill_value, out.dtype), out)
-        return out.transpose(_result_order(dimension_numbers.offset_dims, out.ndim))
+        return out.transpose(result_order(dimension_numbers.offset_dims, out.ndim))
 
     def lower(
         self,
@@ -341,7 +154,7 @@ class Gather(Primitive):
     ) -> Any:
         out, dims = ctx.out_avals[0], dimension_numbers
         if 0 in operand.aval.shape and out.size:  # XLA refuses to read from nothing
-            return ctx.constant(fill_scalar(fill_value if mode is _FILL_OR_DROP else 0, out.dtype), out)
+            return ctx.constant(fill_scalar(fill_value if mode is FILL_OR_DROP else 0, out.dtype), out)
         indices = lower_indices(ctx, indices)
         result = ctx.emit(
             f'"stablehlo.gather"({operand}, {indices}) <{{dimension_numbers = #stablehlo.gather<'
@@ -350,10 +163,10 @@ class Gather(Primitive):
             f"({operand.type}, {indices.type}) -> {tensor_type(out)}",
             out,
         )
-        if mode is not _FILL_OR_DROP or not dims.start_index_map:
+        if mode is not FILL_OR_DROP or not dims.start_index_map:
             return result
-        bounds = _bounds(ctx, indices, operand.aval.shape, slice_sizes, dims.start_index_map)
-        fits = _fitting(ctx, indices, bounds)
+        bounds = index_bounds(ctx, indices, operand.aval.shape, slice_sizes, dims.start_index_map)
+        fits = fitting(ctx, indices, bounds)
         batch_axes = [i for i in range(out.ndim) if i not in dims.offset_dims]
         mask = ctx.broadcast(fits, out.update(dtype=np.dtype(bool)), batch_axes)
         return ctx.select(mask, result, ctx.constant(fill_scalar(fill_value, out.dtype), out))
@@ -367,14 +180,14 @@ class Gather(Primitive):
         slice_sizes: tuple[int, ...],
         **flags: Any,
     ) -> list[Condition]:
-        return _fit(operand, indices, dimension_numbers.start_index_map, slice_sizes)
+        return windows_fit(operand, indices, dimension_numbers.start_index_map, slice_sizes)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         operand, indices = primals
         out = self.bind(operand, indices, **params)
         if type(tangents[0]) is Zero:
             return out, Zero(aval_of(out).tangent())
-        fill = None if params["fill_value"] is None and params["mode"] is not _FILL_OR_DROP else 0
+        fill = None if params["fill_value"] is None and params["mode"] is not FILL_OR_DROP else 0
         return out, self.bind(tangents[0], indices, **{**params, "fill_value": fill})
 
     def transpose(self, ct: Any, operand: Any, indices: Any, **params: Any) -> list[Any]:
@@ -383,10 +196,10 @@ class Gather(Primitive):
             zeros(operand.aval),
             indices,
             ct,
-            dimension_numbers=_as_scatter(params["dimension_numbers"]),
+            dimension_numbers=as_scatter(params["dimension_numbers"]),
             indices_are_sorted=params["indices_are_sorted"],
             unique_indices=params["unique_indices"]
-            and mode is not _CLIP,  # clipping may bring indices together
+            and mode is not CLIP,  # clipping may bring indices together
             mode=mode,
         )
         return [x_bar, None]
@@ -434,14 +247,6 @@ def _shift(axes: Sequence[int], by: bool = True) -> tuple[int, ...]:
     return tuple(axis + by for axis in axes)
 
 
-def _as_scatter(dims: GatherDimensionNumbers) -> ScatterDimensionNumbers:
-    return ScatterDimensionNumbers(*dims)
-
-
-def _as_gather(dims: ScatterDimensionNumbers) -> GatherDimensionNumbers:
-    return GatherDimensionNumbers(*dims)
-
-
 _GATHER_WORDS = (
     "offset_dims",
     "collapsed_slice_dims",
@@ -468,45 +273,6 @@ def _word(flag: bool) -> str:
     return "true" if flag else "false"
 
 
-def _problem(
-    operand: ShapedArray, indices: ShapedArray, dims: GatherDimensionNumbers, sizes: Sequence[int]
-) -> str | None:
-    """What is wrong with dimension numbers and window sizes, if anything."""
-    if not dtypes.is_integer(indices.dtype):
-        return "the indices must be integers"
-    if indices.ndim == 0 or indices.shape[-1] != len(dims.start_index_map):
-        return "the last axis of the indices must have one entry for each axis that they position"
-    if len(sizes) != operand.ndim or any(not 0 <= s <= n for s, n in zip(sizes, operand.shape, strict=True)):
-        return "the window must have a size for each axis of the operand, at most the axis's own"
-    left_out = (*dims.collapsed_slice_dims, *dims.operand_batching_dims)
-    if any(not 0 <= axis < operand.ndim for axis in (*left_out, *dims.start_index_map)):
-        return "an axis that is named does not exist in the operand"
-    if len({*left_out}) != len(left_out) or len({*dims.start_index_map}) != len(dims.start_index_map):
-        return "an axis is named twice"
-    if any(sizes[axis] > 1 for axis in left_out):
-        return "axes left out of the window must have window size 1"
-    if {*dims.start_index_map} & {*dims.operand_batching_dims}:
-        return "an axis that is walked together with the indices cannot be positioned by them"
-    pairs = list(zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=False))
-    if len(dims.operand_batching_dims) != len(dims.start_indices_batching_dims) or any(
-        not 0 <= j < indices.ndim - 1 or operand.shape[i] != indices.shape[j] for i, j in pairs
-    ):
-        return "batching axes of the operand and the indices must come in pairs of equal length"
-    return None
-
-
-def _error(name: str, problem: str, operand: Any, indices: Any, dims: Any, *more: str) -> TypeError:
-    return TypeError(
-        message(
-            f"{name} cannot pair the axes of its arguments: {problem}.",
-            f"operand: {operand}, indices: {indices}",
-            *more,
-            f"dimension_numbers: {dims}",
-            fix="Correct the dimension numbers, or use NumPy's notation (x[...], x.at[...]) instead.",
-        )
-    )
-
-
 # --- scatter ------------------------------------------------------------------------------------------------
 
 
@@ -516,6 +282,8 @@ class Scatter(Primitive):
     `scatter` itself writes the updates; where indices repeat, the last one stays. Subclasses differ in how an
     update meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
     """
+
+    in_carrier = True
 
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
         super().__init__(name)
@@ -540,13 +308,13 @@ class Scatter(Primitive):
                 fix = "Cast the operand and the updates (x.astype)."
             rule = f"{self.name} combines updates with an operand of the same dtype, one it can combine."
             raise TypeError(message(rule, f"operand: {operand}, updates: {updates}", fix=fix))
-        dims = _as_gather(dimension_numbers)
-        window = len(_window_axes(dims, operand.ndim))
+        dims = as_gather(dimension_numbers)
+        window = len(window_axes(dims, operand.ndim))
         if updates.ndim != indices.ndim - 1 + window or len(dims.offset_dims) != window:
-            raise _error(
+            raise pairing_error(
                 self.name, "updates need the batch axes of the indices and the window's axes", *facts
             )
-        problem = _problem(
+        problem = problem_with(
             operand, indices, dims, window_sizes(updates.shape, dimension_numbers, operand.ndim)
         )
         batch = tuple(n for i, n in enumerate(updates.shape) if i not in dims.offset_dims)
@@ -554,7 +322,7 @@ class Scatter(Primitive):
             wanted = indices.shape[:-1]
             problem = f"the batch axes of the updates have lengths {batch}, those of the indices {wanted}"
         if problem:
-            raise _error(self.name, problem, *facts)
+            raise pairing_error(self.name, problem, *facts)
         return operand.update(weak_type=operand.weak_type and updates.weak_type)
 
     def eager(
@@ -568,10 +336,10 @@ class Scatter(Primitive):
         **flags: Any,
     ) -> Any:
         out, indices, updates = np.array(operand), np.asarray(indices), np.asarray(updates)
-        dims, sizes = _as_gather(dimension_numbers), window_sizes(updates.shape, dimension_numbers, out.ndim)
-        drops = _FILL_OR_DROP if mode is not _CLIP else _CLIP  # what XLA does where a promise is broken
-        found = _windows(out.shape, indices, dims, sizes, drops)
-        updates = updates.transpose(np.argsort(_result_order(dims.offset_dims, updates.ndim)))
+        dims, sizes = as_gather(dimension_numbers), window_sizes(updates.shape, dimension_numbers, out.ndim)
+        drops = FILL_OR_DROP if mode is not CLIP else CLIP  # what XLA does where a promise is broken
+        found = find_windows(out.shape, indices, dims, sizes, drops)
+        updates = updates.transpose(np.argsort(result_order(dims.offset_dims, updates.ndim)))
         positions: Any = found.positions
         if not updates.size or not out.size:
             return out
@@ -594,7 +362,7 @@ class Scatter(Primitive):
         **flags: Any,
     ) -> list[Condition]:
         sizes = window_sizes(aval_of(updates).shape, dimension_numbers, aval_of(operand).ndim)
-        return _fit(operand, indices, dimension_numbers.scatter_dims_to_operand_dims, sizes)
+        return windows_fit(operand, indices, dimension_numbers.scatter_dims_to_operand_dims, sizes)
 
     def lower(
         self,
@@ -612,11 +380,11 @@ class Scatter(Primitive):
         if not updates.aval.size or not operand.aval.size:
             return operand
         indices = lower_indices(ctx, indices)
-        if mode is _CLIP and dims.scatter_dims_to_operand_dims:
+        if mode is CLIP and dims.scatter_dims_to_operand_dims:
             sizes = window_sizes(updates.aval.shape, dims, out.ndim)
             shape = operand.aval.shape
-            indices = _clamped(
-                ctx, indices, _bounds(ctx, indices, shape, sizes, dims.scatter_dims_to_operand_dims)
+            indices = clamped(
+                ctx, indices, index_bounds(ctx, indices, shape, sizes, dims.scatter_dims_to_operand_dims)
             )
         updates = materialized(ctx, updates)
         return ctx.emit(
@@ -668,7 +436,7 @@ class Scatter(Primitive):
         if type(x_dot) is Zero and type(u_dot) is Zero:
             return out, Zero(aval_of(out).tangent())
         if params["unique_indices"] or _writes_once(aval_of(indices), params["dimension_numbers"]):
-            params["unique_indices"] = params["unique_indices"] or params["mode"] is not _CLIP
+            params["unique_indices"] = params["unique_indices"] or params["mode"] is not CLIP
             return out, self.bind(instantiate(x_dot), indices, instantiate(u_dot), **params)
         return out, _last_writers_tangent(indices, aval_of(updates), x_dot, u_dot, params)
 
@@ -681,24 +449,17 @@ class Scatter(Primitive):
         return [x_bar if is_undef(operand) else None, None, u_bar]
 
 
-def window_sizes(updates: Sequence[int], dims: ScatterDimensionNumbers, ndim: int) -> tuple[int, ...]:
-    """Window size along each axis of the operand, for updates of that shape."""
-    sizes = iter([updates[i] for i in dims.update_window_dims])
-    left_out = {*dims.inserted_window_dims, *dims.operand_batching_dims}
-    return tuple(1 if axis in left_out else next(sizes, 0) for axis in range(ndim))
-
-
 def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
     """What a scatter with these parameters overwrites in `x`, as updates; 0 where it drops them."""
     dims, mode = params["dimension_numbers"], params["mode"]
     return gather_p.bind(
         x,
         indices,
-        dimension_numbers=_as_gather(dims),
+        dimension_numbers=as_gather(dims),
         slice_sizes=window_sizes(updates, dims, aval_of(x).ndim),
         indices_are_sorted=params["indices_are_sorted"],
         unique_indices=params["unique_indices"],
-        mode=mode if mode is _CLIP else _FILL_OR_DROP,
+        mode=mode if mode is CLIP else FILL_OR_DROP,
         fill_value=0,
     )
 

@@ -155,6 +155,10 @@ def convert(x: Any, dtype: np.dtype[Any]) -> Any:
         x = x.real
     if dtypes.is_integer(dtype) and dtypes.is_float(x.dtype):
         return _saturate(x.astype(np.float64), dtype)
+    if (
+        x.dtype.isbuiltin == dtype.isbuiltin == 2
+    ):  # ml_dtypes knows not every way between two dtypes of its own
+        x = x.astype(np.int8 if dtypes.is_integer(dtype) else np.float32)
     return x.astype(dtype)
 
 

@@ -168,6 +168,8 @@ class Transpose(LinearUnary):
 class ReduceSum(LinearUnary):
     """Sum over axes, in the operand's dtype (integers wrap)."""
 
+    in_carrier = True
+
     def type(self, x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
         return reduced_aval("reduce_sum", x, axes, "iufc")
 

@@ -21,8 +21,9 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
 from didax.primitives.families import NOT_LINEAR
-from didax.primitives.gather import GatherDimensionNumbers, GatherScatterMode, gather_p
+from didax.primitives.gather import gather_p
 from didax.primitives.shape import reshape
+from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.text import FunctionContext, Value, function_type, int_array, names, tensor_type
 
@@ -39,6 +40,7 @@ class Sort(Primitive):
     """
 
     multiple_results = True
+    in_carrier = True
     holes = {"transpose": NOT_LINEAR}
 
     def type(
@@ -261,6 +263,7 @@ class TopK(Primitive):
     """The `k` largest elements along `axis`, from the largest down, and where they are."""
 
     multiple_results = True
+    in_carrier = True
     holes = {"transpose": NOT_LINEAR}
 
     def type(self, x: ShapedArray, *, k: int, axis: int) -> Sequence[ShapedArray]:
@@ -289,12 +292,17 @@ class TopK(Primitive):
     def lower(self, ctx: Any, x: Any, *, k: int, axis: int) -> list[Any]:
         order = [*(i for i in range(x.aval.ndim) if i != axis), axis]  # chlo.top_k searches the last axis
         back = [order.index(i) for i in range(x.aval.ndim)]
+        dtype = x.aval.dtype
+        if dtypes.is_sub_byte(dtype):  # XLA cannot compile the search in less than a byte
+            x = ctx.convert(x, _FLOAT32 if dtypes.is_float(dtype) else _INT32)
         moved = _transpose(ctx, x, order)
-        outs = [a.update(shape=(*moved.aval.shape[:-1], k)) for a in ctx.out_avals]
+        shape = (*moved.aval.shape[:-1], k)
+        outs = [moved.aval.update(shape=shape), ShapedArray(shape, _INT32)]
         results = ctx.emit_many(
             f"chlo.top_k({moved}, k = {k}) : {moved.type} -> ({', '.join(map(tensor_type, outs))})", outs
         )
-        return [_transpose(ctx, y, back) for y in results]
+        found, indices = [_transpose(ctx, y, back) for y in results]
+        return [ctx.convert(found, dtype), indices]
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, k: int, axis: int
@@ -314,6 +322,8 @@ def _descending(x: Any) -> Any:
     """Integers in the opposite order of `x`: for floats of the total order."""
     if not dtypes.is_float(x.dtype):
         return ~x
+    if dtypes.is_sub_byte(x.dtype):  # its sign is not the highest bit of the byte
+        x = x.astype(_FLOAT32)
     bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
     return ~(bits ^ ((bits >> (8 * x.dtype.itemsize - 1)) & np.iinfo(bits.dtype).max))
 

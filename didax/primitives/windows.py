@@ -78,6 +78,8 @@ def params_of(windows: Sequence[Window]) -> dict[str, Any]:
 class ReduceWindow(Primitive):
     """Combines the elements of each window: `op` in StableHLO, `ufunc` in NumPy."""
 
+    in_carrier = True
+
     def __init__(
         self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]
     ) -> None:
@@ -151,7 +153,8 @@ def _windows_view(x: Any, windows: Sequence[Window], identity: Any) -> Any:
     shape = [w.count(n) for w, n in zip(windows, x.shape, strict=True)] + [w.size for w in windows]
     steps = [s * w.stride for s, w in zip(spread.strides, windows, strict=True)]
     steps += [s * w.dilation for s, w in zip(spread.strides, windows, strict=True)]
-    return np.lib.stride_tricks.as_strided(spread, shape, steps, writeable=False)
+    raw = spread.view(f"V{spread.itemsize}")  # as_strided knows no float8_e5m2
+    return np.lib.stride_tricks.as_strided(raw, shape, steps, writeable=False).view(spread.dtype)
 
 
 def _spare(w: Window) -> int:

@@ -42,16 +42,20 @@ class PartialEvalTrace(Trace):
     without, any application that touches an unknown is recorded whole, as suits linear programs.
     """
 
-    __slots__ = ("eqns", "keeps_lines", "split")
+    __slots__ = ("eqns", "keeps_lines", "rule", "split")
     what = "partial evaluation"
 
     def __init__(self, parent: Trace, function: Any = None, split: bool = False):
         super().__init__(parent, function)
         self.eqns: list[Eqn] = []
         self.split = split
+        self.rule = ""  # the derivative rule of the user's own that is running
         # A tape that is run at once is in a hurry: its lines matter only in the search for a NaN or a leak.
         options = config.state()
         self.keeps_lines = parent is not eager_trace or options.inspects_values or options.check_tracer_leaks
+
+    def describe(self) -> str:
+        return f"{self.rule}, which must be linear in its tangents" if self.rule else super().describe()
 
     def new_unknown(self, aval: ShapedArray) -> UnknownTracer:
         """A fresh unknown input."""
@@ -86,7 +90,9 @@ class PartialEvalTrace(Trace):
         invars = [self.atom(x) for x in args]
         out_avals = infer(primitive, tuple([x.aval for x in invars]), params)
         outs = [UnknownTracer(self, Var(aval)) for aval in out_avals]
-        line = user_line() if self.keeps_lines else None
+        line = user_line() if self.keeps_lines or self.rule else None
+        if self.rule and line is not None:
+            line = line._replace(rule=line.rule or self.rule)
         self.eqns.append(Eqn(primitive, invars, params, [x.variable for x in outs], line))
         return outs if primitive.multiple_results else outs[0]
 

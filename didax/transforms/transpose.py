@@ -13,19 +13,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.basis import Zero, basis, instantiate
+from didax.core.errors import MissingRuleError, NonlinearError, UnexpectedTracerError, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.primitive import require
 from didax.core.source import follows_equations
+from didax.core.tracing import Trace, Tracer, eager_trace, leaked
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 
 
-class Undef:
+class _LinearArguments(Trace):
+    """Owns what stands for linear arguments: no operation may use them, so it has ended."""
+
+    __slots__ = ()
+    what = "transposition"
+
+    def __init__(self) -> None:
+        super().__init__(eager_trace)
+        self.ended = True
+
+
+class Undef(Tracer):
     """Stands for a linear argument in a transpose rule: only its type is known."""
 
-    __slots__ = ("aval",)
+    __slots__ = ()
+    owner = _LinearArguments()
 
     def __init__(self, aval: ShapedArray):
         self.aval = aval
@@ -64,10 +79,55 @@ def backward(
             if ct is None:
                 continue
         args = [Undef(x.aval) if type(x) is Var else x.val for x in eqn.invars]  # type: ignore[union-attr]
-        rule = primitive.transpose or require(primitive, "transpose")
-        for x, x_bar in zip(eqn.invars, rule(ct, *args, **eqn.params), strict=True):
+        try:
+            if eqn.source is not None:  # None on a tape that no rule of the user's wrote on, which is linear
+                _check_linear_operands(args)
+            rule = primitive.transpose or require(primitive, "transpose")
+            x_bars = rule(ct, *args, **eqn.params)
+        except (MissingRuleError, NonlinearError, UnexpectedTracerError) as error:
+            raise _explained(error, eqn) from None
+        for x, x_bar in zip(eqn.invars, x_bars, strict=True):
             send(x, x_bar)
     return [sums[v] if v in sums else Zero(v.aval) for v in invars]
+
+
+def _check_linear_operands(args: Sequence[Any]) -> None:
+    """No choice and no index depends on linear arguments: the rules of many operations would take no notice."""
+    for x in args:
+        if type(x) is Undef and not dtypes.is_inexact(x.aval.dtype):
+            raise leaked(x)
+
+
+def _explained(error: Exception, eqn: Eqn) -> Exception:
+    """The error of an equation that could not be transposed; it names the rule of the user's that it is part of."""
+    rule = eqn.source.rule if eqn.source is not None else ""
+    if isinstance(error, NonlinearError):
+        return error if error.rule or not rule else _nonlinear(rule, error.facts)
+    if isinstance(error, UnexpectedTracerError):
+        if not is_undef(error.tracer):
+            return error
+        reason = "its result is not linear in the operands that are to be transposed"
+    elif not rule:
+        return error
+    else:
+        reason = str(error).splitlines()[0]
+    facts = [f"operation: {eqn.primitive.name} of {', '.join(str(x.aval) for x in eqn.invars)}"]
+    facts += [f"line: {eqn.source}"] if eqn.source is not None else []
+    return _nonlinear(rule, [*facts, f"reason: {reason}"])
+
+
+def _nonlinear(rule: str, facts: Sequence[str]) -> NonlinearError:
+    if rule:
+        says = "A derivative rule must be linear in the tangents: reverse mode transposes it."
+        fix = "Compute what is not linear from the primals alone, or give a rule for reverse mode too: "
+        error = NonlinearError(
+            message(says, f"rule: {rule}", *facts, fix=f"{fix}custom_rules(f, jvp=..., vjp=(fwd, bwd)).")
+        )
+    else:
+        says = "Only functions that are linear in their arguments can be transposed."
+        error = NonlinearError(message(says, *facts, fix="Close over what the function is not linear in."))
+    error.rule, error.facts = rule, tuple(facts)
+    return error
 
 
 @follows_equations()

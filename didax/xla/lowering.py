@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import Any
 
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import carrier
 from didax.core.effects import Effect, Effects
 from didax.core.jaxpr import Jaxpr, Var
-from didax.core.primitive import require
+from didax.core.primitive import Primitive, require
 from didax.transforms.physical import physical_jaxpr
 from didax.transforms.simplify import simplify_jaxpr
 from didax.xla.callbacks import HostCallback
@@ -140,12 +141,36 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         primitive = eqn.primitive
         ctx.out_avals = out_avals = tuple([v.aval for v in eqn.outvars])
         rule = primitive.lower or require(primitive, "lower")
-        out = rule(ctx, *[read(x) for x in eqn.invars], **eqn.params)
+        operands = [read(x) for x in eqn.invars]
+        if primitive.moves_elements or primitive.in_carrier:
+            out = _lower_in_carrier(ctx, primitive, rule, operands, eqn.params)
+        else:
+            out = rule(ctx, *operands, **eqn.params)
         if primitive.multiple_results:
             env.update(zip(eqn.outvars, map(_typed, out, out_avals), strict=True))
         else:
             env[eqn.outvars[0]] = _typed(out, out_avals[0])
     return [read(x) for x in jaxpr.outvars]
+
+
+def _lower_in_carrier(
+    ctx: FunctionContext, primitive: Primitive, rule: Any, operands: Sequence[Value], params: dict[str, Any]
+) -> Any:
+    """What the rule writes, with operands and results in the carriers of their dtypes.
+
+    With 2-bit integers XLA's CPU compiler ends the process (a concatenation), or its programs write beyond their memory
+    (a sort of a large array). Sums and products of bytes, cut off to 2 bits, are those of 2-bit integers. Of
+    float8_e8m0fnu, which has neither 0 nor infinities, a reduction has nothing to start from.
+    """
+    wide = [x if (to := carrier(x.aval.dtype)) is x.aval.dtype else ctx.convert(x, to) for x in operands]
+    out_avals = ctx.out_avals
+    ctx.out_avals = tuple([aval.update(dtype=carrier(aval.dtype)) for aval in out_avals])
+    if all([a is b for a, b in zip(ctx.out_avals, out_avals, strict=True)]):
+        return rule(ctx, *wide, **params)
+    out = rule(ctx, *wide, **params)
+    outs = out if primitive.multiple_results else [out]
+    outs = [ctx.convert(y, aval.dtype) for y, aval in zip(outs, out_avals, strict=True)]
+    return outs if primitive.multiple_results else outs[0]
 
 
 def lower_blocks(

@@ -130,6 +130,68 @@ def test_holomorphic():
     )
 
 
+REAL_OF_COMPLEX = {
+    "square of abs": lambda z: abs(z) ** 2,
+    "real part": lambda z: (z * z).real,
+    "two": lambda z: (z * z.conj()).real * z.imag,
+}
+
+
+@pytest.mark.parametrize("name", REAL_OF_COMPLEX)
+def test_gradients_of_real_functions_of_complex_arguments_are_those_of_jax(name):
+    import jax
+
+    f = REAL_OF_COMPLEX[name]
+    z, zs = np.complex64(1 + 2j), np.complex64([1 + 2j, 3 - 1j, 0.5j])
+    wanted = jax.grad(f)(z)
+    x_slope, y_slope = dx.grad(lambda x, y: f(x + 1j * y), (0, 1))(z.real, z.imag)
+    np.testing.assert_allclose(wanted, complex(x_slope, -y_slope), rtol=1e-6)
+    for g in (
+        dx.grad(f),
+        dx.jit(dx.grad(f)),
+        dx.grad(dx.jit(f)),
+        lambda z: dx.value_and_grad(f)(z)[1],
+        dx.jacrev(f),
+    ):
+        found = g(z)
+        assert found.dtype == np.complex64
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    np.testing.assert_allclose(dx.vmap(dx.grad(f))(zs), jax.vmap(jax.grad(f))(zs), rtol=1e-6)
+    np.testing.assert_allclose(
+        dx.grad(lambda z: f(z).sum())(zs), jax.grad(lambda z: f(z).sum())(zs), rtol=1e-6
+    )
+    np.testing.assert_allclose(dx.jacrev(f)(zs), jax.jacrev(f)(zs), rtol=1e-6)
+    np.testing.assert_allclose(
+        dx.grad(lambda z: abs(dx.grad(f)(z)))(z), jax.grad(lambda z: abs(jax.grad(f)(z)))(z), rtol=1e-5
+    )
+
+
+def test_gradients_of_real_and_complex_and_integer_arguments_together():
+    tree = {"n": 3, "x": 2.0, "z": 1 + 2j}
+    g = dx.grad(lambda t: t["n"] * t["x"] * abs(t["z"]) ** 2, allow_int=True)(tree)
+    assert g["n"].dtype == float0 and float(g["x"]) == 15.0
+    np.testing.assert_allclose(g["z"], 6 * (2 - 4j), rtol=1e-6)
+
+
+def test_what_needs_holomorphic():
+    """Complex results in reverse mode, complex arguments in forward mode; with it, all are complex."""
+    square, modulus = lambda z: z * z, abs
+    for transform, f, x in [
+        (dx.grad, square, 1j), (dx.jacrev, square, 1j), (dx.jacrev, lambda x: x * 1j, 1.0),
+        (dx.jacfwd, modulus, 1j), (dx.jacfwd, square, 1j), (dx.hessian, modulus, 1j),
+    ]:  # fmt: skip
+        with pytest.raises(TypeError, match="holomorphic=True"):
+            transform(f)(x)
+    for transform, f, x in [
+        (dx.grad, modulus, 1j), (dx.jacrev, modulus, 1j), (dx.jacfwd, modulus, 1j), (dx.hessian, modulus, 1j),
+        (dx.grad, square, 1.0), (dx.jacrev, square, 1.0), (dx.jacfwd, square, 1.0),
+    ]:  # fmt: skip
+        with pytest.raises(TypeError, match="holomorphic=True"):
+            transform(f, holomorphic=True)(x)
+    np.testing.assert_allclose(dx.jacfwd(lambda x: dnp.exp(1j * x))(0.0), 1j)
+    np.testing.assert_allclose(dx.hessian(lambda z: z**3, holomorphic=True)(2j), 12j, rtol=1e-6)
+
+
 def test_python_control_flow_on_values():
     @dx.grad
     def f(x):

@@ -241,14 +241,14 @@ Cast it to a floating-point type, choose other argnums, or pass allow_int=True.
     )
 
 
-def test_grad_at_a_complex_number():
+def test_forward_mode_at_a_complex_number():
     check(
-        lambda: dx.grad(abs)(1j),
+        lambda: dx.jacfwd(abs)(1j),
         TypeError,
         """
-grad takes real arguments: the derivative of a complex one has several meanings.
+jacfwd takes real arguments: by a complex one there are two derivatives.
   argument x: complex64[]
-Pass holomorphic=True, or differentiate with respect to real and imaginary parts (or use vjp).
+Pass holomorphic=True, differentiate by real and imaginary parts, or use jacrev of a real result.
 """,
     )
 

@@ -22,7 +22,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.core.errors import UnexpectedTracerError
+from didax.core.errors import TracerBoolConversionError, UnexpectedTracerError
 from didax.custom_derivatives import CustomVJPPrimal, SymbolicZero, closure_convert, linear_call
 
 XS = np.float32([0.3, 0.5, 0.7])
@@ -694,6 +694,78 @@ def test_a_backward_rule_that_is_not_linear_has_no_forward_mode():
     f.defvjp(lambda x: (x, None), lambda _, ct: (dnp.ones_like(ct),))
     text = text_of(TypeError, lambda: dx.jvp(f, (1.0,), (1.0,)))
     assert "does not depend on the cotangent" in text
+
+
+NONLINEAR_RULES = {  # by the operation that stops it
+    "tanh": lambda t: dnp.tanh(t),
+    "mul": lambda t: t * t,
+    "div": lambda t: 1.0 / (1.0 + t),
+    "select_n": lambda t: dnp.where(t > 0, 1.0, 2.0),
+    "cond": lambda t: lax.cond(t > 0, lambda t: t, lambda t: -t, t),
+    "jit": lambda t: dx.jit(dnp.tanh)(t),
+    "scan": lambda t: lax.scan(lambda c, _: (dnp.tanh(c), None), t, length=2)[0],
+    "dynamic_slice": lambda t: dnp.arange(3.0)[t.astype("int32")],
+}
+REVERSE_MODES = {
+    "grad": lambda f: dx.grad(f)(1.0),
+    "grad of jit": lambda f: dx.grad(dx.jit(f))(1.0),
+    "jit of grad": lambda f: dx.jit(dx.grad(f))(1.0),
+    "vjp": lambda f: dx.vjp(f, 1.0)[1](1.0),
+    "vmap of grad": lambda f: dx.vmap(dx.grad(f))(XS),
+    "grad of scan": lambda f: dx.grad(lambda x: lax.scan(lambda c, _: (f(c), None), x, length=2)[0])(1.0),
+    "grad of checkpoint": lambda f: dx.grad(dx.checkpoint(f))(1.0),
+    "linear_transpose of linearize": lambda f: dx.linear_transpose(dx.linearize(f, 1.0)[1], 1.0)(1.0),
+}
+
+
+def rule_lines(kind: str, tangent: Callable[[Any], Any]) -> tuple[Any, int]:
+    """sin with a rule of that kind whose tangents are `tangent(t)`; the line of the rule."""
+
+    def jvp(primals, tangents):
+        return dnp.sin(*primals), tangent(*tangents)
+
+    def linearize(x):
+        return dnp.sin(x), tangent
+
+    f = dx.custom_rules(dnp.sin, **{kind: {"jvp": jvp, "linearize": linearize}[kind]})
+    return f, {"jvp": jvp, "linearize": linearize}[kind].__code__.co_firstlineno
+
+
+@pytest.mark.parametrize("operation", NONLINEAR_RULES)
+@pytest.mark.parametrize("kind", ["jvp", "linearize"])
+def test_reverse_mode_names_the_rule_that_is_not_linear(operation, kind):
+    f, line = rule_lines(kind, NONLINEAR_RULES[operation])
+    for way in ("grad", "grad of jit"):
+        text = text_of(TypeError, lambda way=way: REVERSE_MODES[way](f))
+        assert text.startswith(
+            "A derivative rule must be linear in the tangents: reverse mode transposes it."
+        ), way
+        assert f"rule: the {kind} rule {kind} ({__file__}:{line}) of sin" in text, way
+        assert f"operation: {operation} of " in text and f"line: {__file__}:" in text, way
+        assert text.endswith("custom_rules(f, jvp=..., vjp=(fwd, bwd)).")
+
+
+@pytest.mark.parametrize("way", REVERSE_MODES)
+def test_a_rule_that_is_not_linear_is_named_wherever_it_is_transposed(way):
+    f, line = rule_lines("jvp", dnp.tanh)
+    text = text_of(TypeError, lambda: REVERSE_MODES[way](f))
+    assert f"rule: the jvp rule jvp ({__file__}:{line}) of sin" in text
+
+
+def test_a_rule_that_branches_on_a_tangent_is_named():
+    f, line = rule_lines("jvp", lambda t: t if t > 0 else -t)
+    for way in ("grad", "grad of jit", "jit of grad", "vjp", "linear_transpose of linearize"):
+        text = text_of(TracerBoolConversionError, lambda way=way: REVERSE_MODES[way](f))
+        assert (
+            f"the jvp rule jvp ({__file__}:{line})" in text and "which must be linear in its tangents" in text
+        )
+
+
+def test_a_function_that_is_not_linear_has_no_transpose():
+    for f in (lambda x: x * x, lambda x: dnp.where(x > 0, 1.0, 2.0), dx.jit(lambda x: x * dnp.sin(x))):
+        text = text_of(TypeError, lambda f=f: dx.linear_transpose(f, 1.0)(1.0))
+        assert "Only functions that are linear in their arguments can be transposed." in text
+        assert f"line: {__file__}:" in text
 
 
 # --- Several rules ------------------------------------------------------------------------------------------

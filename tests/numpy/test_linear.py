@@ -101,7 +101,17 @@ ERRORS = [
         r"subscripts: 'ij', operands: float32\[2\]\nCheck the labels",
     ),
     (lambda: dnp.einsum("ij,jk", dnp.zeros((2, 3)), dnp.zeros((2, 3))), ValueError, "Check the labels"),
-    (lambda: dnp.cross(dnp.zeros(2), dnp.zeros(2)), ValueError, "three components"),
+    (
+        lambda: dnp.cross(dnp.zeros(4), dnp.zeros(3)),
+        ValueError,
+        r"two or three components\.\n  operands: float32\[4\]",
+    ),
+    (lambda: dnp.cross(dnp.zeros((2, 4)), dnp.zeros((2, 4))), ValueError, "axes of the vectors: -1, -1"),
+    (
+        lambda: dnp.linalg.cross(dnp.zeros(3), dnp.zeros(2)),
+        ValueError,
+        r"x2: float32\[2\], axis: -1\nnumpy.cross",
+    ),
 ]
 
 
@@ -122,3 +132,44 @@ def test_vmap_of_matmul_over_every_placement():
         )
         ours = dx.vmap(dnp.matmul, in_axes=(i, j))(a, b)
         np.testing.assert_allclose(ours, jax.vmap(jnp.matmul, in_axes=(i, j))(a, b), rtol=1e-4, atol=1e-5)
+
+
+CROSS = [
+    ((2,), (2,), {}), ((3,), (2,), {}), ((2,), (3,), {}), ((4, 2), (4, 2), {}), ((2, 4), (2, 4), {"axis": 0}),
+    ((2, 4), (4, 2), {"axisa": 0, "axisb": 1}), ((3, 4), (4, 2), {"axisa": 0, "axisb": 1, "axisc": 0}),
+    ((4, 1, 3), (5, 2), {}), ((4, 1, 2), (5, 2), {}), ((2, 4), (2, 4), {"axisa": 0, "axisb": 0, "axisc": 1}),
+    ((3, 4), (3, 4), {"axis": 0, "axisc": -1}), ((0, 2), (0, 2), {}), ((0, 3), (0, 2), {}),
+    ((1, 2, 4), (3, 4), {"axis": -2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "how"), CROSS)
+def test_cross_products_of_plane_vectors(a, b, how):
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=a).astype("f4"), random.normal(size=b).astype("f4")
+
+    def cross(x, y):
+        return dnp.cross(x, y, **how)
+
+    wanted = jnp.cross(x, y, **how)
+    for found in (cross(x, y), dx.jit(cross)(x, y)):
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    weights = random.normal(size=wanted.shape).astype("f4")
+    gradient = dx.grad(lambda x, y: (cross(x, y) * weights).sum(), (0, 1))(x, y)
+    oracle = jax.grad(lambda x, y: (jnp.cross(x, y, **how) * weights).sum(), (0, 1))(x, y)
+    for g, o in zip(gradient, oracle, strict=True):
+        np.testing.assert_allclose(g, o, rtol=1e-5, atol=1e-6)
+    pairs = np.stack([x, 2 * x])
+    np.testing.assert_allclose(
+        dx.vmap(cross, (0, None))(pairs, y), np.stack([wanted, 2 * wanted]), rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(dx.jvp(cross, (x, y), (x, y))[1], 2 * wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_cross_products_promote_and_leave_out_the_missing_component():
+    assert dnp.cross(np.int8([1, 2]), np.int16([3, 4, 5])).dtype == np.int16
+    np.testing.assert_array_equal(dnp.cross(np.uint8([1, 2]), np.uint8([3, 4])), np.uint8(254))
+    np.testing.assert_array_equal(
+        dnp.cross(np.float32([1.0, 2.0]), np.float32([np.inf, 3.0, 4.0])), [8.0, -4.0, -np.inf]
+    )

@@ -199,3 +199,85 @@ def test_what_tracing_cannot_know() -> None:
         dx.jit(dnp.roots)(dnp.ones(3))
     with pytest.raises(dx.core.errors.ConcretizationTypeError, match="size="):
         dx.jit(dnp.union1d)(dnp.ones(3), dnp.ones(2))
+
+
+# --- keyword arguments that NumPy lacks, and others ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float32", "bfloat16"])
+def test_frexp_and_sort_complex(dtype: str) -> None:
+    check("np.frexp(x)", sample(dtype, (5,)), weak=False)
+    check("np.sort_complex(x)", sample(dtype, (3, 4)), weak=False)
+
+
+def test_frexp_at_the_corners() -> None:
+    check("np.frexp(x)", np.float32([0, -0.0, 1, -3.5, np.inf, -np.inf, np.nan, 3e38, -1.2e-38]))
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        limits = dnp.finfo(dtype)
+        with dx.enable_x64():
+            x = dnp.array([float(limits.smallest_subnormal) * k for k in (1, 3, 5)], dtype=dtype)
+            for mantissa, exponent in (dnp.frexp(x), dx.jit(dnp.frexp)(x)):
+                wanted = np.frexp(np.asarray(x).astype(np.float64))
+                np.testing.assert_array_equal(np.asarray(mantissa).astype(np.float64), wanted[0])
+                np.testing.assert_array_equal(exponent, wanted[1])
+    assert float(dx.grad(lambda x: dnp.frexp(x)[0])(3.0)) == 0.25
+    with pytest.raises(TypeError, match=r"frexp takes real numbers.\n  x: complex64"):
+        dnp.frexp(1j)
+
+
+@pytest.mark.parametrize(
+    "text", ["np.kaiser(5, 14.0)", "np.kaiser(1, 3)", "np.kaiser(0, 3)", "np.kaiser(4, 0)"]
+)
+def test_kaiser(text: str) -> None:
+    check(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.argsort(x, dtype='int8')",
+        "np.interp(x, np.array([0.0, 1, 2]), np.array([0.0, 10, 30]), left='extrapolate')",
+        "np.interp(x, np.array([0.0, 1, 2]), np.array([0.0, 10, 30]), right='extrapolate', left=2)",
+        "np.interp(x, np.array([0.0, 1, 2]), np.array([0.0, 10, 30]), period=2.5)",
+        "np.interp(x, np.array([3.0, 1, 2]), np.array([0.0, 10, 30]), period=-0.7)",
+        *[f"np.searchsorted(np.sort(x), x, method={m!r})" for m in ("compare_all", "scan", "sort")],
+        "np.digitize(x, np.array([0.0, 1]), method='sort')", "np.isin(x, x[1:3], method='sort')",
+        "np.nanvar(x, mean=1.0)", "np.nanstd(x, mean=0.5, ddof=1)",
+    ],
+)  # fmt: skip
+def test_keywords_of_functions_of_a_vector(text: str) -> None:
+    check(text, X, rtol=1e-4, weak=False)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "float32"])
+def test_sums_without_promotion(dtype: str) -> None:
+    check("np.sum(x, promote_integers=False)", sample(dtype))
+    check("np.prod(x, promote_integers=False)", sample(dtype))
+
+
+@pytest.mark.parametrize("mode", ["fill", "clip", None])
+@pytest.mark.parametrize("wrap", [True, False, None])
+def test_negative_positions_along_an_axis(mode: str | None, wrap: bool | None) -> None:
+    positions = np.array([[-1, 0, 3], [2, 5, -2]], np.int8)
+    call = lambda np, x, i: np.take_along_axis(x, i, 1, mode=mode, wrap_negative_indices=wrap)
+    compare(call, POINTS[:2].repeat(2, 1), positions)
+
+
+def test_delete_at_traced_positions() -> None:
+    x, positions = dnp.eye(4), dnp.array([-1, 2])
+    deleted = dx.jit(lambda x, i: dnp.delete(x, i, axis=1, assume_unique_indices=True))(x, positions)
+    np.testing.assert_array_equal(deleted, dnp.delete(x, positions, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: dnp.searchsorted(x, x, method="other"), ValueError, "method: 'other'"),
+        (lambda x: dnp.isin(x, x, method="scan"), ValueError, "method: 'scan'"),
+        (lambda x: dnp.interp(x, x, x, left="other"), ValueError, "left: 'other'"),
+        (lambda x: dnp.interp(x, x, x, period=0), ValueError, "period: 0"),
+    ],
+)
+def test_bad_keywords(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call(dnp.ones(3))

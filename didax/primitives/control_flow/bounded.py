@@ -33,6 +33,7 @@ from didax.primitives.control_flow.common import (
     run_compiled,
     split_at,
     stand_in,
+    traced,
     union,
     unmarked,
     with_invars,
@@ -51,7 +52,7 @@ from didax.primitives.control_flow.scan import (
     parts_by,
     write_row,
 )
-from didax.primitives.control_flow.while_loop import check_collectives, run_checkified
+from didax.primitives.control_flow.while_loop import carry_keys, check_collectives, run_checkified
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, and_, lt
 from didax.primitives.reductions import reduce_or_p
@@ -60,10 +61,8 @@ from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.checkify import Kinds, Report
-from didax.transforms.key_reuse import loop_keys, summarise
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
@@ -268,15 +267,9 @@ class Bounded(Primitive):
         return [counts, *outs], [0] * (1 + len(carry)) + [1] * (len(outs) - len(carry))
 
     def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
-        cond, body = summarise(params["cond_jaxpr"]), summarise(params["body_jaxpr"])
-        cond_consts, consts, carry = _parts(operands[1:], params)
-
-        def step(carry: Sequence[Any]) -> list[Any]:
-            cond.apply([*cond_consts, *carry], None)
-            return body.apply([*consts, *carry], None)[: len(carry)]
-
+        carry = carry_keys(_parts(operands[1:], params), params, params["length"])
         num_ys = len(params["body_jaxpr"].outvars) - len(carry)
-        return [None, *loop_keys(step, params["length"], carry), *[None] * num_ys]
+        return [None, *carry, *[None] * num_ys]
 
     def checkify(
         self, kinds: Kinds, limit: Any, *args: Any, **params: Any
@@ -438,10 +431,8 @@ def masked_loop(
     counts = ShapedArray((axis.size,), INT32)
     carry_avals = [counts.update(dtype=_BOOL), counts, *new.in_avals[num_consts:]]
     const_avals = [counts, *pred_jaxpr.in_avals[:cond_nconsts], *new.in_avals[:num_consts]]
-    cond, _ = trace_to_jaxpr(lambda pred, *_: [reduce_or_p.bind(pred, axes=(0,))], carry_avals, what="vmap")
-    masked, captured = trace_to_jaxpr(step, [*const_avals, *carry_avals], what="vmap")
-    assert not captured, "jaxprs are closed"
-    return cond, masked
+    cond = traced(lambda pred, *_: [reduce_or_p.bind(pred, axes=(0,))], carry_avals, what="vmap")
+    return cond, traced(step, [*const_avals, *carry_avals], what="vmap")
 
 
 def stand_in_along(taking: Any, x: Any, dim: int) -> Any:

@@ -26,6 +26,7 @@ from didax.primitives.shape import broadcast_in_dim
 from didax.primitives.slicing import dynamic_slice_p
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.text import FunctionContext, Value, names, types
 
 INT32 = np.dtype(np.int32)
@@ -78,6 +79,13 @@ def fixpoint(marks: Marks, step: Callable[[Marks], Sequence[bool]]) -> Marks:
 def with_invars(jaxpr: Jaxpr, invars: Sequence[Var]) -> Jaxpr:
     """The jaxpr with its inputs in another order, or with more of them."""
     return Jaxpr(invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
+
+
+def traced(f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], what: str = "a loop") -> Jaxpr:
+    """The program of a function of closed programs, on operands of these types."""
+    jaxpr, captured = trace_to_jaxpr(f, avals, what=what)
+    assert not captured, "jaxprs are closed"
+    return jaxpr
 
 
 # --- Loops ----------------------------------------------------------------------------------------

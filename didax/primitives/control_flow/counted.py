@@ -30,6 +30,7 @@ from didax.primitives.control_flow.common import (
     one_taking,
     run_compiled,
     split_at,
+    traced,
 )
 from didax.primitives.control_flow.effects import for_each, go_by_element
 from didax.primitives.control_flow.order import read_before_writing
@@ -42,7 +43,6 @@ from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.checkify import Kinds, Report
 from didax.transforms.simplify import simplify_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.text import FunctionContext, Value
 
 COUNT = ShapedArray((), INT32)
@@ -233,9 +233,7 @@ def _masked(
 
     consts, carry, rows = split_at(new.in_avals, num_consts, num_carry)
     counts = ShapedArray((axis.size,), INT32)
-    masked, captured = trace_to_jaxpr(step, [counts, *consts, COUNT, *carry, *rows], what="vmap")
-    assert not captured, "jaxprs are closed"
-    return masked
+    return traced(step, [counts, *consts, COUNT, *carry, *rows], what="vmap")
 
 
 def among_taking(taking: Any, x: Any, dim: int) -> Any:

@@ -22,7 +22,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Jaxpr, Var
 from didax.primitives.checkpoint import checkpoint_p
 from didax.primitives.control_flow.bounded import bounded_p
-from didax.primitives.control_flow.common import INT32, split_at, with_invars
+from didax.primitives.control_flow.common import INT32, split_at, traced, with_invars
 from didax.primitives.control_flow.counted import COUNT, counted_p
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.convert import iota, stop_gradient_p
@@ -31,7 +31,6 @@ from didax.primitives.select import select_n
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
 
 _FLAT = 16  # up to so many steps all of them are saved
 
@@ -185,8 +184,6 @@ def _scan_of_segment(
 
 def _checkpointed(f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:
     """A jaxpr that runs `f` as a checkpointed call."""
-    inner, captured = trace_to_jaxpr(f, avals, what="a loop")
-    assert not captured, "jaxprs are closed"
     # Nothing can be merged with the first computation: that is in another loop.
-    how = {"jaxpr": inner, "prevent_cse": False, "policy": None}
-    return trace_to_jaxpr(lambda *args: checkpoint_p.bind(*args, **how), avals, what="a loop")[0]
+    how = {"jaxpr": traced(f, avals), "prevent_cse": False, "policy": None}
+    return traced(lambda *args: checkpoint_p.bind(*args, **how), avals)

@@ -37,6 +37,7 @@ from didax.primitives.control_flow.common import (
     run_compiled,
     split_at,
     stand_in,
+    traced,
     union,
     unmarked,
     with_invars,
@@ -240,14 +241,7 @@ class While(Unbounded):
         return merge(known.carry_unknown, marked(later, known.carry_unknown), now)
 
     def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
-        cond, body = summarise(params["cond_jaxpr"]), summarise(params["body_jaxpr"])
-        cond_consts, body_consts, carry = _parts(operands, params)
-
-        def step(carry: Sequence[Any]) -> list[Any]:
-            cond.apply([*cond_consts, *carry], None)
-            return body.apply([*body_consts, *carry], None)
-
-        return loop_keys(step, 2, carry)
+        return carry_keys(_parts(operands, params), params)
 
     def checkify(self, kinds: Kinds, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:
         """A check that fails ends the loop."""
@@ -296,6 +290,30 @@ def _parts(values: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     return split_at(values, params["cond_nconsts"], params["body_nconsts"])
 
 
+# --- Running loops --------------------------------------------------------------------------------
+
+# condition, body, constants of each, carry -> carry
+Loop = Callable[[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
+
+
+def run_while(
+    cond: Jaxpr, body: Jaxpr, cond_consts: Sequence[Any], consts: Sequence[Any], carry: Sequence[Any]
+) -> list[Any]:
+    """`while_p`, as a `Loop`."""
+    sizes = {"cond_nconsts": len(cond_consts), "body_nconsts": len(consts)}
+    return while_p.bind(*cond_consts, *consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **sizes)
+
+
+def while_of(
+    loop: Loop, cond: Callable[..., Any], body: Callable[..., list[Any]], init: Sequence[Any]
+) -> list[Any]:
+    """A loop of functions, which may close over values."""
+    avals = [aval_of(x).strip_weak_type() for x in init]
+    cond_jaxpr, cond_consts = trace_to_jaxpr(lambda *xs: [cond(*xs)], avals, what="a loop")
+    body_jaxpr, consts = trace_to_jaxpr(body, avals, what="a loop")
+    return loop(cond_jaxpr, body_jaxpr, cond_consts, consts, init)
+
+
 # --- What the loop does not change ----------------------------------------------------------------
 
 
@@ -306,7 +324,7 @@ def _unchanged(body: Jaxpr, num_consts: int) -> Marks:
 
 
 def varying_only(
-    loop: Callable[[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]],
+    loop: Loop,
     cond: Jaxpr,
     body: Jaxpr,
     cond_consts: Sequence[Any],
@@ -423,12 +441,8 @@ def _masked(
     num_body_consts = len(dims) - num_cond_consts
     const_avals = [*cond.in_avals[:num_cond_consts], *body.in_avals[:num_body_consts]]
     carry_avals = [ShapedArray((axis.size,), _BOOL), *body.in_avals[num_body_consts:]]
-    new_cond, _ = trace_to_jaxpr(
-        lambda pred, *_: [reduce_or_p.bind(pred, axes=(0,))], carry_avals, what="vmap"
-    )
-    new_body, captured = trace_to_jaxpr(step, [*const_avals, *carry_avals], what="vmap")
-    assert not captured, "jaxprs are closed"
-    return new_cond, new_body
+    new_cond = traced(lambda pred, *_: [reduce_or_p.bind(pred, axes=(0,))], carry_avals, what="vmap")
+    return new_cond, traced(step, [*const_avals, *carry_avals], what="vmap")
 
 
 def may_not_end(jaxpr: Jaxpr) -> bool:
@@ -450,6 +464,21 @@ def check_collectives(axis: AxisData, *jaxprs: Jaxpr) -> None:
                 "collective outside of the loop.",
             )
         )
+
+
+# --- Keys -----------------------------------------------------------------------------------------
+
+
+def carry_keys(parts: Sequence[Sequence[Any]], params: dict[str, Any], most_steps: int = 2) -> list[Any]:
+    """The random keys that a loop of so many steps carries in the end; those that it uses up are marked."""
+    cond, body = summarise(params["cond_jaxpr"]), summarise(params["body_jaxpr"])
+    cond_consts, consts, carry = parts
+
+    def step(carry: Sequence[Any]) -> list[Any]:
+        cond.apply([*cond_consts, *carry], None)
+        return body.apply([*consts, *carry], None)[: len(carry)]
+
+    return loop_keys(step, most_steps, carry)
 
 
 # --- Checks as data -------------------------------------------------------------------------------

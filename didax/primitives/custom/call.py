@@ -11,7 +11,8 @@ Read next: `didax/api/custom.py`, what users call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import compress
 from typing import Any
 
@@ -39,11 +40,10 @@ from didax.primitives.custom.rules import (
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.checkify import Kinds, Report, checkify_jaxpr
 from didax.transforms.closure import ClosureTrace
-from didax.transforms.key_reuse import call_keys
+from didax.transforms.partial_eval import PartialEvalTrace
 from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef
-from didax.xla.lowering import call
 
 
 class _AnyAxes(frozenset[str]):
@@ -66,19 +66,35 @@ class _CallWithRules(Primitive):
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, rules: Rules, **how: Any
     ) -> tuple[list[Any], list[Any]]:
-        return _derivative(("jvp", "linearize", "transpose", "vjp"), rules)(rules, primals, tangents)
+        rule = _first(("jvp", "linearize", "transpose", "vjp"), rules)
+        return _DERIVATIVES[rule](rules, primals, tangents)
 
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, rules: Rules, **how: Any
     ) -> tuple[list[Any], list[Any]]:
-        return _derivative(("linearize", "vjp", "jvp", "transpose"), rules)(rules, primals, tangents)
+        rule = _first(("linearize", "vjp", "jvp", "transpose"), rules)
+        with _transposable(f"{rules.given[rule]} of {rules.name}" if rule in ("jvp", "linearize") else ""):
+            return _DERIVATIVES[rule](rules, primals, tangents)
 
 
 Derivative = Callable[[Rules, Sequence[Any], Sequence[Any]], tuple[list[Any], list[Any]]]
 
 
-def _derivative(order: Sequence[str], rules: Rules) -> Derivative:
-    return next((_DERIVATIVES[rule] for rule in order if rule in rules.given), _by_vmap)
+def _first(order: Sequence[str], rules: Rules) -> str:
+    """The first of these rules that the function has."""
+    return next((rule for rule in order if rule in rules.given), "vmap")
+
+
+@contextmanager
+def _transposable(rule: str) -> Iterator[None]:
+    """What the rule writes on the tape of linear steps is marked as its own, for the errors of its transposition."""
+    tape = current_trace()
+    assert isinstance(tape, PartialEvalTrace)
+    outer, tape.rule = tape.rule, rule
+    try:
+        yield
+    finally:
+        tape.rule = outer
 
 
 def _by_jvp(rules: Rules, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -145,6 +161,7 @@ _DERIVATIVES: dict[str, Derivative] = {
     "linearize": _by_linearize,
     "vjp": _by_vjp,
     "transpose": _by_transpose,
+    "vmap": _by_vmap,
 }
 
 
@@ -176,7 +193,7 @@ class PythonCall(_CallWithRules):
         return {"rules": Enclosed(rules, trace.replace, trace.constant)}
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, rules: Rules) -> Any:
-        by_rule = "vmap" in rules.given and not rules.given & Rules.DERIVATIVES
+        by_rule = "vmap" in rules.given and Rules.DERIVATIVES.isdisjoint(rules.given)
         if by_rule and any(dim is not None for dim in dims):
             outs, batched = by_vmap_rule(rules, axis, args, dims)
             return outs, [0 if b else None for b in batched]
@@ -189,15 +206,11 @@ class RulesCall(_CallWithRules, Call):
     """`rules_call_p.bind(*args, jaxpr=jaxpr, rules=rules)`: a call of a jaxpr whose derivatives are the rules'."""
 
     kind = "function with rules of its own"
-    keys = call_keys
     # It is saved or runs again as a whole.
     recompute = None  # pyright: ignore[reportAssignmentType]
 
     def evaluate(self, *args: Any, jaxpr: Jaxpr, rules: Rules) -> list[Any]:
         return eval_jaxpr(jaxpr, args)
-
-    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr, rules: Rules) -> list[Any]:
-        return call(ctx, jaxpr, args)
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, rules: Rules

@@ -22,7 +22,7 @@ from didax.transforms.jvp import jvp_flat
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import backward_jaxpr
 
-_VMAP = frozenset({"vmap"})
+_VMAP = {"vmap": "a derived rule"}
 
 
 class Pushed(Rules):

@@ -17,10 +17,8 @@ from didax.core.tracing import known_value
 from didax.primitives.call import Call, jit_p
 from didax.primitives.custom.rules import Forward, Rules
 from didax.transforms.batching import AxisData
-from didax.transforms.key_reuse import call_keys
 from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
-from didax.xla.lowering import call
 
 
 class ForwardPass(Call):
@@ -30,15 +28,11 @@ class ForwardPass(Call):
     """
 
     kind = "forward pass"
-    keys = call_keys
     # It is saved or runs again as a whole.
     recompute = None  # pyright: ignore[reportAssignmentType]
 
     def evaluate(self, *args: Any, jaxpr: Jaxpr, plain: Jaxpr) -> list[Any]:
         return eval_jaxpr(jaxpr, args)
-
-    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr, plain: Jaxpr) -> list[Any]:
-        return call(ctx, jaxpr, args)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any) -> Any:
         return jit_p.jvp(primals, tangents, jaxpr=jaxpr)

@@ -14,7 +14,7 @@ from typing import Any
 
 from didax.core.avals import ShapedArray
 from didax.core.basis import Zero, instantiate
-from didax.core.errors import MissingRuleError, message
+from didax.core.errors import MissingRuleError, NonlinearError, message
 from didax.core.jaxpr import Eqn, Literal
 from didax.core.primitive import Primitive
 from didax.primitives.custom.rules import Over, closed_jaxpr
@@ -124,11 +124,12 @@ def transposed(
             raise MissingRuleError("a result does not depend on the cotangent")
         return [instantiate(x) for x in backward(jaxpr.invars[len(captured) :], eqns, outs, live)]
     except (MissingRuleError, TypeError, ValueError) as error:
+        stopped = [f"what stopped it: {str(error).splitlines()[0]}"]
         raise TypeError(
             message(
                 "A derivative rule that is to run in the other direction must be linear in the tangents or cotangents.",
                 f"function: {name}",
-                f"what stopped it: {str(error).splitlines()[0]}",
+                *(error.facts if isinstance(error, NonlinearError) else stopped),
                 fix="Give the function a rule for this direction too: custom_rules(f, jvp=..., vjp=(fwd, bwd)).",
             )
         ) from error

@@ -13,7 +13,7 @@ Tangents and cotangents may be symbolic `Zero`s on both sides. Read next: `call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -54,12 +54,15 @@ class Forward(NamedTuple):
 
 
 class Rules:
-    """A function on flat lists, and what it says of itself; `given` names the rules that it has."""
+    """A function on flat lists, and what it says of itself.
+
+    `given` are the rules that it has, and what errors call them.
+    """
 
     __slots__ = ("given", "name", "optimize_remat")
     DERIVATIVES: ClassVar = frozenset({"jvp", "vjp", "linearize", "transpose"})
 
-    def __init__(self, name: str, given: frozenset[str], optimize_remat: bool = False):
+    def __init__(self, name: str, given: Mapping[str, str], optimize_remat: bool = False):
         self.name = name
         self.given = given
         self.optimize_remat = optimize_remat  # see forward_pass.py
@@ -399,9 +402,8 @@ class Batched(Rules):
 
     def __init__(self, inner: Rules, axis: AxisData, dims: Dims, out_batched: bool | None = None):
         everywhere = any(dim is not None for dim in dims)
-        given = (
-            inner.given - {"vmap"} if everywhere else inner.given
-        )  # a vmap rule is for arguments with the axis
+        # a vmap rule is for arguments with the axis
+        given = {rule: f for rule, f in inner.given.items() if not (rule == "vmap" and everywhere)}
         super().__init__(inner.name, given, inner.optimize_remat)
         self._inner = inner
         self._axis = axis
@@ -416,7 +418,7 @@ class Batched(Rules):
         ]
 
     def run(self, *args: Any) -> list[Any]:
-        if "vmap" in self._inner.given - self.given:
+        if "vmap" in self._inner.given and "vmap" not in self.given:
             return [
                 y if has_axis else move_batch_axis(y, None, 0, self._axis.size)
                 for y, has_axis in zip(*by_vmap_rule(self._inner, self._axis, args, self._dims), strict=True)

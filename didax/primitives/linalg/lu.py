@@ -17,7 +17,7 @@ from didax.core.basis import Zero, add_tangents
 from didax.core.errors import message
 from didax.primitives.elementwise import sub
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
-from didax.primitives.gather import GatherDimensionNumbers, GatherScatterMode, gather_p
+from didax.primitives.gather import gather_p
 from didax.primitives.linalg.matrix import (
     INT32,
     MatrixPrimitive,
@@ -33,6 +33,7 @@ from didax.primitives.linalg.matrix import (
 from didax.primitives.linalg.triangular import triangular_solve
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
+from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.xla.lapack import cuda_call, lapack_call, platform
 from didax.xla.text import FunctionContext, Value, function_type, int_array, names, tensor_type, types
 

@@ -106,8 +106,8 @@ class OneFunction(Jit):
 def _reading_all(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr that also returns a value computed from each of its inputs.
 
-    XLA (jaxlib 0.10) ends the process when, after its own simplifications, such a function does not read an argument.
-    (For that it must not see constants among them either: they are behind a barrier.)
+    XLA (jaxlib 0.10 and 0.11) ends the process when such a function does not read an argument after XLA's own
+    simplifications. (For that it must not see constants among them either: they are behind a barrier.)
     """
 
     def run(*args: Any) -> list[Any]:

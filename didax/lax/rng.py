@@ -1,0 +1,43 @@
+"""Random bits from XLA's own generator, without keys: the caller keeps the state.
+
+Use `didax.random` for everything else: its keys, whose draws are the same on each platform, are made with this
+generator on request (`random.key(0, impl="rbg")`). Read next: `primitives/rbg.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.dtypes import DTypeLike
+from didax.core.errors import api_boundary
+from didax.core.value import Array
+from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
+
+__all__ = ["RandomAlgorithm", "rng_bit_generator"]
+
+
+@api_boundary
+def rng_bit_generator(
+    key: Any,
+    shape: Sequence[int],
+    dtype: DTypeLike = np.uint32,
+    algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
+) -> tuple[Array, Array]:
+    """The next state and random bits, unsigned integers of a shape, from a state of four uint32 or two uint64.
+
+    Bits differ between platforms; under `vmap` all are drawn from the first state.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> state, bits = lax.rng_bit_generator(np.uint32([1, 2, 3, 4]), (2, 3), "uint8")
+    >>> bits.shape
+    (2, 3)
+    """
+    shape = tuple(operator.index(n) for n in shape)
+    state, bits = rng_bit_generator_p.bind(key, shape=shape, dtype=dtypes.dtype(dtype), algorithm=algorithm)
+    return state, bits

@@ -1,0 +1,399 @@
+"""Joining and splitting arrays, inserting and deleting elements.
+
+Arrays are joined in their common dtype. Axes, split points and the positions of what is inserted or deleted are static:
+shapes follow from them. Read next: `manipulation.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
+from didax.core.value import Array
+from didax.numpy import promotion
+from didax.numpy.indexing import at, getitem
+from didax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, squeeze
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, cast, lifted, promote_dtypes
+from didax.numpy.reductions import canonical_axis
+from didax.numpy.selection import flatnonzero
+from didax.primitives import shape as shapes
+from didax.primitives.slicing import concatenate as join
+from didax.primitives.slicing import slice_axis
+
+__all__ = [
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack",
+    "hsplit", "hstack", "insert", "split", "stack", "unstack", "vsplit", "vstack",
+]  # fmt: skip
+
+
+# --- joining ------------------------------------------------------------------------------------------------
+
+
+def _arrays(name: str, xs: Any) -> list[Array]:
+    if isinstance(xs, Array | np.ndarray) and not xs.shape:
+        raise TypeError(
+            message(
+                f"{name} takes a sequence of arrays.", f"got: {aval_of(xs)}", fix="Pass a list of arrays."
+            )
+        )
+    return [as_array(name, x, i) for i, x in enumerate(xs)]
+
+
+@api_boundary
+def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
+    """Arrays joined along an axis, in their common dtype; with axis None they are ravelled first.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.concatenate([dnp.array([1, 2]), dnp.array([3.5])])
+    Array([1. , 2. , 3.5], dtype=float32)
+    """
+    xs = _arrays("concatenate", arrays)
+    if not xs:
+        raise ValueError(
+            message("concatenate needs at least one array.", "arrays: none", fix="Check the list.")
+        )
+    if axis is None:
+        xs, axis = [ravel(x) for x in xs], 0
+    return _joined("concatenate", xs, axis, dtype)
+
+
+def _joined(name: str, xs: Sequence[Array], axis: int, dtype: Any) -> Array:
+    ndims = {x.ndim for x in xs}
+    if len(ndims) > 1 or ndims == {0}:
+        shown = ", ".join([str(x.shape) for x in xs])
+        raise ValueError(
+            message(
+                f"{name} joins arrays of the same number of axes, at least one.",
+                f"shapes: {shown}",
+                fix="Use stack for scalars, or add axes.",
+            )
+        )
+    dimension = canonical_axis(name, axis, xs[0].ndim)
+    if len({x.shape[:dimension] + x.shape[dimension + 1 :] for x in xs}) > 1:
+        shown = ", ".join([str(x.shape) for x in xs])
+        fix = "Slice, pad or transpose them to agree."
+        raise ValueError(
+            message(
+                f"{name} joins arrays that agree in all axes but one.",
+                f"shapes: {shown}, axis: {dimension}",
+                fix=fix,
+            )
+        )
+    if dtype is not None:
+        return join([cast(x, dtypes.dtype(dtype)) for x in xs], dimension)
+    return join(promote_dtypes(name, *xs), dimension)
+
+
+@api_boundary
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
+    """As `concatenate`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.concat([dnp.ones(1), dnp.zeros(1)])
+    Array([1., 0.], dtype=float32)
+    """
+    return concatenate(arrays, axis)
+
+
+@api_boundary
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
+    """Arrays of one shape joined along a new axis.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.stack([dnp.array([1, 2]), dnp.array([3, 4])], axis=1)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    xs = _arrays("stack", arrays)
+    if len({x.shape for x in xs}) != 1:
+        shown = ", ".join([str(x.shape) for x in xs]) or "none"
+        raise ValueError(
+            message(
+                "stack joins arrays of one shape.", f"shapes: {shown}", fix="Broadcast or pad them first."
+            )
+        )
+    dimension = canonical_axis("stack", axis, xs[0].ndim + 1)
+    return _joined("stack", [expand_dims(x, dimension) for x in xs], dimension, dtype)
+
+
+@api_boundary
+def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
+    """Arrays joined along the first axis, vectors as rows.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.vstack([dnp.array([1, 2]), dnp.array([3, 4])])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
+    return concatenate([atleast_2d(x) for x in tup], 0, dtype)
+
+
+@api_boundary
+def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
+    """Arrays joined along the second axis, vectors along their only one.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.hstack([dnp.array([1, 2]), dnp.array([3])])
+    Array([1, 2, 3], dtype=int32)
+    """
+    xs = [atleast_1d(x) for x in tup]
+    return concatenate(xs, 0 if xs and xs[0].ndim == 1 else 1, dtype)
+
+
+@api_boundary
+def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
+    """Arrays joined along the third axis.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.dstack([dnp.zeros(2), dnp.ones(2)]).shape
+    (1, 2, 2)
+    """
+    return concatenate([atleast_3d(x) for x in tup], 2, dtype)
+
+
+@api_boundary
+def column_stack(tup: Any) -> Array:
+    """Vectors as the columns of a matrix; matrices as they are.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.column_stack([dnp.array([1, 2]), dnp.array([3, 4])])
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    xs = [as_array("column_stack", x, i) for i, x in enumerate(tup)]
+    return concatenate([x if x.ndim > 1 else atleast_2d(x).T for x in xs], 1)
+
+
+@api_boundary
+def block(arrays: Any) -> Array:
+    """Nested lists of arrays as one: innermost lists are joined along the last axis, outer ones before it.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.block([[dnp.ones((1, 1)), dnp.zeros((1, 2))], [dnp.zeros((1, 3))]])
+    Array([[1., 0., 0.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    depth = _list_depth(arrays)
+    ndim = max([depth, *[as_array("block", x).ndim for x in _list_leaves(arrays)]])
+    return _joined_lists(arrays, -depth, ndim)
+
+
+def _list_leaves(x: Any) -> list[Any]:
+    return [leaf for item in x for leaf in _list_leaves(item)] if isinstance(x, list) else [x]
+
+
+def _list_depth(x: Any) -> int:
+    if not isinstance(x, list):
+        return 0
+    depths = {_list_depth(item) for item in x}
+    if len(depths) != 1:
+        shown = f"depths of the items: {sorted(depths)}" if depths else "an empty list"
+        raise ValueError(
+            message("block takes lists nested equally deep.", shown, fix="Wrap single arrays in lists.")
+        )
+    return 1 + depths.pop()
+
+
+def _joined_lists(x: Any, axis: int, ndim: int) -> Array:
+    if isinstance(x, list):
+        return concatenate([_joined_lists(item, axis + 1, ndim) for item in x], axis)
+    array = as_array("block", x)
+    return shapes.reshape(array, (1,) * (ndim - array.ndim) + array.shape)
+
+
+@api_boundary
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+    """`values` joined to the end of `arr`; both are ravelled if there is no axis.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.append(dnp.array([1, 2]), 3)
+    Array([1, 2, 3], dtype=int32)
+    """
+    x, new = promote_dtypes("append", as_array("append", arr, "arr"), values)
+    return concatenate([x, lifted(new)], axis)
+
+
+# --- splitting ----------------------------------------------------------------------------------------------
+
+
+def _split_points(name: str, x: Array, sections: Any, axis: int, even: bool) -> list[int]:
+    length = x.shape[axis]
+    if hasattr(sections, "__iter__"):
+        points = [operator.index(i) for i in sections]
+        return [slice(i).indices(length)[1] for i in points]
+    count = operator.index(sections)
+    if count < 1 or (even and length % count):
+        raise ValueError(
+            message(
+                f"{name} makes equal parts.",
+                f"a: {x.aval}, axis: {axis}, parts: {count}",
+                fix="Use a divisor of the length, a list of split points, or array_split (uneven parts).",
+            )
+        )
+    small, extra = divmod(length, count)
+    return [i * small + min(i, extra) for i in range(1, count)]
+
+
+def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Array]:
+    x = as_array(name, ary, "ary")
+    dimension = canonical_axis(name, axis, x.ndim)
+    points = [0, *_split_points(name, x, sections, dimension, even), x.shape[dimension]]
+    return [slice_axis(x, a, max(a, b), dimension) for a, b in pairwise(points)]
+
+
+@api_boundary
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Equal parts of an array along an axis, or the parts between split points.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.split(dnp.arange(4), 2)
+    [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
+    """
+    return _split("split", ary, indices_or_sections, axis, even=True)
+
+
+@api_boundary
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """As `split`; where the length does not divide, the first parts are one longer.
+
+    >>> import didax.numpy as dnp
+    >>> [len(part) for part in dnp.array_split(dnp.arange(5), 3)]
+    [2, 2, 1]
+    """
+    return _split("array_split", ary, indices_or_sections, axis, even=False)
+
+
+@api_boundary
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """`split` along the second axis, the only one of vectors.
+
+    >>> import didax.numpy as dnp
+    >>> len(dnp.hsplit(dnp.zeros((2, 4)), 2))
+    2
+    """
+    return split(ary, indices_or_sections, 0 if aval_of(as_array("hsplit", ary)).ndim == 1 else 1)
+
+
+@api_boundary
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """`split` along the first axis.
+
+    >>> import didax.numpy as dnp
+    >>> len(dnp.vsplit(dnp.zeros((4, 2)), 2))
+    2
+    """
+    return split(ary, indices_or_sections, 0)
+
+
+@api_boundary
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """`split` along the third axis.
+
+    >>> import didax.numpy as dnp
+    >>> len(dnp.dsplit(dnp.zeros((1, 1, 4)), 2))
+    2
+    """
+    return split(ary, indices_or_sections, 2)
+
+
+@api_boundary
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The arrays along an axis, without it: the inverse of `stack`.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.unstack(dnp.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
+    value = as_array("unstack", x)
+    dimension = canonical_axis("unstack", axis, value.ndim)
+    return tuple(
+        [squeeze(slice_axis(value, i, i + 1, dimension), dimension) for i in range(value.shape[dimension])]
+    )
+
+
+# --- inserting and deleting ---------------------------------------------------------------------------------
+
+
+def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]:
+    """Static positions along an axis, from an integer, a slice or integers."""
+    length = x.shape[axis]
+    if isinstance(obj, slice):
+        return np.arange(length)[obj]
+    index = np.asarray(obj)  # a traced array raises here: the result's shape depends on it
+    if index.dtype == np.bool_:
+        index = np.flatnonzero(index)
+    limit = length if name == "insert" else length - 1
+    if index.size and (index.min() < -length or index.max() > limit):
+        raise IndexError(
+            message(
+                f"{name} takes positions within the axis.",
+                f"obj: {obj}, axis of length {length}",
+                fix="Check the positions.",
+            )
+        )
+    return np.where(index < 0, index + length, index).astype(np.int64)
+
+
+@api_boundary
+def delete(
+    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Array:
+    """Without the elements at static positions: an integer, a slice, or an array of integers or booleans.
+
+    With `assume_unique_indices`, integers that differ, and are in range, may be traced.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.delete(dnp.array([1, 2, 3]), 1)
+    Array([1, 3], dtype=int32)
+    """
+    x = as_array("delete", arr, "arr")
+    if axis is None:
+        x, axis = ravel(x), 0
+    dimension = canonical_axis("delete", axis, x.ndim)
+    if assume_unique_indices and isinstance(obj, Tracer) and dtypes.is_integer(obj.dtype):
+        return getitem(x, (slice(None),) * dimension + (_others(x.shape[dimension], ravel(obj)),))
+    kept = np.delete(np.arange(x.shape[dimension]), _positions("delete", x, obj, dimension))
+    return getitem(x, (slice(None),) * dimension + (kept,))
+
+
+def _others(length: int, positions: Array) -> Array:
+    """The positions along an axis that are not among those given, all of which differ."""
+    kept = at(promotion.broadcast(np.bool_(True), (length,)))[positions].set(False)
+    return flatnonzero(kept, size=max(length - positions.size, 0))
+
+
+@api_boundary
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+    """With values inserted before static positions: an integer, a slice, or an array of integers.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.insert(dnp.array([1, 3]), 1, 2)
+    Array([1, 2, 3], dtype=int32)
+    """
+    x = as_array("insert", arr, "arr")
+    if axis is None:
+        x, axis = ravel(x), 0
+    dimension = canonical_axis("insert", axis, x.ndim)
+    new = as_array_of("insert", values, x.dtype, x.weak_type, "values")
+    places = _positions("insert", x, obj, dimension)
+    if places.ndim == 0 and new.ndim:  # one position takes all of the values
+        new = (
+            new
+            if new.ndim == x.ndim
+            else expand_dims(new, tuple(range(1, 1 + x.ndim - new.ndim)) if x.ndim == 1 else dimension)
+        )
+        places = np.full(new.shape[dimension] if new.ndim == x.ndim else 1, places)
+    places = places.reshape(-1)
+    new = promotion.broadcast(
+        new, tuple([places.size if i == dimension else n for i, n in enumerate(x.shape)])
+    )
+    order = np.argsort(np.concatenate([places * 2, np.arange(x.shape[dimension]) * 2 + 1]), kind="stable")
+    return getitem(join([new, x], dimension), (slice(None),) * dimension + (order,))

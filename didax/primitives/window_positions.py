@@ -1,0 +1,299 @@
+"""Where the windows of `gather` and `scatter` lie: dimension numbers, modes, and positions in each form they take.
+
+An index vector positions a window along the axes of the operand that `start_index_map` names. Here the
+positions are found in NumPy (`find_windows`), written in StableHLO, and asked about in programs (`in_range`);
+`problem_with` says what does not go together.
+Read next: `gather.py`, the primitives.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import message
+from didax.core.jaxpr_print import register_param_type
+from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.elementwise import and_, eq, ge, le
+from didax.primitives.families import scalar_like
+from didax.primitives.select import where
+from didax.primitives.shape import full
+from didax.transforms.checkify import Condition
+from didax.xla.text import tensor_type
+
+_INT32 = np.dtype(np.int32)
+_INT64 = np.dtype(np.int64)
+
+
+@register_param_type
+class GatherScatterMode(enum.Enum):
+    """What becomes of a window that does not lie inside the operand."""
+
+    CLIP = 0
+    """It is moved inside."""
+    FILL_OR_DROP = 1
+    """gather: it reads the fill value; scatter: it is not written."""
+    PROMISE_IN_BOUNDS = 2
+    """There is none: the caller knows."""
+
+    @staticmethod
+    def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
+        """The mode of that name: "clip", "fill" or "drop", "promise_in_bounds"; None is "fill"."""
+        if isinstance(mode, GatherScatterMode):
+            return mode
+        found = _MODES.get(mode)
+        if found is None:
+            fix = f"Use one of {', '.join(repr(name) for name in _MODES if name)}."
+            raise ValueError(message("Unknown mode for indices out of bounds.", f"mode: {mode!r}", fix=fix))
+        return found
+
+
+_MODES = {
+    "clip": GatherScatterMode.CLIP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    None: GatherScatterMode.FILL_OR_DROP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+}
+CLIP, FILL_OR_DROP = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
+
+
+@register_param_type
+class GatherDimensionNumbers(NamedTuple):
+    """How the axes of a gather correspond.
+
+    `offset_dims`: axes of the result that run over the window. `collapsed_slice_dims`: axes of the operand of
+    window size 1 that the result lacks. `start_index_map`: axis of the operand that each entry of an index
+    vector positions. `operand_batching_dims` and `start_indices_batching_dims`: axes of both that are walked
+    together.
+    """
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+
+@register_param_type
+class ScatterDimensionNumbers(NamedTuple):
+    """How the axes of a scatter correspond: as in a gather, with the updates in the place of the result."""
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+
+
+def as_scatter(dims: GatherDimensionNumbers) -> ScatterDimensionNumbers:
+    """Those of the scatter that writes what a gather reads."""
+    return ScatterDimensionNumbers(*dims)
+
+
+def as_gather(dims: ScatterDimensionNumbers) -> GatherDimensionNumbers:
+    """Those of the gather that reads what a scatter writes."""
+    return GatherDimensionNumbers(*dims)
+
+
+def window_sizes(updates: Sequence[int], dims: ScatterDimensionNumbers, ndim: int) -> tuple[int, ...]:
+    """Window size along each axis of the operand, for updates of that shape."""
+    sizes = iter([updates[i] for i in dims.update_window_dims])
+    left_out = {*dims.inserted_window_dims, *dims.operand_batching_dims}
+    return tuple(1 if axis in left_out else next(sizes, 0) for axis in range(ndim))
+
+
+# --- What goes together -------------------------------------------------------------------------------------
+
+
+def problem_with(
+    operand: ShapedArray, indices: ShapedArray, dims: GatherDimensionNumbers, sizes: Sequence[int]
+) -> str | None:
+    """What is wrong with dimension numbers and window sizes, if anything."""
+    if not dtypes.is_integer(indices.dtype):
+        return "the indices must be integers"
+    if indices.ndim == 0 or indices.shape[-1] != len(dims.start_index_map):
+        return "the last axis of the indices must have one entry for each axis that they position"
+    if len(sizes) != operand.ndim or any(not 0 <= s <= n for s, n in zip(sizes, operand.shape, strict=True)):
+        return "the window must have a size for each axis of the operand, at most the axis's own"
+    left_out = (*dims.collapsed_slice_dims, *dims.operand_batching_dims)
+    if any(not 0 <= axis < operand.ndim for axis in (*left_out, *dims.start_index_map)):
+        return "an axis that is named does not exist in the operand"
+    if len({*left_out}) != len(left_out) or len({*dims.start_index_map}) != len(dims.start_index_map):
+        return "an axis is named twice"
+    if any(sizes[axis] > 1 for axis in left_out):
+        return "axes left out of the window must have window size 1"
+    if {*dims.start_index_map} & {*dims.operand_batching_dims}:
+        return "an axis that is walked together with the indices cannot be positioned by them"
+    pairs = list(zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=False))
+    if len(dims.operand_batching_dims) != len(dims.start_indices_batching_dims) or any(
+        not 0 <= j < indices.ndim - 1 or operand.shape[i] != indices.shape[j] for i, j in pairs
+    ):
+        return "batching axes of the operand and the indices must come in pairs of equal length"
+    return None
+
+
+def pairing_error(name: str, problem: str, operand: Any, indices: Any, dims: Any, *more: str) -> TypeError:
+    """The error of a primitive whose arguments have that problem."""
+    return TypeError(
+        message(
+            f"{name} cannot pair the axes of its arguments: {problem}.",
+            f"operand: {operand}, indices: {indices}",
+            *more,
+            f"dimension_numbers: {dims}",
+            fix="Correct the dimension numbers, or use NumPy's notation (x[...], x.at[...]) instead.",
+        )
+    )
+
+
+# --- Positions in NumPy -------------------------------------------------------------------------------------
+
+
+class Windows(NamedTuple):
+    """Where windows lie: an index array per axis of the operand, and which windows fit (None: all do).
+
+    The arrays broadcast to the batch axes of the indices followed by the axes of the window.
+    """
+
+    positions: tuple[Any, ...]
+    fits: Any
+    shape: tuple[int, ...]
+
+
+def find_windows(
+    shape: Sequence[int],
+    indices: Any,
+    dims: GatherDimensionNumbers,
+    sizes: Sequence[int],
+    mode: GatherScatterMode,
+) -> Windows:
+    """The windows at these indices of an array of that shape."""
+    batch = indices.shape[:-1]
+    kept = window_axes(dims, len(shape))
+    fits: Any = None
+    positions: list[Any] = []
+    for axis, (length, size) in enumerate(zip(shape, sizes, strict=True)):
+        at: Any = 0
+        if axis in dims.start_index_map:
+            start = signed(indices[..., dims.start_index_map.index(axis)])
+            inside = np.clip(start, 0, max(length - size, 0))
+            if mode is FILL_OR_DROP:
+                fits = inside == start if fits is None else fits & (inside == start)
+            at = inside.reshape(batch + (1,) * len(kept))
+        elif axis in dims.operand_batching_dims:
+            walked = dims.start_indices_batching_dims[dims.operand_batching_dims.index(axis)]
+            at = _ramp(length, walked, len(batch) + len(kept))
+        if size != 1 and axis in kept:
+            at = at + _ramp(size, len(batch) + kept.index(axis), len(batch) + len(kept))
+        positions.append(at)
+    return Windows(tuple(positions), fits, batch + tuple(sizes[axis] for axis in kept))
+
+
+def window_axes(dims: GatherDimensionNumbers, ndim: int) -> list[int]:
+    """Axes of the operand that windows have."""
+    left_out = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
+    return [axis for axis in range(ndim) if axis not in left_out]
+
+
+def _ramp(n: int, axis: int, ndim: int) -> Any:
+    return np.arange(n).reshape([n if i == axis else 1 for i in range(ndim)])
+
+
+def signed(index: Any) -> Any:
+    """As int64; what does not fit is out of bounds either way."""
+    if index.dtype == np.uint64:
+        index = np.minimum(index, np.uint64(np.iinfo(np.int64).max))
+    return index.astype(np.int64)
+
+
+def result_order(offset_dims: Sequence[int], ndim: int) -> list[int]:
+    """For each axis of a gather's result, its place among batch axes followed by window axes."""
+    batch, window = iter(range(ndim - len(offset_dims))), iter(range(ndim - len(offset_dims), ndim))
+    return [next(window if i in offset_dims else batch) for i in range(ndim)]
+
+
+# --- Indices in range ---------------------------------------------------------------------------------------
+
+
+def in_range(
+    indices: Any, axes: Sequence[int], lengths: Sequence[int], sizes: Sequence[int]
+) -> list[Condition]:
+    """That windows lie inside: the last axis of the indices holds a position along each of the axes."""
+    aval = aval_of(indices)
+    if 0 in aval.shape:
+        return []
+    if aval.dtype.itemsize < 4:  # which may not hold the lengths
+        indices, aval = convert_element_type(indices, _INT32), aval.update(dtype=_INT32)
+    most = np.iinfo(aval.dtype).max
+    last = _along_last([min(n - size, most) for n, size in zip(lengths, sizes, strict=True)], aval)
+    inside = and_(ge(indices, scalar_like(0, aval.dtype)), le(indices, last))
+    facts = {"axis": axes, "length": lengths, **({"window": sizes} if max(sizes) > 1 else {})}
+    values = {name: _along_last(values, aval.update(dtype=_INT32)) for name, values in facts.items()}
+    of_window = " of a window of {window}" if "window" in facts else ""
+    text = f"Out-of-bounds indexing: index {{index}}{of_window} is out of bounds for axis {{axis}} of size {{length}}."
+    return [Condition("index", inside, f"{text}{_FROM_THE_END}", {"index": indices, **values})]
+
+
+_FROM_THE_END = "\n  (negative indices have been counted from the end)"
+
+
+def windows_fit(operand: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int]) -> list[Condition]:
+    """`in_range`, of the windows of an operand."""
+    if not axes:
+        return []
+    shape = aval_of(operand).shape
+    return in_range(indices, axes, [shape[axis] for axis in axes], [sizes[axis] for axis in axes])
+
+
+def _along_last(values: Sequence[int], aval: ShapedArray) -> Any:
+    """An array of that type that holds these values along its last axis."""
+    out = full(aval.shape, values[0], aval.dtype)
+    for k, value in enumerate(values[1:], 1):
+        here = eq(iota(_INT32, aval.shape, aval.ndim - 1), np.int32(k))
+        out = where(here, full(aval.shape, value, aval.dtype), out)
+    return out
+
+
+# --- Indices in StableHLO -----------------------------------------------------------------------------------
+
+
+def lower_indices(ctx: Any, indices: Any) -> Any:
+    """Indices as int32 or int64: bounds may not fit into narrower types, and unsigned ones must not wrap."""
+    dtype = indices.aval.dtype
+    if dtype == np.uint64:
+        top = ctx.constant(np.iinfo(np.int64).max, indices.aval)
+        indices = ctx.op("minimum", [indices, top], indices.aval)
+    return ctx.convert(indices, _INT64 if dtype.itemsize == 8 or dtype == np.uint32 else _INT32)
+
+
+def index_bounds(
+    ctx: Any, indices: Any, shape: Sequence[int], sizes: Sequence[int], axes: Sequence[int]
+) -> tuple[Any, Any]:
+    """Least and greatest index vectors inside, in the shape of the indices."""
+    dtype = indices.aval.dtype
+    last = [min(shape[axis] - sizes[axis], np.iinfo(dtype).max) for axis in axes]
+    vector = ctx.constant(np.array(last, dtype), ShapedArray((len(last),), dtype))
+    return ctx.constant(0, indices.aval), ctx.broadcast(vector, indices.aval, [indices.aval.ndim - 1])
+
+
+def clamped(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
+    """Indices of the nearest windows inside."""
+    low, high = bounds
+    return ctx.op("clamp", [low, indices, high], indices.aval)
+
+
+def fitting(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
+    """Which windows lie inside: the indices' shape without its last axis."""
+    low, high = bounds
+    inside = ctx.op("and", [ctx.compare("GE", indices, low), ctx.compare("LE", indices, high)])
+    true, out = ctx.scalar(True, np.dtype(bool)), inside.aval.update(shape=indices.aval.shape[:-1])
+    return ctx.emit(
+        f"stablehlo.reduce({inside} init: {true}) applies stablehlo.and across dimensions = "
+        f"[{indices.aval.ndim - 1}] : ({inside.type}, {true.type}) -> {tensor_type(out)}",
+        out,
+    )

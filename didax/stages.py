@@ -1,0 +1,9 @@
+"""What `jit(f).trace(x)`, `.lower()` and `.compile()` return, for annotations and `isinstance`.
+
+Read next: `api/stages.py`.
+"""
+
+from didax.api.jit import JitFunction as Wrapped
+from didax.api.stages import Compiled, Lowered, Traced
+
+__all__ = ["Compiled", "Lowered", "Traced", "Wrapped"]

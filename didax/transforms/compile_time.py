@@ -1,0 +1,24 @@
+"""Evaluating what is known at once, in the middle of staging: the trace of `ensure_compile_time_eval`.
+
+Operations on values are evaluated where they are met, though a `StagingTrace` may be all around; those with a tracer
+among their operands go on to the trace that was current before. Read next: `core/tracing.py`, `staging.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didax.core.primitive import Primitive
+from didax.core.tracing import Trace, Tracer, eager_trace, set_current_trace
+
+
+class CompileTimeTrace(Trace):
+    """Evaluates operations on values, and leaves others to its parent."""
+
+    __slots__ = ()
+    what = "ensure_compile_time_eval"
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        waits = any([isinstance(x, Tracer) for x in args])
+        with set_current_trace(self.parent if waits else eager_trace) as trace:
+            return trace.process(primitive, args, params)

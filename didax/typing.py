@@ -1,0 +1,17 @@
+"""Types for annotations: `ArrayLike`, what functions take as an array, and `DTypeLike`, as a dtype.
+
+def normalise(x: didax.typing.ArrayLike) -> didax.Array: ...
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from didax.core.dtypes import DTypeLike
+from didax.core.value import Array
+
+__all__ = ["ArrayLike", "DTypeLike"]
+
+ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex

@@ -1,0 +1,81 @@
+"""`dot_product_attention`: values and gradients of jax.nn, with every kind of mask."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax.nn import dot_product_attention
+from tests.numpy.oracle import sample, wide
+
+Q, K, V = (
+    sample("float32", (2, 3, 4, 5)),
+    sample("float32", (2, 6, 2, 5), 1),
+    sample("float32", (2, 6, 2, 5), 2),
+)
+RNG = np.random.default_rng(0)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "causal window": {"is_causal": True, "local_window_size": (2, 0)},
+    "window": {"local_window_size": 1, "scale": 0.3},
+    "lengths": {"query_seq_lengths": np.int32([1, 3]), "key_value_seq_lengths": np.int32([0, 3])},
+    "mask and bias": {"mask": RNG.random((2, 4, 3, 6)) > 0.5, "bias": sample("float32", (2, 1, 1, 6))},
+}
+
+
+def arguments(options: dict[str, Any], asarray: Any) -> dict[str, Any]:
+    return {name: asarray(x) if isinstance(x, np.ndarray) else x for name, x in options.items()}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_values_and_gradients(options: dict[str, Any]) -> None:
+    ours, theirs = arguments(options, dnp.asarray), arguments(options, jnp.asarray)
+    wanted = jax.nn.dot_product_attention(*map(jnp.asarray, (Q, K, V)), **theirs, return_residual=True)
+    call = lambda *args: dot_product_attention(*args, **ours, return_residual=True)
+    for found in (call(Q, K, V), dx.jit(call)(Q, K, V)):
+        for x, y in zip(found, wanted, strict=True):
+            assert (x.shape, x.dtype) == (y.shape, y.dtype)
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
+    found = dx.grad(lambda *args: (call(*args)[0] ** 2).sum(), (0, 1, 2))(Q, K, V)
+    loss = lambda *args: (jax.nn.dot_product_attention(*args, **theirs) ** 2).sum()
+    for x, y in zip(found, jax.grad(loss, (0, 1, 2))(*map(jnp.asarray, (Q, K, V))), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
+
+
+def test_narrow_floats_and_no_batch() -> None:
+    q, k, v = [x.astype(jnp.bfloat16)[0] for x in (Q, K, V)]
+    wanted = jax.nn.dot_product_attention(*map(jnp.asarray, (q, k, v)))
+    found = dot_product_attention(*[dnp.asarray(x) for x in (q, k, v)])
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_allclose(wide(found), wide(wanted), rtol=0.04, atol=0.04)
+    assert [x.shape for x in dot_product_attention(Q[0], K[0], V[0], return_residual=True)] == [
+        (3, 4, 5),
+        (3, 4),
+    ]
+
+
+def test_attention_is_mapped() -> None:
+    np.testing.assert_allclose(
+        dx.vmap(dot_product_attention)(Q, K, V), dot_product_attention(Q, K, V), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"value": V[:1]}, ValueError, r"value: float32\[1,6,2,5\]"),
+        ({"query": Q[:, :, :3]}, ValueError, "a multiple of the heads of the key"),
+        ({"query": Q.astype(int)}, ValueError, "floats of one dtype"),
+        ({"mask": np.ones((3, 6), "float32")}, ValueError, r"mask: float32\[3,6\]"),
+        ({"bias": np.ones((2, 2, 3, 6))}, ValueError, r"to broadcast to \(2, 4, 3, 6\)"),
+        ({"query_seq_lengths": np.ones(2)}, ValueError, r"query_seq_lengths: float32\[2\], batch: 2"),
+        ({"implementation": "cudnn"}, NotImplementedError, "implementation: 'cudnn'"),
+    ],
+)
+def test_bad_arguments(change: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        dot_product_attention(**{"query": Q, "key": K, "value": V, **change})

@@ -1,0 +1,81 @@
+"""`pad`: every mode, on every dtype that has it, gives what jax.numpy gives."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from tests.checks import check_grads
+from tests.numpy.oracle import check, compare, sample
+
+STATISTICS = ("maximum", "mean", "median", "minimum")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float32", "bfloat16"])
+@pytest.mark.parametrize("mode", STATISTICS)
+def test_statistics_of_the_ends(mode: str, dtype: str) -> None:
+    x = sample(dtype, (2, 3))
+    check(f"np.pad(x, 2, mode={mode!r})", x)
+    check(f"np.pad(x, ((1, 2), (3, 1)), mode={mode!r}, stat_length=((1, 2), (2, 9)))", x)
+    check(f"np.pad(x, (0, 3), mode={mode!r}, stat_length=2)", x)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "bfloat16", "complex64"])
+def test_ramps(dtype: str) -> None:
+    x = sample(dtype, (2, 3))
+    check("np.pad(x, 2, mode='linear_ramp')", x)
+    check("np.pad(x, ((0, 4), (3, 1)), mode='linear_ramp', end_values=((1, 2), (7, -3)))", x)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+def test_odd_reflection(mode: str, length: int) -> None:
+    x = sample("float32", (length,))
+    for widths in ((0, 0), (1, 2), (7, 9), (30, 1)):
+        check(f"np.pad(x, {widths}, mode={mode!r}, reflect_type='odd')", x, rtol=1e-4)
+    check("np.pad(x, 7, mode='reflect', reflect_type='odd')", np.arange(3, dtype=np.uint8))  # wraps around
+
+
+def test_functions_get_each_vector_padded_with_zeros() -> None:
+    def fill(vector: Any, widths: Any, axis: int, kwargs: Any) -> Any:
+        return vector.at[: widths[0]].set(kwargs.get("value", 10.0) + axis)
+
+    x = sample("float32", (2, 3))
+    compare(lambda np, x: np.pad(x, ((1, 2), (3, 1)), fill), x)
+    compare(lambda np, x: np.pad(x, 1, fill, value=3.0), x)
+
+
+def test_empty_axes_and_scalars() -> None:
+    check("np.pad(x, 1, mode='mean')", np.zeros(0, np.float32))
+    check("np.pad(x, 1, mode='mean')", np.float32(3))
+
+
+@pytest.mark.parametrize("mode", [*STATISTICS, "linear_ramp", "reflect", "wrap"])
+def test_derivatives(mode: str) -> None:
+    x = dnp.asarray(np.float32([0.3, -1.2, 2.0, 0.9]))
+    check_grads(lambda x: dnp.pad(x, 2, mode=mode), (x,))
+
+
+def test_padding_is_mapped() -> None:
+    x = dnp.asarray(sample("float32", (3, 4)))
+    mapped = dx.vmap(lambda row: dnp.pad(row, 2, mode="reflect", reflect_type="odd"))(x)
+    np.testing.assert_array_equal(mapped, dnp.pad(x, ((0, 0), (2, 2)), mode="reflect", reflect_type="odd"))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: dnp.pad(x, -1), ValueError, "pad makes arrays longer"),
+        (lambda x: dnp.pad(x, 1, mode="other"), NotImplementedError, "no such mode.\n  mode: 'other'"),
+        (lambda x: dnp.pad(x, 1, mode="edge", stat_length=1), ValueError, "options: stat_length\nIt takes none"),
+        (lambda x: dnp.pad(x, 1, value=1), ValueError, "options: value\nIt takes constant_values"),
+        (lambda x: dnp.pad(x, 1, mode="mean", stat_length=0), ValueError, "stat_length: 0"),
+        (lambda x: dnp.pad(x, 1, mode="reflect", reflect_type="x"), ValueError, "reflect_type: 'x'"),
+        (lambda x: dnp.pad(x[:0], 1, mode="edge"), ValueError, r"float32\[0\], axis: 0"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call(dnp.ones(3))
