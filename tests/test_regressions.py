@@ -19,6 +19,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.core.errors import UnexpectedTracerError
 from didax.core.jaxpr import Jaxpr
+from didax.primitives.control_flow import scan
 
 
 def live_jaxprs() -> int:
@@ -409,3 +410,18 @@ def test_quantiles_of_half_precision_are_found_among_thousands():
             found = f(x, q)
             assert found.dtype == np.float16
             np.testing.assert_allclose(found, np.quantile(x.astype(np.float64), q), rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float16, ml_dtypes.bfloat16, np.int32, np.float32])
+def test_stacks_of_narrow_numbers_start_finite_in_long_programs(dtype: Any, monkeypatch: pytest.MonkeyPatch):
+    """A scan's stack starts as the count of names so far, which was too large for float16 after 65,504 of them."""
+
+    def late(ctx: Any, aval: Any) -> Any:
+        for _ in range(70_000):
+            next(ctx.counter)
+        return blank(ctx, aval)
+
+    blank = scan._blank
+    monkeypatch.setattr(scan, "_blank", late)
+    found = dx.jit(lambda xs: lax.scan(lambda h, x: (h, (h * x).astype(dtype)), 2.0, xs)[1])(np.ones(3))
+    assert found.tolist() == np.full(3, 2, dtype).tolist()

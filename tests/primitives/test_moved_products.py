@@ -12,8 +12,9 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core.jaxpr import Eqn, Jaxpr
-from didax.primitives.control_flow.optimize import hoist
+from didax.primitives.control_flow.optimize import hoist, sink
 from tests.loop_programs import (
+    RNG,
     F,
     assert_same_as_without,
     gradient,
@@ -259,6 +260,44 @@ def test_large_parts_that_cores_share_anyway_stay():
     assert_nothing_moves(final(step, (64, 128)), normal(3, 64, 128), normal(256, 128, scale=0.05))
 
 
+def test_small_products_of_a_loop_that_is_one_function_stay():
+    """There they start no kernel, and a batch of small products starts many."""
+
+    def f(xs: Any, u: Any, w: Any) -> Any:
+        return lax.scan(lambda h, x: (dnp.tanh(x @ x.T + h @ w), h @ u), dnp.zeros((4, 4)), xs)
+
+    assert "yes one function" in dx.explain(f)(normal(9, 4, 4), normal(4, 4), normal(4, 4))
+    assert_nothing_moves(f, normal(9, 4, 4), normal(4, 4), normal(4, 4))
+
+
+def test_products_of_large_factors_that_are_computed_stay():
+    """A step finds such a factor near; of all steps it would be written to memory and read again."""
+    f = final(lambda h, x, u, w: dnp.tanh(x.astype(np.float32) @ u + h @ w), (32, 32))
+    weights = normal(512, 32, scale=0.05), normal(32, 32, scale=0.1)
+    xs = RNG.integers(0, 255, (5, 32, 512))
+    assert_nothing_moves(f, xs.astype(np.uint8), *weights)
+    assert RULE in dx.explain(f)(xs.astype(np.float32), *weights)
+
+
+def test_what_is_computed_on_the_way_is_bounded(monkeypatch):
+    """Gradients summed over small batches: what each keeps in memory is not kept of all."""
+
+    def before(xs: Any, u: Any, w: Any) -> Any:
+        return lax.scan(lambda h, x: (h + dnp.tanh(x @ u) @ w, None), dnp.zeros((32, 32)), xs)[0]
+
+    def after(xs: Any, u: Any, _: Any) -> Any:
+        return lax.scan(lambda h, x: (dnp.sin(h) + x, dnp.tanh(h @ u)[:, ::8]), dnp.zeros((32, 32)), xs)
+
+    args = normal(10, 32, 32), normal(32, 256), normal(256, 32)
+    for f, rule in [(before, RULE), (after, AFTER)]:
+        assert rule in dx.explain(f)(*args)
+        assert_same_as_without(f, *args)
+    for module in (hoist, sink):
+        monkeypatch.setattr(module, "MAX_BYTES", 10 * 32 * 256 * 4 - 1)
+    for f in (before, after):
+        assert_nothing_moves(lambda *args, f=f: f(*args), *args)
+
+
 def test_stacks_are_bounded(monkeypatch):
     monkeypatch.setattr(hoist, "MAX_BYTES", 20 * 16 * 64 * 4 - 1)
     f, args = net(64, 16)
@@ -291,6 +330,83 @@ def test_loops_with_effects_keep_their_products():
         return lax.scan(step, dnp.zeros((16, 64)), xs)[0]
 
     assert RULE not in dx.explain(f)(normal(9, 16, 64), normal(64, 64))
+
+
+# --- Sums with many terms -------------------------------------------------------------------------
+
+
+def test_a_term_that_is_read_twice_is_taken_apart_once():
+    """Doubled forty times, a value has 2 ** 40 terms."""
+
+    def doubled(x: Any) -> Any:
+        for _ in range(40):
+            x = dnp.add(x, x)
+        return x
+
+    def f(xs: Any, u: Any, w: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            z = doubled(x @ u + h @ w)
+            return dnp.tanh(z[:, :32] * 1e-12) + z[:, 32:] * 1e-12, h @ doubled(w)
+
+        return lax.scan(step, dnp.full((8, 32), 0.1), xs)
+
+    args = normal(5, 8, 32), normal(32, 64, scale=0.1), normal(32, 64, scale=0.1)
+    assert shapes_of_products(optimised(f, *args)) == [(5, 8, 32), (5, 8, 32), (5, 8, 64)]
+    assert_same_as_without(f, *args)
+
+
+def test_sums_of_more_terms_than_python_calls():
+    def f(xs: Any, u: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            h, total = c
+            y = x.T
+            z, square = x @ u, y @ x
+            for _ in range(1200):
+                z, square = z + h, square + y @ x
+            return (dnp.tanh(z[:, :32] + z[:, 32:]) @ u, total + square), None
+
+        return lax.scan(step, (dnp.zeros((8, 64)), dnp.zeros((32, 32))), xs)[0]
+
+    text = dx.explain(f)(normal(5, 8, 32), normal(32, 64))
+    assert f"yes {RULE}: float32[8,32], float32[8,32]" in text
+    assert "yes one product after the loop" in text
+
+
+def test_slices_of_products_of_slices():
+    def f(xs: Any, u: Any, w: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            first = x @ u
+            second = first[:, :32] @ u + h @ w
+            return dnp.tanh(second[:, :32] * second[:, 32:]) + first[:, 32:], None
+
+        return lax.scan(step, dnp.zeros((8, 32)), xs)[0]
+
+    args = normal(5, 8, 32), normal(32, 64, scale=0.1), normal(32, 64, scale=0.1)
+    assert shapes_of_products(optimised(f, *args)) == [(5, 8, 32)] * 4
+    assert_same_as_without(f, *args)
+
+
+def test_products_of_parts_that_are_such_products():
+    def f(xs: Any, u: Any, w: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            first = dnp.concatenate([x, h], 1) @ u
+            return dnp.tanh(dnp.concatenate([first, x], 1) @ w), None
+
+        return lax.scan(step, dnp.zeros((8, 32)), xs)[0]
+
+    args = normal(5, 8, 32), normal(64, 32, scale=0.1), normal(64, 32, scale=0.1)
+    assert shapes_of_products(optimised(f, *args)) == [(5, 8, 32)] * 2
+    assert_same_as_without(f, *args)
+
+
+def test_slices_of_a_product_with_a_scalar():
+    def f(xs: Any, v: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            return dnp.tanh(dnp.einsum(",i->i", h[0], v)[:8] + x), dnp.einsum("i,->i", v, h[0])[8:]
+
+        return lax.scan(step, dnp.ones(8), xs)
+
+    assert_same_as_without(f, normal(5, 8), normal(16))
 
 
 # --- The law: results are as without ---------------------------------------------------------------

@@ -479,8 +479,8 @@ class Steps(NamedTuple):
 def _blank(ctx: FunctionContext, aval: ShapedArray) -> Value:
     """An array of which every element is going to be written."""
     # Each holds another number: of equal constants XLA makes one array, and a copy of it for each loop that writes.
-    number = next(ctx.counter)
-    return ctx.constant(number if aval.dtype.kind in "fc" or aval.dtype.itemsize > 2 else number % 2, aval)
+    limit = 1 << 8 * aval.dtype.itemsize - 7  # which every dtype of so many bytes holds
+    return ctx.constant(next(ctx.counter) % limit, aval)
 
 
 def _at_row(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:

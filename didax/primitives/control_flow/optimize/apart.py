@@ -12,11 +12,12 @@ one row, an LSTM takes twice as long. Read next: `hoist.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any, TypeGuard
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.primitives.control_flow.optimize.one_function import is_small
 from didax.primitives.control_flow.optimize.rewrite import definitions, num_bytes, substitute, uses, written
 from didax.primitives.control_flow.optimize.rows import product_of
 from didax.primitives.convert import convert_element_type_p
@@ -30,6 +31,7 @@ from didax.primitives.slicing import concatenate, concatenate_p, rev_p, slice_, 
 CALL = 350.0  # nanoseconds that a product costs a step besides its multiplications
 MULTIPLICATION = 0.014  # nanoseconds saved by a second core, which a product of all steps keeps busy
 BYTE = 0.04  # nanoseconds to write a byte of the product before the loop, and to read it in a step
+FACTOR_BYTE = 0.25  # the same of a factor that is computed: a step would find it near
 ONE_CORE = 1 << 19  # multiplications in a product that XLA leaves to one core
 FAR = 1 << 20  # bytes of weights that no core keeps near
 PARTS = (concatenate_p, slice_p)
@@ -38,14 +40,13 @@ _REORDERED = ("float32", "float64", "complex64", "complex128")  # what is precis
 
 
 def gain(eqn: Eqn) -> float:
-    """Nanoseconds a step that it saves to compute a product for all steps at once, besides its `CALL`."""
+    """Nanoseconds a step that it saves to compute a product for all steps at once, besides its call."""
     return MULTIPLICATION * product_of(eqn).size - BYTE * num_bytes(eqn.outvars[0].aval)
 
 
-def gains_in_parts(eqn: Eqn) -> bool:
-    """Whether that also pays for a part of a product, which starts no kernel of its own."""
-    far = max(num_bytes(x.aval) for x in eqn.invars) >= FAR
-    return gain(eqn) > 0 and (far or product_of(eqn).size <= ONE_CORE)
+def call_cost(scan: Eqn) -> float:
+    """What a product of the scan costs a step besides its multiplications: nothing where the loop is one function."""
+    return 0.0 if is_small(scan) else CALL
 
 
 def is_product(eqn: Eqn | None) -> TypeGuard[Eqn]:
@@ -53,23 +54,46 @@ def is_product(eqn: Eqn | None) -> TypeGuard[Eqn]:
     return eqn is not None and eqn.primitive is dot_general_p and not eqn.params["dimension_numbers"][1][0]
 
 
-def pays_alone(eqn: Eqn | None) -> bool:
-    """Whether the equation is a product that is better computed for all steps at once."""
-    return is_product(eqn) and gain(eqn) + CALL > 0
+class Free:
+    """The values of a body that do not need the carry, and which of them are better computed for all steps at once."""
+
+    def __init__(self, consts: Iterable[Any], rows: Iterable[Any], call: float) -> None:
+        self.steady = set(consts)  # the same at every step
+        self.rows = set(rows)
+        self.values = self.steady | self.rows
+        self.call = call
+
+    def grow(self, eqns: Sequence[Eqn]) -> None:
+        """Add what these equations compute from such values."""
+        for eqn in filter(may_move, eqns):
+            operands = [x for x in eqn.invars if type(x) is Var]
+            if self.values.issuperset(operands):
+                self.values.update(eqn.outvars)
+            if self.steady.issuperset(operands):
+                self.steady.update(eqn.outvars)
+
+    def pays_alone(self, eqn: Eqn) -> bool:
+        """Whether the equation is a product that is better computed before the loop."""
+        return self._has_product(eqn) and self._gain(eqn) + self.call > 0
+
+    def pays_in_part(self, eqn: Eqn) -> bool:
+        """Whether that also pays for a part of a product, which starts no kernel of its own."""
+        if not self._has_product(eqn) or self._gain(eqn) <= 0:
+            return False
+        far = max(num_bytes(x.aval) for x in eqn.invars) >= FAR
+        return far or product_of(eqn).size <= ONE_CORE
+
+    def _has_product(self, eqn: Eqn) -> bool:
+        return is_product(eqn) and eqn.outvars[0] in self.values
+
+    def _gain(self, eqn: Eqn) -> float:
+        computed = {x for x in eqn.invars if type(x) is Var}.difference(self.steady, self.rows)
+        return gain(eqn) - FACTOR_BYTE * sum(num_bytes(x.aval) for x in computed)
 
 
-def take_apart(body: Jaxpr, free: set[Any]) -> Jaxpr:
-    """The body in that form; itself where there is nothing to gain.
-
-    `free` are the inputs that are no carry; it grows by what can be computed from them before the loop.
-    """
+def take_apart(body: Jaxpr, free: Free) -> Jaxpr:
+    """The body in that form; itself where there is nothing to gain. `free` grows by what the body computes."""
     return _slices_of_terms(_products_of_parts(body, free), free)
-
-
-def _grow(free: set[Any], eqns: Sequence[Eqn]) -> None:
-    for eqn in eqns:
-        if may_move(eqn) and all(type(x) is not Var or x in free for x in eqn.invars):
-            free.update(eqn.outvars)
 
 
 def may_move(eqn: Eqn) -> bool:
@@ -80,7 +104,7 @@ def may_move(eqn: Eqn) -> bool:
 # --- Products of concatenated parts ----------------------------------------------------------------
 
 
-def _products_of_parts(body: Jaxpr, free: set[Any]) -> Jaxpr:
+def _products_of_parts(body: Jaxpr, free: Free) -> Jaxpr:
     eqns: list[Eqn] = []
     names: dict[Any, Atom] = {}
     made_by = definitions(body)
@@ -88,16 +112,17 @@ def _products_of_parts(body: Jaxpr, free: set[Any]) -> Jaxpr:
         new = [substitute(eqn, names)]
         side = _mixed_side(new[0], made_by, free)
         if side is not None:
-            parts, (total,) = _by_parts(new[0], side, made_by[new[0].invars[side]], free)
-            _grow(free, parts)
-            if any(is_product(e) and e.outvars[0] in free and gains_in_parts(e) for e in parts):
+            joined = substitute(made_by[new[0].invars[side]], names)
+            parts, (total,) = _by_parts(new[0], side, joined, free)
+            free.grow(parts)
+            if any(map(free.pays_in_part, parts)):
                 new, names[eqn.outvars[0]] = parts, total
-        _grow(free, new)
+        free.grow(new)
         eqns += new
     return Jaxpr(body.invars, eqns, [names.get(x, x) for x in body.outvars], body.name) if names else body
 
 
-def _mixed_side(eqn: Eqn, made_by: dict[Any, Eqn], free: set[Any]) -> int | None:
+def _mixed_side(eqn: Eqn, made_by: dict[Any, Eqn], free: Free) -> int | None:
     """The operand of a product that is put together, along a summed axis, of parts that need the carry and others."""
     if not is_product(eqn) or eqn.outvars[0].aval.dtype.name not in _REORDERED:
         return None
@@ -105,17 +130,17 @@ def _mixed_side(eqn: Eqn, made_by: dict[Any, Eqn], free: set[Any]) -> int | None
         parts = made_by.get(x)
         if parts is not None and parts.primitive is concatenate_p:
             summed = parts.params["dimension"] in eqn.params["dimension_numbers"][0][k]
-            if summed and len({p in free for p in parts.invars}) == 2:
+            if summed and len({p in free.values for p in parts.invars}) == 2:
                 return k
     return None
 
 
-def _by_parts(eqn: Eqn, k: int, parts: Eqn, free: set[Any]) -> tuple[list[Eqn], list[Atom]]:
+def _by_parts(eqn: Eqn, k: int, parts: Eqn, free: Free) -> tuple[list[Eqn], list[Atom]]:
     """The product as a sum of products, of neighbouring parts that all need the carry or all do not."""
     axis = parts.params["dimension"]
     contract = eqn.params["dimension_numbers"][0]
     other_axis = contract[1 - k][contract[k].index(axis)]
-    counts = [len(list(group)) for _, group in groupby(parts.invars, lambda x: x in free)]
+    counts = [len(list(group)) for _, group in groupby(parts.invars, lambda x: x in free.values)]
     stops = [0, *accumulate(counts)]
 
     def total(other: Any, *xs: Any) -> list[Any]:
@@ -138,14 +163,16 @@ def _by_parts(eqn: Eqn, k: int, parts: Eqn, free: set[Any]) -> tuple[list[Eqn], 
 # --- Slices of sums and of products ----------------------------------------------------------------
 
 
-def _slices_of_terms(body: Jaxpr, free: set[Any]) -> Jaxpr:
+def _slices_of_terms(body: Jaxpr, free: Free) -> Jaxpr:
     terms = _Terms(body, free)
     eqns: list[Eqn] = []
     names: dict[Any, Atom] = {}
     for eqn in body.eqns:
         if eqn.primitive is slice_p and terms.is_better_sliced(eqn.invars[0]):
-            more, names[eqn.outvars[0]] = terms.sliced(eqn.invars[0], eqn)
-            _grow(free, more)
+            more, total = terms.sliced(eqn.invars[0], eqn)
+            more = [substitute(e, names) for e in more]  # a term may be a product of a slice
+            names[eqn.outvars[0]] = total
+            free.grow(more)
             eqns += more
         else:
             eqns.append(substitute(eqn, names))
@@ -155,42 +182,58 @@ def _slices_of_terms(body: Jaxpr, free: set[Any]) -> Jaxpr:
 class _Terms:
     """The sums and products of a body, and who reads them."""
 
-    def __init__(self, body: Jaxpr, free: set[Any]) -> None:
-        self.free = free
+    def __init__(self, body: Jaxpr, free: Free) -> None:
+        self.eqns = body.eqns
         self.made_by = definitions(body)
         self.count = uses(body)
         self.slices = Counter([eqn.invars[0] for eqn in body.eqns if eqn.primitive is slice_p])
+        self.moved = {eqn.outvars[0] for eqn in body.eqns if free.pays_alone(eqn)}
+        self.with_moved = set(self.moved)  # and the sums that have one as a term
+        for eqn in body.eqns:
+            if _is_sum(eqn) and not self.with_moved.isdisjoint(eqn.invars):
+                self.with_moved.update(eqn.outvars)
 
     def is_better_sliced(self, x: Any) -> bool:
         """Whether only slices read `x`, and they are better made of parts of its terms or its factors."""
         if self.count[x] != self.slices[x]:
             return False
-        return self._has_product(x) or (self._is_read_once(x) and is_product(self.made_by.get(x)))
-
-    def _is_moved(self, x: Any) -> bool:
-        """Whether `x` is a product that is going to be computed before the loop."""
-        return x in self.free and pays_alone(self.made_by.get(x))
+        return x in self.with_moved or (self._is_read_once(x) and is_product(self.made_by.get(x)))
 
     def _is_read_once(self, x: Any) -> bool:
         return self.count[x] == self.slices[x] == 1
 
-    def _has_product(self, x: Any) -> bool:
-        """Whether `x` is such a product, or has one as a term."""
-        eqn = self.made_by.get(x)
-        return any(map(self._has_product, eqn.invars)) if _is_sum(eqn) else self._is_moved(x)
-
     def sliced(self, x: Atom, cut: Eqn) -> tuple[list[Eqn], Atom]:
         """The equations of the slice of `x` as a sum of slices of its terms, and its name."""
+        sums = self._sums(x)
+        terms = dict.fromkeys([x, *(y for eqn in sums for y in eqn.invars)])
+        eqns: list[Eqn] = []
+        parts: dict[Any, Atom] = {}
+        for y in terms:
+            if self.made_by.get(y) not in sums:
+                more, (parts[y],) = self._sliced_term(y, cut)
+                eqns += more
+        for eqn in sums:
+            pair = [parts[y] for y in eqn.invars]
+            more, (parts[eqn.outvars[0]],) = written(lambda *pair: [add(*pair)], pair, eqn.source)
+            eqns += more
+        return eqns, parts[x]
+
+    def _sums(self, x: Atom) -> list[Eqn]:
+        """The additions that `x` is made by, in the order of the body."""
+        found: set[Eqn] = set()
+        todo = [x]
+        while todo:
+            eqn = self.made_by.get(todo.pop())
+            if _is_sum(eqn) and eqn not in found:
+                found.add(eqn)
+                todo += eqn.invars
+        return [eqn for eqn in self.eqns if eqn in found]
+
+    def _sliced_term(self, x: Atom, cut: Eqn) -> tuple[list[Eqn], list[Atom]]:
         eqn = self.made_by.get(x)
-        if _is_sum(eqn):
-            (first, a), (second, b) = [self.sliced(y, cut) for y in eqn.invars]
-            more, (total,) = written(lambda *pair: [add(*pair)], [a, b], eqn.source)
-            return [*first, *second, *more], total
-        if is_product(eqn) and (self._is_read_once(x) or self._is_moved(x)):
-            more, (part,) = written(lambda *pair: [_sliced_product(eqn, cut, *pair)], eqn.invars, eqn.source)
-            return more, part
-        more, (part,) = written(lambda y: [slice_p.bind(y, **cut.params)], [x], cut.source)
-        return more, part
+        if is_product(eqn) and (self._is_read_once(x) or x in self.moved):
+            return written(lambda *pair: [_sliced_product(eqn, cut, *pair)], eqn.invars, eqn.source)
+        return written(lambda y: [slice_p.bind(y, **cut.params)], [x], cut.source)
 
 
 def _is_sum(eqn: Eqn | None) -> TypeGuard[Eqn]:
@@ -211,6 +254,8 @@ def _sliced_product(eqn: Eqn, cut: Eqn, x: Any, y: Any) -> Any:
 
 def _cut(x: Any, axes: Sequence[int], ranges: Sequence[tuple[int, int, int]]) -> Any:
     """`x` with these ranges of these axes."""
+    if not axes:
+        return x  # which may be a scalar
     along = dict(zip(axes, ranges, strict=True))
     starts, limits, strides = zip(*[along.get(i, (0, n, 1)) for i, n in enumerate(x.shape)], strict=True)
     return slice_(x, starts, limits, strides)

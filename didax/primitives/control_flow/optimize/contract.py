@@ -91,21 +91,23 @@ def carried_sums(body: Jaxpr, num_consts: int, num_carry: int) -> Iterator[_Sum]
 
 def _terms(x: Atom, made_by: dict[Any, Eqn], count: Any) -> Iterator[_Term | None]:
     """The summands of a step's share; None for one that is no product or sum."""
-    moves: list[Eqn] = []
-    eqn = made_by.get(x)
-    while eqn is not None and eqn.primitive in _MOVES and count[x] == 1:
-        moves.append(eqn)
-        x = eqn.invars[0]
+    todo = [x]
+    while todo:
+        x = todo.pop()
+        moves: list[Eqn] = []
         eqn = made_by.get(x)
-    if eqn is None or count[x] != 1:
-        yield None
-    elif eqn.primitive is add and not moves and eqn.invars[0].aval.shape == eqn.invars[1].aval.shape:
-        for operand in eqn.invars:
-            yield from _terms(operand, made_by, count)
-    elif eqn.primitive in (dot_general_p, reduce_sum_p):
-        yield _Term(eqn, tuple(reversed(moves)))
-    else:
-        yield None
+        while eqn is not None and eqn.primitive in _MOVES and count[x] == 1:
+            moves.append(eqn)
+            x = eqn.invars[0]
+            eqn = made_by.get(x)
+        if eqn is None or count[x] != 1:
+            yield None
+        elif eqn.primitive is add and not moves and eqn.invars[0].aval.shape == eqn.invars[1].aval.shape:
+            todo += reversed(eqn.invars)
+        elif eqn.primitive in (dot_general_p, reduce_sum_p):
+            yield _Term(eqn, tuple(reversed(moves)))
+        else:
+            yield None
 
 
 def _rewritten(eqn: Eqn, sums: Sequence[_Sum], new: Sequence[Var]) -> tuple[list[Eqn], dict[Any, Atom]]:

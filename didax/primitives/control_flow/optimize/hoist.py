@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
 from didax.primitives.control_flow.common import split_at
-from didax.primitives.control_flow.optimize.apart import PARTS, is_product, pays_alone, take_apart
+from didax.primitives.control_flow.optimize.apart import PARTS, Free, call_cost, is_product, take_apart
 from didax.primitives.control_flow.optimize.contract import carried_sums
 from didax.primitives.control_flow.optimize.notes import Note, note
 from didax.primitives.control_flow.optimize.rewrite import num_bytes, renamed, substitute
@@ -27,7 +27,7 @@ from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.simplify import dce_jaxpr
 
 RULE = "products before the loop"
-MAX_BYTES = 1 << 28  # stacked, over all steps
+MAX_BYTES = 1 << 28  # computed before the loop, over all steps
 
 
 class Hoisted(NamedTuple):
@@ -61,7 +61,7 @@ def hoist_products(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Note]]:
 
 def _facts(found: Hoisted) -> str:
     if not found.stacks:
-        return "none, but they compute only what is read"
+        return "none; of products only the parts that are read are computed"
     size = sum(num_bytes(v.aval) for v in found.stacks)
     return f"{', '.join(str(v.aval) for v in found.stacks)}; {size:,} bytes stacked for each step"
 
@@ -72,35 +72,28 @@ def hoisted(eqn: Eqn) -> Hoisted | None:
     consts, carry, rows = split_at(eqn.params["jaxpr"].invars, num_consts, num_carry)
     if not carry:
         return None  # a map: its steps are what the user wants one after another
-    free = {*consts, *rows}
+    free = Free(consts, rows, call_cost(eqn))
     apart = take_apart(eqn.params["jaxpr"], free)
     body = dce_jaxpr(apart, (True,) * len(apart.outvars), keep_inputs=True)[0]
     summed = {term.eqn for total in carried_sums(body, num_consts, num_carry) for term in total.terms}
-    moved = _to_move(body, free - {v for e in summed for v in e.outvars}, _computed_from(rows, body))
+    free.values.difference_update(v for e in summed for v in e.outvars)
+    moved = _to_move(body, free)
     if not any(map(is_product, moved)) and apart is eqn.params["jaxpr"]:
         return None
-    found = _rewritten(eqn, body, moved)
-    stacked = sum(num_bytes(v.aval) for v in found.stacks) * eqn.params["length"]
-    return found if stacked <= MAX_BYTES else None
+    computed = sum(num_bytes(v.aval) for e in moved for v in e.outvars if v not in free.steady)
+    return _rewritten(eqn, body, moved) if computed * eqn.params["length"] <= MAX_BYTES else None
 
 
-def _computed_from(start: Sequence[Any], body: Jaxpr) -> set[Any]:
-    found = set(start)
-    for eqn in body.eqns:
-        if not found.isdisjoint(eqn.invars):
-            found.update(eqn.outvars)
-    return found
-
-
-def _to_move(body: Jaxpr, free: set[Any], of_rows: set[Any]) -> list[Eqn]:
+def _to_move(body: Jaxpr, free: Free) -> list[Eqn]:
     """The equations to compute before the loop: products of rows, what they read, and parts of weights."""
     factors = {x for eqn in body.eqns if is_product(eqn) for x in eqn.invars}
     needed: set[Any] = set()
     moved: list[Eqn] = []
     for eqn in reversed(body.eqns):
         out = eqn.outvars[0]
-        wanted = pays_alone(eqn) if out in of_rows else eqn.primitive in PARTS and out in factors
-        if out in free and (wanted or out in needed):
+        is_part = eqn.primitive in PARTS and out in factors
+        wanted = is_part if out in free.steady else free.pays_alone(eqn)
+        if out in free.values and (wanted or out in needed):
             moved.append(eqn)
             needed.update(eqn.invars)
     return moved[::-1]

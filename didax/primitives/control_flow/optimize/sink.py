@@ -17,8 +17,15 @@ from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.primitives.control_flow.common import split_at
-from didax.primitives.control_flow.optimize.apart import is_product, may_move, pays_alone, take_apart
-from didax.primitives.control_flow.optimize.hoist import hoisted
+from didax.primitives.control_flow.optimize.apart import (
+    Free,
+    call_cost,
+    gain,
+    is_product,
+    may_move,
+    take_apart,
+)
+from didax.primitives.control_flow.optimize.hoist import MAX_BYTES, hoisted
 from didax.primitives.control_flow.optimize.notes import Note, note
 from didax.primitives.control_flow.optimize.rewrite import definitions, num_bytes, renamed, uses
 from didax.primitives.control_flow.scan import scan_p
@@ -57,7 +64,7 @@ def _tail(eqn: Eqn) -> _Tail | None:
     body, num_consts, num_carry = (eqn.params[name] for name in ("jaxpr", "num_consts", "num_carry"))
     if not num_carry:
         return None  # a map: its steps are what the user wants one after another
-    body_values = _Values(body, num_consts)
+    body_values = _Values(body, num_consts, call_cost(eqn))
     found = [tail for v in body.outvars[num_carry:] if (tail := body_values.tail(v)) is not None]
     values = [v for tail in found for v in tail.values]
     read = dict.fromkeys(v for tail in found for v in tail.read)
@@ -66,21 +73,24 @@ def _tail(eqn: Eqn) -> _Tail | None:
     if not found or new > sum(num_bytes(v.aval) for v in values):
         return None
     eqns = {e for tail in found for e in tail.eqns}
+    computed = {v for e in eqns for v in e.outvars}.difference(values, body_values.steady)
+    if (new + sum(num_bytes(v.aval) for v in computed)) * eqn.params["length"] > MAX_BYTES:
+        return None
     return _Tail(values, [e for e in body.eqns if e in eqns], list(read))
 
 
 class _Values:
     """Who computes and who reads the values of a body."""
 
-    def __init__(self, body: Jaxpr, num_consts: int) -> None:
+    def __init__(self, body: Jaxpr, num_consts: int, call: float) -> None:
         self.made_by = definitions(body)
         self.count = uses(body)
         self.slices = Counter([eqn.invars[0] for eqn in body.eqns if eqn.primitive is slice_p])
         self.consts = set(body.invars[:num_consts])
-        self.steady = set(self.consts)  # computed from constants alone
-        for eqn in body.eqns:
-            if may_move(eqn) and self.steady.issuperset(x for x in eqn.invars if type(x) is Var):
-                self.steady.update(eqn.outvars)
+        self.call = call
+        free = Free(self.consts, (), call)
+        free.grow(body.eqns)
+        self.steady = free.steady
 
     def tail(self, value: Any) -> _Tail | None:
         """What computes a result that the body does not read, back to the factors of its products, if it has any."""
@@ -90,7 +100,7 @@ class _Values:
         while todo:
             x = todo.pop()
             eqn = self.made_by.get(x)
-            if type(x) is not Var or x in self.consts:
+            if type(x) is not Var or x in self.consts or eqn in eqns:
                 continue
             if eqn is None or not (x in self.steady or (may_move(eqn) and self._is_for_results(x))):
                 read[x] = None
@@ -101,7 +111,10 @@ class _Values:
                 todo += [y for y in eqn.invars if y in self.steady]
             else:
                 todo += eqn.invars
-        return _Tail([value], list(eqns), list(read)) if any(map(pays_alone, eqns)) else None
+        return _Tail([value], list(eqns), list(read)) if any(map(self._pays, eqns)) else None
+
+    def _pays(self, eqn: Eqn) -> bool:
+        return is_product(eqn) and gain(eqn) + self.call > 0
 
     def _is_for_results(self, x: Any) -> bool:
         """Whether `x` has one reader; or a slice of it, which may be computed of slices instead."""
@@ -129,7 +142,7 @@ def _rewritten(eqn: Eqn, tail: _Tail) -> tuple[Eqn, list[Eqn]]:
         outvars=[*(out for _, out in kept), *new.values()],
         params={**eqn.params, "jaxpr": Jaxpr(body.invars, body.eqns, outs, body.name)},
     )
-    step = take_apart(Jaxpr([*consts, *tail.read], tail.eqns, tail.values, body.name), set())
+    step = take_apart(Jaxpr([*consts, *tail.read], tail.eqns, tail.values, body.name), Free((), (), 0.0))
     all_out = (True,) * len(tail.values)
     step = dce_jaxpr(step, all_out, keep_inputs=True)[0]
     dims = (None,) * num_consts + (0,) * len(tail.read)
