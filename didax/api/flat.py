@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from didax.array import as_concrete
+from didax.array import ConcreteArray, as_concrete
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import message
@@ -84,7 +84,7 @@ def narrowed_scalar(x: Any) -> Any:
 def flatten_arguments(args: Any, kwargs: Any) -> tuple[list[Any], Any]:
     """Leaves and structure of a call's arguments; 64-bit NumPy scalars get the default width, as NumPy arrays do."""
     leaves, tree = pytree.flatten((args, kwargs))
-    return [narrowed_scalar(x) if isinstance(x, np.generic) else x for x in leaves], tree
+    return [x if type(x) is ConcreteArray else narrowed_scalar(x) for x in leaves], tree
 
 
 def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:

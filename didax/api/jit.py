@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import sys
+import threading
 import types
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
@@ -27,16 +29,11 @@ from didax.api.flat import (
 from didax.api.refs import RefArguments, borrowed, check_not_captured, leaf_types, store
 from didax.api.stages import Lowered, Traced
 from didax.api.static import StaticArguments, as_names, as_numbers, check_arguments_exist, with_gaps
-from didax.array import ConcreteArray, as_concrete, with_keys
-from didax.compiled import KeyFlow, Program, argument_buffers, with_checks
+from didax.array import ConcreteArray, argument_buffer, as_concrete, with_keys
+from didax.compiled import KeyFlow, Program, with_checks
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import (
-    KeyReuseError,
-    KeyReuseWarning,
-    api_boundary,
-    strip_internal_frames,
-)
+from didax.core.errors import api_boundary, strip_internal_frames
 from didax.core.ref import Ref, RefType, ref_type
 from didax.core.source import describe_function, user_line
 from didax.core.tracing import Tracer, current_trace_var, eager_trace
@@ -212,58 +209,70 @@ class JitFunction(Generic[P, R]):
     else:
 
         def __call__(self, x=_ABSENT, /, *rest, **kwargs):
-            # Signatures seen before. Anything else, and any error, goes the long way, which explains.
-            if _get_current() is eager_trace:
-                try:
-                    if type(x) is ConcreteArray and not rest and not kwargs:
-                        direct = self._direct.get(x.aval)
-                        if direct is not None and direct.state is (
-                            config.global_state if _get_overlay() is None else config.state()
-                        ):
-                            # See Note [The hottest path]
-                            buffer = x._buffer
-                            outs = direct.loaded.execute_sharded(
-                                [x.device_buffer() if buffer is None else buffer]
-                            ).consume_with_handlers(direct.handlers, False)
-                            y = _new_object(ConcreteArray)
-                            y.aval = direct.aval
-                            y._value = None
-                            y._buffer = outs[0]
-                            y.committed = False
-                            return y
-                    if not self._has_static:
-                        return self._run_ready(() if x is _ABSENT else (x, *rest), kwargs)
-                except (KeyReuseError, KeyReuseWarning) as error:
-                    strip_internal_frames(error)
-                    raise
-                except Exception:
-                    pass
+            # Signatures seen before. Anything else, and what XLA refuses, goes the long way, which explains.
+            eager = _get_current() is eager_trace
+            if eager and type(x) is ConcreteArray and not rest and not kwargs:
+                direct = self._direct.get(x.aval)
+                if direct is not None and direct.state is (
+                    config.global_state if _get_overlay() is None else config.state()
+                ):
+                    try:
+                        # See Note [The hottest path]
+                        buffer = x._buffer
+                        outs = direct.loaded.execute_sharded(
+                            [x.device_buffer() if buffer is None else buffer]
+                        ).consume_with_handlers(direct.handlers, False)
+                        y = _new_object(ConcreteArray)
+                        y.aval = direct.aval
+                        y._value = None
+                        y._buffer = outs[0]
+                        y.committed = x.committed
+                        return y
+                    except Exception:
+                        pass
             try:
-                return self._call(() if x is _ABSENT else (x, *rest), kwargs)
+                args = () if x is _ABSENT else (x, *rest)
+                if eager and not self._has_static:
+                    result = self._run_ready(args, kwargs)
+                    if result is not _ABSENT:
+                        return result
+                return self._call(args, kwargs)
             except Exception as error:
                 strip_internal_frames(error)
                 raise
 
     def _run_ready(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Results for a signature seen before; KeyError for any other."""
+        """Results for a signature seen before; `_ABSENT` for any other, and where the run fails.
+
+        Only what has no effect but the run's is tried: Python of the user's, and reports of keys, come once.
+        """
         leaves: Sequence[Any] = args
-        one = len(args) == 1 and not kwargs and type(args[0]) is ConcreteArray
-        key: Any = (args[0].aval,) if one else tuple([x.aval for x in args if type(x) is ConcreteArray])
+        tree: Any = None
+        key: Any = tuple([x.aval for x in args if type(x) is ConcreteArray])
         if kwargs or len(key) < len(args):
-            leaves, tree = pytree.flatten((args, kwargs))
-            key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
-        entry = self._programs.ready[key]
-        if entry.state is not config.state():
-            raise KeyError(key)
-        if one and entry.kept is None:
-            buffers = [args[0].device_buffer()]
-        else:
-            buffers = argument_buffers(leaves if entry.kept is None else [leaves[i] for i in entry.kept])
-        outs = entry.executable.run(entry.captured + buffers if entry.captured else buffers)
+            leaves, tree = flatten_arguments(args, kwargs)
+        try:
+            if tree is not None:
+                key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
+            entry = self._programs.ready[key]
+            if entry.state is not config.state():
+                return _ABSENT
+            committed = False
+            buffers = entry.captured.copy()
+            for x in leaves if entry.kept is None else [leaves[i] for i in entry.kept]:
+                if type(x) is ConcreteArray:
+                    buffer = x._buffer  # pyright: ignore[reportPrivateUsage]
+                    buffers.append(x.device_buffer() if buffer is None else buffer)
+                    committed = committed or x.committed
+                else:
+                    buffers.append(argument_buffer(x))
+            outs = entry.executable.run(buffers)
+        except Exception:
+            return _ABSENT
         avals = entry.executable.out_avals
         if entry.key_flow is None and entry.staged.single:
-            return ConcreteArray(avals[0], None, outs[0])
-        arrays = map(ConcreteArray, avals, repeat(None), outs)
+            return ConcreteArray(avals[0], None, outs[0], committed)
+        arrays = map(ConcreteArray, avals, repeat(None), outs, repeat(committed))
         if entry.key_flow is not None:
             keys = entry.key_flow.note(leaves, user_line())
             arrays = arrays if keys is None else map(with_keys, arrays, keys)
@@ -286,13 +295,14 @@ class JitFunction(Generic[P, R]):
         eager = current_trace_var.get() is eager_trace
         staged = self._programs.staged.get((tree, state, avals, static, ())) if eager else None
         if staged is None:
-            staged = self.stage(dynamic, named, static, tree, avals)
+            staged = self.stage(dynamic, named, static, tree, avals, state)
         if staged.has_refs:
             check_not_captured("jit", self._fun, staged.consts, leaves)
         if not eager or staged.program is None:
             return staged.result(staged.bind(leaves))
         outs = staged.run(leaves)
-        if not self._has_static and not staged.has_refs:
+        # See Note [What a program was staged under]
+        if not self._has_static and not staged.has_refs and not axis_env.get() and config.state() is state:
             plain = not kwargs and all(type(x) is ConcreteArray for x in args)
             self._make_ready(staged, state, avals if plain else (tree, avals), plain and len(args) == 1)
         return staged.result(outs)
@@ -313,15 +323,27 @@ class JitFunction(Generic[P, R]):
             else:
                 self._programs.ready[key] = Ready(executable, staged, state, captured, kept, key_flow)
 
+    # Note [What a program was staged under]
+    # A program depends on the options and the named axes that were in force: `staged` is keyed by both. The hot path
+    # compares only the options, so a program is made ready for it where no axis has a name; eager evaluation does not
+    # imply that, as a callback or a custom rule runs inside of `vmap`. And where the function, or another thread,
+    # changes the options while it is staged, the program serves this call and is not kept.
+
     def stage(
-        self, args: Sequence[Any], kwargs: dict[str, Any], static: Any, tree: Any, avals: Any
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        static: Any,
+        tree: Any,
+        avals: Any,
+        state: config.State,
     ) -> Staged:
-        """The staged function for a signature, from the cache or by tracing."""
-        key = (tree, config.state(), avals, static, tuple(axis_env.get().items()))
+        """The staged function for a signature under these options, from the cache or by tracing."""
+        key = (tree, state, avals, static, tuple(axis_env.get().items()))
         staged = self._programs.staged.get(key)
         if staged is None:
             args = with_gaps(args, static)
-            if config.state().explain_cache_misses:
+            if state.explain_cache_misses:
                 logger.warning(self._explain_miss(key, args, kwargs))
             flat = FlatFunction(self._static.filled(static), tree, "jit")
             refs = [i for i, aval in enumerate(avals) if isinstance(aval, RefType)]
@@ -336,15 +358,16 @@ class JitFunction(Generic[P, R]):
                 summarise(program.jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated(args, kwargs)
             staged = Staged(program, arguments, flat.out_tree, donated, self._options, self._keep_unused)
-            if not staged.captures_tracers:
+            if not staged.captures_tracers and config.state() is state:
                 self._programs.staged[key] = staged
         return staged
 
     def _explain_miss(self, key: tuple[Any, ...], args: Any, kwargs: Any) -> str:
         head = f"{describe_function(self._fun)} is traced"
-        if not self._programs.staged:
+        earlier = list(self._programs.staged)  # at once: other threads add to it
+        if not earlier:
             return f"{head}: this is its first call."
-        tree, state, avals, static, axes = min(self._programs.staged, key=lambda old: _distance(old, key))
+        tree, state, avals, static, axes = min(earlier, key=lambda old: _distance(old, key))
         names = argument_names(self._fun, args, kwargs)
         if tree != key[0]:
             return f"{head}: the structure of its arguments changed.\n  before: {tree}\n  now: {key[0]}"
@@ -382,10 +405,21 @@ class JitFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<jit of {describe_function(self._fun)}>"
 
+    def __reduce__(self) -> Any:
+        """Copied and pickled as the function and how it is jitted, without programs; by name where that finds it."""
+        name: str = getattr(self, "__qualname__", "")
+        if _named(getattr(self, "__module__", None), name) is self:
+            return name
+        numbers, names = self._static.numbers, self._static.names
+        donated = self._donate_argnums, self._donate_argnames
+        how = (numbers, names, *donated, self._options, self._keep_unused)
+        return type(self), (self._fun, *how), vars(self)
+
     def _staged_for(self, args: Any, kwargs: Any) -> tuple[Staged, Any]:
         dynamic, named, static = self._static.split(args, kwargs) if self._has_static else (args, kwargs, ())
         _, tree = pytree.flatten((dynamic, named))
-        return self.stage(dynamic, named, static, tree, self._signature(dynamic, named, static)), tree
+        avals = self._signature(dynamic, named, static)
+        return self.stage(dynamic, named, static, tree, avals, config.state()), tree
 
     def _signature(self, args: Any, kwargs: Any, static: Any) -> tuple[ShapedArray | RefType, ...]:
         """Types of the leaves; errors name the argument that has none."""
@@ -418,6 +452,11 @@ class JitFunction(Generic[P, R]):
         self._programs.clear()
 
 
+def _named(module: Any, name: str) -> Any:
+    """What a module holds by that name, dots included; None where it holds nothing."""
+    return functools.reduce(lambda x, part: getattr(x, part, None), name.split("."), sys.modules.get(module))
+
+
 def _distance(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
     if old[0] != new[0]:
         return 1_000_000
@@ -440,7 +479,8 @@ class Programs:
             Any, Ready
         ] = {}  # by the types of arguments that are arrays; else with their structure
         self.direct: dict[ShapedArray, Direct] = {}  # by the type of the only argument
-        _all_programs.add(self)
+        with _all_programs_lock:
+            _all_programs.add(self)
 
     def clear(self) -> None:
         """Forget every program."""
@@ -450,6 +490,7 @@ class Programs:
 
 
 _all_programs: WeakSet[Programs] = WeakSet()
+_all_programs_lock = threading.RLock()  # reentrant: a garbage collection may run anything
 # Jitting one function twice in the same way shares the work, and dropping the function drops its programs.
 _functions: WeakKeyDictionary[Any, dict[Any, Programs]] = WeakKeyDictionary()
 
@@ -467,7 +508,9 @@ def _programs_of(fun: Any, how: Any) -> Programs:
 
 def clear_functions() -> None:
     """Forget the programs of every jitted function."""
-    for programs in list(_all_programs):
+    with _all_programs_lock:
+        found = list(_all_programs)
+    for programs in found:
         programs.clear()
 
 

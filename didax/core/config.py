@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import threading
 from collections.abc import Generator
 from contextvars import ContextVar
 from typing import Any
@@ -75,7 +76,8 @@ def _intern(values: dict[str, Any]) -> State:
     global values_were_inspected
     key = tuple(values[name] for name in _NAMES)
     state = _interned.setdefault(key, State(*key))
-    values_were_inspected = values_were_inspected or state.inspects_values
+    if state.inspects_values:
+        values_were_inspected = True
     return state
 
 
@@ -138,22 +140,27 @@ def _from_environment() -> State:
 class _Overlay:
     """Options set by context managers, on top of the global ones."""
 
-    __slots__ = ("_base", "_state", "values")
+    __slots__ = ("_known", "values")
 
     def __init__(self, values: dict[str, Any]):
         self.values = values
-        self._base: State | None = None
-        self._state: State | None = None
+        self._known: tuple[State | None, State | None] = (
+            None,
+            None,
+        )  # the global options, and these on top of them
 
     def state(self) -> State:
-        if self._state is None or self._base is not global_state:
-            self._base = global_state
-            self._state = _intern(_values(global_state) | self.values)
-        return self._state
+        base, state = self._known  # read at once: threads that run in copies of one context share the overlay
+        if state is None or base is not global_state:
+            base = global_state
+            state = _intern(_values(base) | self.values)
+            self._known = base, state
+        return state
 
 
 # The options in force where the variable holds no overlay: hot paths look at both themselves, which spares a call.
 global_state: State = _from_environment()
+_update_lock = threading.RLock()
 overlay_var: ContextVar[_Overlay | None] = ContextVar("didax_config", default=None)
 
 
@@ -170,7 +177,8 @@ def update(option: str, value: Any) -> None:
     """
     global global_state
     name = _name(option)
-    global_state = _intern(_values(global_state) | {name: _normalise(name, value)})
+    with _update_lock:
+        global_state = _intern(_values(global_state) | {name: _normalise(name, value)})
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type
-from didax.primitives.elementwise import div, eq, mul
+from didax.primitives.elementwise import div, eq, mul, ne, or_
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR, scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import (
@@ -202,10 +202,14 @@ class Extremum(Reduction):
         return lower(ctx, x, axes, self.op, self.identity(x.aval.dtype))
 
     def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
-        shape = aval_of(x).shape
-        attained = eq(x, broadcast_in_dim(y, shape, tuple(i for i in range(len(shape)) if i not in axes)))
-        count = reduce_sum(convert_element_type(attained, aval_of(t).dtype), axes)
-        return div(reduce_sum(where(attained, t, scalar_like(0, aval_of(t).dtype)), axes), count)
+        shape, dtype = aval_of(x).shape, aval_of(t).dtype
+        kept = tuple(i for i in range(len(shape)) if i not in axes)
+        attained = eq(x, broadcast_in_dim(y, shape, kept))
+        count = reduce_sum(convert_element_type(attained, dtype), axes)
+        # No element equals NaN: so that the derivative is NaN in reverse too, all of them get their part of it.
+        is_nan = ne(y, y)
+        takes_part = or_(attained, broadcast_in_dim(is_nan, shape, kept))
+        return div(reduce_sum(where(takes_part, t, scalar_like(0, dtype)), axes), where(is_nan, y, count))
 
 
 def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) -> Any:

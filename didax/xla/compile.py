@@ -14,6 +14,7 @@ import hashlib
 import os
 import platform
 import tempfile
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ from didax.xla.client import Backend, backend, calling_backend, xe  # pyright: i
 
 _MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
 _memory: OrderedDict[Any, Any] = OrderedDict()
+_memory_lock = threading.RLock()
 
 
 class Executable:
@@ -162,13 +164,15 @@ def compile_text(
 
 def _remembered(key: Any, make: Callable[[], Any]) -> Any:
     """The program of that key from memory, or a new one."""
-    loaded = _memory.get(key)
-    if loaded is None:
-        loaded = _memory[key] = make()
+    with _memory_lock:
+        if (loaded := _memory.get(key)) is not None:
+            _memory.move_to_end(key)
+            return loaded
+    loaded = make()
+    with _memory_lock:
+        _memory[key] = loaded
         if len(_memory) > _MEMORY_MAX:
             _memory.popitem(last=False)
-    else:
-        _memory.move_to_end(key)
     return loaded
 
 
@@ -234,7 +238,8 @@ def _compile(
 
 def clear_memory() -> None:
     """Forget every program compiled in this process."""
-    _memory.clear()
+    with _memory_lock:
+        _memory.clear()
 
 
 @functools.cache

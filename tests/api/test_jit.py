@@ -596,3 +596,166 @@ def test_donation_of_an_unused_argument_leaves_it_alive():
     x, y = dnp.ones(5000), dnp.ones(5000)
     assert f(x, y)[0] == 2
     assert y.is_deleted() and not x.is_deleted()
+
+
+# --- The hot path: what a second and a third call do -----------------------------------------------------------
+
+
+def in_callback(f):
+    """`f` of arrays, called by Python that a program calls: eager evaluation, with the axes of the program around."""
+
+    def called(x):
+        return dx.pure_callback(
+            lambda x: np.asarray(f(dnp.asarray(x))),
+            dx.ShapeDtypeStruct((), x.dtype),
+            x,
+            vmap_method="sequential",
+        )
+
+    return called
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: (x, x)], ids=["an array", "a tree"])
+def test_a_program_staged_under_a_named_axis_serves_that_axis_only(wrap):
+    f = dx.jit(lambda x: wrap(x * dx.lax.axis_size("i")))
+    first = in_callback(lambda x: dx.tree.leaves(f(x))[0])
+    for size in (4, 4, 5):
+        rows = dx.vmap(first, axis_name="i")(dnp.ones(size))
+        np.testing.assert_array_equal(rows, np.full(size, float(size)))
+    with pytest.raises(NameError):
+        f(dnp.float32(1))
+
+
+def test_numpy_scalars_get_the_default_width_whatever_was_staged_before():
+    with dx.enable_x64():
+        wide = dnp.float64(1.0)
+    f = dx.jit(lambda args: args[0] * 2)
+    for _ in range(2):
+        assert f([wide]).dtype == np.float64
+        assert f([np.float64(1.0)]).dtype == np.float32
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_results_are_committed_where_an_argument_is(x, first):
+    placed = dx.device_put(x, dx.devices()[0])
+    one, two, tree = dx.jit(lambda x: x + 1), dx.jit(lambda x, y: x + y), dx.jit(lambda args: [args[0] + 1])
+    for committed in (first, first, not first, first, not first):
+        y = placed if committed else x
+        assert one(y).committed is committed
+        assert two(x, y).committed is committed and two(y, 1.0).committed is committed
+        assert tree([y])[0].committed is committed
+
+
+class Checked:
+    """A pytree whose constructor may raise, once."""
+
+    made = 0
+    fails = False
+
+    def __init__(self, x):
+        self.x = x
+
+    @classmethod
+    def unflatten(cls, _, children):
+        cls.made += 1
+        if cls.fails:
+            cls.fails = False
+            raise ValueError("refused")
+        return cls(*children)
+
+
+dx.tree_util.register_pytree_node(Checked, lambda c: ((c.x,), None), Checked.unflatten)
+
+
+def test_an_error_of_a_pytree_is_raised_and_its_python_runs_once(x):
+    f = dx.jit(lambda x: Checked(x + 1))
+    f(x), f(x)
+    Checked.made, Checked.fails = 0, True
+    with pytest.raises(ValueError, match="refused"):
+        f(x)
+    assert Checked.made == 1
+
+
+def test_a_report_that_raises_is_raised(monkeypatch):
+    f = dx.jit(lambda key: dx.random.normal(key, (3,)))
+    f(dx.random.key(0)), f(dx.random.key(1))
+    key = dx.random.key(2)
+    f(key)
+
+    def refuse(*args, **kwargs):
+        raise LookupError("a filter of the user's")
+
+    monkeypatch.setattr("warnings.warn_explicit", refuse)
+    with pytest.raises(LookupError):
+        f(key)
+
+
+def test_a_program_staged_while_options_change_is_not_kept(x):
+    f = Counter(lambda x: (config.update("numpy_rank_promotion", "warn"), x * 2)[1])
+    jitted = dx.jit(f)
+    try:
+        for _ in range(2):
+            config.update("numpy_rank_promotion", "allow")
+            np.testing.assert_array_equal(jitted(x), [0, 2, 4])
+        assert f.count == 2 and config.state().numpy_rank_promotion == "warn"
+        jitted(x), jitted(x)
+        assert f.count == 3
+    finally:
+        config.update("numpy_rank_promotion", "allow")
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
+def test_a_copy_is_jitted_in_the_same_way(x, how):
+    def f(x, n):
+        return x * n
+
+    jitted = dx.jit(f, static_argnames="n")
+    jitted.tag = "mine"
+    jitted(x, 2)
+    copied = how(jitted)
+    assert copied is not jitted and copied.tag == "mine"
+    np.testing.assert_array_equal(copied(x, n=3), [0, 3, 6])
+
+
+@dx.jit
+def known_by_name(x):
+    return x + 1
+
+
+def twice(x):
+    return x * 2
+
+
+def test_jitted_functions_pickle(x):
+    known_by_name(x)
+    assert pickle.loads(pickle.dumps(known_by_name)) is known_by_name
+    assert copy.deepcopy({"f": known_by_name})["f"] is known_by_name
+    other = dx.jit(twice)  # goes by its function, which has the name
+    other(x)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(other))(x), [0, 2, 4])
+
+
+def test_caches_are_cleared_while_other_threads_jit():
+    kept = [dx.jit(lambda x, n=n: x + n) for n in range(500)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        done = threading.Event()
+
+        def make():
+            while not done.is_set():
+                dx.jit(lambda x: x)
+
+        threads = [threading.Thread(target=make) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(200):
+                dx.api.jit.clear_functions()
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(kept) == 500

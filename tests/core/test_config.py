@@ -78,3 +78,24 @@ def test_x64_decides_the_width_of_python_scalars_and_is_part_of_the_cache_key():
     with dx.enable_x64():
         assert f(1.0).dtype == "float64"
     assert f(1.0).dtype == "float32"
+
+
+def test_updates_of_two_threads_are_both_kept(monkeypatch):
+    monkeypatch.setattr(config, "global_state", config.global_state)
+    intern, between, second_done = config._intern, threading.Event(), threading.Event()
+
+    def interrupted(values):
+        state = intern(values)
+        if not between.is_set():  # the first update has read the options, and not set them
+            between.set()
+            second_done.wait(0.2)
+        return state
+
+    monkeypatch.setattr(config, "_intern", interrupted)
+    first = threading.Thread(target=config.update, args=("explain_cache_misses", True))
+    first.start()
+    between.wait()
+    config.update("default_prng_impl", "rbg")
+    second_done.set()
+    first.join()
+    assert config.state().explain_cache_misses and config.state().default_prng_impl == "rbg"

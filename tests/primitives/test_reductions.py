@@ -25,6 +25,22 @@ def test_ties_share_the_derivative_evenly(name: str, axes: tuple[int, ...]) -> N
     assert_close(ours, jax.jacrev(lambda x: getattr(jax.lax, name)(x, axes))(TIES))
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_derivative_of_an_extremum_that_is_nan_is_nan(name: str) -> None:
+    extremum = getattr(lax, f"reduce_{name}")
+    x = np.float32([[1, np.nan, 3], [2, 5, 2], [np.inf, 1, -np.inf]])
+
+    def f(x: Any) -> Any:
+        return extremum(x, (1,))
+
+    expected = {"max": [[0, 1, 0], [1, 0, 0]], "min": [[0.5, 0, 0.5], [0, 0, 1]]}[name]
+    for transformed in (f, dx.jit(f)):
+        reverse = dx.vjp(transformed, x)[1](np.ones(3, np.float32))[0]
+        np.testing.assert_array_equal(reverse, [[np.nan] * 3, *expected])
+        forward = dx.jvp(transformed, (x,), (np.ones_like(x),))[1]
+        np.testing.assert_array_equal(forward, [np.nan, 1, 1])
+
+
 @pytest.mark.parametrize("zeros", [(), (1,), (0, 3), (0, 1, 2)])
 @pytest.mark.parametrize("n", [4, 5])
 def test_derivatives_of_a_product_with_zeros(zeros: tuple[int, ...], n: int) -> None:
