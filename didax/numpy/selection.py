@@ -746,7 +746,7 @@ def _beyond(name: str, given: Any, end: Array, line: Array) -> Any:
 def _unrolled(values: Array, points: Array, heights: Array, period: Any) -> tuple[Array, Array, Array]:
     """All within one period, the points in order, and one of the period before and one of that after beside them."""
     known = known_value(period) if isinstance(period, Array) else period
-    if known is not None and (np.ndim(known) or known == 0):
+    if known is not None and (np.ndim(known) or float(known) == 0):
         rule, fix = "interp takes a period, a number other than 0.", "Leave it out for functions without one."
         raise ValueError(message(rule, f"period: {known}", fix=fix))
     length = ufuncs.abs(as_array("interp", period, "period"))

@@ -256,13 +256,7 @@ class Pad(Primitive):
     def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
         if not padding_config:
             return x
-        out = ctx.out_avals[0]
-        low, high, interior = [list(part) for part in zip(*padding_config, strict=True)]
-        return ctx.emit(
-            f"stablehlo.pad {x}, {value}, low = {low}, high = {high}, interior = {interior} : "
-            f"({x.type}, {value.type}) -> {tensor_type(out)}",
-            out,
-        )
+        return lower_pad(ctx, x, value, padding_config, ctx.out_avals[0])
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Padding
@@ -537,12 +531,22 @@ def slice_axis(x: Any, start: int, limit: int, axis: int, stride: int = 1) -> An
     return slice_(x, starts, limits, tuple(stride if i == axis else 1 for i in range(len(shape))))
 
 
-def lower_slice_axis(ctx: Any, x: Any, start: int, limit: int, axis: int) -> Any:
+def lower_slice_axis(ctx: Any, x: Any, start: int, limit: int, axis: int, stride: int = 1) -> Any:
     """Write `stablehlo.slice` along one axis."""
-    bounds = [(start, limit) if i == axis else (0, n) for i, n in enumerate(x.aval.shape)]
-    out = x.aval.update(shape=tuple(j - i for i, j in bounds))
-    text = ", ".join([f"{i}:{j}" for i, j in bounds])
+    bounds = [(start, limit, stride) if i == axis else (0, n, 1) for i, n in enumerate(x.aval.shape)]
+    out = x.aval.update(shape=tuple(-(-(j - i) // k) for i, j, k in bounds))
+    text = ", ".join([f"{i}:{j}:{k}" if k > 1 else f"{i}:{j}" for i, j, k in bounds])
     return ctx.emit(f"stablehlo.slice {x} [{text}] : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def lower_pad(ctx: Any, x: Any, value: Any, config: Sequence[tuple[int, int, int]], out: ShapedArray) -> Any:
+    """Write `stablehlo.pad` with a result of that type."""
+    low, high, interior = [list(part) for part in zip(*config, strict=True)]
+    return ctx.emit(
+        f"stablehlo.pad {x}, {value}, low = {low}, high = {high}, interior = {interior} : "
+        f"({x.type}, {value.type}) -> {tensor_type(out)}",
+        out,
+    )
 
 
 def pad(x: Any, value: Any, padding_config: Padding) -> Any:
