@@ -18,7 +18,7 @@ from didax import tree
 from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.primitive import Primitive
 from didax.core.tracing import known_value
 from didax.core.value import Array
@@ -247,10 +247,10 @@ def _check_operands(operands: Sequence[Any], inits: Sequence[Any], axes: tuple[i
         raise TypeError(message("reduce takes arrays of one shape and a scalar for each.", *facts, fix=fix))
     if any(aval_of(x).ndim for x in inits):
         fix = "Combine arrays with the result instead."
-        raise TypeError(message("The init values of reduce are scalars.", *facts, fix=fix))
+        raise ArgumentError(message("The init values of reduce are scalars.", *facts, fix=fix))
     if len(set(axes)) != len(axes) or any(not 0 <= i < avals[0].ndim for i in axes):
         fix = "Name each axis once, not from the end."
-        raise ValueError(
+        raise ArgumentError(
             message("reduce takes distinct axes of its operands.", *facts, f"dimensions: {axes}", fix=fix)
         )
 

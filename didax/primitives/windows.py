@@ -19,7 +19,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR, scalar_like
@@ -93,7 +93,7 @@ class ReduceWindow(Primitive):
         facts = [f"operand: {x}", *(f"{name}: {value}" for name, value in params.items())]
         if any(len(value) != x.ndim for value in params.values()):
             fix = f"Give {x.ndim} entries each."
-            raise ValueError(
+            raise ArgumentError(
                 message(f"{self.name} takes one entry per axis of its operand.", *facts, fix=fix)
             )
         windows = windows_of(**params)
