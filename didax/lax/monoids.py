@@ -16,7 +16,7 @@ from didax import tree
 from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.core.tracing import constant_value
 from didax.primitives import elementwise as el
@@ -104,7 +104,7 @@ def _check_operands(name: str, avals: Sequence[ShapedArray], inits: Sequence[Any
         raise TypeError(message(f"{name} takes arrays of one shape and a scalar for each.", *facts, fix=fix))
     if any(np.ndim(x) for x in inits):
         fix = "Combine arrays with the result instead."
-        raise TypeError(message(f"The init values of {name} are scalars.", *facts, fix=fix))
+        raise ArgumentError(message(f"The init values of {name} are scalars.", *facts, fix=fix))
 
 
 def _checked_results(

@@ -18,7 +18,7 @@ from didax import tree
 from didax.api.flat import as_array
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.primitive import Primitive
 from didax.core.value import Array
 from didax.lax.monoids import Combine, is_identity, reduction_of
@@ -217,7 +217,7 @@ def _check_axes(operands: Sequence[Any], axes: tuple[int, ...]) -> None:
     if len(set(axes)) != len(axes) or any(not 0 <= i < avals[0].ndim for i in axes):
         rule, fix = "reduce takes distinct axes of its operands.", "Name each axis once, not from the end."
         facts = f"operands: {', '.join(map(str, avals))}", f"dimensions: {axes}"
-        raise ValueError(message(rule, *facts, fix=fix))
+        raise ArgumentError(message(rule, *facts, fix=fix))
 
 
 def _fold(combine: Combine, xs: Sequence[Any], inits: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.numpy import ufuncs
@@ -89,7 +89,7 @@ def _positions(name: str, indices: Any) -> Array:
     if index.dtype == np.bool_:
         return cast(index, _INT32)
     if not dtypes.is_integer(index.dtype):
-        raise TypeError(
+        raise ArgumentError(
             message(
                 f"{name} takes integer positions.",
                 f"indices: {index.aval}",

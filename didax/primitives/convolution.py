@@ -21,7 +21,7 @@ import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type
 from didax.primitives.dot import (
@@ -473,7 +473,7 @@ def _check_groups(
             )
         )
     if lhs.shape[lhs_c] != features * rhs.shape[rhs_i]:
-        raise TypeError(
+        raise ArgumentError(
             message(
                 "The features of lhs must be feature_group_count times the features in of rhs.",
                 *facts,

@@ -19,7 +19,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR, scalar_like
@@ -76,11 +76,11 @@ def params_of(windows: Sequence[Window]) -> dict[str, Any]:
 
 
 def counts(name: str, x: ShapedArray, params: dict[str, Any]) -> tuple[int, ...]:
-    """How many windows fit along each axis; ValueError for parameters that describe none."""
+    """How many windows fit along each axis; ArgumentError for parameters that describe none."""
     facts = [f"operand: {x}", *(f"{name}: {value}" for name, value in params.items())]
     if any(len(value) != x.ndim for value in params.values()):
         fix = f"Give {x.ndim} entries each."
-        raise ValueError(message(f"{name} takes one entry per axis of its operand.", *facts, fix=fix))
+        raise ArgumentError(message(f"{name} takes one entry per axis of its operand.", *facts, fix=fix))
     windows = windows_of(**params)
     if any(min(w.size, w.stride, w.base_dilation, w.dilation) < 1 for w in windows):
         fix = "Make them at least 1."
