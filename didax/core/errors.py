@@ -81,6 +81,10 @@ class MissingRuleError(NotImplementedError):
     """A primitive has no rule for the transformation that met it."""
 
 
+class RuleTypeError(TypeError):
+    """A primitive's rule returned a value of a type that it must not have."""
+
+
 class NonlinearError(TypeError):
     """What is to be transposed is not linear; `rule` names the derivative rule of the user's that it is part of."""
 
