@@ -1,14 +1,16 @@
-# make demo | test | check | bench. Each makes its own environment in .venv the first time, and brings it up to date
+# make demo | test | check | bench | fuzz. Each makes its own environment in .venv the first time, and brings it up to date
 # when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12. More processes: make test JOBS=8.
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
+MINUTES ?= 10
+SEED ?= 0
 
 BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
 
-.PHONY: help demo test test-all check lint types format bench clean
+.PHONY: help demo test test-all check lint types format bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +20,7 @@ help:
 	@echo "make check   format, lint, types, tests: what a change has to pass"
 	@echo "make format  put the source into the form that check asks for"
 	@echo "make bench   the table of budgets, Didax beside JAX"
+	@echo "make fuzz    random programs against jax for MINUTES=10, from SEED=0 on; goes on where it was"
 	@echo "make clean   remove what the others left, but for the environment ($(VENV))"
 
 demo: $(DEMO_READY)
@@ -44,6 +47,9 @@ format: $(DEV_READY)
 
 bench: $(DEV_READY)
 	$(BIN)/python -m benchmarks
+
+fuzz: $(DEV_READY)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 
 clean:
 	rm -rf dist out .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,135 @@
+"""`Worker`: a process that checks programs, which may die or hang in its stead.
+
+It answers two requests: the program of a seed, and a given program. XLA may end the process (an abort in a kernel, a
+stack that overflows), and a program may never return; the one who asks gets `Died` or `TimedOut` then, and the next
+request starts a new process. Every process checks a hundred programs, so that compiled programs do not fill the
+memory; of four processes three compile quickly, one as users' programs are compiled.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+LIFETIME = 100  # programs of one process
+COMPILE_QUICKLY = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
+if version("jaxlib").startswith("0.10."):  # later versions end the process over names that they do not know
+    COMPILE_QUICKLY += ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding, with the reason if it is a known difference."""
+
+    kind: str
+    where: str
+    message: str
+    reason: str | None
+    program: Any
+
+    def key(self) -> str:
+        """What findings are counted by: the kind, and the operations of the program, if these are few."""
+        operations = dict.fromkeys(s.operation() for s in (*self.program.statements, *self.program.refused))
+        stack = [name for name, _ in self.program.stack]
+        return f"{self.kind}: {' '.join([*stack, *operations]) if len(operations) < 4 else self.where}"
+
+
+@dataclass
+class Answer:
+    """What a worker says about a program."""
+
+    findings: list[Found] = field(default_factory=list)
+    elements: int = 0
+    unstable: int = 0
+    statements: int = 0
+    refused: bool = False
+    names: list[str] = field(default_factory=list)
+    stack: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Died:
+    how: str
+
+
+@dataclass(frozen=True)
+class TimedOut:
+    seconds: float
+
+
+def prepare(quickly: bool) -> None:
+    """Settings that both libraries read when they start."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["DIDAX_ENABLE_COMPILATION_CACHE"] = "0"
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    os.environ["NPROC"] = "2"
+    if quickly:
+        os.environ["XLA_FLAGS"] = (
+            "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+        )
+
+
+def serve(connection: Any, quickly: bool) -> None:
+    """The worker's loop: requests in, answers out."""
+    import warnings
+
+    prepare(quickly)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command line ends its workers itself
+    warnings.simplefilter("ignore")
+    from tests.fuzz import asking
+
+    while True:
+        try:
+            kind, what = connection.recv()
+        except EOFError:
+            return
+        connection.send(getattr(asking, kind)(what))
+
+
+class Worker:
+    def __init__(self, timeout: float = 180.0) -> None:
+        self.timeout = timeout
+        self.process: Any = None
+        self.asked = self.started = 0
+
+    def ask(self, kind: str, what: Any) -> Any:
+        """Answer | Died | TimedOut (or what the request of this kind gives)."""
+        if self.process is None or self.asked >= LIFETIME:
+            self.start()
+        self.asked += 1
+        try:
+            self.connection.send((kind, what))
+            if self.connection.poll(self.timeout):
+                return self.connection.recv()
+        except (EOFError, ConnectionError):
+            self.process.join(10)
+            how = (
+                signal.Signals(-self.process.exitcode).name
+                if (self.process.exitcode or 0) < 0
+                else str(self.process.exitcode)
+            )
+            self.stop()
+            return Died(how)
+        self.stop()
+        return TimedOut(self.timeout)
+
+    def start(self) -> None:
+        self.stop()
+        self.connection, theirs = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=serve, args=(theirs, self.started % 4 != 3), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.asked, self.started = 0, self.started + 1
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.connection.close()
+            self.process = None
