@@ -22,10 +22,10 @@ from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import stop_gradient_p
-from didax.primitives.elementwise import add, eq, exp, is_finite, log, max_, min_, mul, sub
-from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.elementwise import add, exp, log, max_, min_, mul
+from didax.primitives.families import NOT_LINEAR
+from didax.primitives.logarithmic import excess
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
-from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, reshape
 from didax.primitives.slicing import concatenate, lower_slice_axis, rev, slice_axis
 from didax.transforms.batching import AxisData
@@ -52,7 +52,7 @@ class Cumulative(Primitive):
         *,
         accepts: str,
         identity: Callable[[np.dtype[Any]], Any],  # None where blocks are to be avoided
-        combine: Callable[[Any, Any], Any],
+        combine: Callable[[Any, Any], Any] | None = None,  # None where `scan` does without
     ):
         super().__init__(name)
         self.op = op if callable(op) else lambda ctx, x, y: ctx.op(op, [x, y])
@@ -100,10 +100,16 @@ class Cumulative(Primitive):
 
         def scan(x: Any) -> list[Any]:
             x = rev(x, (axis,)) if reverse else x
-            out = associative_scan(self.combine, x, axis)
+            out = self.scan(x, axis)
             return [rev(out, (axis,)) if reverse else out]
 
         return y, jvp_flat(scan, [x], [t])[1][0]
+
+    def scan(self, x: Any, axis: int) -> Any:
+        """The results in operations that have the derivatives of this one."""
+        combine = self.combine
+        assert combine is not None
+        return associative_scan(lambda x, y: [combine(x[0], y[0])], [x], axis)[0]
 
     def batch(
         self, axis_data: AxisData, args: Any, dims: Any, *, axis: int, reverse: bool
@@ -130,22 +136,29 @@ class Cumsum(LinearUnary, Cumulative):
         return [self.bind(ct, axis=axis, reverse=not reverse)]
 
 
-def associative_scan(combine: Callable[[Any, Any], Any], x: Any, axis: int) -> Any:
-    """Every prefix of `x` along an axis combined: a tree of some 2 log2(n) combinations of arrays.
+def associative_scan(
+    combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axis: int
+) -> list[Any]:
+    """Every prefix of `xs` along an axis combined: a tree of some 2 log2(n) combinations of arrays.
 
     Neighbours are combined and scanned, which gives every second result; the others are one combination away
     (G. Blelloch, Prefix sums and their applications, 1990).
     """
-    n = aval_of(x).shape[axis]
+    n = aval_of(xs[0]).shape[axis]
     if n < 2:
-        return x
-    pairs = combine(slice_axis(x, 0, n - 1, axis, 2), slice_axis(x, 1, n, axis, 2))
+        return xs
+
+    def cut(xs: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
+        return [slice_axis(x, start, stop, axis, step) for x in xs]
+
+    pairs = combine(cut(xs, 0, n - 1, 2), cut(xs, 1, n, 2))
     odd = associative_scan(combine, pairs, axis)
-    first = slice_axis(x, 0, 1, axis)
+    first = cut(xs, 0, 1)
     if n == 2:
-        return concatenate([first, odd], axis)
-    rest = combine(slice_axis(odd, 0, (n - 1) // 2, axis), slice_axis(x, 2, n, axis, 2))
-    return _interleave(concatenate([first, rest], axis), odd, axis)
+        return [concatenate(parts, axis) for parts in zip(first, odd, strict=True)]
+    rest = combine(cut(odd, 0, (n - 1) // 2), cut(xs, 2, n, 2))
+    even = [concatenate(parts, axis) for parts in zip(first, rest, strict=True)]
+    return [_interleave(x, y, axis) for x, y in zip(even, odd, strict=True)]
 
 
 def _interleave(even: Any, odd: Any, axis: int) -> Any:
@@ -159,13 +172,21 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
     return concatenate([mixed, slice_axis(even, n, n + 1, axis)], axis) if more else mixed
 
 
-def _logaddexp(x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y)), smooth also where x = y, with tangent 0 where both are -inf."""
-    highest = stop_gradient_p.bind(max_(x, y))
-    shift = where(is_finite(highest), highest, scalar_like(0, aval_of(x).dtype))
-    total = add(exp(sub(x, shift)), exp(sub(y, shift)))
-    vanishes = eq(total, 0)
-    return where(vanishes, highest, add(log(where(vanishes, scalar_like(1, aval_of(x).dtype), total)), shift))
+class CumulativeLogSumExp(Cumulative):
+    """The logarithm of the sum of the exponentials so far."""
+
+    def scan(self, x: Any, axis: int) -> Any:
+        """Scans maxima and sums of exponentials relative to them: so equal infinities share a derivative evenly."""
+        highest = stop_gradient_p.bind(x)
+        highest, total = associative_scan(_add_exponentials, [highest, exp(excess(x, highest))], axis)
+        return add(log(total), highest)
+
+
+def _add_exponentials(x: list[Any], y: list[Any]) -> list[Any]:
+    """Two sums of exponentials, each relative to its maximum, relative to that of both."""
+    highest = max_(x[0], y[0])
+    parts = [mul(total, exp(excess(maximum, highest))) for maximum, total in (x, y)]
+    return [highest, add(*parts)]
 
 
 # --- Lowering -----------------------------------------------------------------------------------------------
@@ -312,6 +333,6 @@ cumsum_p = Cumsum("cumsum", "add", np.add, accepts="iufc", identity=_negative_ze
 cumprod_p = Cumulative("cumprod", "multiply", np.multiply, accepts="iufc", identity=_one, combine=mul)
 cummax_p = CumulativeExtremum("cummax", "maximum", np.maximum, accepts="iuf", identity=least, combine=max_)
 cummin_p = CumulativeExtremum("cummin", "minimum", np.minimum, accepts="iuf", identity=greatest, combine=min_)
-cumlogsumexp_p = Cumulative(
-    "cumlogsumexp", _lower_logaddexp, np.logaddexp, accepts="f", identity=_minus_infinity, combine=_logaddexp
+cumlogsumexp_p = CumulativeLogSumExp(
+    "cumlogsumexp", _lower_logaddexp, np.logaddexp, accepts="f", identity=_minus_infinity
 )

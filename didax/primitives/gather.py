@@ -153,7 +153,7 @@ class Gather(Primitive):
         unique_indices: bool,
     ) -> Any:
         out, dims = ctx.out_avals[0], dimension_numbers
-        if 0 in operand.aval.shape and out.size:  # XLA refuses to read from nothing
+        if 0 in operand.aval.shape or not out.size:  # XLA refuses to read from nothing
             return ctx.constant(fill_scalar(fill_value if mode is FILL_OR_DROP else 0, out.dtype), out)
         indices = lower_indices(ctx, indices)
         result = ctx.emit(

@@ -119,7 +119,10 @@ def problem_with(
         return "the indices must be integers"
     if indices.ndim == 0 or indices.shape[-1] != len(dims.start_index_map):
         return "the last axis of the indices must have one entry for each axis that they position"
-    if len(sizes) != operand.ndim or any(not 0 <= s <= n for s, n in zip(sizes, operand.shape, strict=True)):
+    if len(sizes) != operand.ndim or any(
+        not 0 <= size <= (1 if i in dims.operand_batching_dims else n)  # of a batch, perhaps of nothing
+        for i, (size, n) in enumerate(zip(sizes, operand.shape, strict=True))
+    ):
         return "the window must have a size for each axis of the operand, at most the axis's own"
     left_out = (*dims.collapsed_slice_dims, *dims.operand_batching_dims)
     if any(not 0 <= axis < operand.ndim for axis in (*left_out, *dims.start_index_map)):

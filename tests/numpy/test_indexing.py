@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
+from didax import lax
 from didax.array import as_concrete
 from didax.core.errors import MissingRuleError, NonConcreteBooleanIndexError
 from didax.numpy.indexing import at, getitem
@@ -313,3 +315,25 @@ X = as_concrete(np.zeros((3, 4), np.float32))
 def test_error_texts(use: Callable[[Any], Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         dx.jit(use)(np.int32(1))
+
+
+BATCHED: dict[str, Callable[..., Any]] = {
+    "x[i]": lambda x, i: x[i],
+    "x[i] = 1": lambda x, i: x.at[i].set(1.0),
+    "x[i] += 1": lambda x, i: x.at[i].add(1.0),
+    "dynamic_slice": lambda x, i: lax.dynamic_slice(x, (i[0], i[1]), (1, 1)),
+    "dynamic_update_slice": lambda x, i: lax.dynamic_update_slice(x, x[:1, :1], (i[0], i[1])),
+    "searchsorted": lambda x, i: dnp.searchsorted(x[:, 0], x[:, 1]),
+    "gradient of x[i]": dx.grad(lambda x, i: x[i].sum()),
+    "gradient of sort": dx.grad(lambda x, i: (dnp.sort(x, 0) ** 2).sum()),
+    "gradient of median": dx.grad(lambda x, i: dnp.median(x)),
+}
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_batches_of_nothing(name: str) -> None:
+    x, i = np.zeros((2, 3, 2), np.float32), np.zeros((2, 4), np.int32)
+    batched = dx.vmap(BATCHED[name])
+    wanted = (0, *batched(x, i).shape[1:])
+    assert batched(x[:0], i[:0]).shape == wanted
+    assert dx.jit(batched)(x[:0], i[:0]).shape == wanted

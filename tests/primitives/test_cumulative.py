@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import didax as dx
-from didax import lax
+import didax.numpy as dnp
+from didax import lax, nn
 from tests.checks import assert_close
 
 NAMES = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
@@ -100,3 +101,17 @@ def test_sums_of_many_numbers_are_accurate() -> None:
 def test_errors(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         call()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    "x", [[1, np.inf, 2], [np.inf, 1, np.inf, np.inf], [-np.inf] * 3, [-np.inf, np.inf, 0]]
+)
+def test_cumlogsumexp_at_infinities_has_the_derivatives_of_logsumexp(x: Any, reverse: bool) -> None:
+    x = np.float32(x)
+    prefixes = [slice(i, None) if reverse else slice(0, i + 1) for i in range(len(x))]
+    for jacobian in (dx.jacfwd, dx.jacrev):
+        wanted = jacobian(lambda x: dnp.stack([nn.logsumexp(x[part]) for part in prefixes]))(x)
+        ours = jacobian(lambda x: lax.cumlogsumexp(x, reverse=reverse))
+        assert_close(ours(x), wanted)
+        assert_close(dx.jit(ours)(x), wanted)
