@@ -21,7 +21,7 @@ from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import numpy_scalar
 from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.primitive import Primitive, infer
+from didax.core.primitive import Primitive, application_key, infer
 from didax.core.source import user_line
 from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked, set_current_trace
 from didax.transforms.checkify import check_operands
@@ -43,10 +43,14 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     if primitive.evaluate is not None:
         return _evaluate(primitive, args, params)
     avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
-    key = (primitive, avals, *params.items()) if params else (primitive, avals)
+    if primitive.exact_params:
+        key = application_key(primitive, avals, params)
+    else:  # the same, written out: this is what an eager operation waits for
+        key = (primitive, avals, *params.items()) if params else (primitive, avals)
     plan = _plans.get(key)
     if plan is None:
-        plan = _remember(key, _make_plan(primitive, avals, params))
+        plan = _make_plan(primitive, avals, params)
+        _remember(application_key(primitive, avals, params), plan)
     if config.values_were_inspected and config.state().inspects_values:
         return _run_watched(plan, primitive, args, params)
     return plan(args)
@@ -83,11 +87,10 @@ def _evaluate(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any
         current_trace_var.reset(token)
 
 
-def _remember(key: Any, plan: Plan) -> Plan:
+def _remember(key: Any, plan: Plan) -> None:
     if len(_plans) > _PLANS_MAX:
         _plans.clear()
     _plans[key] = plan
-    return plan
 
 
 def clear_plans() -> None:

@@ -10,6 +10,7 @@ import pytest
 import didax as dx
 from didax import eager
 from didax.array import as_concrete
+from didax.core.primitive import Primitive
 from didax.primitives.elementwise import add, exp, mul, sin
 
 
@@ -62,6 +63,36 @@ def test_a_python_scalar_counts_as_its_default_dtype():
     assert sin(0.5).dtype == "float32" and sin(0.5).weak_type
     with dx.enable_x64():
         assert sin(0.5).dtype == "float64"
+
+
+def test_parameters_that_are_zeros_of_either_sign_are_told_apart():
+    """By the plans of eager evaluation, and where equal operations of a program are merged."""
+    x = as_concrete(np.ones(2, np.float32))
+
+    def filled(x):
+        return [x.at[np.array([5])].get(mode="fill", fill_value=v)[0] for v in (0.0, -0.0, 0, 0.0)]
+
+    for f in (filled, dx.jit(filled)):
+        assert [bool(np.signbit(y)) for y in f(x)] == [False, True, False, False]
+
+    class Signed(Primitive):
+        def type(self, x, *, by):
+            return x
+
+        def eager(self, x, *, by):
+            return np.copysign(x, x.dtype.type(by))
+
+        def lower(self, ctx, x, *, by):
+            sign = ctx.op("sign", [ctx.constant(np.copysign(1, by), x.aval)])
+            return ctx.op("multiply", [ctx.op("abs", [x]), sign])
+
+    signed = Signed("signed_of_a_test")
+
+    def both(x):
+        return signed.bind(x, by=0.0), signed.bind(x, by=-0.0)
+
+    for f in (both, dx.jit(both)):
+        assert [float(y[0]) for y in f(x)] == [1, -1]
 
 
 def test_a_tracer_that_outlived_its_trace_is_reported():

@@ -13,9 +13,10 @@ from typing import Any
 
 from didax.api.flat import positional_names
 from didax.core.errors import ArgumentError, message
+from didax.core.exact import exact, value_of
 from didax.core.source import describe_function
 
-Key = tuple[Any, ...]  # (where, type, value) of each static argument
+Key = tuple[Any, ...]  # (where, type, exact(value)) of each static argument
 
 
 class StaticArguments:
@@ -49,7 +50,7 @@ class StaticArguments:
             self._check_hashable(names[where] if isinstance(where, int) else where, value)
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
         taken = {where for where, _ in static}
-        key: Key = tuple((where, type(value), value) for where, value in static)
+        key: Key = tuple((where, type(value), exact(value)) for where, value in static)
         return dynamic, {k: v for k, v in kwargs.items() if k not in taken}, key
 
     def _is_static_position(self, name: str) -> bool:
@@ -77,8 +78,9 @@ class StaticArguments:
         """The function with its static arguments put back in their places."""
         if not key:
             return self._fun
-        fixed = sorted((where, value) for where, _, value in key if isinstance(where, int))
-        named = {where: value for where, _, value in key if not isinstance(where, int)}
+        values = {where: value_of(stands) for where, _, stands in key}
+        fixed = [(where, values[where]) for where in sorted(i for i in values if isinstance(i, int))]
+        named = {where: value for where, value in values.items() if not isinstance(where, int)}
 
         fun = self._fun
 

@@ -28,6 +28,7 @@ from didax.core.avals import ShapedArray
 from didax.core.dtypes import as_extended, carrier, is_packed
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
+from didax.core.exact import exact, holds_floats
 from didax.core.tracing import current_trace_var
 
 Rule = Callable[..., Any] | None
@@ -50,6 +51,7 @@ class Primitive:
     )
     remembers_types: ClassVar[bool] = True  # not where parameters hold what a memory must not keep alive
     moves_elements: bool = False  # whatever they are; see transforms/physical.py
+    exact_params: bool = False  # 0.0 and -0.0 are different parameters: set once one that is a float is met
     in_carrier: bool = False  # compiled in `dtypes.carrier`, as all that moves elements is
 
     type: Rule = None
@@ -113,7 +115,7 @@ def infer(
     primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
 ) -> tuple[ShapedArray, ...]:
     """Types of the results, by the primitive's type rule; remembered, since types are interned and params hashable."""
-    key = (primitive, avals, *params.items()) if params else (primitive, avals)
+    key = application_key(primitive, avals, params)
     found = _type_cache.get(key)
     if found is None:
         check_extended(primitive, avals)
@@ -123,8 +125,20 @@ def infer(
             return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
             _type_cache.clear()
+        if not primitive.exact_params and any(map(holds_floats, params.values())):
+            primitive.exact_params = True
+            key = application_key(primitive, avals, params)
         _type_cache[key] = found
     return found
+
+
+def application_key(
+    primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> tuple[Any, ...]:
+    """A key that only equal applications of a primitive share."""
+    if primitive.exact_params:
+        return (primitive, avals, exact(tuple(params.items())))
+    return (primitive, avals, *params.items()) if params else (primitive, avals)
 
 
 def check_extended(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> None:

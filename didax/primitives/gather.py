@@ -96,6 +96,7 @@ class Gather(Primitive):
     """Windows of the operand at positions given by `start_indices`."""
 
     moves_elements = True
+    exact_params = True  # the fill value
 
     def type(
         self,

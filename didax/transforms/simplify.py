@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.exact import exact
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.transforms.cache import cached_on_jaxpr
 
@@ -47,7 +48,10 @@ def merge_equal(jaxpr: Jaxpr) -> Jaxpr:
     eqns: list[Eqn] = []
     for eqn in jaxpr.eqns:
         invars = [renamed.get(x, x) if type(x) is Var else x for x in eqn.invars]
-        key = (eqn.primitive, tuple(_identity(x) for x in invars), tuple(eqn.params.items()))
+        params = tuple(eqn.params.items())
+        if eqn.primitive.exact_params:
+            params = exact(params)
+        key = (eqn.primitive, tuple(_identity(x) for x in invars), params)
         first = eqn if eqn.effects else seen.setdefault(key, eqn)
         if first is not eqn:
             renamed.update(zip(eqn.outvars, first.outvars, strict=True))

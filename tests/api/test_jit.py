@@ -328,6 +328,22 @@ def test_static_arguments_by_keyword(x):
 def test_static_values_that_are_equal_but_of_other_types_are_told_apart():
     f = dx.jit(lambda n: n, static_argnums=0)
     assert [f(v).dtype.name for v in (1, 1.0, True)] == ["int32", "float32", "bool"]
+    g = dx.jit(lambda pair: pair[0], static_argnums=0)
+    assert [g((v, 2)).dtype.name for v in (1, 1.0, True)] == ["int32", "float32", "bool"]
+
+
+def test_static_zeros_of_either_sign_are_told_apart_and_a_nan_is_known_again():
+    traced = []
+    f = dx.jit(lambda x, s: traced.append(s) or dnp.copysign(x, dnp.real(s[-1])), static_argnums=1)
+    for zero in (0.0, 0j, np.float64(0), np.float32(0)):
+        assert [float(f(1.0, (s,))) for s in (zero, -zero, zero)] == [1, -1, 1]
+        assert float(f(1.0, ("x", (zero,))[1])) == 1
+    count = len(traced)
+    for _ in range(3):
+        f(1.0, (float("nan"),))
+    assert len(traced) == count + 1
+    h = dx.checkpoint(lambda x, s: dnp.copysign(x, s), static_argnums=1)
+    assert [float(h(1.0, s)) for s in (0.0, -0.0)] == [1, -1]
 
 
 def test_static_argument_in_the_middle(x):
