@@ -71,26 +71,34 @@ from didax.api.devices import (
 from didax.api.inspect import eval_shape, explain, make_jaxpr, typeof
 from didax.api.jit import jit
 from didax.api.options import (
+    array_garbage_collection_guard,
     check_tracer_leaks,
     checking_leaks,
     clear_caches,
     debug_infs,
     debug_key_reuse,
     debug_nans,
+    default_device,
     default_matmul_precision,
     default_prng_impl,
     disable_jit,
     enable_checks,
     enable_x64,
     explain_cache_misses,
+    log_compiles,
     numpy_dtype_promotion,
     numpy_rank_promotion,
     optimize_loops,
+    thread_guard,
+    transfer_guard,
+    transfer_guard_device_to_device,
+    transfer_guard_device_to_host,
+    transfer_guard_host_to_device,
 )
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
-from didax.core.config import Config
 from didax.core.dtypes import float0
+from didax.core.jax_options import Config
 from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.custom_derivatives import closure_convert, custom_gradient
@@ -112,6 +120,7 @@ __all__ = [
     "ShapeDtypeStruct",
     "__version__",
     "ad_checkpoint",
+    "array_garbage_collection_guard",
     "block_until_ready",
     "check_tracer_leaks",
     "checkify",
@@ -136,6 +145,7 @@ __all__ = [
     "debug_mode",
     "debug_nans",
     "default_backend",
+    "default_device",
     "default_matmul_precision",
     "default_prng_impl",
     "device_count",
@@ -174,6 +184,7 @@ __all__ = [
     "linearize",
     "local_device_count",
     "local_devices",
+    "log_compiles",
     "make_jaxpr",
     "named_call",
     "named_scope",
@@ -193,6 +204,11 @@ __all__ = [
     "remat",
     "scipy",
     "stages",
+    "thread_guard",
+    "transfer_guard",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device",
     "tree",
     "tree_util",
     "typeof",

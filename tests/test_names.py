@@ -13,12 +13,10 @@ import pytest
 
 ABSENT = {
     "": """
-        Device NamedSharding P Shard auto_pcast default_device make_array_from_callback
+        Device NamedSharding P Shard auto_pcast make_array_from_callback
         make_array_from_process_local_data make_array_from_single_device_arrays make_mesh memory pmap
         remove_size_one_mesh_axis_from_type reshard set_mesh shard_map smap
-        array_garbage_collection_guard live_arrays thread_guard transfer_guard transfer_guard_device_to_device
-        transfer_guard_device_to_host transfer_guard_host_to_device make_user_context
-        log_compiles no_execution no_tracing print_environment_info
+        live_arrays make_user_context no_execution no_tracing print_environment_info
         ad allow_f16_reductions ds enable_custom_prng fwd_and_bwd host_count host_id host_ids
         jax2tf_associative_scan_reductions legacy_prng_key softmax_custom_jvp threefry_partitionable
     """,

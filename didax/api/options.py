@@ -1,17 +1,18 @@
-"""Options as context managers, and forgetting what caches hold."""
+"""Options as context managers, which decorate functions too, and forgetting what caches hold."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
+from typing import Any
 
 from didax import compiled, eager
 from didax.api import jit
 from didax.core import config
+from didax.core.jax_options import Unheeded
 from didax.transforms import cache, key_reuse
 
 
-def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
+def enable_x64(new_val: bool = True) -> config.override:
     """Inside the block, values of no stated dtype are 64 bits wide.
 
     >>> import didax as dx, didax.numpy as dnp
@@ -22,17 +23,17 @@ def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
     return config.override(enable_x64=new_val)
 
 
-def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
+def disable_jit(disable: bool = True) -> config.override:
     """Inside the block, jitted functions run as plain Python, operation by operation."""
     return config.override(disable_jit=disable)
 
 
-def numpy_dtype_promotion(new_val: str) -> AbstractContextManager[None]:
+def numpy_dtype_promotion(new_val: str) -> config.override:
     """Inside the block, 'strict' forbids implicit promotion of differing dtypes; 'standard' allows it."""
     return config.override(numpy_dtype_promotion=new_val)
 
 
-def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
+def numpy_rank_promotion(new_val: str) -> config.override:
     """Inside the block, elementwise functions 'raise' a ValueError, or 'warn', where arrays of other ranks broadcast.
 
     Scalars broadcast in any case. The default is 'allow'.
@@ -45,7 +46,7 @@ def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
     return config.override(numpy_rank_promotion=new_val)
 
 
-def default_matmul_precision(new_val: str) -> AbstractContextManager[None]:
+def default_matmul_precision(new_val: str) -> config.override:
     """Inside the block, products and convolutions that state no precision have 'default', 'high' or 'highest'.
 
     >>> import didax as dx, didax.numpy as dnp
@@ -56,7 +57,7 @@ def default_matmul_precision(new_val: str) -> AbstractContextManager[None]:
     return config.override(default_matmul_precision=new_val)
 
 
-def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
+def default_prng_impl(new_val: str) -> config.override:
     """Inside the block, keys are made with the implementation 'threefry2x32', 'rbg' or 'unsafe_rbg'.
 
     >>> import didax as dx
@@ -67,17 +68,17 @@ def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
     return config.override(default_prng_impl=new_val)
 
 
-def explain_cache_misses(new_val: bool = True) -> AbstractContextManager[None]:
+def explain_cache_misses(new_val: bool = True) -> config.override:
     """Inside the block, why a jitted function is traced again is told to the logger 'didax'."""
     return config.override(explain_cache_misses=new_val)
 
 
-def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
+def enable_checks(new_val: bool = True) -> config.override:
     """Inside the block, jaxprs and the results of eager rules are verified: for those who write primitives."""
     return config.override(check=new_val)
 
 
-def optimize_loops(new_val: bool | str = "auto") -> AbstractContextManager[None]:
+def optimize_loops(new_val: bool | str = "auto") -> config.override:
     """Inside the block, programs are compiled with the passes on loops that pay ('auto'), or with none ('off').
 
     What they do to a program, and why, is told by `explain`.
@@ -90,7 +91,7 @@ def optimize_loops(new_val: bool | str = "auto") -> AbstractContextManager[None]
     return config.override(optimize_loops=new_val)
 
 
-def debug_key_reuse(new_val: bool | str = True) -> AbstractContextManager[None]:
+def debug_key_reuse(new_val: bool | str = True) -> config.override:
     """Inside the block, a random key used twice is an error (True, 'error'), 'warn's, or is let pass (False, 'off').
 
     >>> import didax as dx
@@ -102,7 +103,7 @@ def debug_key_reuse(new_val: bool | str = True) -> AbstractContextManager[None]:
     return config.override(debug_key_reuse=new_val)
 
 
-def debug_nans(new_val: bool | str = True) -> AbstractContextManager[None]:
+def debug_nans(new_val: bool | str = True) -> config.override:
     """Inside the block, an operation that makes a NaN out of numbers raises NaNError, a FloatingPointError.
 
     A jitted function is looked at through its results, and run again step by step to find the first such operation.
@@ -117,12 +118,12 @@ def debug_nans(new_val: bool | str = True) -> AbstractContextManager[None]:
     return config.override(debug_nans=new_val)
 
 
-def debug_infs(new_val: bool | str = True) -> AbstractContextManager[None]:
+def debug_infs(new_val: bool | str = True) -> config.override:
     """Inside the block, an operation that makes an infinity out of finite numbers raises NaNError; as `debug_nans`."""
     return config.override(debug_infs=new_val)
 
 
-def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
+def checking_leaks(new_val: bool = True) -> config.override:
     """Inside the block, a traced array that is still held when its transformation ends raises UnexpectedTracerError.
 
     The error names the line that made the array and what holds it. Each transformation looks through all of memory.
@@ -131,6 +132,46 @@ def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
 
 
 check_tracer_leaks = checking_leaks
+
+
+def log_compiles(new_val: bool = True) -> Unheeded:
+    """Has no effect, for programs of JAX; `explain_cache_misses` tells why a function is compiled again."""
+    return Unheeded("jax_log_compiles", new_val)
+
+
+def default_device(new_val: Any) -> Unheeded:
+    """Has no effect, for programs of JAX: a process computes on one device, which the option `platforms` chooses."""
+    return Unheeded("jax_default_device", new_val)
+
+
+def transfer_guard(new_val: str | None) -> Unheeded:
+    """Has no effect, for programs of JAX; so have the guards of one direction."""
+    return Unheeded("jax_transfer_guard", new_val)
+
+
+def transfer_guard_host_to_device(new_val: str | None) -> Unheeded:
+    """Has no effect; see `transfer_guard`."""
+    return Unheeded("jax_transfer_guard_host_to_device", new_val)
+
+
+def transfer_guard_device_to_device(new_val: str | None) -> Unheeded:
+    """Has no effect; see `transfer_guard`."""
+    return Unheeded("jax_transfer_guard_device_to_device", new_val)
+
+
+def transfer_guard_device_to_host(new_val: str | None) -> Unheeded:
+    """Has no effect; see `transfer_guard`."""
+    return Unheeded("jax_transfer_guard_device_to_host", new_val)
+
+
+def array_garbage_collection_guard(new_val: str | None) -> Unheeded:
+    """Has no effect, for programs of JAX."""
+    return Unheeded("jax_array_garbage_collection_guard", new_val)
+
+
+def thread_guard(new_val: bool = True) -> Unheeded:
+    """Has no effect, for programs of JAX."""
+    return Unheeded("jax_thread_guard", new_val)
 
 
 def clear_caches() -> None:

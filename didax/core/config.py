@@ -12,8 +12,7 @@ import contextlib
 import dataclasses
 import os
 import threading
-from collections.abc import Generator
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any
 
 
@@ -66,15 +65,27 @@ FLAGS = {
     "debug_nans": {True: "on", False: "off"},
     "debug_infs": {True: "on", False: "off"},
 }
+# Values that JAX has, by those that mean the same here.
+JAX_VALUES: dict[str, dict[str, str]] = {
+    "traceback_filtering": dict.fromkeys(
+        ("auto", "tracebackhide", "remove_frames", "quiet_remove_frames"), "on"
+    ),
+    "default_matmul_precision": {
+        "": "default",
+        "bfloat16": "default",
+        "tensorfloat32": "high",
+        "float32": "highest",
+    },
+}
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
-_NAMES = tuple(_FIELDS)
+NAMES = tuple(_FIELDS)
 _interned: dict[tuple[Any, ...], State] = {}
 values_were_inspected = False  # whether any snapshot ever asked for it: spares hot paths the question
 
 
 def _intern(values: dict[str, Any]) -> State:
     global values_were_inspected
-    key = tuple(values[name] for name in _NAMES)
+    key = tuple(values[name] for name in NAMES)
     state = _interned.setdefault(key, State(*key))
     if state.inspects_values:
         values_were_inspected = True
@@ -82,7 +93,7 @@ def _intern(values: dict[str, Any]) -> State:
 
 
 def _values(state: State) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in _NAMES}
+    return {name: getattr(state, name) for name in NAMES}
 
 
 def _normalise(name: str, value: Any) -> Any:
@@ -91,13 +102,15 @@ def _normalise(name: str, value: Any) -> Any:
     if name in FLAGS and value not in CHOICES[name]:
         flag = _BOOLS.get(value.lower()) if isinstance(value, str) else value
         value = FLAGS[name].get(flag, value) if isinstance(flag, bool) else value
-    if isinstance(default, bool) and isinstance(value, str) and value.lower() in _BOOLS:
-        value = _BOOLS[value.lower()]
+    if isinstance(default, bool):
+        value = _BOOLS.get(value.lower(), value) if isinstance(value, str) else bool(value)
     if isinstance(default, int) and not isinstance(default, bool) and isinstance(value, str):
         value = int(value)
     if isinstance(default, str) and value is None:
         value = ""
-    if type(value) is not type(default):
+    if name in JAX_VALUES and isinstance(value, str):
+        value = JAX_VALUES[name].get(value, value)
+    if name not in CHOICES and type(value) is not type(default):
         raise TypeError(
             f"option {name!r} takes a {type(default).__name__}.\n  got: {value!r}\nPass a {type(default).__name__}."
         )
@@ -121,18 +134,30 @@ _BOOLS = {
 }
 
 
-def _name(option: str) -> str:
+# Options that have another name in JAX.
+_OTHER_NAMES = {"enable_checks": "check", "platform_name": "platforms"}
+
+
+def option_named(option: str) -> str:
+    """The option of that name, which may be JAX's."""
     name = option.removeprefix("jax_")
+    name = _OTHER_NAMES.get(name, name)
     if name not in _FIELDS:
         raise AttributeError(
-            f"unknown option {option!r}.\n  options: {', '.join(_NAMES)}\nUse one of these names."
+            f"unknown option {option!r}.\n  options: {', '.join(NAMES)}\nUse one of these names."
         )
     return name
 
 
+def names_in_jax() -> list[str]:
+    """The options that JAX has too, by their names there."""
+    own = {"check", "optimize_loops"}
+    return [f"jax_{name}" for name in (*NAMES, *_OTHER_NAMES) if name not in own]
+
+
 def _from_environment() -> State:
     found = {
-        name: os.environ[f"DIDAX_{name.upper()}"] for name in _NAMES if f"DIDAX_{name.upper()}" in os.environ
+        name: os.environ[f"DIDAX_{name.upper()}"] for name in NAMES if f"DIDAX_{name.upper()}" in os.environ
     }
     return _intern(_values(State()) | {name: _normalise(name, text) for name, text in found.items()})
 
@@ -176,37 +201,33 @@ def update(option: str, value: Any) -> None:
     >>> update("jax_enable_x64", False)
     """
     global global_state
-    name = _name(option)
+    name = option_named(option)
     with _update_lock:
         global_state = _intern(_values(global_state) | {name: _normalise(name, value)})
 
 
-@contextlib.contextmanager
-def override(**options: Any) -> Generator[None]:
-    """Set options inside a `with` block, for this thread or task.
+class override(contextlib.ContextDecorator):
+    """Set options inside a `with` block or a decorated function, for this thread or task; values are checked at once.
 
     >>> with override(enable_x64=True):
     ...     state().enable_x64
     True
     """
-    outer = overlay_var.get()
-    values = {_name(option): _normalise(_name(option), value) for option, value in options.items()}
-    token = overlay_var.set(_Overlay((outer.values if outer else {}) | values))
-    try:
-        yield
-    finally:
-        overlay_var.reset(token)
 
+    def __init__(self, **options: Any):
+        self._options = {
+            option_named(option): _normalise(option_named(option), value) for option, value in options.items()
+        }
+        self._tokens: list[Token[_Overlay | None]] = []
 
-class Config:
-    """The public `didax.config`: `config.update(name, value)`, and options as attributes."""
+    def __enter__(self) -> None:
+        outer = overlay_var.get()
+        values = (outer.values if outer else {}) | self._options
+        self._tokens.append(overlay_var.set(_Overlay(values)))
 
-    def update(self, option: str, value: Any) -> None:
-        """Set an option for the whole process."""
-        update(option, value)
+    def __exit__(self, *_: object) -> None:
+        overlay_var.reset(self._tokens.pop())
 
-    def __getattr__(self, option: str) -> Any:
-        return getattr(state(), _name(option))
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{name} = {value!r}" for name, value in _values(state()).items())
+    def _recreate_cm(self) -> override:
+        """Each call of a decorated function enters a block of its own: threads may run it at once."""
+        return override(**self._options)

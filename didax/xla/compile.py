@@ -13,6 +13,7 @@ import functools
 import hashlib
 import os
 import platform
+import sys
 import tempfile
 import threading
 from collections import OrderedDict
@@ -313,7 +314,8 @@ def _store() -> DiskStore | None:
     if not state.enable_compilation_cache:
         return None
     folder = state.compilation_cache_dir or _default_folder()
-    return _open_store(folder, state.compilation_cache_max_size)
+    limit = state.compilation_cache_max_size
+    return _open_store(folder, sys.maxsize if limit < 0 else limit)
 
 
 def _default_folder() -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import subprocess
 import sys
 import threading
+import types
+from typing import Any
 
+import jax
 import pytest
 
 import didax as dx
-from didax.core import config
+from didax.core import config, jax_options
 
 
 def test_equal_snapshots_are_one_object():
@@ -99,3 +103,125 @@ def test_updates_of_two_threads_are_both_kept(monkeypatch):
     second_done.set()
     first.join()
     assert config.state().explain_cache_misses and config.state().default_prng_impl == "rbg"
+
+
+# --- JAX's options -------------------------------------------------------------------------------------------
+
+jax_0_10 = pytest.mark.skipif(
+    not jax.__version__.startswith("0.10."), reason="the options are those of JAX 0.10"
+)
+
+
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options are as before when the test ends."""
+    monkeypatch.setattr(config, "global_state", config.global_state)
+    monkeypatch.setattr(jax_options, "_values", {})
+
+
+@jax_0_10
+@pytest.mark.parametrize("name", sorted(jax.config.values))
+def test_every_option_of_jax_is_taken_and_read_back(name: str, restored: None):
+    value = jax.config._value_holders[name].value
+    value = value.value if isinstance(value, enum.Enum) else value
+    dx.config.update(name, value)
+    read = dx.config.read(name)
+    assert read == value and type(read) is type(value)
+    assert getattr(dx.config, name) == value
+    assert name in dx.config.values
+
+
+@jax_0_10
+@pytest.mark.parametrize("bad", [object(), "nonsense", 7, 0.5, None], ids=str)
+def test_options_without_effect_refuse_what_jax_refuses(bad: object, restored: None):
+    for name in dx.config.without_effect():
+        parse = getattr(jax.config._value_holders[name], "_parser", None) or (lambda value: value)
+        if "x64_dtypes" in name or "default_device" in name:
+            continue  # which JAX looks up by another rule: numbers as text, names of platforms
+        try:
+            parse(bad)
+        except (TypeError, ValueError) as error:
+            with pytest.raises(TypeError if isinstance(error, TypeError) else ValueError):
+                dx.config.update(name, bad)
+        else:
+            dx.config.update(name, bad)
+            assert dx.config.read(name) == (bool(bad) if isinstance(dx.config.read(name), bool) else bad)
+
+
+def test_options_read_by_their_names_in_jax_as_there():
+    names = ("enable_x64", "debug_infs", "debug_nans", "debug_key_reuse", "disable_jit", "enable_checks")
+    with dx.debug_key_reuse("warn"), dx.enable_checks(False):
+        assert not any(getattr(dx.config, f"jax_{name}") for name in names)
+    assert dx.config.jax_default_matmul_precision is None and dx.config.jax_platforms is None
+    with dx.debug_nans("outputs"), dx.debug_infs(True), dx.debug_key_reuse(True), dx.enable_checks(True):
+        assert dx.config.jax_debug_nans is dx.config.jax_debug_infs is dx.config.jax_debug_key_reuse is True
+        assert dx.config.debug_nans == "outputs" and dx.config.jax_enable_checks is True
+    with dx.default_matmul_precision("float32"):
+        assert dx.config.default_matmul_precision == "highest"
+
+
+def test_names_of_jax_for_options_of_other_names(restored: None):
+    dx.config.update("jax_platform_name", "cpu")
+    assert dx.config.platforms == dx.config.jax_platform_name == "cpu"
+    dx.config.update("jax_enable_checks", 1)
+    assert dx.config.check is True
+    dx.config.update("jax_default_matmul_precision", None)
+    assert dx.config.default_matmul_precision == "default"
+
+
+@pytest.mark.parametrize(
+    ("manager", "value", "name"),
+    [
+        (dx.log_compiles, True, "jax_log_compiles"),
+        (dx.transfer_guard, "disallow", "jax_transfer_guard"),
+        (dx.transfer_guard_host_to_device, "log", "jax_transfer_guard_host_to_device"),
+        (dx.transfer_guard_device_to_host, "log", "jax_transfer_guard_device_to_host"),
+        (dx.transfer_guard_device_to_device, None, "jax_transfer_guard_device_to_device"),
+        (dx.thread_guard, True, "jax_thread_guard"),
+        (dx.array_garbage_collection_guard, "log", "jax_array_garbage_collection_guard"),
+        (dx.default_device, "cpu", "jax_default_device"),
+        (dx.enable_x64, True, "jax_enable_x64"),
+        (dx.debug_nans, True, "jax_debug_nans"),
+    ],
+)
+def test_context_managers_nest_decorate_and_are_used_again(manager: Any, value: Any, name: str):
+    before = dx.config.read(name)
+    block = manager(value)
+    for _ in range(2):
+        with block, block:
+            assert dx.config.read(name) == value
+        assert dx.config.read(name) == before
+    assert block(lambda: dx.config.read(name))() == value
+
+
+def test_context_managers_check_their_values_when_they_are_made():
+    for manager in (dx.numpy_dtype_promotion, dx.default_prng_impl, dx.transfer_guard):
+        with pytest.raises(ValueError, match="bad"):
+            manager("bad")
+
+
+def test_the_command_line_sets_options(monkeypatch: pytest.MonkeyPatch, restored: None):
+    arguments = (
+        "--jax_enable_x64 --nojax_pprint_use_color --jax_num_cpu_devices=3 --other -- --jax_disable_jit"
+    )
+    monkeypatch.setattr(sys, "argv", ["program", *arguments.split()])
+    dx.config.parse_flags_with_absl()
+    assert dx.config.jax_enable_x64 and not dx.config.jax_disable_jit
+    assert dx.config.jax_num_cpu_devices == 3 and dx.config.jax_pprint_use_color is False
+
+
+def test_flags_of_absl_set_options(monkeypatch: pytest.MonkeyPatch, restored: None):
+    """absl is stood in for by the little that is asked of it."""
+    found: dict[str, Any] = {}
+    later: list[Any] = []
+
+    def define(name: str, default: Any, _: str) -> None:
+        found[name] = types.SimpleNamespace(present=name == "jax_enable_x64", value=True)
+
+    flags = types.SimpleNamespace(DEFINE_bool=define, DEFINE_string=define, FLAGS=found)
+    app = types.SimpleNamespace(call_after_init=later.append)
+    for name, module in (("absl", flags), ("absl.flags", flags), ("absl.app", app)):
+        monkeypatch.setitem(sys.modules, name, module)  # pyright: ignore[reportArgumentType]
+    dx.config.config_with_absl()
+    later[0]()
+    assert dx.config.jax_enable_x64 and not dx.config.jax_disable_jit
