@@ -12,13 +12,17 @@ from didax.version import __version__, check_jaxlib, installed_jaxlib
 check_jaxlib(installed_jaxlib())
 
 # ruff: noqa: E402
+from typing import TYPE_CHECKING
+
 from didax import (
     ad_checkpoint,
     checkify,
     checkpoint_policies,
+    core,
     custom_batching,
     custom_derivatives,
     debug,
+    dlpack,
     dtypes,
     errors,
     experimental,
@@ -87,12 +91,20 @@ from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
 from didax.core.config import Config
 from didax.core.dtypes import float0
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.custom_derivatives import closure_convert, custom_gradient
 from didax.debug._mode import debug_mode
 from didax.ref import Ref, empty_ref, free_ref, freeze, new_ref
 
 config = Config()
+
+if TYPE_CHECKING:
+    from didax import example_libraries as example_libraries
+    from didax import flatten_util as flatten_util
+    from didax import scipy as scipy
+else:
+    __getattr__, __dir__ = on_access(__name__, "example_libraries", "flatten_util", "scipy")
 
 __all__ = [
     "Array",
@@ -111,6 +123,7 @@ __all__ = [
     "closure_convert",
     "config",
     "copy_to_host_async",
+    "core",
     "custom_batching",
     "custom_derivatives",
     "custom_gradient",
@@ -130,6 +143,7 @@ __all__ = [
     "device_put",
     "devices",
     "disable_jit",
+    "dlpack",
     "dtypes",
     "effects_barrier",
     "empty_ref",
@@ -138,10 +152,12 @@ __all__ = [
     "ensure_compile_time_eval",
     "errors",
     "eval_shape",
+    "example_libraries",
     "experimental",
     "explain",
     "explain_cache_misses",
     "extend",
+    "flatten_util",
     "float0",
     "free_ref",
     "freeze",
@@ -175,6 +191,7 @@ __all__ = [
     "random",
     "ref",
     "remat",
+    "scipy",
     "stages",
     "tree",
     "tree_util",

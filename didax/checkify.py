@@ -40,6 +40,7 @@ __all__ = [
     "CheckError",
     "DivisionByZeroError",
     "Error",
+    "ErrorCategory",
     "JaxRuntimeError",
     "NaNError",
     "OutOfBoundsError",
@@ -52,13 +53,15 @@ __all__ = [
     "div_checks",
     "float_checks",
     "index_checks",
+    "init_error",
     "nan_checks",
     "user_checks",
 ]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Errors = frozenset[type[CheckError]]
+ErrorCategory = type[CheckError]
+Errors = frozenset[ErrorCategory]
 JaxRuntimeError = CheckError
 """What `Error.throw` raises, by the name that JAX's users know."""
 
@@ -127,6 +130,10 @@ class Error:
                 site,
                 [x[at] for x in values[start : start + len(site.avals)]],
             )
+
+
+init_error = Error()
+"""The error of a function in which nothing went wrong."""
 
 
 pytree.register_node(

@@ -11,10 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from didax.core.errors import (
+    ArgumentError,
     CheckError,
     ConcretizationTypeError,
     DivisionByZeroError,
+    JAXIndexError,
     JaxprTypeError,
+    JAXTypeError,
     KeyReuseError,
     KeyReuseWarning,
     MissingRuleError,
@@ -22,18 +25,24 @@ from didax.core.errors import (
     NonConcreteBooleanIndexError,
     NonlinearError,
     OutOfBoundsError,
+    PositionError,
+    RuleTypeError,
     TracerArrayConversionError,
     TracerAttributeError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
+    TracerSliceError,
     TypePromotionError,
     UnexpectedTracerError,
 )
 
 __all__ = [
+    "ArgumentError",
     "CheckError",
     "ConcretizationTypeError",
     "DivisionByZeroError",
+    "JAXIndexError",
+    "JAXTypeError",
     "JaxprTypeError",
     "KeyReuseError",
     "KeyReuseWarning",
@@ -42,10 +51,13 @@ __all__ = [
     "NonConcreteBooleanIndexError",
     "NonlinearError",
     "OutOfBoundsError",
+    "PositionError",
+    "RuleTypeError",
     "TracerArrayConversionError",
     "TracerAttributeError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
+    "TracerSliceError",
     "TypePromotionError",
     "UnexpectedTracerError",
 ]

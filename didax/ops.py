@@ -15,7 +15,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax.core import dtypes
-from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 
@@ -118,7 +118,7 @@ def _segments(
             f"{name} takes an integer for each slice of data.",
             f"data: {x.aval}, segment_ids: {ids.aval}",
         )
-        raise ValueError(message(rule, facts, fix="Cast them, or map over other axes with vmap."))
+        raise ArgumentError(message(rule, facts, fix="Cast them, or map over other axes with vmap."))
     count = _count(name, ids) if num_segments is None else operator.index(num_segments)
     if count < 0:
         facts, fix = f"num_segments: {count}", "Pass 0 or more."

@@ -1,7 +1,10 @@
 """A JAX program runs after a change of its imports: every name of jax is here, or is known to be absent."""
 
 import importlib
+import pkgutil
 import re
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -34,7 +37,38 @@ ABSENT = {
     "tree": "",
     "tree_util": "",
     "typing": "",
+    "ad_checkpoint": "",
+    "core": "AbstractValue Atom ParamDict Value ensure_compile_time_eval eval_context max_dim min_dim",
+    "custom_batching": "",
+    "custom_derivatives": "",
+    "debug": "log DebugEffect OrderedDebugEffect inspect_array_sharding visualize_array_sharding visualize_sharding",
+    "dlpack": "is_supported_dtype",
+    "dtypes": "",
+    "errors": "InconclusiveDimensionOperation",
+    "flatten_util": "",
+    "ref": "AbstractRef",
+    "stages": "ArgInfo CompilerOptions",
+    "experimental": "EArray cur_qdd primal_tangent_dtype",
+    "experimental.checkify": "",
+    "experimental.compilation_cache.compilation_cache": "",
 }
+
+ABSENT_MODULES = """
+    api_util cloud_tpu_init collect_profile distributed export ffi image interpreters lib monitoring profiler sharding
+    test_util tools
+    experimental.array_serialization experimental.buffer_callback experimental.colocated_python
+    experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
+    experimental.hijax experimental.jax2tf experimental.jet experimental.key_reuse experimental.layout
+    experimental.mesh_utils experimental.mosaic experimental.multihost_utils experimental.pallas experimental.pjit
+    experimental.profiler experimental.random experimental.rnn experimental.roofline
+    experimental.scheduling_groups experimental.serialize_executable experimental.shard_alike
+    experimental.shard_map experimental.source_mapper experimental.sparse experimental.topologies
+    experimental.transfer experimental.xla_metadata
+    extend.backend extend.ifrt_programs extend.linear_util extend.lowering extend.mlir extend.pallas
+    extend.sharding extend.source_info_util extend.xla
+    scipy.cluster scipy.fft scipy.integrate scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize
+    scipy.signal scipy.spatial scipy.stats
+"""
 
 
 def public_names(module: types.ModuleType) -> set[str]:
@@ -54,6 +88,51 @@ def test_names_are_those_of_jax(path: str) -> None:
     theirs, ours = [importlib.import_module(f"{root}.{path}".rstrip(".")) for root in ("jax", "didax")]
     missing = {name for name in public_names(theirs) if not hasattr(ours, name)}
     assert missing == set(ABSENT[path].split())
+
+
+def modules_of(package: str) -> set[str]:
+    """The public modules of a package, by their names within it; of those within them, only the first level."""
+    root = importlib.import_module(package)
+    found = {m.name for m in pkgutil.iter_modules(root.__path__) if not m.name.startswith("_")}
+    for name in ("experimental", "extend", "scipy"):
+        path = importlib.import_module(f"{package}.{name}").__path__
+        found |= {f"{name}.{m.name}" for m in pkgutil.iter_modules(path) if not m.name.startswith("_")}
+    return found
+
+
+@pytest.mark.skipif(not jax.__version__.startswith("0.10."), reason="the modules are those of JAX 0.10")
+def test_modules_are_those_of_jax() -> None:
+    assert modules_of("jax") - modules_of("didax") == set(ABSENT_MODULES.split())
+
+
+def test_absent_modules_are_documented() -> None:
+    text = (
+        (Path(__file__).parents[1] / "docs" / "differences.md")
+        .read_text()
+        .split("## Names that are absent")[1]
+    )
+    documented = set(re.findall(r"`([\w.]+)`", text))
+    families = ("experimental.", "extend.")
+    assert {name for name in ABSENT_MODULES.split() if not name.startswith(families)} - documented == set()
+
+
+def test_public_modules_are_attributes() -> None:
+    """In a process of its own: other tests import what this one is about."""
+    program = (
+        "import sys, didax as dx; early = set(sys.modules)\n"
+        "for name in ('scipy.special', 'scipy.sparse.linalg', 'experimental.checkify', 'experimental.ode',\n"
+        "             'experimental.implicit', 'example_libraries.stax', 'flatten_util', 'dlpack', 'nn.initializers',\n"
+        "             'numpy.fft', 'lax.linalg', 'core.Tracer', 'extend.core', 'stages', 'checkify'):\n"
+        "    value = dx\n"
+        "    for part in name.split('.'):\n"
+        "        assert part in dir(value), name\n"
+        "        value = getattr(value, part)\n"
+        "assert not {'didax.scipy', 'didax.experimental.ode'} & early\n"
+        "try: dx.scipy.nosuch\n"
+        "except AttributeError as error: print(error)"
+    )
+    output = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert output == "module 'didax.scipy' has no attribute 'nosuch'\n"
 
 
 def test_absent_names_are_documented() -> None:

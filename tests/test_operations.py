@@ -175,6 +175,7 @@ def test_operation(row: Operation, dtype: str) -> None:
             assert_close(jitted[key], value, case.rtol, what=f"compiled {key}")
         check_values(case, eager, corners)
         check_batches(case, eager)
+        check_empty_batches(case)
         if case.argnums:
             check_derivatives(case, eager, dtype)
 
@@ -194,6 +195,28 @@ def check_batches(case: Case, eager: dict[str, Any]) -> None:
         assert_close(
             eager[name], tree.map(lambda x, y: stack([x, y], 0), first, second), case.rtol, what=name
         )
+
+
+def check_empty_batches(case: Case) -> None:
+    """Over an axis of length 0: results and cotangents of the right types, with nothing in them."""
+    outs = tree.leaves(dx.eval_shape(case.row.fun, *case.args))
+    for axes, _ in case.batches().values():
+        args = [x if a is None else empty_batch(x) for x, a in zip(case.args, axes, strict=True)]
+        mapped = dx.vmap(case.row.fun, [None if a is None else 0 for a in axes])
+        found = tree.leaves(mapped(*args))
+        assert [(y.shape, y.dtype) for y in found] == [((0, *y.shape), y.dtype) for y in outs]
+        if not case.argnums:
+            continue
+        values = dict(enumerate(args))
+
+        def of_chosen(*xs: Any, mapped: Any = mapped, values: Any = values) -> Any:
+            return mapped(*{**values, **dict(zip(case.argnums, xs, strict=True))}.values())
+
+        check_vjp(of_chosen, case.chosen(args), case.rng)
+
+
+def empty_batch(x: Any) -> Any:
+    return tree.map(lambda leaf: dx.vmap(lambda _: leaf)(dnp.zeros(0)), x)
 
 
 def check_derivatives(case: Case, eager: dict[str, Any], dtype: str) -> None:

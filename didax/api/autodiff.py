@@ -33,7 +33,7 @@ from didax.array import Array, ConcreteArray
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.basis import Zero, instantiate
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.jaxpr import Atom, Literal
 from didax.core.ref import Ref
 from didax.core.source import describe_function
@@ -190,7 +190,7 @@ def check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[], str],
         ):
             return convert_element_type(t, wanted.dtype, found_aval.weak_type)
     zero = wanted.dtype == dtypes.float0
-    raise TypeError(
+    raise ArgumentError(
         message(
             f"In {what} a {kind} has the shape and dtype of its {of} (float0 where that is an integer or boolean).",
             f"{name()}: {of} {aval}, {kind} {type_text(t)}, expected {wanted}",
@@ -378,7 +378,7 @@ class VJPFunction(_LinearFunction):
     def __call__(self, cotangents: Any) -> Any:
         cts, ct_tree = pytree.flatten(cotangents)
         if ct_tree != self._out_tree:
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "The vjp takes cotangents in the structure of the function's result.",
                     *pytree.mismatch(self._out_tree, ct_tree, "the result", "the cotangent").splitlines(),
@@ -523,7 +523,7 @@ def _gradient(
 def _chosen_arguments(what: str, fun: Any, numbers: tuple[int, ...], args: tuple[Any, ...]) -> list[int]:
     chosen = [i + len(args) if i < 0 else i for i in numbers]
     if any(not 0 <= i < len(args) for i in chosen):
-        raise TypeError(
+        raise ArgumentError(
             message(
                 f"argnums of {what} must number positional arguments of the call.",
                 f"argnums: {numbers}, positional arguments: {len(args)}",
@@ -810,7 +810,7 @@ def linear_transpose(
     def transposed(cotangents: Any) -> Any:
         cts, ct_tree = pytree.flatten(cotangents)
         if ct_tree != out_tree:
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "The transposed function takes cotangents in the structure of the function's result.",
                     *pytree.mismatch(out_tree, ct_tree, "the result", "the cotangent").splitlines(),

@@ -21,7 +21,7 @@ from didax.api.flat import as_array, narrowed_scalar, positional_names, result_n
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.basis import Zero, instantiate
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer
 from didax.core.value import Array
@@ -417,7 +417,7 @@ class Called(Rules):
         if not fits:
             wanted = pytree.structure(places)
             facts = pytree.mismatch(wanted, x_bars, "the arguments", f"the result of {rule}", root="args")
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     f"The {rule} rule of a function returns cotangents in the structure of its arguments.",
                     f"function: {self.name}",

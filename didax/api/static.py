@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from didax.api.flat import positional_names
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.source import describe_function
 
 Key = tuple[Any, ...]  # (where, type, value) of each static argument
@@ -65,7 +65,7 @@ class StaticArguments:
             fix = "Pass a hashable value (a tuple instead of a list), or do not mark the argument static."
             if hasattr(value, "dtype"):
                 fix = "Arrays are data: do not mark the argument static."
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     f"Static arguments of {self._what} must be hashable: they are part of the compilation cache's key.",
                     f"argument {name}: {value!r:.100} of type {type(value).__name__}",

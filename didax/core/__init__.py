@@ -1,9 +1,36 @@
 """What a program is: types, pytrees, primitives, traces, jaxprs. Knows no XLA and no NumPy API.
 
-Read in this order: `value.py`, `avals.py`, `primitive.py`, `tracing.py`, `jaxpr.py`.
+Read in this order: `value.py`, `avals.py`, `primitive.py`, `tracing.py`, `jaxpr.py`. The package itself offers what
+programs ask of `jax.core`: `isinstance(x, didax.core.Tracer)`, `ShapedArray`, `Trace` and `eval_jaxpr`.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
+
+from didax.core.modules import on_access
 
 # jaxlib's C++ side logs at INFO to stderr unless told otherwise before it is loaded, by whichever module comes first.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+if TYPE_CHECKING:
+    from didax.core.avals import ShapedArray as ShapedArray
+    from didax.core.jaxpr import Jaxpr
+    from didax.core.tracing import Trace as Trace
+    from didax.core.tracing import Tracer as Tracer
+else:
+    __getattr__, __dir__ = on_access(__name__, ShapedArray="avals", Trace="tracing", Tracer="tracing")
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Any, *args: Any) -> list[Any]:
+    """Run a jaxpr on the arrays that it captured and on arguments, with the arguments of `jax.core.eval_jaxpr`.
+
+    >>> import didax as dx
+    >>> closed = dx.make_jaxpr(lambda x: x * 2.0)(1.0)
+    >>> dx.core.eval_jaxpr(closed.jaxpr, closed.consts, 4.0)
+    [Array(8., dtype=float32, weak_type=True)]
+    """
+    from didax.core import jaxpr as jaxprs
+
+    return jaxprs.eval_jaxpr(jaxpr, [*consts, *args])

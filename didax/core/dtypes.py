@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from didax.core import config
-from didax.core.errors import TypePromotionError, message
+from didax.core.errors import ArgumentError, TypePromotionError, message
 
 DType: TypeAlias = np.dtype[Any]
 DTypeLike: TypeAlias = str | type[Any] | DType
@@ -338,7 +338,7 @@ def dtype(x: DTypeLike) -> DType:
     if found is None:
         rule = "A dtype must name booleans, integers, floats or complex numbers."
         fix = "Use a name such as 'float32', a scalar type such as np.int8, or bool, int, float, complex."
-        raise TypeError(message(rule, f"dtype: {x!r}", fix=fix))
+        raise ArgumentError(message(rule, f"dtype: {x!r}", fix=fix))
     return found
 
 

@@ -24,7 +24,26 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class ConcretizationTypeError(TypeError):
+class ArgumentError(TypeError, ValueError):
+    """An argument whose shape, dtype, structure or value the function cannot take.
+
+    NumPy and JAX raise TypeError for some of these and ValueError for others; programs that catch either catch this.
+    """
+
+
+class PositionError(ArgumentError, IndexError):
+    """An axis or a position that an array does not have, or index arrays that do not fit together."""
+
+
+class JAXTypeError(TypeError):
+    """What JAX's programs catch by this name: tracers used where values are needed or out of scope, keys used twice."""
+
+
+class JAXIndexError(IndexError):
+    """What JAX's programs catch by this name: traced arrays in an index that fixes the shape of its result."""
+
+
+class ConcretizationTypeError(JAXTypeError):
     """A value was needed while only its shape and dtype are known."""
 
 
@@ -36,6 +55,10 @@ class TracerIntegerConversionError(ConcretizationTypeError):
     """A traced array was used where Python needs an integer: an index, a shape, a length."""
 
 
+class TracerSliceError(TracerIntegerConversionError, JAXIndexError):
+    """A traced array was used as a bound of a slice."""
+
+
 class TracerArrayConversionError(ConcretizationTypeError):
     """A traced array was handed to NumPy, which needs its numbers."""
 
@@ -44,11 +67,11 @@ class TracerAttributeError(ConcretizationTypeError, AttributeError):
     """A traced array was asked where it is in memory."""
 
 
-class NonConcreteBooleanIndexError(ConcretizationTypeError, IndexError):
+class NonConcreteBooleanIndexError(ConcretizationTypeError, JAXIndexError):
     """A traced boolean mask was used as an index, so the result's shape is not known."""
 
 
-class UnexpectedTracerError(RuntimeError):
+class UnexpectedTracerError(JAXTypeError):
     """A tracer outlived the transformation that made it, or was used outside of it; `tracer` is that tracer."""
 
     tracer: object = None
@@ -56,6 +79,10 @@ class UnexpectedTracerError(RuntimeError):
 
 class MissingRuleError(NotImplementedError):
     """A primitive has no rule for the transformation that met it."""
+
+
+class RuleTypeError(TypeError):
+    """A primitive's rule returned a value of a type that it must not have."""
 
 
 class NonlinearError(TypeError):
@@ -69,11 +96,11 @@ class JaxprTypeError(TypeError):
     """A jaxpr breaks the rules of scope, single assignment or typing."""
 
 
-class TypePromotionError(TypeError):
+class TypePromotionError(ArgumentError):
     """Two dtypes have no implicit promotion under the rules in force."""
 
 
-class KeyReuseError(RuntimeError):
+class KeyReuseError(JAXTypeError):
     """A random key was used a second time (the option `debug_key_reuse` is 'error')."""
 
 

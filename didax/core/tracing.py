@@ -249,8 +249,17 @@ for _name in _IN_MEMORY_PROPERTIES:
 
 
 def known_value(x: Any) -> Any | None:
-    """The concrete value of `x`, through any number of transformations that keep it; None where there is none."""
+    """The concrete value of `x`, through any number of transformations that keep it; None where there is none.
+
+    It is for choices, as Python's `if` makes them, and for errors. A result made from it, or without it, no longer
+    depends on `x`: where a result is to be simplified, ask for the `constant_value`.
+    """
     return x.known() if isinstance(x, Tracer) else x
+
+
+def constant_value(x: Any) -> Any | None:
+    """The concrete value of `x` if no transformation follows it, so that it may stand for `x`; None for a tracer."""
+    return None if isinstance(x, Tracer) else x
 
 
 def leaked(tracer: Tracer) -> UnexpectedTracerError:

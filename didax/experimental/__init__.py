@@ -1,8 +1,16 @@
-"""What JAX has in `jax.experimental`: `checkify` and `io_callback`, which are `didax.checkify` and `didax.io_callback`;
-`ode`, and beyond JAX `implicit`, are modules to import.
+"""What JAX has in `jax.experimental`: `checkify`, `ode`, `io_callback`, `compilation_cache`; beyond JAX `implicit`.
+
+Each module is loaded when it is first asked for. Read next: `ode.py`, `implicit.py`.
 """
 
-from didax import checkify
-from didax.api.callbacks import io_callback
+from typing import TYPE_CHECKING
 
-__all__ = ["checkify", "io_callback"]
+from didax.api.callbacks import io_callback
+from didax.core.modules import on_access
+
+__all__ = ["checkify", "compilation_cache", "implicit", "io_callback", "ode"]
+
+if TYPE_CHECKING:
+    from didax.experimental import checkify, compilation_cache, implicit, ode
+else:
+    __getattr__, __dir__ = on_access(__name__, "checkify", "compilation_cache", "implicit", "ode")

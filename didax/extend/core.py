@@ -12,7 +12,7 @@ from typing import Any
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
-from didax.core.errors import JaxprTypeError, MissingRuleError
+from didax.core.errors import JaxprTypeError, MissingRuleError, RuleTypeError
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, nested_jaxprs
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
@@ -20,10 +20,13 @@ from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive
 
 __all__ = [
-    "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprTypeError", "Literal", "MissingRuleError", "Primitive",
-    "ShapedArray", "Var", "aval_of", "check_jaxpr", "eval_jaxpr", "jaxpr_as_fun", "nested_jaxprs", "num_consts",
-    "parse_jaxpr", "register_param_type",
+    "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "MissingRuleError",
+    "Primitive", "RuleTypeError", "ShapedArray", "Var", "aval_of", "check_jaxpr", "eval_jaxpr", "jaxpr_as_fun",
+    "nested_jaxprs",
+    "num_consts", "parse_jaxpr", "register_param_type",
 ]  # fmt: skip
+
+JaxprEqn = Eqn
 
 
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:

@@ -32,7 +32,7 @@ from didax.api.traced import (
 )
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import TypePromotionError, api_boundary, message
+from didax.core.errors import ArgumentError, TypePromotionError, api_boundary, message
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from didax.core.ref import Ref
 from didax.core.source import describe_function
@@ -223,7 +223,7 @@ def _checked_length(what: str, length: Any) -> int:
     except TypeError:
         count = -1
     if count < 0:
-        raise (TypeError if count == -1 and not hasattr(length, "__index__") else ValueError)(
+        raise ArgumentError(
             message(
                 f"The length of {what} is how many steps it takes.",
                 f"length: {length!r:.100} of type {type(length).__name__}",

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from didax import tree
-from didax.api.vmap import vmap
+from didax.api.flat import as_array
 from didax.core import dtypes
-from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.avals import aval_of
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.primitive import Primitive
-from didax.core.tracing import known_value
 from didax.core.value import Array
+from didax.lax.monoids import Combine, is_identity, reduction_of
 from didax.primitives import elementwise
 from didax.primitives.reductions import (
     argmax_p,
@@ -35,7 +35,6 @@ from didax.primitives.reductions import (
 )
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
-from didax.transforms.staging import trace_to_jaxpr
 
 __all__ = [
     "argmax",
@@ -191,88 +190,49 @@ def reduce(
     `operands` is an array or a pytree of arrays of one shape; `init_values` has a scalar for each, and
     `computation` maps two such pytrees of scalars to one. Sums, products, extrema and logic are recognised
     and run as the functions above; anything else is folded by halves, in the order of the elements, and may
-    be differentiated.
+    be differentiated. Over no dimensions the result is the operands; over an axis without elements it is the
+    init values. These have the operands' dtypes; for numbers, infinity is the end of the range of integers.
 
     >>> import numpy as np
     >>> from didax import lax
     >>> lax.reduce(np.float32([[1, 2], [3, 4]]), 0.0, lax.add, dimensions=(1,))
     Array([3., 7.], dtype=float32)
     """
-    leaves, structure = tree.flatten(operands)
-    init_leaves = tree.leaves(init_values)
     axes = _axes(dimensions)
-    _check_operands(leaves, init_leaves, axes)
-    inits = [elementwise_scalar(x, aval_of(leaf).dtype) for x, leaf in zip(init_leaves, leaves, strict=True)]
-
-    def combine(xs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
-        return tree.leaves(computation(tree.unflatten(structure, xs), tree.unflatten(structure, ys)))
-
-    monoid = monoid_of(combine, [aval_of(x).dtype for x in leaves])
-    if monoid is not None and monoid in _MONOIDS:
-        reduction, identity = _MONOIDS[monoid]
-        out = reduction.bind(leaves[0], axes=axes)
-        known = known_value(inits[0])
-        if known is None or np.asarray(known) != identity(aval_of(out).dtype):
-            out = monoid.bind(inits[0], out)
-        return tree.unflatten(structure, [out])
-    return tree.unflatten(structure, _fold(combine, leaves, inits, axes))
+    xs, inits, combine, monoid, structure = reduction_of("reduce", operands, init_values, computation)
+    _check_axes(xs, axes)
+    if not axes:
+        return tree.unflatten(structure, [as_array(x) for x in xs])
+    if monoid is None or monoid not in _MONOIDS:
+        return tree.unflatten(structure, [as_array(y) for y in _fold(combine, xs, inits, axes)])
+    reduction, identity = _MONOIDS[monoid]
+    out = reduction.bind(xs[0], axes=axes)
+    if not is_identity(inits[0], identity(aval_of(out).dtype)):
+        out = monoid.bind(inits[0], out)
+    return tree.unflatten(structure, [out])
 
 
-def elementwise_scalar(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A Python scalar in the dtype of the array it is combined with."""
-    return dtype.type(x) if isinstance(x, (bool, int, float, complex)) else x
-
-
-def monoid_of(combine: Callable[..., Sequence[Any]], found: Sequence[np.dtype[Any]]) -> Primitive | None:
-    """The binary primitive that `combine` applies to two scalars of a dtype, if that is all it does."""
-    if len(found) != 1:
-        return None
-    scalar = ShapedArray((), found[0])
-    jaxpr, captured = trace_to_jaxpr(lambda x, y: combine([x], [y]), [scalar, scalar], what="reduce")
-    if captured or len(jaxpr.eqns) != 1:
-        return None
-    eqn = jaxpr.eqns[0]
-    applied = set(eqn.invars) == set(jaxpr.invars) and list(jaxpr.outvars) == list(eqn.outvars)
-    return eqn.primitive if applied and not eqn.params else None
-
-
-def _check_operands(operands: Sequence[Any], inits: Sequence[Any], axes: tuple[int, ...]) -> None:
+def _check_axes(operands: Sequence[Any], axes: tuple[int, ...]) -> None:
     avals = [aval_of(x) for x in operands]
-    facts = [
-        f"operands: {', '.join(map(str, avals))}",
-        f"init_values: {', '.join(str(aval_of(x)) for x in inits)}",
-    ]
-    if not avals or any(a.shape != avals[0].shape for a in avals) or len(inits) != len(avals):
-        fix = "Broadcast the operands first, and give one init value each."
-        raise TypeError(message("reduce takes arrays of one shape and a scalar for each.", *facts, fix=fix))
-    if any(aval_of(x).ndim for x in inits):
-        fix = "Combine arrays with the result instead."
-        raise TypeError(message("The init values of reduce are scalars.", *facts, fix=fix))
     if len(set(axes)) != len(axes) or any(not 0 <= i < avals[0].ndim for i in axes):
-        fix = "Name each axis once, not from the end."
-        raise ValueError(
-            message("reduce takes distinct axes of its operands.", *facts, f"dimensions: {axes}", fix=fix)
-        )
+        rule, fix = "reduce takes distinct axes of its operands.", "Name each axis once, not from the end."
+        facts = f"operands: {', '.join(map(str, avals))}", f"dimensions: {axes}"
+        raise ArgumentError(message(rule, *facts, fix=fix))
 
 
-def _fold(
-    combine: Callable[..., Any], xs: Sequence[Any], inits: Sequence[Any], axes: tuple[int, ...]
-) -> list[Any]:
+def _fold(combine: Combine, xs: Sequence[Any], inits: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:
     """Neighbours are combined until one element is left, then the init values with that."""
     shape = aval_of(xs[0]).shape
     kept = [i for i in range(len(shape)) if i not in axes]
     n, rest = math.prod(shape[i] for i in axes), tuple(shape[i] for i in kept)
     order = (*sorted(axes), *kept)
     xs = [reshape(transpose(x, order), (n, math.prod(rest))) for x in xs]
-    on_rows = vmap(lambda *xy: combine(xy[: len(xs)], xy[len(xs) :]))
-    on_matrices = vmap(lambda *xy: on_rows(*xy))
     while n > 1:
         first, second = (
             [slice_axis(x, start, 2 * (n // 2) - 1 + start, 0, 2) for x in xs] for start in (0, 1)
         )
         last = [[slice_axis(x, n - 1, n, 0)] if n % 2 else [] for x in xs]
-        xs = [concatenate([y, *z], 0) for y, z in zip(on_matrices(*first, *second), last, strict=True)]
+        xs = [concatenate([y, *z], 0) for y, z in zip(combine(first, second), last, strict=True)]
         n = n - n // 2
-    filled = [broadcast_in_dim(init, (math.prod(rest),), ()) for init in inits]
-    outs = on_rows(*filled, *[reshape(x, (math.prod(rest),)) for x in xs]) if n else filled
-    return [reshape(y, rest) for y in outs]
+    filled = [broadcast_in_dim(init, rest, ()) for init in inits]
+    return combine(filled, [reshape(x, rest) for x in xs]) if n else filled

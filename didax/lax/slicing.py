@@ -15,7 +15,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, PositionError, api_boundary, message
 from didax.primitives import slicing
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt
@@ -82,7 +82,7 @@ def canonical_axis(function: str, x: ShapedArray, axis: Any, ndim: int | None = 
     n, axis = x.ndim if ndim is None else ndim, operator.index(axis)
     if not -n <= axis < n:
         fix = f"Name an axis from {-n} to {n - 1}." if n else "A scalar has no axes."
-        raise ValueError(message(f"{function} has no such axis.", f"operand: {x}, axis: {axis}", fix=fix))
+        raise PositionError(message(f"{function} has no such axis.", f"operand: {x}, axis: {axis}", fix=fix))
     return axis + n if axis < 0 else axis
 
 
@@ -311,7 +311,7 @@ def start_scalars(
     starts = list(starts)
     if len(starts) != x.ndim:
         facts = f"operand: {x}, start_indices: {len(starts)}"
-        raise TypeError(
+        raise ArgumentError(
             message(f"{function} needs a start index for each axis.", facts, fix="Pass one integer per axis.")
         )
     wraps = [allow_negative] * x.ndim if isinstance(allow_negative, bool) else list(allow_negative)

@@ -29,7 +29,7 @@ from didax.api.traced import (
 )
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.source import describe_function
 from didax.primitives.control_flow.common import marked, merge, unmarked
@@ -243,7 +243,7 @@ class _System:
                 if join_types((wanted, aval)) is not wanted
             ]
         if facts:
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     f"The {name} of {self.what} must return arrays of the structure, shapes and dtypes of {self.name}.",
                     *facts,

@@ -1,5 +1,7 @@
 """Reductions over windows that move along the axes, for pooling.
 
+Sums and extrema are primitives. Any other computation combines shifted copies of the operand, axis by axis: windows
+of k elements take some 2 log2(k) combinations, each of the whole array.
 Read next: `primitives/windows.py`; `didax.nn` for pooling layers.
 """
 
@@ -7,21 +9,31 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from didax import tree
+from didax.api.flat import as_array
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import api_boundary
 from didax.core.primitive import Primitive
-from didax.core.tracing import known_value
-from didax.core.value import Array
 from didax.lax.convolution import padtype_to_pads
-from didax.lax.reductions import elementwise_scalar, monoid_of
+from didax.lax.monoids import Combine, is_identity, reduction_of
 from didax.primitives import elementwise
+from didax.primitives.gather import gather_p
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim
+from didax.primitives.slicing import slice_axis
+from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.primitives.windows import (
     ReduceWindow,
+    Window,
+    counts,
     reduce_window_max_p,
     reduce_window_min_p,
     reduce_window_sum_p,
+    windows_of,
 )
 
 __all__ = ["reduce_window", "reduce_window_shape_tuple"]
@@ -43,46 +55,43 @@ def reduce_window(
     padding: str | Sequence[tuple[int, int]] = "VALID",
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
-) -> Array:
+) -> Any:
     """Combine the elements of each window; windows move along every axis by `window_strides` (default 1).
 
-    `computation` is `lax.add` (with init value 0), `lax.max` or `lax.min`. `padding` is "VALID", "SAME",
-    "SAME_LOWER" or pairs (low, high), and is filled with `init_value`. The derivative of an extremum goes to
-    the first element that attains it. NotImplementedError for any other computation.
+    `operand` is an array, or a pytree of arrays of one shape with a scalar for each in `init_value`. The
+    `computation` takes two elements (pytrees of scalars) and is associative; `init_value` is combined with each window
+    once, and padding with none: a window of padding alone has it as its result. `padding` is "VALID", "SAME",
+    "SAME_LOWER" or pairs (low, high). Everything may be traced, differentiated and batched, the init value too; the
+    derivative of an extremum goes to the first element that attains it.
 
     >>> import numpy as np
     >>> from didax import lax
     >>> lax.reduce_window(np.float32([1, 4, 2, 3]), -np.inf, lax.max, (2,), (2,), "VALID")
     Array([4., 3.], dtype=float32)
     """
-    aval = aval_of(operand)
-    init = elementwise_scalar(init_value, aval.dtype)
-    primitive = monoid_of(lambda xs, ys: [computation(xs[0], ys[0])], [aval.dtype])
-    reduction = _MONOIDS.get(primitive) if primitive is not None else None
-    known = known_value(init)
-    is_identity = reduction is not None and known is not None and known == reduction.identity(aval.dtype)
-    if reduction is None or (reduction is reduce_window_sum_p and not is_identity):
-        raise NotImplementedError(
-            message(
-                "Windows are reduced by lax.add with init value 0, by lax.max or by lax.min.",
-                f"computation: {getattr(computation, '__name__', computation)}, init_value: {init_value}",
-                fix="Slice the operand once for each element of the window and combine the slices.",
-            )
-        )
+    xs, inits, combine, monoid, structure = reduction_of("reduce_window", operand, init_value, computation)
+    aval = aval_of(xs[0])
     ones = (1,) * aval.ndim
     sizes = _entries(window_dimensions)
     strides = ones if window_strides is None else _entries(window_strides)
     spread = ones if base_dilation is None else _entries(base_dilation)
     dilation = ones if window_dilation is None else _entries(window_dilation)
-    out = reduction.bind(
-        operand,
-        window_dimensions=sizes,
-        window_strides=strides,
-        padding=_padding(aval.shape, padding, (sizes, strides, spread, dilation)),
-        base_dilation=spread,
-        window_dilation=dilation,
-    )
-    return out if is_identity or primitive is None else primitive.bind(init, out)
+    params = {
+        "window_dimensions": sizes,
+        "window_strides": strides,
+        "padding": _padding(aval.shape, padding, (sizes, strides, dilation)),
+        "base_dilation": spread,
+        "window_dilation": dilation,
+    }
+    reduction = _MONOIDS.get(monoid) if monoid is not None and aval.dtype != np.bool_ else None
+    if reduction is None or monoid is None:
+        shape = counts("reduce_window", aval, params)
+        outs = _combine_windows(combine, xs, inits, windows_of(**params), shape)
+        return tree.unflatten(structure, [as_array(y) for y in outs])
+    out = reduction.bind(xs[0], **params)
+    if not is_identity(inits[0], reduction.identity(aval.dtype)):
+        out = monoid.bind(inits[0], out)
+    return tree.unflatten(structure, [out])
 
 
 @api_boundary
@@ -104,12 +113,9 @@ def reduce_window_shape_tuple(
         _entries(entries or ones)
         for entries in (window_dimensions, window_strides, base_dilation, window_dilation)
     ]
-    pads = _padding(operand_shape, padding, (sizes, strides, spread, dilation))
-    padded = [
-        (n - 1) * d + 1 + low + high for n, d, (low, high) in zip(operand_shape, spread, pads, strict=True)
-    ]
-    reach = [(k - 1) * d + 1 for k, d in zip(sizes, dilation, strict=True)]
-    return tuple([(n - k) // s + 1 for n, k, s in zip(padded, reach, strides, strict=True)])
+    pads = _padding(operand_shape, padding, (sizes, strides, dilation))
+    windows = windows_of(sizes, strides, pads, spread, dilation)
+    return tuple([-1 if n < 0 else w.count(n) for n, w in zip(operand_shape, windows, strict=True)])
 
 
 def _padding(
@@ -119,11 +125,104 @@ def _padding(
         return tuple((operator.index(low), operator.index(high)) for low, high in padding)
     if any(len(entries) != len(shape) for entries in windows):
         return ((0, 0),) * len(shape)  # the primitive says which of them lacks an entry
-    sizes, strides, spread, dilation = windows
-    lengths = [max((n - 1) * d + 1, 0) for n, d in zip(shape, spread, strict=True)]
+    sizes, strides, dilation = windows
     reach = [(n - 1) * d + 1 for n, d in zip(sizes, dilation, strict=True)]
-    return tuple(padtype_to_pads(lengths, reach, strides, padding))
+    return tuple(padtype_to_pads(shape, reach, strides, padding))
 
 
 def _entries(values: Sequence[int]) -> tuple[int, ...]:
     return tuple(operator.index(n) for n in values)
+
+
+# --- Any computation ----------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """Elements along one axis, and which of them there are: the others are no part of any result."""
+
+    values: list[Any]
+    present: np.ndarray[Any, Any]
+
+    def cut(self, axis: int, start: int, length: int, stride: int = 1) -> _Part:
+        """`length` elements, each `stride` after the one before it."""
+        stop = start + (length - 1) * stride + 1
+        values = [slice_axis(x, start, stop, axis, stride) for x in self.values]
+        return _Part(values, self.present[start:stop:stride])
+
+
+def _combine_windows(
+    combine: Combine, xs: list[Any], inits: list[Any], windows: Sequence[Window], shape: tuple[int, ...]
+) -> list[Any]:
+    filled = [broadcast_in_dim(init, shape, ()) for init in inits]
+    if 0 in shape or 0 in aval_of(xs[0]).shape:
+        return filled
+    all_present = np.ones((1,) * len(windows), bool)
+    for axis in reversed(range(len(windows))):  # the last axis first: elements meet in row-major order
+        part = _combine_axis(combine, _spread(xs, axis, windows[axis]), axis, windows[axis], shape[axis])
+        xs, all_present = part.values, all_present & _along(part.present, axis, len(windows))
+    return _where(all_present, combine(filled, xs), filled)
+
+
+def _spread(xs: list[Any], axis: int, w: Window) -> _Part:
+    """The axis dilated and padded, with some element wherever there is none: any number that `combine` takes."""
+    n = aval_of(xs[0]).shape[axis]
+    if w.padding == (0, 0) and w.base_dilation == 1:
+        return _Part(xs, np.ones(n, bool))
+    at = np.arange(w.padded(n)) - w.padding[0]
+    position = at // w.base_dilation
+    present = (at % w.base_dilation == 0) & (position >= 0) & (position < n)
+    position = np.clip(position, 0, n - 1)
+    return _Part([_take(x, position, axis) for x in xs], present)
+
+
+def _combine_axis(combine: Combine, part: _Part, axis: int, w: Window, count: int) -> _Part:
+    """Each `part` of 2^i elements is two of half the size; the parts of the bits of `w.size` make the window."""
+    reach = (count - 1) * w.stride + 1  # from the start of the first window to that of the last
+    found, size = None, 0
+    for bit in range(w.size.bit_length()):
+        step = 2**bit
+        if w.size & step:
+            here = part.cut(axis, size * w.dilation, reach)
+            found, size = here if found is None else _combine_parts(combine, found, here, axis), size + step
+        if 2 * step <= w.size:
+            length = len(part.present) - step * w.dilation
+            ends = [part.cut(axis, start, length) for start in (0, step * w.dilation)]
+            part = _combine_parts(combine, *ends, axis)
+    assert found is not None
+    return found.cut(axis, 0, count, w.stride)
+
+
+def _combine_parts(combine: Combine, x: _Part, y: _Part, axis: int) -> _Part:
+    """Where just one of two elements is there, it is the result, and the only one that derivatives see."""
+    ndim = aval_of(x.values[0]).ndim
+    in_x, in_y = _along(x.present, axis, ndim), _along(y.present, axis, ndim)
+    left, right = _where(in_x, x.values, y.values), _where(in_y, y.values, x.values)
+    return _Part(_where(in_x & in_y, combine(left, right), left), x.present | y.present)
+
+
+def _where(mask: np.ndarray[Any, Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
+    if mask.all():
+        return list(xs)
+    shape = aval_of(xs[0]).shape
+    masks = broadcast_in_dim(mask, shape, tuple(range(len(shape)))) if mask.shape != shape else mask
+    return [where(masks, x, y) for x, y in zip(xs, ys, strict=True)]
+
+
+def _take(x: Any, positions: np.ndarray[Any, Any], axis: int) -> Any:
+    """The slices of `x` at these positions along an axis."""
+    shape = aval_of(x).shape
+    others = tuple(i for i in range(len(shape)) if i != axis)
+    return gather_p.bind(
+        x,
+        positions[:, None].astype(np.int32 if shape[axis] < 2**31 else np.int64),
+        dimension_numbers=GatherDimensionNumbers(others, (axis,), (axis,)),
+        slice_sizes=tuple(1 if i == axis else n for i, n in enumerate(shape)),
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+        fill_value=None,
+        indices_are_sorted=True,
+        unique_indices=False,
+    )
+
+
+def _along(mask: np.ndarray[Any, Any], axis: int, ndim: int) -> np.ndarray[Any, Any]:
+    return mask.reshape([-1 if i == axis else 1 for i in range(ndim)])

@@ -17,7 +17,7 @@ import numpy as np
 from didax.api.devices import device_put
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.dlpack import from_dlpack
@@ -156,7 +156,7 @@ def _from_buffer(x: Any) -> Any:
         hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range | memoryview)
     ):
         return from_numpy(np.asarray(x))
-    raise TypeError(
+    raise ArgumentError(
         message(
             "array takes numbers, arrays, and nested lists of these.",
             f"got: {x!r:.100} of type {type(x).__name__}",
@@ -276,7 +276,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     lengths = _lengths(name, shape)
     if any([n < 0 for n in lengths]):
         fix = "Check how the shape is computed."
-        raise ValueError(message(f"{name} takes lengths of at least 0.", f"shape: {lengths}", fix=fix))
+        raise ArgumentError(message(f"{name} takes lengths of at least 0.", f"shape: {lengths}", fix=fix))
     return lengths
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core import dtypes
-from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.value import Array
 from didax.lax import FftType
 from didax.lax import fft as lax_fft
@@ -92,7 +92,7 @@ def _operand(name: str, kind: FftType, a: Any) -> Array:
     if kind is not FftType.RFFT:
         return cast(x, dtype)
     if dtypes.is_complex(x.dtype):
-        raise TypeError(
+        raise ArgumentError(
             message(f"{name} takes real numbers.", f"a: {x.aval}", fix="Use fft, or the real part (a.real).")
         )
     return cast(x, dtypes.real_dtype(dtype))

@@ -19,7 +19,13 @@ import numpy as np
 from didax.array import ConcreteArray
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import NonConcreteBooleanIndexError, TracerArrayConversionError, message
+from didax.core.errors import (
+    NonConcreteBooleanIndexError,
+    PositionError,
+    TracerArrayConversionError,
+    TracerSliceError,
+    message,
+)
 from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.eager import NUMPY_MAX_ELEMENTS
@@ -166,10 +172,9 @@ def _span(x: ShapedArray, item: slice, axis: int) -> Span:
         facts = f"slice: {_item_text(item)}, axis {axis} of {x}"
         raise ValueError(message("A slice has a step other than 0.", facts, fix="Use 1 or -1.")) from None
     except TypeError as error:
-        bounds = [b for b in (item.start, item.stop, item.step) if isinstance(b, Tracer)]
-        if not bounds:
+        if not any(isinstance(bound, Tracer) for bound in (item.start, item.stop, item.step)):
             raise _not_an_index(item) from error
-        raise type(error)(
+        raise TracerSliceError(
             message(
                 "The bounds of a slice fix the shape of the result, so they cannot be traced.",
                 f"slice: {_item_text(item)}, axis {axis} of {x}",
@@ -315,7 +320,7 @@ def _broadcast(points: Sequence[Point]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        raise IndexError(
+        raise PositionError(
             message(
                 "Index arrays are broadcast to one shape.",
                 f"shapes: {', '.join(map(str, shapes))}",

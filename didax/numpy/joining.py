@@ -15,7 +15,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, PositionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion
@@ -69,7 +69,7 @@ def _joined(name: str, xs: Sequence[Array], axis: int, dtype: Any) -> Array:
     ndims = {x.ndim for x in xs}
     if len(ndims) > 1 or ndims == {0}:
         shown = ", ".join([str(x.shape) for x in xs])
-        raise ValueError(
+        raise ArgumentError(
             message(
                 f"{name} joins arrays of the same number of axes, at least one.",
                 f"shapes: {shown}",
@@ -80,7 +80,7 @@ def _joined(name: str, xs: Sequence[Array], axis: int, dtype: Any) -> Array:
     if len({x.shape[:dimension] + x.shape[dimension + 1 :] for x in xs}) > 1:
         shown = ", ".join([str(x.shape) for x in xs])
         fix = "Slice, pad or transpose them to agree."
-        raise ValueError(
+        raise ArgumentError(
             message(
                 f"{name} joins arrays that agree in all axes but one.",
                 f"shapes: {shown}, axis: {dimension}",
@@ -115,7 +115,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
     xs = _arrays("stack", arrays)
     if len({x.shape for x in xs}) != 1:
         shown = ", ".join([str(x.shape) for x in xs]) or "none"
-        raise ValueError(
+        raise ArgumentError(
             message(
                 "stack joins arrays of one shape.", f"shapes: {shown}", fix="Broadcast or pad them first."
             )
@@ -226,7 +226,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 def _split_points(name: str, x: Array, sections: Any, axis: int, even: bool) -> list[int]:
     length = x.shape[axis]
-    if hasattr(sections, "__iter__"):
+    if hasattr(sections, "__iter__") and getattr(sections, "ndim", 1):
         points = [operator.index(i) for i in sections]
         return [slice(i).indices(length)[1] for i in points]
     count = operator.index(sections)
@@ -332,7 +332,7 @@ def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]
         index = np.flatnonzero(index)
     limit = length if name == "insert" else length - 1
     if index.size and (index.min() < -length or index.max() > limit):
-        raise IndexError(
+        raise PositionError(
             message(
                 f"{name} takes positions within the axis.",
                 f"obj: {obj}, axis of length {length}",

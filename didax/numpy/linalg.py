@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
 from didax.lax.dot import PrecisionLike
@@ -120,7 +120,7 @@ def _any_matrices(name: str, x: Any, argument: str = "x") -> Array:
     value = as_array(name, x, argument)
     if value.ndim < 2:
         fix = "Give it two axes or more (reshape)."
-        raise ValueError(
+        raise ArgumentError(
             message(
                 f"{name} takes matrices: the last two axes of an array.", f"{argument}: {value.aval}", fix=fix
             )
@@ -704,7 +704,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     x, count = _any_matrices("matrix_power", a, "a"), _integer("matrix_power", n, "n")
     if x.shape[-1] != x.shape[-2]:
         fix = "Pass an array whose last two axes have one length."
-        raise ValueError(message("matrix_power takes square matrices.", f"a: {x.aval}", fix=fix))
+        raise ArgumentError(message("matrix_power takes square matrices.", f"a: {x.aval}", fix=fix))
     if count == 0:
         return solve_.identity(x.aval.strip_weak_type())
     x, count = (inv(x), -count) if count < 0 else (x, count)

@@ -15,7 +15,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
@@ -408,7 +408,7 @@ def _repeated_places(x: Array, counts: np.ndarray[Any, Any], length: int) -> np.
 
 def _refuse_negative(name: str, facts: str) -> NoReturn:
     rule = f"{name} repeats elements a number of times that is not negative."
-    raise ValueError(message(rule, facts, fix="Use 0 to drop elements."))
+    raise ArgumentError(message(rule, facts, fix="Use 0 to drop elements."))
 
 
 def _repeat_evenly(x: Array, count: int, axis: int) -> Array:

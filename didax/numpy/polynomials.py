@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import linalg, ufuncs
@@ -248,7 +248,7 @@ def polyfit(
         or values.shape[0] != points.shape[0]
         or not points.shape[0]
     ):
-        raise ValueError(
+        raise ArgumentError(
             message(
                 "polyfit fits values at points: a vector x, and y with as many rows.",
                 f"x: {points.aval}, y: {values.aval}",

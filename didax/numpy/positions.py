@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.lax.slicing import Mode
@@ -145,7 +145,7 @@ def _integers(name: str, argument: str, x: Array) -> Array:
     if dtypes.is_integer(x.dtype):
         return x
     fix = "Cast them (astype('int32'))."
-    raise TypeError(message(f"{name} takes integer positions.", f"{argument}: {x.aval}", fix=fix))
+    raise ArgumentError(message(f"{name} takes integer positions.", f"{argument}: {x.aval}", fix=fix))
 
 
 @api_boundary

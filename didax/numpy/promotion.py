@@ -23,7 +23,7 @@ import numpy as np
 from didax.array import ConcreteArray
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.source import user_line
 from didax.core.value import Array
 from didax.primitives.convert import convert_element_type
@@ -67,13 +67,13 @@ def checked_operand(name: str, x: Any, argument: str | int = "x") -> Any:
     return found
 
 
-def not_an_array(name: str, x: Any, argument: str | int) -> TypeError:
+def not_an_array(name: str, x: Any, argument: str | int) -> ArgumentError:
     """The error for an argument that is neither an array nor a scalar."""
     where = f"argument {argument + 1}" if isinstance(argument, int) else argument
     fix = getattr(x, "how_to_read", "Convert it first, as in didax.numpy.asarray(...).")
     if x is None:
         fix = "Pass an array or a number."
-    return TypeError(
+    return ArgumentError(
         message(f"{name} takes arrays and scalars.", f"{where}: {x!r:.100} of type {_type_name(x)}", fix=fix)
     )
 
@@ -180,7 +180,7 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
     columns = zip(*[(1,) * (ndim - len(shape)) + shape for shape in shapes], strict=True)
     lengths = [set(column) - {1} or {1} for column in columns]
     if any(len(found) > 1 for found in lengths):
-        raise ValueError(
+        raise ArgumentError(
             message(
                 f"{name} takes arrays whose shapes broadcast: from the last axis on, lengths agree or are 1.",
                 f"shapes: {', '.join(map(str, shapes))}",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.primitive import no_numbers
 from didax.core.value import Array
 from didax.numpy import ufuncs
@@ -86,7 +86,7 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     axes = tuple([canonical_axis(name, i, ndim) for i in given])
     if len(set(axes)) != len(axes):
-        raise ValueError(
+        raise ArgumentError(
             message(f"{name} takes each axis once.", f"axis: {axis}", fix="Name every axis at most once.")
         )
     return axes

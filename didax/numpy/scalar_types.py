@@ -18,7 +18,7 @@ from didax.core import dtypes
 from didax.core.dtypes import finfo as _finfo
 from didax.core.dtypes import iinfo as _iinfo
 from didax.core.dtypes import issubdtype
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.numpy.creation import array
 from didax.numpy.promotion import ArrayLike, DTypeLike, checked_operand, pair_of
@@ -202,7 +202,7 @@ def result_type(*args: ArrayLike | DTypeLike) -> np.dtype[Any]:
     dtype('float32')
     """
     if not args:
-        raise TypeError(
+        raise ArgumentError(
             message("result_type needs at least one array or dtype.", "got: nothing", fix="Pass some.")
         )
     return dtypes.result_type(*[_pair(x) for x in args])[0]

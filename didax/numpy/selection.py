@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.errors import ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.numpy import ufuncs
@@ -89,7 +89,7 @@ def _positions(name: str, indices: Any) -> Array:
     if index.dtype == np.bool_:
         return cast(index, _INT32)
     if not dtypes.is_integer(index.dtype):
-        raise TypeError(
+        raise ArgumentError(
             message(
                 f"{name} takes integer positions.",
                 f"indices: {index.aval}",
@@ -746,7 +746,7 @@ def _beyond(name: str, given: Any, end: Array, line: Array) -> Any:
 def _unrolled(values: Array, points: Array, heights: Array, period: Any) -> tuple[Array, Array, Array]:
     """All within one period, the points in order, and one of the period before and one of that after beside them."""
     known = known_value(period) if isinstance(period, Array) else period
-    if known is not None and (np.ndim(known) or known == 0):
+    if known is not None and (np.ndim(known) or float(known) == 0):
         rule, fix = "interp takes a period, a number other than 0.", "Leave it out for functions without one."
         raise ValueError(message(rule, f"period: {known}", fix=fix))
     length = ufuncs.abs(as_array("interp", period, "period"))

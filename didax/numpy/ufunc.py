@@ -21,7 +21,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import message, strip_internal_frames
+from didax.core.errors import ArgumentError, message, strip_internal_frames
 from didax.core.primitive import Primitive, no_numbers
 from didax.core.value import Array
 from didax.numpy.promotion import (
@@ -143,13 +143,13 @@ class ufunc:
             _both(cast, shape) for cast, shape in zip(casts, shapes, strict=True)
         ]
 
-    def _wrong_kind(self, operands: Sequence[Any]) -> TypeError:
+    def _wrong_kind(self, operands: Sequence[Any]) -> ArgumentError:
         kinds = list(dict.fromkeys([_KINDS[kind] for kind in self.implementations if kind in _KINDS]))
         shown = ", ".join([str(aval_of(x)) for x in operands])
         fix = "Cast first (x.astype), or use a function meant for this dtype."
         if {aval_of(x).dtype for x in operands} == {_BOOL}:
             fix = "Use logical functions (&, |, ^, ~) on booleans, or cast first (x.astype('int32'))."
-        return TypeError(
+        return ArgumentError(
             message(f"{self.__name__} takes {' and '.join(kinds)}.", f"operands: {shown}", fix=fix)
         )
 

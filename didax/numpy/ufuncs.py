@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.numpy.promotion import (
     PYTHON_SCALARS,
@@ -433,7 +433,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     exponent = as_array("ldexp", x2, "x2")
     if not dtypes.is_integer(exponent.dtype) and exponent.dtype != np.bool_:
-        raise TypeError(
+        raise ArgumentError(
             message(
                 "ldexp takes integer exponents.", f"x2: {exponent.aval}", fix="Use x1 * 2.0 ** x2 for others."
             )
@@ -644,7 +644,7 @@ def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = N
     x = as_array("clip", arr, "arr")
     for name, limit in (("arr", arr), ("min", min), ("max", max)):
         if limit is not None and dtypes.is_complex(pair_of(checked_operand("clip", limit, name))[0]):
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "Complex numbers have no order to clip by.",
                     f"{name}: {aval_of(limit)}",

@@ -17,7 +17,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, no_numbers
 from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
@@ -74,7 +74,7 @@ class BitcastConvertType(Primitive):
         if old >= new:
             return ShapedArray(x.shape if old == new else (*x.shape, old // new), new_dtype)
         if x.shape[-1:] != (new // old,):
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     f"A {new_dtype.name} is read from the {new // old} {x.dtype.name} of the last axis.",
                     f"operand: {x}",
@@ -236,7 +236,7 @@ class Iota(Primitive):
             or not 0 <= dimension < len(shape)
             or any(n < 0 for n in shape)
         ):
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "iota counts in a numeric dtype along one axis of a shape.",
                     f"dtype: {dtypes.dtype_name(dtype)}, shape: {shape}, dimension: {dimension}",

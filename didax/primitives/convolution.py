@@ -21,7 +21,7 @@ import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type
 from didax.primitives.dot import (
@@ -33,9 +33,9 @@ from didax.primitives.dot import (
     operand_dtype,
     precision_names,
 )
-from didax.primitives.shape import out_type, reshape
+from didax.primitives.shape import reshape
 from didax.primitives.slicing import rev
-from didax.transforms.batching import AxisData, batched_aval, element_aval
+from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
 from didax.xla.text import Value, function_type, tensor_type
 
@@ -149,6 +149,8 @@ class Convolution(BilinearContraction):
         )
 
     def transpose(self, ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
+        if 0 in (ct.size, lhs.size, rhs.size):  # no windows, of which the lengths below would be computed
+            return [None, None]
         if is_undef(lhs):
             return [_lhs_cotangent(ct, lhs.aval, rhs, **params), None]
         return [None, _rhs_cotangent(ct, lhs, rhs.aval, **params)]
@@ -168,9 +170,6 @@ class Convolution(BilinearContraction):
         (lhs_n, lhs_c, *_), (rhs_o, *_), (out_n, out_o, *_) = dimension_numbers
         params["dimension_numbers"] = dimension_numbers
         groups = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
-        if not axis.size:  # an axis of length 0 cannot be folded and found again
-            elements = [element_aval(aval_of(x), dim) for x, dim in zip(args, dims, strict=True)]
-            return basis.zeros(batched_aval(out_type(self, *elements, **params, **groups), 0, 0)), 0
         if lhs_dim is None:  # more features of the result, in each group
             assert rhs_dim is not None
             inner = max(feature_group_count, batch_group_count)
@@ -473,7 +472,7 @@ def _check_groups(
             )
         )
     if lhs.shape[lhs_c] != features * rhs.shape[rhs_i]:
-        raise TypeError(
+        raise ArgumentError(
             message(
                 "The features of lhs must be feature_group_count times the features in of rhs.",
                 *facts,

@@ -22,7 +22,7 @@ from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.elementwise import xor
 from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl
-from didax.primitives.shape import broadcast_in_dim, full, move_axis, reshape
+from didax.primitives.shape import broadcast_in_dim, move_axis, reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.primitives.threefry import random_fold_in_p, random_split_p, seed_words
 from didax.transforms.batching import AxisData, move_batch_axis
@@ -95,8 +95,6 @@ class RngBitGenerator(KeyPrimitive):
     ) -> tuple[list[Any], list[int]]:
         """All bits come from the first state, which alone moves on, as in JAX."""
         states = move_batch_axis(args[0], dims[0], 0, axis.size)
-        if not axis.size:
-            return [states, full((0, *shape), 0, params["dtype"])], [0, 0]
         first = reshape(slice_axis(states, 0, 1, 0), (states.aval.shape[1],))
         new, bits = self.bind(first, shape=(axis.size, *shape), **params)
         others = slice_axis(states, 1, axis.size, 0)

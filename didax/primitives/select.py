@@ -18,7 +18,7 @@ import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.families import align_batches, scalar_like, stretch, unstretch
 from didax.transforms.batching import AxisData
@@ -52,9 +52,9 @@ class SelectN(Primitive):
             raise self._error("chooses between at most two cases by a bool", which, cases,
                               "Choose by an int32 array.")  # fmt: skip
 
-    def _error(self, rule: str, which: ShapedArray, cases: Sequence[ShapedArray], fix: str) -> TypeError:
+    def _error(self, rule: str, which: ShapedArray, cases: Sequence[ShapedArray], fix: str) -> ArgumentError:
         facts = f"which: {which}, cases: {', '.join(map(str, cases)) or 'none'}"
-        return TypeError(message(f"select_n {rule}.", facts, fix=fix))
+        return ArgumentError(message(f"select_n {rule}.", facts, fix=fix))
 
     def eager(self, which: Any, *cases: Any) -> Any:
         out, *others = cases

@@ -16,7 +16,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, infer
 from didax.primitives.keys import random_wrap_p
 from didax.transforms.batching import AxisData
@@ -46,8 +46,16 @@ class BroadcastInDim(LinearUnary):
             0 <= d < len(shape) and n in (1, shape[d])
             for n, d in zip(x.shape, broadcast_dimensions, strict=False)
         )
+        if min(shape, default=0) < 0:
+            raise ArgumentError(
+                message(
+                    "An array has axes of lengths of at least 0.",
+                    f"operand: {x}, shape: {shape}",
+                    fix="Check how the shape is computed.",
+                )
+            )
         if not fits or any(a >= b for a, b in itertools.pairwise(broadcast_dimensions)):
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "broadcast_in_dim maps each axis of the operand to an axis of the shape, in order, of the same "
                     "length or 1.",
@@ -107,7 +115,7 @@ class Reshape(LinearUnary):
 
     def type(self, x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
         if math.prod(new_sizes) != x.size or any(n < 0 for n in new_sizes):
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "reshape keeps the number of elements.",
                     f"operand: {x} ({x.size} elements), new shape: {new_sizes} ({math.prod(new_sizes)} elements)",
@@ -198,7 +206,7 @@ def reduced_aval(name: str, x: ShapedArray, axes: tuple[int, ...], accepts: str)
             message(f"{name} cannot reduce this dtype.", f"operand: {x}", fix="Cast it first (x.astype).")
         )
     if len(set(axes)) != len(axes) or any(not 0 <= i < x.ndim for i in axes):
-        raise TypeError(
+        raise ArgumentError(
             message(
                 f"{name} takes distinct axes of its operand.",
                 f"operand: {x}, axes: {axes}",

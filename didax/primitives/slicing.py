@@ -18,7 +18,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, instantiate
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.families import scalar_like
 from didax.primitives.gather import gather_p, materialized, scatter_p
@@ -58,7 +58,7 @@ class Slice(LinearUnary):
             for i, j, k, n in zip(start_indices, limit_indices, strides, x.shape, strict=True)
         )
         if not fits:
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "slice needs 0 <= start <= limit <= length and a positive stride for each axis.",
                     f"operand: {x}",
@@ -173,7 +173,7 @@ class Concatenate(Primitive):
     def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
         others = {_insert(x.shape[:dimension] + x.shape[dimension + 1 :], dimension, 0) for x in xs}
         if not xs or len(others) != 1 or len({x.dtype for x in xs}) != 1 or not 0 <= dimension < xs[0].ndim:
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "concatenate joins arrays of one dtype whose shapes differ only along the axis it joins.",
                     f"operands: {', '.join(map(str, xs)) or 'none'}, dimension: {dimension}",
@@ -230,7 +230,7 @@ class Pad(Primitive):
             and all(p[2] >= 0 for p in padding_config)
         )
         if not fits or value.shape != () or value.dtype != x.dtype:
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "pad takes a scalar of the operand's dtype and (low, high, interior) for each axis, "
                     "with interior >= 0 and no axis of negative length as the result.",
@@ -256,13 +256,7 @@ class Pad(Primitive):
     def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
         if not padding_config:
             return x
-        out = ctx.out_avals[0]
-        low, high, interior = [list(part) for part in zip(*padding_config, strict=True)]
-        return ctx.emit(
-            f"stablehlo.pad {x}, {value}, low = {low}, high = {high}, interior = {interior} : "
-            f"({x.type}, {value.type}) -> {tensor_type(out)}",
-            out,
-        )
+        return lower_pad(ctx, x, value, padding_config, ctx.out_avals[0])
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Padding
@@ -462,19 +456,19 @@ def lower_update(ctx: Any, x: Value, update: Value, starts: Sequence[Value]) -> 
 def _check_window(
     name: str, x: ShapedArray, sizes: Sequence[int], starts: Sequence[ShapedArray], fact: str
 ) -> None:
-    """TypeError unless there are a fitting size and an integer scalar start for each axis."""
+    """ArgumentError unless there are a fitting size and an integer scalar start for each axis."""
     facts = (f"operand: {x}, {fact}", f"start indices: {', '.join(map(str, starts)) or 'none'}")
     if len(sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
         rule = f"{name} needs a window with the operand's number of axes, none longer than the operand's."
-        raise TypeError(message(rule, *facts, fix="Choose a window that fits into the operand."))
+        raise ArgumentError(message(rule, *facts, fix="Choose a window that fits into the operand."))
     if len(starts) != x.ndim or any(i.shape != () or not dtypes.is_integer(i.dtype) for i in starts):
         rule = f"{name} needs an integer scalar for each axis of the operand, where the window begins."
-        raise TypeError(
+        raise ArgumentError(
             message(rule, *facts, fix="Pass one integer per axis; cast others (i.astype('int32')).")
         )
     if len({i.dtype for i in starts}) > 1:
         rule = f"{name} takes start indices of one dtype."
-        raise TypeError(message(rule, *facts, fix="Cast them to one integer dtype."))
+        raise ArgumentError(message(rule, *facts, fix="Cast them to one integer dtype."))
 
 
 def _fit(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> list[Condition]:
@@ -537,12 +531,22 @@ def slice_axis(x: Any, start: int, limit: int, axis: int, stride: int = 1) -> An
     return slice_(x, starts, limits, tuple(stride if i == axis else 1 for i in range(len(shape))))
 
 
-def lower_slice_axis(ctx: Any, x: Any, start: int, limit: int, axis: int) -> Any:
+def lower_slice_axis(ctx: Any, x: Any, start: int, limit: int, axis: int, stride: int = 1) -> Any:
     """Write `stablehlo.slice` along one axis."""
-    bounds = [(start, limit) if i == axis else (0, n) for i, n in enumerate(x.aval.shape)]
-    out = x.aval.update(shape=tuple(j - i for i, j in bounds))
-    text = ", ".join([f"{i}:{j}" for i, j in bounds])
+    bounds = [(start, limit, stride) if i == axis else (0, n, 1) for i, n in enumerate(x.aval.shape)]
+    out = x.aval.update(shape=tuple(-(-(j - i) // k) for i, j, k in bounds))
+    text = ", ".join([f"{i}:{j}:{k}" if k > 1 else f"{i}:{j}" for i, j, k in bounds])
     return ctx.emit(f"stablehlo.slice {x} [{text}] : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def lower_pad(ctx: Any, x: Any, value: Any, config: Sequence[tuple[int, int, int]], out: ShapedArray) -> Any:
+    """Write `stablehlo.pad` with a result of that type."""
+    low, high, interior = [list(part) for part in zip(*config, strict=True)]
+    return ctx.emit(
+        f"stablehlo.pad {x}, {value}, low = {low}, high = {high}, interior = {interior} : "
+        f"({x.type}, {value.type}) -> {tensor_type(out)}",
+        out,
+    )
 
 
 def pad(x: Any, value: Any, padding_config: Padding) -> Any:

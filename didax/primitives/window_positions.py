@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import and_, eq, ge, le
@@ -138,9 +138,11 @@ def problem_with(
     return None
 
 
-def pairing_error(name: str, problem: str, operand: Any, indices: Any, dims: Any, *more: str) -> TypeError:
+def pairing_error(
+    name: str, problem: str, operand: Any, indices: Any, dims: Any, *more: str
+) -> ArgumentError:
     """The error of a primitive whose arguments have that problem."""
-    return TypeError(
+    return ArgumentError(
         message(
             f"{name} cannot pair the axes of its arguments: {problem}.",
             f"operand: {operand}, indices: {indices}",

@@ -19,14 +19,14 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR, scalar_like
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
 from didax.primitives.select import where
-from didax.primitives.shape import LinearUnary
-from didax.primitives.slicing import pad, slice_axis
+from didax.primitives.shape import LinearUnary, out_type
+from didax.primitives.slicing import lower_pad, lower_slice_axis, pad, pad_p, slice_axis
 from didax.transforms.batching import AxisData
 from didax.xla.text import int_array, int_matrix, keep_nan, names, tensor_type
 
@@ -75,6 +75,48 @@ def params_of(windows: Sequence[Window]) -> dict[str, Any]:
     return dict(zip(words, [tuple(column) for column in zip(*windows, strict=True)] or [()] * 5, strict=True))
 
 
+def counts(name: str, x: ShapedArray, params: dict[str, Any]) -> tuple[int, ...]:
+    """How many windows fit along each axis; ArgumentError for parameters that describe none."""
+    facts = [f"operand: {x}", *(f"{name}: {value}" for name, value in params.items())]
+    if any(len(value) != x.ndim for value in params.values()):
+        fix = f"Give {x.ndim} entries each."
+        raise ArgumentError(message(f"{name} takes one entry per axis of its operand.", *facts, fix=fix))
+    windows = windows_of(**params)
+    if any(min(w.size, w.stride, w.base_dilation, w.dilation) < 1 for w in windows):
+        fix = "Make them at least 1."
+        raise ValueError(message("Windows have positive sizes, strides and dilations.", *facts, fix=fix))
+    return tuple(w.count(n) for w, n in zip(windows, x.shape, strict=True))
+
+
+# Note [Windows that XLA does not take]
+# XLA's simplifier writes windows of one element as pads and slices, and ends the process where their padding is
+# negative: the gradient of a padded window has such ones. So axes of size 1, and those that padding cuts elements off,
+# are padded here, and windows that have one element along every axis are slices.
+
+
+def _lower_edges(ctx: Any, x: Any, start: Any, windows: Sequence[Window]) -> tuple[Any, list[Window]]:
+    """The operand padded along some axes, and the windows over that. See Note [Windows that XLA does not take]."""
+    config = [
+        (*w.padding, w.base_dilation - 1) if w.size == 1 or min(w.padding) < 0 else (0, 0, 0) for w in windows
+    ]
+    windows = [
+        w._replace(padding=(0, 0), base_dilation=1) if any(c) else w
+        for w, c in zip(windows, config, strict=True)
+    ]
+    if not any(map(any, config)):
+        return x, windows
+    return lower_pad(
+        ctx, x, start, config, out_type(pad_p, x.aval, start.aval, padding_config=tuple(config))
+    ), windows
+
+
+def _lower_strides(ctx: Any, x: Any, windows: Sequence[Window]) -> Any:
+    for i, w in enumerate(windows):
+        if w.stride > 1:
+            x = lower_slice_axis(ctx, x, 0, x.aval.shape[i], i, w.stride)
+    return x
+
+
 class ReduceWindow(Primitive):
     """Combines the elements of each window: `op` in StableHLO, `ufunc` in NumPy."""
 
@@ -90,17 +132,7 @@ class ReduceWindow(Primitive):
         if dtypes.kind_of(x.dtype) not in self.accepts:
             fix = "Cast it first (x.astype)."
             raise TypeError(message(f"{self.name} cannot reduce this dtype.", f"operand: {x}", fix=fix))
-        facts = [f"operand: {x}", *(f"{name}: {value}" for name, value in params.items())]
-        if any(len(value) != x.ndim for value in params.values()):
-            fix = f"Give {x.ndim} entries each."
-            raise ValueError(
-                message(f"{self.name} takes one entry per axis of its operand.", *facts, fix=fix)
-            )
-        windows = windows_of(**params)
-        if any(min(w.size, w.stride, w.base_dilation, w.dilation) < 1 for w in windows):
-            fix = "Make them at least 1."
-            raise ValueError(message("Windows have positive sizes, strides and dilations.", *facts, fix=fix))
-        return x.update(shape=tuple(w.count(n) for w, n in zip(windows, x.shape, strict=True)))
+        return x.update(shape=counts(self.name, x, params))
 
     def eager(self, x: Any, **params: Any) -> Any:
         x = np.asarray(x)
@@ -118,6 +150,9 @@ class ReduceWindow(Primitive):
         if not windows or not out.size:
             return ctx.constant(0, out) if windows else x
         start = ctx.scalar(self.identity(x.aval.dtype), x.aval.dtype)
+        x, windows = _lower_edges(ctx, x, start, windows)
+        if all(w.size == 1 for w in windows):
+            return _lower_strides(ctx, x, windows)
         args, header = ctx.block([start.aval, start.aval])
         body = ctx.region()
         result = self.finish(body, body.op(self.op, args))

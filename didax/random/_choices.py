@@ -13,7 +13,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.basis import basis
-from didax.core.errors import api_boundary, message
+from didax.core.errors import PositionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
@@ -246,7 +246,7 @@ def _take(x: Any, indices: Any, axis: int) -> Any:
 
 def _axis(name: str, axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
-        raise ValueError(
+        raise PositionError(
             message(
                 f"{name} takes an axis of its array.",
                 f"axis: {axis}, axes: {ndim}",

@@ -16,7 +16,7 @@ import numpy as np
 from didax.array import as_concrete
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import TracerIntegerConversionError, api_boundary, message
+from didax.core.errors import ArgumentError, TracerIntegerConversionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, copy_p
 from didax.primitives.keys import (
@@ -127,7 +127,7 @@ def fold_in(key: Any, data: Any) -> Any:
     found = consumed("fold_in", key)
     aval = aval_of(data)
     if not dtypes.is_integer(aval.dtype) or aval.shape != ():
-        raise TypeError(
+        raise ArgumentError(
             message(
                 "fold_in takes one integer.",
                 f"data: {data if aval.shape == () and not isinstance(data, Tracer) else aval}",
@@ -279,7 +279,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
             )
         ) from None
     if any(n < 0 for n in lengths):
-        raise ValueError(
+        raise ArgumentError(
             message(
                 f"{name} takes a shape of non-negative lengths.",
                 f"shape: {lengths}",

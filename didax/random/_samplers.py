@@ -16,7 +16,7 @@ import numpy as np
 from didax.array import as_concrete
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.primitives.convert import bitcast_convert_type_p, convert_element_type
@@ -415,8 +415,8 @@ def is_high(name: str, mode: Any) -> bool:
     return mode == "high"
 
 
-def _dtype_error(name: str, dtype: np.dtype[Any], wanted: str) -> ValueError:
-    return ValueError(
+def _dtype_error(name: str, dtype: np.dtype[Any], wanted: str) -> ArgumentError:
+    return ArgumentError(
         message(
             f"{name} draws {wanted}.", f"dtype: {dtype.name}", fix="Draw one of these, then cast (x.astype)."
         )
@@ -432,7 +432,7 @@ def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values
             n in (1, m) for n, m in zip(aval.shape[::-1], shape[::-1], strict=False)
         )
         if not fits:
-            raise ValueError(
+            raise ArgumentError(
                 message(
                     f"The parameters of {name} are broadcast to the shape of the result.",
                     f"{parameter}: {aval}, shape: {shape}",

@@ -3,5 +3,16 @@
     from didax.scipy import special
     from didax.scipy.sparse.linalg import cg
 
-Each module is loaded when it is imported. Read next: `special.py`, `sparse/linalg.py`.
+Each module is loaded when it is first asked for. Read next: `special.py`, `sparse/linalg.py`.
 """
+
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access
+
+__all__ = ["sparse", "special"]
+
+if TYPE_CHECKING:
+    from didax.scipy import sparse, special
+else:
+    __getattr__, __dir__ = on_access(__name__, "sparse", "special")

@@ -16,15 +16,17 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, require
+from didax.core.primitive import Primitive, infer, require
 from didax.core.source import SourceLine
 from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rule_types import check_batch
 from didax.transforms.staging import trace_to_jaxpr
 
 
@@ -68,9 +70,17 @@ class BatchTrace(Trace):
         dims = [x.dim if own else None for x, own in zip(args, mine, strict=True)]
         token = current_trace_var.set(self.parent)
         try:
-            out, out_dim = (primitive.batch or require(primitive, "batch"))(self.axis, values, dims, **params)
+            rule = primitive.batch or require(primitive, "batch")
+            if not self.axis.size and _computes_elements(primitive, args, params):
+                out, out_dim = _empty_batch(primitive, args, params)
+            else:
+                out, out_dim = rule(self.axis, values, dims, **params)
         finally:
             current_trace_var.reset(token)
+        if config.state().check:
+            several = primitive.multiple_results
+            outs, out_dims = (out, out_dim) if several else ([out], [out_dim])
+            check_batch(primitive, self.axis.size, [aval_of(x) for x in args], outs, out_dims, params)
         if primitive.multiple_results:
             return [self.join(y, dim) for y, dim in zip(out, out_dim, strict=True)]
         return self.join(out, out_dim)
@@ -82,6 +92,28 @@ class BatchTrace(Trace):
     def split(self, x: Any) -> tuple[Any, int | None]:
         """Value and batch axis of a result."""
         return (x.value, x.dim) if type(x) is BatchTracer and x.owner is self else (x, None)
+
+
+# Note [Batches of no elements]
+# Batch rules fold the batch axis into other axes, take one element in the place of all, and size windows by it: much
+# of that has no meaning for an axis of length 0. The results are empty and depend on no operand, so an operation that
+# does nothing but compute them is not asked. Holders of jaxprs and functions with rules of the user's keep their own
+# rules, which know which results are batched, and come here with what is in them.
+
+
+def _computes_elements(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> bool:
+    """True for an operation that computes numbers of each element, and does nothing else."""
+    holds_functions = primitive.dce is not None or primitive.stage is not None
+    if holds_functions or primitive.named_axes(params) or primitive.effects(params):
+        return False
+    return all(aval.physical is aval for aval in infer(primitive, tuple([aval_of(x) for x in args]), params))
+
+
+def _empty_batch(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+    """Results and their batch axes, for no elements. See Note [Batches of no elements]."""
+    avals = infer(primitive, tuple([aval_of(x) for x in args]), params)
+    outs = [basis.zeros(batched_aval(aval, 0, 0)) for aval in avals]
+    return (outs, [0] * len(outs)) if primitive.multiple_results else (outs[0], 0)
 
 
 def element_aval(aval: ShapedArray, dim: int | None) -> ShapedArray:

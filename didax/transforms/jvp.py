@@ -19,6 +19,7 @@ from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, require
 from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, known_value, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
 
 
@@ -57,12 +58,17 @@ class JVPTrace(Trace):
         finally:
             current_trace_var.reset(token)
         if primitive.multiple_results:
-            return [self.join(y, y_dot) for y, y_dot in zip(out, out_dot, strict=True)]
-        return self.join(out, out_dot)
+            return [self.join(y, y_dot, primitive) for y, y_dot in zip(out, out_dot, strict=True)]
+        return self.join(out, out_dot, primitive)
 
-    def join(self, primal: Any, tangent: Any) -> Any:
-        """A tracer, or just the primal where the tangent vanishes."""
-        return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+    def join(self, primal: Any, tangent: Any, primitive: Primitive | None = None) -> Any:
+        """A tracer, or just the primal where the tangent vanishes. The rule of a `primitive` may have erred."""
+        if type(tangent) is Zero:
+            return primal
+        tracer = JVPTracer(self, primal, tangent)
+        if primitive is not None and (found := aval_of(tangent)) is not tracer.aval:
+            check_type(primitive, "jvp", "The tangent of a result", found, tracer.aval.tangent())
+        return tracer
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """Primal and tangent of a result."""

@@ -23,6 +23,7 @@ from didax.core.source import SourceLine
 from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, known_value, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
+from didax.transforms.rule_types import check_type
 from didax.transforms.staging import StagingTrace
 
 
@@ -78,14 +79,17 @@ class LinearizeTrace(Trace):
         finally:
             current_trace_var.reset(token)
         if primitive.multiple_results:
-            return [self.join(y, y_dot) for y, y_dot in zip(out, out_dot, strict=True)]
-        return self.join(out, out_dot)
+            return [self.join(y, y_dot, primitive) for y, y_dot in zip(out, out_dot, strict=True)]
+        return self.join(out, out_dot, primitive)
 
-    def join(self, primal: Any, tangent: Any) -> Any:
+    def join(self, primal: Any, tangent: Any, primitive: Primitive) -> Any:
         """A tracer, or just the primal where the tangent vanishes: a linear function of none of the tangents does."""
-        if type(tangent) is UnknownTracer and tangent.owner is self.tangents:
-            return LinearizeTracer(self, primal, tangent)
-        return primal
+        if type(tangent) is not UnknownTracer or tangent.owner is not self.tangents:
+            return primal
+        tracer = LinearizeTracer(self, primal, tangent)
+        if tangent.aval is not tracer.aval:
+            check_type(primitive, "jvp", "The tangent of a result", tangent.aval, tracer.aval.tangent())
+        return tracer
 
     def owns(self, x: Any) -> bool:
         """True for tracers of this trace."""

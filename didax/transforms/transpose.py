@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import MissingRuleError, NonlinearError, UnexpectedTracerError, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -22,6 +22,7 @@ from didax.core.primitive import require
 from didax.core.source import follows_equations
 from didax.core.tracing import Trace, Tracer, eager_trace, leaked
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
 
 
@@ -62,12 +63,9 @@ def backward(
     sums: dict[Var, Any] = {}
     add = basis.add
 
-    def send(atom: Any, ct: Any) -> None:
-        if type(atom) is Var and ct is not None and type(ct) is not Zero:
-            sums[atom] = add(sums[atom], ct) if atom in sums else ct
-
     for out, ct in zip(outs, cotangents, strict=True):
-        send(out, ct)
+        if type(out) is Var and type(ct) is not Zero:
+            sums[out] = add(sums[out], ct) if out in sums else ct
     for eqn in reversed(eqns):
         primitive = eqn.primitive
         if primitive.multiple_results:
@@ -86,8 +84,12 @@ def backward(
             x_bars = rule(ct, *args, **eqn.params)
         except (MissingRuleError, NonlinearError, UnexpectedTracerError) as error:
             raise _explained(error, eqn) from None
-        for x, x_bar in zip(eqn.invars, x_bars, strict=True):
-            send(x, x_bar)
+        for i, (x, x_bar) in enumerate(zip(eqn.invars, x_bars, strict=True)):
+            if type(x) is not Var or x_bar is None or type(x_bar) is Zero:
+                continue
+            if (found := aval_of(x_bar)) is not x.aval:
+                check_type(primitive, "transpose", f"The cotangent of operand {i}", found, x.aval)
+            sums[x] = add(sums[x], x_bar) if x in sums else x_bar
     return [sums[v] if v in sums else Zero(v.aval) for v in invars]
 
 

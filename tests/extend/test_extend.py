@@ -18,8 +18,9 @@ from didax.extend import core, dtypes, random, rules
 
 # A name goes from here only after a minor version in which it is deprecated (docs/versions.md).
 PUBLISHED = {
-    core: "Atom ClosedJaxpr Effect Eqn Jaxpr JaxprTypeError Literal MissingRuleError Primitive ShapedArray Var aval_of "
-    "check_jaxpr eval_jaxpr jaxpr_as_fun nested_jaxprs num_consts parse_jaxpr register_param_type",
+    core: "Atom ClosedJaxpr Effect Eqn Jaxpr JaxprTypeError Literal MissingRuleError Primitive RuleTypeError "
+    "ShapedArray Var aval_of check_jaxpr eval_jaxpr jaxpr_as_fun nested_jaxprs num_consts parse_jaxpr "
+    "register_param_type",
     rules: "AxisData Elementwise FunctionContext LinearUnary Undef Value Zero add_tangents binary instantiate is_undef "
     "lower_as move_batch_axis unary",
     dtypes: "ExtendedDtype as_extended extended register_extended",
@@ -152,3 +153,35 @@ def test_a_function_that_captures_arrays_cannot_be_a_lowering() -> None:
 
     with pytest.raises(TypeError, match=r"captures arrays.\n  captured: float32\[3\]\nMake them operands"):
         dx.jit(Looked("looked_up_of_a_test").bind)(2.0)
+
+
+class TwiceWrongly(core.Primitive):
+    """`2 * x`, with rules that return one element too many."""
+
+    def type(self, x: Any) -> Any:
+        return x
+
+    def eager(self, x: Any) -> Any:
+        return 2 * x
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        return self.bind(*primals), dnp.append(tangents[0], 0.0)
+
+    def transpose(self, ct: Any, x: Any) -> Any:
+        return [dnp.append(ct, 0.0)]
+
+    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+        return self.bind(args[0]), dims[0] + 1
+
+
+def test_a_rule_that_returns_the_wrong_type_is_named() -> None:
+    """A shape that is passed on would be a wrong number, or an error far away."""
+    wrong, x = TwiceWrongly("twice_wrongly_of_a_test"), dnp.ones(2)
+    facts = r"rule: {} of 'twice_wrongly_of_a_test'\n  returned: float32\[3\], wanted: float32\[2\]\n"
+    for f in (lambda f: dx.jvp(f, (x,), (x,)), lambda f: dx.vjp(f, x)):
+        with pytest.raises(core.RuleTypeError, match="tangent of a result.*\n  " + facts.format("jvp")):
+            f(wrong.bind)
+    with pytest.raises(core.RuleTypeError, match="cotangent of operand 0.*\n  " + facts.format("transpose")):
+        dx.linear_transpose(wrong.bind, x)(x)
+    with pytest.raises(core.RuleTypeError, match=r"batch of .*_test'\n  .*axis at 1, wanted: 3 elements of"):
+        dx.vmap(wrong.bind)(dnp.ones((3, 2)))  # which is checked under DIDAX_CHECK=1, as here

@@ -81,6 +81,21 @@ def test_a_batch_of_none_is_empty():
         assert dx.vmap(lambda x, w: lax.conv(x, w, (1, 1), "SAME"), axes)(*args).shape == (0, 2, 4, 6, 5)
 
 
+def test_gradients_where_no_window_fits_have_the_types_of_the_operands():
+    """The lengths of the cotangents' own windows would be computed from a length of 0."""
+    shapes = [((2, 1, 1), (1, 1, 1), {}), ((2, 1, 1), (2, 1, 3), {"batch_group_count": 2})]
+    shapes += [((2, 1, 0), (1, 1, 1), {}), ((0, 1, 3), (1, 1, 1), {}), ((2, 0, 3), (1, 0, 2), {})]
+    for lhs, rhs, groups in shapes:
+        args = np.ones(lhs, np.float32), np.ones(rhs, np.float32)
+
+        def f(x, w, groups=groups):
+            return (lax.conv_general_dilated(x, w, (1,), [(-1, 0)], **groups) ** 2).sum()
+
+        grads = dx.grad(f, (0, 1))(*args)
+        assert [g.shape for g in grads] == [lhs, rhs] and not any(g.any() for g in grads)
+        assert [h.shape for h in dx.hessian(f, (0, 1))(*args)[1]] == [rhs + lhs, rhs + rhs]
+
+
 def general(strides=(1, 1), padding="SAME", w=W, **options):
     return lambda: lax.conv_general_dilated(X, w, strides, padding, **options)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
 from didax import lax
 from tests.checks import assert_close, check_grads
 
@@ -182,6 +183,43 @@ def test_reduce_by_any_associative_operation_of_several_operands(x64: None) -> N
     check_grads(reduced, (a, b))
 
 
+@pytest.mark.parametrize("name", ["add", "mul", "max", "min"])
+def test_reduce_is_differentiated_by_an_init_value_that_is_the_identity(name: str) -> None:
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    init = np.float32({"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}[name])
+
+    def summed(init: Any) -> Any:
+        return lax.reduce(x, init, getattr(lax, name), (1,)).sum()
+
+    wanted = np.float32({"add": 2, "mul": 126}.get(name, 0))
+    assert_close(dx.grad(summed)(init), wanted)
+    assert_close(dx.jit(dx.grad(summed))(init), wanted)
+    assert_close(dx.jvp(summed, (init,), (np.float32(1),))[1], wanted)
+
+
+def test_reduce_over_no_axes_is_the_operand() -> None:
+    x = np.float32([1, 2])
+    for computation in (lax.mul, lambda x, y: x * y + 0):
+        assert_close(lax.reduce(x, 3.0, computation, ()), x)
+        assert_close(dx.vmap(lambda x, f=computation: lax.reduce(x, 3.0, f, ()))(x), x)
+    assert isinstance(lax.reduce(x, 3.0, lax.mul, ()), dx.Array)
+
+
+def test_reduce_takes_constants_of_other_dtypes() -> None:
+    assert_close(lax.reduce(np.int8([1, 2]), -np.inf, lax.max, (0,)), np.int8(2))
+    assert_close(lax.reduce(np.int8([]), -np.inf, lax.max, (0,)), np.int8(-128))
+    assert_close(lax.reduce(np.int32([1, 2]), dnp.float32(4.0), lax.add, (0,)), np.int32(7))
+    half = dx.jit(lambda x, init: lax.reduce(x, init, lax.add, (0,)))(np.float16([1, 2]), 0.5)
+    assert_close(half, np.float16(3.5))
+
+
+@pytest.mark.parametrize("init", [1.5, 300, -1, 1j, np.nan, np.float32(0.5)])
+def test_reduce_refuses_an_init_value_that_the_dtype_cannot_hold(init: Any) -> None:
+    text = "The init values of reduce are numbers that the dtypes of its operands hold.\n  operand: uint8[2]"
+    with pytest.raises(TypeError, match=re.escape(text)):
+        lax.reduce(np.uint8([1, 2]), init, lax.max, (0,))
+
+
 def test_reduce_over_nothing_is_the_init_value() -> None:
     out = lax.reduce(np.zeros((0, 2), np.float32), 3.0, lambda x, y: lax.sqrt(lax.mul(x, y)), (0,))
     assert_close(out, np.float32([3, 3]))
@@ -205,11 +243,11 @@ def test_reduce_over_nothing_is_the_init_value() -> None:
          "argmin searches one axis that is not empty.\n  operand: float32[0,3], axes: (0,)\n"
          "Name one axis with at least one element."),
         (lambda x: lax.reduce(x, 0.0, lax.add, (0, 0)), ValueError,
-         "reduce takes distinct axes of its operands.\n  operands: float32[2,3]\n  init_values: float32[]\n"
+         "reduce takes distinct axes of its operands.\n  operands: float32[2,3]\n"
          "  dimensions: (0, 0)\nName each axis once, not from the end."),
         (lambda x: lax.reduce((x, x[0]), (0.0, 0.0), lax.add, (0,)), TypeError,
          "reduce takes arrays of one shape and a scalar for each.\n  operands: float32[2,3], float32[3]\n"
-         "  init_values: float32[], float32[]\nBroadcast the operands first, and give one init value each."),
+         "  init_values: 0.0, 0.0\nBroadcast the operands first, and give one init value each."),
     ],
 )  # fmt: skip
 def test_errors(call: Any, error: type[Exception], text: str) -> None:

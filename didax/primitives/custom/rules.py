@@ -501,7 +501,7 @@ class Batched(Rules):
 
     def _for_argument(self, x_bar: Any, found: int | None, dim: int | None, aval: ShapedArray) -> Any:
         """The cotangent of an argument: that of each element, or the sum over the batch that shares it."""
-        if type(x_bar) is Zero:
+        if type(x_bar) is Zero or (self.out_batched and not self._axis.size):  # of no results
             return Zero(aval)
         if dim is not None:
             return move_batch_axis(x_bar, found, dim, self._axis.size)

@@ -23,7 +23,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
 from didax.primitives.dot import Precision, dot_general_p
@@ -70,7 +70,7 @@ def check_matrices(name: str, x: ShapedArray, what: str = "operand") -> None:
             )
         )
     if x.ndim < 2:
-        raise TypeError(
+        raise ArgumentError(
             message(
                 f"{name} takes matrices: the last two axes of an array.",
                 f"{what}: {x}",
@@ -83,7 +83,7 @@ def check_square(name: str, x: ShapedArray, what: str = "operand") -> None:
     """TypeError or ValueError unless `x` holds square matrices of a dtype that LAPACK knows."""
     check_matrices(name, x, what)
     if x.shape[-1] != x.shape[-2]:
-        raise ValueError(
+        raise ArgumentError(
             message(
                 f"{name} takes square matrices.",
                 f"{what}: {x}",

@@ -120,7 +120,7 @@ def _reading_all(jaxpr: Jaxpr) -> Jaxpr:
 
 def _changed_element(x: Any) -> Any:
     aval = aval_of(x)
-    first = slice_(x, (0,) * aval.ndim, (1,) * aval.ndim) if aval.ndim else x
+    first = slice_(x, (0,) * aval.ndim, (1,) * aval.ndim) if aval.size > 1 else x
     return not_(first) if aval.dtype == np.bool_ else add(first, first)
 
 

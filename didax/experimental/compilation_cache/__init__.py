@@ -1,0 +1,5 @@
+"""Where compiled programs are kept on disk: `compilation_cache.set_cache_dir(path)`."""
+
+from didax.experimental.compilation_cache import compilation_cache
+
+__all__ = ["compilation_cache"]
