@@ -98,7 +98,8 @@ def shrunk(worker: Worker, found: Found) -> Found:
         smallest = replace(same, program=program) if same else smallest
         return same is not None
 
-    if found.program.statements:
+    statements = found.program.statements
+    if len(statements) > 1 or found.program.stack or any(s.blocks for s in statements):
         shrink(found.program, fails, lambda program: known(worker, program))
     return smallest
 

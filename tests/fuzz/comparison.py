@@ -79,7 +79,9 @@ def check_statements(program: Program) -> list[Finding]:
             found, _ = didax_.types_of(statement, program.types)
         except Refusal:
             continue
-        findings.append(statement_finding("jax refuses", statement, f"didax {found[:3]}", program))
+        theirs = describe(attempt(lambda: jax_.types_of(statement, program.types)))
+        shown = f"{theirs[:200]}; didax {', '.join(map(str, found))}"
+        findings.append(statement_finding("jax refuses", statement, shown, program))
     return findings
 
 
@@ -102,7 +104,7 @@ def some_value(type_: Type) -> Any:
     return numbers.item() if type_.weak and not type_.shape else numbers
 
 
-def describe(e: BaseException) -> str:
+def describe(e: Any) -> str:
     return f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
 
 

@@ -36,7 +36,7 @@ def public_functions() -> set[str]:
 
 
 def is_function(module: Any, name: str) -> bool:
-    value = getattr(module, name)
+    value = getattr(module, name, None)
     public = not name.startswith("_") and not name.endswith("_p")
     return public and callable(value) and not isinstance(value, (type, types.ModuleType))
 

@@ -12,16 +12,44 @@ from tests.fuzz.comparison import Finding
 
 KNOWN = [
     # kind, about, reason
-    ("jax refuses", r"Differentiation rule for 'p(max|min)'", "pmax and pmin have derivatives"),
-    ("jax refuses", r"Derivatives of non-symmetric eigenvectors", "eigenvectors of eig have derivatives"),
-    ("jax refuses", r"scatter_apply JVP not implemented", "scatter_apply has derivatives"),
+    (
+        "jax refuses",
+        r"NotImplementedError",
+        "rules that jax has not: of pmax, nextafter, scatter_apply, eig, ...",
+    ),
+    ("jax refuses", r"forward-mode autodiff \(jvp\) to a custom_vjp", "forward mode through a custom_vjp"),
+    (
+        "jax refuses",
+        r"lax\.\w+ requires arguments to have the same dtypes",
+        "Python scalars take an array's dtype",
+    ),
+    ("jax refuses", r"must be integers of the same type", "start indices may differ in their dtypes"),
+    (
+        "jax refuses",
+        r"FFT input must be float32 or float64",
+        "fft of float16 and bfloat16 is computed in float32",
+    ),
+    ("jax refuses", r"^(nn|special)\.", "activations and special functions take integers and narrow floats"),
+    ("didax refuses", r"hfft transforms at least one point", "hfft of one point, as in NumPy"),
+    ("didax refuses", r"random_gamma_grad has no derivative", "a hole that docs/primitives.md names"),
+    ("type", r"^nn\..*int|^nn\..*bool", "activations of integers are floats"),
+    ("weak type", r"^(nn|special)\.", "weak types by the rule of docs/promotion.md"),
+    ("value", r"jax \[[^\]]*nan.*np\.linalg\.(vector_|matrix_)?norm", "derivatives of norm at 0"),
+    ("value", r"didax \[-?0\..*\.(abs|absolute|fabs)\(", "the derivative of abs at 0"),
+    ("value", r"didax \[nan.*special\.(rel_entr|kl_div)", "rel_entr and kl_div of NaN"),
+    ("value", r"jax \[[^\]]*nan.*special\.spence", "derivatives of spence, which are NaN in jax beyond 1.5"),
 ]
 
 
 def reason(finding: Finding) -> str | None:
     """Why a finding is meant, or None."""
-    about = " ".join([finding.where, finding.message, *finding.program.lines()])
-    about += " ".join(line for statement in finding.program.refused for line in statement.lines())
+    types = [
+        str(finding.program.types[name]) for name in finding.program.inputs if name in finding.program.types
+    ]
+    lines = [line for statement in finding.program.refused for line in statement.lines()]
+    about = " ".join([finding.where, finding.message, *finding.program.lines(), *lines, *types])
+    if finding.kind.startswith("value") and len(finding.program.statements) > 3:
+        return None  # only a program that is shrunk tells which operation it is
     for kind, pattern, why in KNOWN:
         if re.search(kind, finding.kind) and re.search(pattern, about):
             return why

@@ -100,9 +100,9 @@ def add_noise(lib: Library, x: Any, slot: int, roundings: float, vector: Any, sc
     start = (slot * 37) % (LENGTH - 2 * size)
     n = vector[start : start + size].reshape(type_.shape)
     if kind_of(type_.dtype) == "f":
-        return x * (1 + n * amount).astype(type_.dtype)
+        return x * (1 + n.astype(type_.dtype) * amount).astype(type_.dtype)
     m = vector[start + size : start + 2 * size].reshape(type_.shape)  # moves the phase, too
-    factor = (1 + amount * (n + 1j * m)).astype(type_.dtype)
+    factor = 1 + amount * (n.astype(type_.dtype) + 1j * m.astype(type_.dtype))
     return np.where(np.isfinite(x), x * factor, x)
 
 

@@ -193,7 +193,6 @@ add(
     householder_product=lambda d: f"lax.linalg.householder_product({(a := wide_matrix(d))}, {d.x('fc', shape=(min(a.shape),), dtype=a.dtype)})",
     lu_pivots_to_permutation=lambda d: f"lax.linalg.lu_pivots_to_permutation(np.array([{d.integer(0, 2)}, {d.integer(1, 2)}], 'int32'), 3)",
     triangular_solve=lambda d: f"lax.linalg.triangular_solve({(a := square(d, rank=(2, 2)))}, {d.x('fc', shape=(a.shape[0], 2), dtype=a.dtype)}, left_side=True, lower={d.flag()}, transpose_a={d.flag()})",
-    tridiagonal=lambda d: f"lax.linalg.tridiagonal({hermitian(d, 'f')})[1]",
     tridiagonal_solve=lambda d: f"lax.linalg.tridiagonal_solve({(x := d.x('f', shape=(3,), dtype='float32'))}, 4 + np.abs({d.like(x)}), {d.like(x)}, {d.x('f', shape=(3, 2), dtype='float32')})",
 )  # fmt: skip
 

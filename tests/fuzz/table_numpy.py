@@ -311,9 +311,11 @@ add(
     place=lambda d: (
         f"np.place({(x := d.x(NUMERIC, (1, 2), nonempty=True))}, {d.x('b', shape=x.shape)}, np.array([1, 2]), inplace=False)"
     ),
-    compress=lambda d: f"np.compress(onp.array([True, False, True]), {d.x(ANY, (1, 2))}, size=2)",
+    compress=lambda d: (
+        f"np.compress(onp.array([True, False]), {d.x(ANY, shape=(3, 2))}, axis={d.integer(0, 1)}, size=2)"
+    ),
     extract=lambda d: (
-        f"np.extract({(c := d.x('b', (1, 2)))}, {d.x(NUMERIC, shape=c.shape)}, size=2, fill_value=0)"
+        f"np.extract({(c := d.x('b', (1, 2)))}, {d.x(NUMERIC, shape=c.shape)}, size=1, fill_value=0)"
     ),
     lexsort=lambda d: f"np.lexsort(({d.x(REAL, (1, 1))}, {d.like(d.first)}))",
     searchsorted=lambda d: (
