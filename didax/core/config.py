@@ -16,6 +16,8 @@ from collections.abc import Generator
 from contextvars import ContextVar
 from typing import Any
 
+from didax.core.process import lock_for_forks
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class State:
@@ -160,7 +162,7 @@ class _Overlay:
 
 # The options in force where the variable holds no overlay: hot paths look at both themselves, which spares a call.
 global_state: State = _from_environment()
-_update_lock = threading.RLock()
+_update_lock = lock_for_forks(threading.RLock())
 overlay_var: ContextVar[_Overlay | None] = ContextVar("didax_config", default=None)
 
 
