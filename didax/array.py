@@ -100,7 +100,7 @@ class ConcreteArray(Array):
         if self.is_deleted():
             raise self._deleted()
         if self._value is None and self._buffer is not None:
-            self._buffer.block_until_ready()
+            _device_floor().wait(self._buffer)
         return self
 
     def is_ready(self) -> bool:

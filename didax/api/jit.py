@@ -34,6 +34,7 @@ from didax.compiled import KeyFlow, Program, with_checks
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, strip_internal_frames
+from didax.core.process import after_fork, lock_for_forks
 from didax.core.ref import Ref, RefType, ref_type
 from didax.core.source import describe_function, user_line
 from didax.core.tracing import Tracer, current_trace_var, eager_trace
@@ -490,7 +491,7 @@ class Programs:
 
 
 _all_programs: WeakSet[Programs] = WeakSet()
-_all_programs_lock = threading.RLock()  # reentrant: a garbage collection may run anything
+_all_programs_lock = lock_for_forks(threading.RLock())  # reentrant: a garbage collection may run anything
 # Jitting one function twice in the same way shares the work, and dropping the function drops its programs.
 _functions: WeakKeyDictionary[Any, dict[Any, Programs]] = WeakKeyDictionary()
 
@@ -504,6 +505,15 @@ def _programs_of(fun: Any, how: Any) -> Programs:
     if found is None:
         found = ways[how] = Programs()
     return found
+
+
+def _leave_hot_path() -> None:
+    for programs in list(_all_programs):
+        programs.ready.clear()
+        programs.direct.clear()
+
+
+after_fork(_leave_hot_path)  # which does not ask whether XLA is there: see `client.py`
 
 
 def clear_functions() -> None:

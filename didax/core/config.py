@@ -15,6 +15,8 @@ import threading
 from contextvars import ContextVar, Token
 from typing import Any
 
+from didax.core.process import lock_for_forks
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class State:
@@ -185,7 +187,7 @@ class _Overlay:
 
 # The options in force where the variable holds no overlay: hot paths look at both themselves, which spares a call.
 global_state: State = _from_environment()
-_update_lock = threading.RLock()
+_update_lock = lock_for_forks(threading.RLock())
 overlay_var: ContextVar[_Overlay | None] = ContextVar("didax_config", default=None)
 
 

@@ -27,6 +27,8 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from didax.core.process import import_to_the_end, lock_for_forks
+
 C = TypeVar("C", bound=type)
 
 IsLeaf = Callable[[Any], bool]
@@ -79,7 +81,7 @@ if TYPE_CHECKING:
 
 # --- The registry: loaded at first use ------------------------------------------------------------
 
-_lock = threading.RLock()
+_lock = lock_for_forks(threading.RLock())
 _cxx: Any = None  # the module jaxlib._jax.pytree
 _registry: Any = None  # its PyTreeRegistry that holds our nodes
 _registered: set[type] = {type(None), tuple, list, dict}
@@ -94,9 +96,7 @@ def _load() -> Any:
         return _registry
     with _lock:
         if _registry is None:
-            from jaxlib import _jax  # pyright: ignore
-
-            _cxx = cast(Any, _jax).pytree
+            _cxx = import_to_the_end("jaxlib._jax").pytree
             globals().update({name: getattr(_cxx, name) for name in _LAZY_CLASSES})
             _registry = _filled_registry()
             _flatten = _registry.flatten

@@ -14,8 +14,9 @@ Read next: `primitive.py` (the rules traces ask for), `didax/transforms/` (one t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from didax.core.errors import (
     ConcretizationTypeError,
@@ -32,6 +33,9 @@ from didax.core.value import Array
 if TYPE_CHECKING:
     from didax.core.primitive import Primitive
     from didax.core.ref import Cell, Ref
+
+
+T = TypeVar("T")
 
 
 class Trace:
@@ -88,7 +92,8 @@ def current_trace() -> Trace:
 class set_current_trace:
     """Context manager: operations go to `trace` inside the block.
 
-    Interpreters that run a rule per operation set and reset the variable themselves; this is for whole functions.
+    Interpreters that run a rule per operation set and reset the variable themselves; this is for whole blocks, inside
+    of what `run_under` has begun.
     """
 
     __slots__ = ("_token", "_trace")
@@ -102,6 +107,20 @@ class set_current_trace:
 
     def __exit__(self, *exc: object) -> None:
         current_trace_var.reset(self._token)
+
+
+def run_under(trace: Trace, fun: Callable[..., T], args: Sequence[Any]) -> T:
+    """`fun(*args)` with `trace` current: how a transformation begins.
+
+    Whatever instruction an interrupt (Ctrl-C) arrives at, the trace from before is current again afterwards. A context
+    manager written in Python cannot promise that: it may be interrupted before the first line of its `__exit__`.
+    """
+    outer = current_trace_var.get()
+    try:
+        current_trace_var.set(trace)
+        return fun(*args)
+    finally:
+        current_trace_var.set(outer)
 
 
 class Tracer(Array):

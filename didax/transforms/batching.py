@@ -24,7 +24,7 @@ from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, infer, require
 from didax.core.source import SourceLine
-from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, set_current_trace
+from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_batch
 from didax.transforms.staging import trace_to_jaxpr
@@ -163,6 +163,18 @@ def extend_axis_env(axis: AxisData) -> Generator[None]:
         axis_env.reset(token)
 
 
+def _run_in_axis(axis: AxisData, fun: Callable[..., Sequence[Any]], args: Sequence[Any]) -> Sequence[Any]:
+    """`fun(*args)` with a named axis in scope; see `run_under`."""
+    if axis.name is None:
+        return fun(*args)
+    outer = axis_env.get()
+    try:
+        axis_env.set({**outer, axis.name: axis.size})
+        return fun(*args)
+    finally:
+        axis_env.set(outer)
+
+
 def vmap_flat(
     fun: Callable[..., Sequence[Any]],
     axis: AxisData,
@@ -173,12 +185,12 @@ def vmap_flat(
     """Results of `fun` over the batch, and where each result's batch axis is (None: it has none)."""
     trace = BatchTrace(current_trace(), axis, fun if function is None else function)
     try:
-        with set_current_trace(trace), extend_axis_env(axis):
-            outs = fun(*[trace.join(x, dim) for x, dim in zip(args, dims, strict=True)])
+        joined = [trace.join(x, dim) for x, dim in zip(args, dims, strict=True)]
+        outs = run_under(trace, _run_in_axis, (axis, fun, joined))
         pairs = [trace.split(y) for y in outs]
     finally:
         trace.ended = True
-    outs = []
+    joined, outs = [], []
     check_leaks(trace)
     return [y for y, _ in pairs], [dim for _, dim in pairs]
 

@@ -17,7 +17,7 @@ from didax.core.basis import Zero, instantiate
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, require
-from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, known_value, set_current_trace
+from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, known_value, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
@@ -83,12 +83,12 @@ def jvp_flat(
     """Results and result tangents of `fun`; tangents may be `Zero`s on both sides."""
     trace = JVPTrace(current_trace(), fun if function is None else function)
     try:
-        with set_current_trace(trace):
-            outs = fun(*[trace.join(x, x_dot) for x, x_dot in zip(primals, tangents, strict=True)])
+        args = [trace.join(x, x_dot) for x, x_dot in zip(primals, tangents, strict=True)]
+        outs = run_under(trace, fun, args)
         pairs = [trace.split(y) for y in outs]
     finally:
         trace.ended = True
-    outs = []
+    args, outs = [], []
     check_leaks(trace)
     return [y for y, _ in pairs], [y_dot for _, y_dot in pairs]
 

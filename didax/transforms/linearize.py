@@ -20,7 +20,15 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, require
 from didax.core.source import SourceLine
-from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, known_value, set_current_trace
+from didax.core.tracing import (
+    Trace,
+    Tracer,
+    current_trace,
+    current_trace_var,
+    known_value,
+    run_under,
+    set_current_trace,
+)
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
 from didax.transforms.rule_types import check_type
@@ -128,8 +136,7 @@ def linearize_flat(
     wanted = [True] * len(primals) if differentiated is None else differentiated
     args = [trace.new_arg(x) if want else x for x, want in zip(primals, wanted, strict=True)]
     try:
-        with set_current_trace(trace):
-            outs = fun(*args)
+        outs = run_under(trace, fun, args)
     finally:
         trace.ended = trace.tangents.ended = True
     results = [y.primal if trace.owns(y) else y for y in outs]

@@ -25,7 +25,7 @@ from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, infer
 from didax.core.ref import Cell, Ref
 from didax.core.source import SourceLine, user_line
-from didax.core.tracing import Trace, Tracer, current_trace, leaked, set_current_trace
+from didax.core.tracing import Trace, Tracer, current_trace, leaked, run_under
 
 _PYTHON_SCALARS = (float, int, bool, complex)
 
@@ -171,8 +171,7 @@ def stage_program(
     cells = trace.cells = {} if refs else None
     args = [trace.new_arg(aval) for aval in in_avals]
     try:
-        with set_current_trace(trace):
-            outs = fun(*args)
+        outs = run_under(trace, fun, args)
         jaxpr, captured = trace.finish(outs)
     finally:
         trace.ended = True

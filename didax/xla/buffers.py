@@ -13,7 +13,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.xla.client import Backend, backend, xe  # pyright: ignore[reportAttributeAccessIssue]
+from didax.xla.client import Backend, backend, forked, is_forked, xe  # pyright: ignore[reportAttributeAccessIssue]
 from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view_of_buffer
 
 __all__ = [
@@ -63,6 +63,7 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     aval = aval.physical
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
+    wait(buffer)
     if reads_in_place(aval):
         native = aval.dtype.char in _NATIVE and aval.dtype.isbuiltin == 1
         return np.asarray(buffer) if native else view_of_buffer(buffer)  # XLA knows of both
@@ -70,6 +71,14 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     # with jaxlib 0.10, where jax is installed.
     read = getattr(buffer, "_to_np_array_did_copy", None) or buffer._single_device_array_to_np_array_did_copy
     return read()[0]
+
+
+def wait(buffer: Any) -> None:
+    """Wait until the contents of a buffer are there; the handler of a signal may end that."""
+    if not buffer.is_ready():
+        if is_forked():  # nobody computes them here
+            raise forked(backend())
+        buffer.block_until_ready()
 
 
 def reads_in_place(aval: ShapedArray) -> bool:

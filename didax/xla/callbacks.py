@@ -30,6 +30,8 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.effects import Effect
 from didax.core.errors import message
+from didax.core.process import after_fork, lock_for_forks
+from didax.xla.signals import fragile, raise_held, sound
 from didax.xla.text import TOKEN, FunctionContext, Value, function_type, names
 
 CPU_TARGET = "didax_python_callback"
@@ -191,9 +193,12 @@ def _rows_first(aval: ShapedArray) -> str:
 
 _enclosing: contextvars.ContextVar[tuple[Run, ...]] = contextvars.ContextVar("didax_runs", default=())
 _runs: dict[int, Run] = {}  # those that have not ended, by number
-_ended = threading.Condition()
+_ended = lock_for_forks(threading.Condition())
 _free: list[int] = []  # numbers of runs that have: taken again, as each executable keeps buffers with them
 _numbers = itertools.count()
+
+
+after_fork(_runs.clear)  # the parent's go on there
 
 
 def depth() -> int:
@@ -369,6 +374,7 @@ _TOKEN = 17
 _INTERNAL = 13
 
 
+@fragile
 def _handle(pointer: Any) -> int | None:
     """What XLA calls: None, or the address of an error."""
     frame = pointer.contents
@@ -387,6 +393,7 @@ def _handle(pointer: Any) -> int | None:
     return None
 
 
+@sound
 def _answer(frame: _CallFrame) -> None:
     """Find the run and its callback, call it, and write its results where XLA wants them."""
     number, *pointers = [frame.args.items[i].contents for i in range(frame.args.count)]
@@ -396,6 +403,7 @@ def _answer(frame: _CallFrame) -> None:
     tokens = int(bool(pointers) and pointers[0].dtype == _TOKEN)
     results = [frame.rets.items[i].contents.data for i in range(tokens, frame.rets.count)]
     try:
+        raise_held()
         _call(run, index, [p.data for p in pointers[tokens:]], results)
     except BaseException as error:
         run.keep(error)
@@ -465,7 +473,7 @@ def _check_released(callback: HostCallback, owners: Sequence[Owner]) -> None:
 _handler_type = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_CallFrame))
 _handler = _handler_type(_handle)  # lives as long as the process: XLA keeps its address
 _registered = False
-_lock = threading.Lock()
+_lock = lock_for_forks(threading.Lock())
 
 
 def register_handler() -> None:

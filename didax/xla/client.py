@@ -1,7 +1,8 @@
 """The XLA client: started on first need, on the CPU or, where the plugin is installed, on an NVIDIA GPU.
 
 `backend()` gives the client with its devices. The option `platforms` (`DIDAX_PLATFORMS=cpu`) chooses; left empty, the
-GPU is taken when its plugin is installed and finds a device. Read next: `compile.py`.
+GPU is taken when its plugin is installed and finds a device. XLA's threads do not come along into a forked child: there
+`backend()` is a `ForkedBackend`, which says so when it is asked for anything to compute with. Read next: `compile.py`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ import importlib.util
 import os
 import sys
 import threading
-from typing import Any
-
-from jaxlib import _jax as xe  # pyright: ignore[reportAttributeAccessIssue]
-
-try:
-    from jaxlib import _hlo as hlo  # pyright: ignore[reportAttributeAccessIssue]
-except ImportError:  # jaxlib 0.10.0 and 0.10.1
-    from jaxlib import _jax as hlo  # pyright: ignore[reportAttributeAccessIssue]
+from typing import Any, cast
 
 from didax.core import config
 from didax.core.errors import message
+from didax.core.process import after_fork, import_to_the_end, lock_for_forks, to_the_end
 from didax.version import installed_jaxlib
+from didax.xla.exit import skip_teardown
+
+xe = import_to_the_end("jaxlib._jax")
+try:
+    hlo = import_to_the_end("jaxlib._hlo")
+except ImportError:  # jaxlib 0.10.0 and 0.10.1
+    hlo = xe
 
 
 class Backend:
@@ -77,7 +79,31 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
         return f"SingleDeviceSharding({self._device})"
 
 
-_lock = threading.Lock()
+class ForkedBackend:
+    """Stands for the backend in a child that was forked after XLA had started: names its platform, runs nothing."""
+
+    def __init__(self, platform: str):
+        self.platform = platform
+        self.parent = os.getppid()
+
+    def __getattr__(self, name: str) -> Any:
+        raise forked(self)
+
+
+def forked(backend: Any) -> RuntimeError:
+    """The error for a forked child that needs XLA."""
+    return RuntimeError(
+        message(
+            "A forked process cannot use the XLA of its parent, whose threads are not there.",
+            f"process {os.getpid()} was forked from process {backend.parent}, where XLA had started "
+            f"on {backend.platform!r}",
+            fix="Start processes with multiprocessing.get_context('spawn') or 'forkserver', or fork before the first "
+            "array is made (docs/processes.md).",
+        )
+    )
+
+
+_lock = lock_for_forks(threading.Lock())
 _started: Backend | None = None
 
 
@@ -87,8 +113,26 @@ def backend() -> Backend:
     if _started is None:
         with _lock:
             if _started is None:
-                _started = _start(config.state().platforms)
+                platforms = config.state().platforms
+                _started = to_the_end(lambda: _start(platforms))
     return _started
+
+
+def is_forked() -> bool:
+    """Whether this process was forked from one in which XLA had started."""
+    return isinstance(_started, ForkedBackend)
+
+
+def _after_fork() -> None:
+    global _started
+    if _started is not None:
+        _parents.append(_started)
+        _started = cast("Backend", ForkedBackend(_started.platform))
+        skip_teardown()  # which would wait for threads that are not there
+
+
+_parents: list[Backend] = []  # not torn down either
+after_fork(_after_fork)
 
 
 @functools.cache
@@ -98,7 +142,7 @@ def calling_backend(depth: int) -> Backend:
     A callback waits for programs that it starts itself. These run elsewhere (with callbacks of their own, one `depth`
     deeper), so that no thread they need is one that waits.
     """
-    return Backend(xe.get_tfrt_cpu_client(asynchronous=False), "cpu")
+    return to_the_end(lambda: Backend(xe.get_tfrt_cpu_client(asynchronous=False), "cpu"))
 
 
 def _start(platforms: str) -> Backend:

@@ -25,14 +25,17 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray
+from didax.core.process import after_fork, lock_for_forks, to_the_end
 from didax.version import __version__, installed_jaxlib
 from didax.xla.buffers import lend, put
 from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, register_handler
-from didax.xla.client import Backend, backend, calling_backend, xe  # pyright: ignore[reportAttributeAccessIssue]
+from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
+from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 _MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
 _memory: OrderedDict[Any, Any] = OrderedDict()
-_memory_lock = threading.RLock()
+_compiling: dict[Any, _Compilation] = {}  # those under way, by the same keys
+_memory_lock = lock_for_forks(threading.RLock())
 
 
 class Executable:
@@ -50,6 +53,10 @@ class Executable:
     def run(self, buffers: list[Any]) -> list[Any]:
         """Start the program; results are device buffers, filled asynchronously."""
         return self.loaded.execute_sharded(buffers).consume_with_handlers(self.handlers, False)
+
+
+def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
+    raise forked(backend())
 
 
 def _result_handler(aval: ShapedArray, sharding: Any) -> Any:
@@ -108,6 +115,21 @@ class CallingExecutable(Executable):
         return [lend(y, backend(), self.device) for y in outs]
 
     def _call(self, client: Backend, buffers: list[Any]) -> list[Any]:
+        self._place(client)  # which may take its time: compiling can be interrupted
+        try:
+            return self._call_held(client, buffers)
+        finally:
+            raise_held()
+
+    @fragile
+    def _call_held(self, client: Backend, buffers: list[Any]) -> list[Any]:
+        held = hold_signals()
+        try:
+            return self._call_to_the_end(client, buffers)
+        finally:
+            release_signals(held)
+
+    def _call_to_the_end(self, client: Backend, buffers: list[Any]) -> list[Any]:
         device, loaded, handlers = self._place(client)
         with Run(self._callbacks) as run:
             number = self._numbers.get((client, run.number))
@@ -127,6 +149,15 @@ class CallingExecutable(Executable):
 
 
 _INT64 = ShapedArray((), np.dtype(np.int64))
+
+
+def _after_fork() -> None:
+    if is_forked():
+        _compiling.clear()
+        Executable.run = CallingExecutable.run = _refuse  # so that no call has to ask
+
+
+after_fork(_after_fork)
 
 
 def compile_text(
@@ -163,18 +194,45 @@ def compile_text(
     return Executable(load(started, device), out_avals, device)
 
 
+class _Compilation:
+    """A program that one thread compiles and others may wait for."""
+
+    __slots__ = ("ended", "loaded", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.ended = threading.Event()
+        self.loaded: Any = None
+
+
 def _remembered(key: Any, make: Callable[[], Any]) -> Any:
-    """The program of that key from memory, or a new one."""
+    """The program of that key: from memory, from a thread that compiles it now, or a new one."""
     with _memory_lock:
         if (loaded := _memory.get(key)) is not None:
             _memory.move_to_end(key)
             return loaded
-    loaded = make()
+    return to_the_end(lambda: _made(key, make))
+
+
+def _made(key: Any, make: Callable[[], Any]) -> Any:
     with _memory_lock:
-        _memory[key] = loaded
-        if len(_memory) > _MEMORY_MAX:
-            _memory.popitem(last=False)
-    return loaded
+        other = _compiling.get(key)
+        mine = _compiling[key] = other or _Compilation()
+    if other is not None:
+        if other.thread != threading.get_ident():  # else a finaliser runs, in the middle of its compilation
+            other.ended.wait()
+        return make() if other.loaded is None else other.loaded  # it failed: with this thread's own error
+    try:
+        loaded = mine.loaded = make()
+        with _memory_lock:
+            _memory[key] = loaded
+            if len(_memory) > _MEMORY_MAX:
+                _memory.popitem(last=False)
+        return loaded
+    finally:
+        with _memory_lock:
+            del _compiling[key]
+        mine.ended.set()
 
 
 @functools.cache
@@ -194,8 +252,9 @@ def _is_known(flag: tuple[str, Any]) -> bool:
     options = xe.CompileOptions()
     options.env_option_overrides = [flag]
     started = backend()
+    devices = started.device_lists[started.default_device]
     try:
-        started.client.compile_and_load(_NOTHING, started.device_lists[started.default_device], options)
+        to_the_end(lambda: started.client.compile_and_load(_NOTHING, devices, options))
     except xe.JaxRuntimeError:
         return False
     return True

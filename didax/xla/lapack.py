@@ -10,16 +10,18 @@ program that needs it imports SciPy (0.15 s), and none before. Read next: `didax
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Sequence
 
 from didax.core.avals import ShapedArray
+from didax.core.process import lock_for_forks, to_the_end
 from didax.xla.text import FunctionContext, Value, function_type, names
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 Flag = str | bool | int
 
-_lock = threading.Lock()
+_lock = lock_for_forks(threading.Lock())
 _registered = False
 
 
@@ -38,13 +40,15 @@ def register_lapack() -> None:
     with _lock:
         if _registered:
             return
-        from jaxlib.cpu import _lapack  # pyright: ignore[reportAttributeAccessIssue, reportMissingModuleSource]
-
         from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
 
-        for name, kernel in _lapack.registrations().items():
-            xe.register_custom_call_target(name, kernel, "Host", api_version=int(name.endswith("_ffi")))
-        _lapack.initialize()
+        def register() -> None:
+            kernels = importlib.import_module("jaxlib.cpu._lapack")
+            for name, kernel in kernels.registrations().items():
+                xe.register_custom_call_target(name, kernel, "Host", api_version=int(name.endswith("_ffi")))
+            kernels.initialize()  # imports SciPy
+
+        to_the_end(register)
         _registered = True
 
 

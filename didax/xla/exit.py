@@ -1,0 +1,45 @@
+"""The end of a process in which other threads are inside of XLA: it ends at once, with its own exit status.
+
+Such threads are daemons of the user's, and those whose compilation nobody waits for after an interrupt
+(`didax/core/process.py`). When the interpreter has gone, a thread that comes back from C++ cannot be given Python
+again. Before Python 3.14 it is unwound instead, which C++ answers by aborting the whole process; and what C++ tears
+down at the exit waits for compilations, or is still in use. So when Python's own exit begins, and only where there are
+other threads then, two things are arranged with the C library: a thread that would abort sleeps for ever instead, as
+Python 3.14 itself lets it do; and the process ends right after Python has, without tearing C++ down.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import sys
+
+
+def leave_quietly() -> None:
+    """Arrange for the end of the process where other threads run Python or XLA; called by Python's exit."""
+    if len(sys._current_frames()) > 1:
+        with contextlib.suppress(OSError, AttributeError):  # another C library, which unwinds no thread
+            _let_threads_sleep()
+        skip_teardown()
+
+
+def _let_threads_sleep() -> None:
+    if sys.version_info < (3, 14):
+        cxx = ctypes.CDLL("libstdc++.so.6")
+        cxx._ZSt13set_terminatePFvvE(_address("pause"))
+
+
+def skip_teardown() -> None:
+    """Let the process end without C++'s teardown, as soon as Python's is done."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        libc = ctypes.CDLL(None)
+        libc.fflush(None)
+        libc.on_exit(_address("_exit"), None)  # called with the exit status
+
+
+def _address(name: str) -> ctypes.c_void_p:
+    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p)
+
+
+atexit.register(leave_quietly)

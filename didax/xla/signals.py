@@ -1,0 +1,83 @@
+"""Signals while XLA runs a program that calls Python: no handler raises where only C++ could catch the exception.
+
+A handler runs in the main thread as soon as Python does. When a program has been computing for a while, the next line
+of Python is often the first one of the function that XLA calls; an exception there would be printed and lost, and XLA
+would take what is in the register of the result for an error. So while such a program runs, handlers that come due in
+the frames that `fragile` marks are put off: until `raise_held`, which a callback begins with, where an exception ends
+the run, or until the program has ended. In the functions that `sound` marks, and what these call, they run at once.
+"""
+
+from __future__ import annotations
+
+import _signal  # pyright: ignore[reportMissingImports]
+import signal
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# The module `signal` looks up an enumeration in each call: what a run needs would take 90 us, instead of 2.
+_NAMES = ("SIGINT", "SIGALRM", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGVTALRM", "SIGPROF")
+_SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
+_put_off: dict[CodeType, bool] = {}  # whether handlers are, in what this code calls
+_due: list[tuple[Any, int, FrameType]] = []  # handlers that were, with what they are called with
+
+
+def fragile(function: F) -> F:
+    """Mark a function in which no handler of a signal may raise."""
+    _put_off[function.__code__] = True
+    return function
+
+
+def sound(function: F) -> F:
+    """Mark a function, called by a fragile one, in which handlers may raise."""
+    _put_off[function.__code__] = False
+    return function
+
+
+class _Handler:
+    """Stands for the handler of a signal; where it is left behind it does what that handler does."""
+
+    __slots__ = ("own",)
+
+    def __init__(self, own: Any):
+        self.own = own
+
+    def __call__(self, number: int, frame: FrameType | None) -> Any:
+        caller = frame
+        while caller is not None and caller.f_code not in _put_off:
+            caller = caller.f_back
+        if frame is None or caller is None or not _put_off[caller.f_code]:
+            return self.own(number, frame)
+        _due.append((self.own, number, frame))
+
+
+def raise_held() -> None:
+    """Run the handlers that were put off, in the main thread."""
+    while _due and threading.get_ident() == threading.main_thread().ident:
+        handler, number, frame = _due.pop(0)
+        handler(number, frame)
+
+
+@fragile
+def hold_signals() -> list[int]:
+    """From now on put off handlers; returns the signals for `release_signals`. Only the main thread has any."""
+    held: list[int] = []
+    if threading.get_ident() == threading.main_thread().ident:
+        for number in _SIGNALS:
+            own = _signal.getsignal(number)
+            if callable(own) and type(own) is not _Handler:
+                _signal.signal(number, _Handler(own))
+                held.append(number)
+    return held
+
+
+@fragile
+def release_signals(held: list[int]) -> None:
+    """Give these signals their handlers back."""
+    for number in held:
+        handler = _signal.getsignal(number)
+        if type(handler) is _Handler:  # a callback may have set another
+            _signal.signal(number, handler.own)

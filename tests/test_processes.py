@@ -1,0 +1,299 @@
+"""The edges of a process: interrupts at any moment, forks, threads at the exit. Each case has a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from didax.xla import signals
+
+ROOT = Path(__file__).parent.parent
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks of POSIX")
+
+
+def run(program: str, *args: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end: it neither hangs nor is ended by a signal."""
+    variables = os.environ | {"DIDAX_ENABLE_COMPILATION_CACHE": "0", "PYTHONPATH": str(ROOT)} | environment
+    command = [sys.executable, "-X", "faulthandler", "-c", program, *map(str, args)]
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=400, check=False)
+
+
+INTERRUPTED = """
+import os, random, signal, sys, threading, time
+import didax as dx, didax.numpy as dnp, numpy as np
+from didax import lax
+from didax.core.tracing import current_trace, eager_trace
+
+count, longest = int(sys.argv[1]), float(sys.argv[2])
+draw = random.Random(int(sys.argv[3])).random
+
+def net(x, n):
+    for i in range(6):
+        x = dnp.sin(x) @ x + n * dnp.cos(x).sum(axis=i % 2)
+    return x
+
+def callback(x):
+    return dx.pure_callback(lambda x: x + 1, x, x)
+
+def work(n):
+    x = dnp.ones((8, 8)) / 8
+    while True:
+        n += 1.0
+        float(dx.grad(lambda x: dnp.sin(x).sum() * n)(x)[0, 0])
+        dx.vmap(lambda x: lax.psum(x, "i") * n, axis_name="i")(x)
+        calls = dx.jit(lambda x: callback((x @ x) * n)[0])
+        for _ in range(20):
+            np.asarray(calls(x))
+        np.asarray(dx.jit(dx.grad(lambda x: net(x, n).sum()))(x))
+        np.linalg.norm(dx.jit(lambda x: x @ x)(dnp.ones((200 + int(n), 200))[:200]))
+
+def check(n):
+    assert current_trace() is eager_trace
+    x = dnp.float32(0.5)
+    want = np.float32(n) * np.cos(np.float32(0.5))
+    got = dx.jit(dx.grad(lambda x: dnp.sin(x) * n))(x)
+    assert abs(float(got) - want) < 1e-4 * n, (got, want)
+    assert float(dx.jit(lambda x: callback(x * n))(x)) == 0.5 * n + 1
+
+interrupted = []
+if sys.argv[4] == "alarm":
+    class Alarm(Exception): ...
+    def ring(number, frame):
+        raise Alarm
+    signal.signal(signal.SIGALRM, ring)
+    number, kind = signal.SIGALRM, Alarm
+else:
+    number, kind = signal.SIGINT, KeyboardInterrupt
+for i in range(count):
+    timer = threading.Timer(longest * draw(), os.kill, (os.getpid(), number))
+    timer.start()
+    try:
+        work(1000.0 * i)
+    except kind:
+        interrupted.append(i)
+    check(i + 1.0)
+dx.effects_barrier()
+print(len(interrupted), "interrupts")
+sys.exit(3)
+"""
+
+
+def check_interrupts(count: int, longest: float, seed: int, kind: str) -> None:
+    ended = run(INTERRUPTED, count, longest, seed, kind)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, f"{count} interrupts\n", "")
+
+
+@posix
+@pytest.mark.parametrize("kind", ["keyboard", "alarm"])
+def test_interrupts_at_any_moment_leave_the_process_as_it_was(kind: str):
+    check_interrupts(4, 0.4, 0, kind)
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["keyboard", "alarm"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fifty_interrupts_at_any_moment_leave_the_process_as_it_was(kind: str, seed: int):
+    check_interrupts(50, 1.5, seed, kind)
+
+
+CALLING = """
+import signal, sys
+import didax as dx, didax.numpy as dnp, numpy as np
+
+class Alarm(Exception): ...
+def ring(number, frame):
+    raise Alarm
+signal.signal(signal.SIGALRM, ring)
+
+@dx.jit
+def f(x):
+    for _ in range(4):
+        x = x @ x
+    return x[0] + dx.pure_callback(lambda x: x, x[0], x[0])
+
+x = dnp.eye(300)
+np.asarray(f(x))
+alarms = 0
+while alarms < 20:  # most of them come due when XLA, done with the products, calls Python
+    signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0002 * alarms)
+    try:
+        while True:
+            assert np.array_equal(f(x), 2 * np.eye(300)[0])
+    except Alarm:
+        alarms += 1
+assert signal.getsignal(signal.SIGALRM) is ring
+"""
+
+
+@posix
+def test_an_alarm_in_a_program_that_calls_python_raises_at_the_callers_line():
+    ended = run(CALLING)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_handlers_are_put_off_in_fragile_frames_only():
+    calls: list[str] = []
+    holding = signals._Handler(lambda number, frame: calls.append(frame.f_code.co_name))
+
+    def ring() -> None:
+        holding(2, sys._getframe(1))
+
+    @signals.sound
+    def body() -> None:
+        signals.raise_held()
+        ring()
+
+    @signals.fragile
+    def entry() -> None:
+        ring()
+        assert calls == ["test_handlers_are_put_off_in_fragile_frames_only"]
+        body()
+
+    ring()
+    entry()
+    assert calls[1:] == ["entry", "body"]
+
+
+# --- Forks ----------------------------------------------------------------------------------------
+
+FORKED = """
+import os, sys
+import numpy as np
+import didax as dx, didax.numpy as dnp
+x = dnp.ones((300, 300))
+f = dx.jit(lambda x: x @ x)
+y = f(x).block_until_ready()
+z = dnp.ones(3)
+read, write = os.pipe()
+if os.fork() == 0:
+    cases = {
+        "jitted": lambda: f(x),
+        "jitted anew": lambda: dx.jit(lambda x: x + 1)(z),
+        "compiled": lambda: y + y,
+        "placed": lambda: dx.device_put(np.ones(3)),
+        "drawn": lambda: dx.random.normal(dx.random.key(0), (3,)),
+        "listed": dx.devices,
+    }
+    said = []
+    for name, case in cases.items():
+        try:
+            case()
+            said.append(f"{name} ran")
+        except RuntimeError as error:
+            said.append(str(error))
+    assert float(dx.grad(lambda x: (dnp.sin(x) * x).sum())(z)[0]) > 0  # NumPy's
+    assert np.asarray(y)[0, 0] == 300.0
+    dx.effects_barrier()
+    os.write(write, "\\n\\n".join(said).encode())
+    sys.exit(5)
+_, status = os.wait()
+print(os.waitstatus_to_exitcode(status), os.getpid())
+print(os.read(read, 10000).decode())
+"""
+
+
+@posix
+def test_a_forked_child_says_that_it_has_no_xla_and_ends_cleanly():
+    ended = run(FORKED)
+    head, _, rest = ended.stdout.partition("\n")
+    status, parent = head.split()
+    errors = rest.strip().split("\n\n")
+    assert (ended.returncode, status, ended.stderr, len(errors)) == (0, "5", "", 6)
+    for text in errors:
+        rule, fact, *fix = text.splitlines()
+        assert rule == "A forked process cannot use the XLA of its parent, whose threads are not there."
+        assert fact.endswith(f"was forked from process {parent}, where XLA had started on 'cpu'")
+        assert "multiprocessing.get_context('spawn')" in fix[0]
+
+
+BEFORE = """
+import multiprocessing, subprocess, sys
+import didax as dx, didax.numpy as dnp
+
+def work(n):
+    return float(dx.jit(lambda x: x * n)(2.0))
+
+if __name__ == "__main__":
+    dnp.ones(3) + 1  # NumPy's
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(pool.map(work, [1, 2]))
+    print(work(3))
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(pool.map(len, ["no", "Didax"]))
+    print(subprocess.run(["echo", "started"], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+@posix
+def test_children_forked_before_xla_starts_compute_and_others_may_do_without():
+    ended = run(BEFORE, DIDAX_PLATFORMS="cpu")
+    assert (ended.stdout.split("\n")[:4], ended.stderr) == (["[2.0, 4.0]", "6.0", "[2, 5]", "started"], "")
+    assert ended.returncode == 0
+
+
+# --- The exit -------------------------------------------------------------------------------------
+
+DAEMON = """
+import atexit, sys, threading, time
+import didax as dx, didax.numpy as dnp
+
+x = dnp.ones((8, 8))
+f = dx.jit(lambda x: x @ x / 8)
+calls = dx.jit(lambda x: dx.pure_callback(lambda x: x, x, x))
+begun = threading.Event()
+
+def steps(x):
+    for i in range(60):
+        x = dnp.sin(x) @ x + i * dnp.cos(x).sum(axis=i % 2)
+    return x
+
+def run():
+    f(x), calls(x)
+    begun.set()
+    while True:
+        match sys.argv[1]:
+            case "runs": f(x)
+            case "calls": calls(x)
+            case "compiles": dx.jit(steps)(x)
+
+threading.Thread(target=run, daemon=True).start()
+begun.wait()
+time.sleep(0.2)
+atexit.register(lambda: print(float(dx.jit(lambda x: x.sum() + 1)(x))))
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("work", ["runs", "calls", "compiles"])
+def test_the_process_ends_at_once_whatever_daemon_threads_do(work: str):
+    ended = run(DAEMON, work)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "65.0\n", "")
+
+
+ABANDONED = """
+import os, signal, sys, threading, time
+import didax as dx, didax.numpy as dnp
+
+def steps(x):
+    for i in range(100):
+        x = dnp.sin(x) @ x + i * dnp.cos(x).sum(axis=i % 2)
+    return x
+
+traced = dx.jit(steps).lower(dnp.ones((8, 8)))
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    traced.compile()
+except KeyboardInterrupt:
+    sys.exit("interrupted")
+"""
+
+
+@posix
+def test_a_process_ends_while_a_compilation_goes_on_that_was_interrupted():
+    ended = run(ABANDONED)
+    assert (ended.returncode, ended.stderr) == (1, "interrupted\n")
