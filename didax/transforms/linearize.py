@@ -22,6 +22,7 @@ from didax.core.primitive import Primitive, require
 from didax.core.source import SourceLine
 from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, known_value, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.jvp import strong_tangent
 from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
 from didax.transforms.staging import StagingTrace
 
@@ -84,6 +85,8 @@ class LinearizeTrace(Trace):
     def join(self, primal: Any, tangent: Any) -> Any:
         """A tracer, or just the primal where the tangent vanishes: a linear function of none of the tangents does."""
         if type(tangent) is UnknownTracer and tangent.owner is self.tangents:
+            if tangent.aval.weak_type and not aval_of(primal).weak_type:
+                tangent = strong_tangent(self.tangents, tangent)
             return LinearizeTracer(self, primal, tangent)
         return primal
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import MissingRuleError, NonlinearError, UnexpectedTracerError, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -86,9 +86,19 @@ def backward(
             x_bars = rule(ct, *args, **eqn.params)
         except (MissingRuleError, NonlinearError, UnexpectedTracerError) as error:
             raise _explained(error, eqn) from None
+        promotes = (
+            primitive.strengthens and not primitive.multiple_results and not eqn.outvars[0].aval.weak_type
+        )
         for x, x_bar in zip(eqn.invars, x_bars, strict=True):
-            send(x, x_bar)
+            send(x, _demoted(x_bar) if promotes and type(x) is Var and x.aval.weak_type else x_bar)
     return [sums[v] if v in sums else Zero(v.aval) for v in invars]
+
+
+def _demoted(x_bar: Any) -> Any:
+    """The cotangent of a weakly typed operand beside strong ones, the cast of which is transposed too: it is weak."""
+    if x_bar is None or type(x_bar) is Zero or aval_of(x_bar).weak_type:
+        return x_bar
+    return basis.convert(x_bar, aval_of(x_bar).dtype, True)
 
 
 def _check_linear_operands(args: Sequence[Any]) -> None:
@@ -160,16 +170,29 @@ def backward_jaxpr(
     return backward([v for v, lin in zip(jaxpr.invars, linear, strict=True) if lin], eqns, outs, cotangents)
 
 
+def strong_cotangents(jaxpr: Jaxpr, cts: Sequence[Any]) -> tuple[bool, ...]:
+    """The `strong_ct` of `transpose_jaxpr`: which cotangents are strongly typed, although their outputs are not."""
+    strong = tuple(
+        [
+            v.aval.weak_type and type(ct) is not Zero and not aval_of(ct).weak_type
+            for v, ct in zip(jaxpr.outvars, cts, strict=True)
+        ]
+    )
+    return strong if True in strong else ()
+
+
 @cached_on_jaxpr
 def transpose_jaxpr(
     jaxpr: Jaxpr,
     linear: tuple[bool, ...],
     nonzero_ct: tuple[bool, ...],
     instantiate_all: bool = False,
+    strong_ct: tuple[bool, ...] = (),
 ) -> tuple[Jaxpr, tuple[bool, ...]]:
     """The transpose as a jaxpr: known inputs, then nonzero output cotangents, to nonzero cotangents of linear inputs.
 
-    Also returns which of these are nonzero; with `instantiate_all` every one is returned, zeros as arrays.
+    Also returns which of these are nonzero; with `instantiate_all` every one is returned, zeros as arrays. The output
+    cotangents have the types of the outputs, but for those that `strong_ct` marks as strongly typed in any case.
     """
     num_known = linear.count(False)
     found: list[bool] = []
@@ -182,7 +205,10 @@ def transpose_jaxpr(
         return [instantiate(x_bar) for x_bar, nz in zip(x_bars, found, strict=True) if nz]
 
     known_avals = [v.aval for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin]
-    ct_avals = [v.aval for v, nz in zip(jaxpr.outvars, nonzero_ct, strict=True) if nz]
+    out_avals = jaxpr.out_avals
+    if strong_ct:
+        out_avals = [a.strip_weak_type() if s else a for a, s in zip(out_avals, strong_ct, strict=True)]
+    ct_avals = [a for a, nz in zip(out_avals, nonzero_ct, strict=True) if nz]
     new, captured = trace_to_jaxpr(transposed, [*known_avals, *ct_avals], what="transpose")
     assert not captured, "jaxprs are closed"
     return new, tuple(found)
