@@ -10,7 +10,6 @@ Python control flow on values works in all of them. Read next: `transforms/linea
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
@@ -27,6 +26,7 @@ from didax.api.flat import (
     positional_names,
     result_name,
 )
+from didax.api.linear_functions import LinearFunction
 from didax.api.refs import RefArguments, leaf_types
 from didax.api.vmap import vmap
 from didax.array import Array, ConcreteArray
@@ -34,11 +34,10 @@ from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.basis import Zero, instantiate
 from didax.core.errors import ArgumentError, api_boundary, message
-from didax.core.jaxpr import Atom, Literal
 from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.primitives.convert import convert_element_type
-from didax.primitives.shape import full, reshape
+from didax.primitives.shape import filled, reshape
 from didax.transforms.jvp import JVPTracer, jvp_flat
 from didax.transforms.linearize import LinearizeTracer, LinearProgram, linearize_flat
 from didax.transforms.staging import trace_to_jaxpr, values_of
@@ -188,7 +187,8 @@ def check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[], str],
         if found_aval.shape == wanted.shape and (
             found_aval.dtype == wanted.dtype or _weakly_fits(found_aval, wanted)
         ):
-            return convert_element_type(t, wanted.dtype, found_aval.weak_type)
+            weak = found_aval.weak_type if kind == "cotangent" else wanted.weak_type
+            return convert_element_type(t, wanted.dtype, weak)
     zero = wanted.dtype == dtypes.float0
     raise ArgumentError(
         message(
@@ -223,88 +223,11 @@ def _as_arrays(tree: Any, leaves: Sequence[Any]) -> Any:
     return pytree.unflatten(tree, [as_array(x) for x in leaves])
 
 
-class _LinearFunction:
-    """A function that runs a linear program.
-
-    A pytree, whose leaves are the arrays of the program: so it may be returned from a transformed function, and be what
-    a forward rule leaves for its backward rule.
-    """
-
-    __slots__ = ("_shell", "program")
-
-    def __init_subclass__(cls) -> None:
-        pytree.register_node(cls, cls.flatten, lambda shell, arrays: shell.filled(tuple(arrays)))
-
-    def __init__(self, program: LinearProgram):
-        self.program = program
-        self._shell: _Shell | None = None
-
-    def flatten(self) -> tuple[list[Any], _Shell]:
-        """The arrays of the program, and the rest, which is the same object each time: structures compare it."""
-        if self._shell is None:
-            self._shell = _Shell(self)
-        return self._shell.arrays_of(self.program), self._shell
-
-    def with_program(self, program: LinearProgram, shell: _Shell | None = None) -> _LinearFunction:
-        """The same function of another program."""
-        new = copy.copy(self)
-        new.program, new._shell = program, shell
-        return new
-
-
-class _Hole:
-    """The place of an array in a program without arrays."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, index: int):
-        self.index = index
-
-
-class _Shell:
-    """A linear function without the arrays of its program."""
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: _LinearFunction):
-        holes: dict[int, _Hole] = {}
-
-        def emptied(x: Atom) -> Atom:
-            value: Any = x.val if type(x) is Literal else None
-            if isinstance(value, Array | np.ndarray):
-                return Literal(holes.setdefault(id(cast(Any, value)), _Hole(len(holes))), x.aval)
-            return x
-
-        self._function = function.with_program(_with_operands(function.program, emptied))
-
-    def arrays_of(self, program: LinearProgram) -> list[Any]:
-        """The arrays in a program that fills this one, each once."""
-        found: dict[int, Any] = {}
-        for empty, eqn in zip(self._function.program.eqns, program.eqns, strict=True):
-            for hole, x in zip(empty.invars, eqn.invars, strict=True):
-                if type(hole) is Literal and type(hole.val) is _Hole:
-                    assert type(x) is Literal
-                    found[hole.val.index] = x.val
-        return [found[i] for i in range(len(found))]
-
-    def filled(self, arrays: Sequence[Any]) -> _LinearFunction:
-        """The function with these arrays."""
-
-        def fill(x: Atom) -> Atom:
-            return Literal(arrays[x.val.index], x.aval) if type(x) is Literal and type(x.val) is _Hole else x
-
-        return self._function.with_program(_with_operands(self._function.program, fill), self)
-
-
-def _with_operands(program: LinearProgram, change: Callable[[Atom], Atom]) -> LinearProgram:
-    eqns = [eqn.replace(invars=[change(x) for x in eqn.invars]) for eqn in program.eqns]
-    return program._replace(eqns=eqns)
-
-
-class _Linearized(_LinearFunction):
+class _Linearized(LinearFunction):
     """The linear half of `linearize`: tangents of the arguments to tangents of the results."""
 
     __slots__ = ("_avals", "_fun", "_inexact", "_out_tree", "_tree")
+    about = ("_avals", "_out_tree", "_tree")
 
     def __init__(self, program: LinearProgram, fun: Any, tree: Any, avals: Any, inexact: Any, out_tree: Any):
         super().__init__(program)
@@ -350,6 +273,9 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     check_callable("linearize", fun)
     leaves, tree = flatten_arguments(primals, {})
     avals = leaf_avals("linearize", fun, primals, {})
+    leaves = list(
+        map(as_array, leaves)
+    )  # the arrays in the program do not depend on whether these are traced
     flat = FlatFunction(fun, tree, "linearize")
     aux = _SplitAux(flat, "linearize") if has_aux else flat
     inexact = [dtypes.is_inexact(a.dtype) for a in avals]
@@ -359,10 +285,11 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (*result, aux.aux()) if isinstance(aux, _SplitAux) else result
 
 
-class VJPFunction(_LinearFunction):
+class VJPFunction(LinearFunction):
     """The reverse-mode half of `vjp`: cotangents of the results to cotangents of the arguments."""
 
     __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_tree")
+    about = ("_avals", "_out_avals", "_out_tree", "_tree")
 
     def __init__(
         self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any
@@ -396,14 +323,9 @@ class VJPFunction(_LinearFunction):
         program = self.program
         x_bars = iter(backward(program.invars, program.eqns, program.outs, cts))
         return [
-            _materialise(_as_strong_as(a, next(x_bars)) if inx else Zero(a.tangent()))
+            _materialise(next(x_bars) if inx else Zero(a.tangent()))
             for a, inx in zip(self._avals, self._inexact, strict=True)
         ]
-
-
-def _as_strong_as(aval: ShapedArray, x_bar: Any) -> Any:
-    """A cotangent with the weak type of its argument: strong factors pass their strength on to it."""
-    return x_bar if aval_of(x_bar) is aval else convert_element_type(x_bar, aval.dtype, aval.weak_type)
 
 
 @api_boundary
@@ -421,6 +343,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     check_callable("vjp", fun)
     leaves, tree = flatten_arguments(primals, {})
     avals = leaf_avals("vjp", fun, primals, {})
+    leaves = list(
+        map(as_array, leaves)
+    )  # the arrays in the program do not depend on whether these are traced
     out, out_tree, f_vjp, aux = _vjp(fun, "vjp", leaves, tree, avals, has_aux)
     result = _as_arrays(out_tree, out), f_vjp
     return (*result, aux) if has_aux else result
@@ -513,7 +438,7 @@ def _gradient(
         outs, out_tree, f_vjp, aux = _vjp(partial, what, leaves, tree, avals, has_aux)
         _check_scalar(what, fun, pytree.unflatten(out_tree, outs), holomorphic)
         aval = aval_of(outs[0])
-        g, _ = pytree.unflatten(tree, f_vjp.flat([1.0 if aval is aval_of(1.0) else full((), 1, aval.dtype)]))
+        g, _ = pytree.unflatten(tree, f_vjp.flat([filled(aval, 1)]))
         value = as_array(outs[0])
         return (value, aux) if has_aux else value, g[0] if isinstance(argnums, int) else g
 
@@ -655,7 +580,10 @@ def jacfwd(
         )
         if holomorphic:
             _check_results_differentiable("jacfwd", fun, out, holomorphic)
-        blocks = [_split_inputs(c, x) for c in pytree.leaves(columns)]
+        blocks = [
+            _split_inputs(_as_weak_as(y, c), x)
+            for y, c in zip(pytree.leaves(out), pytree.leaves(columns), strict=True)
+        ]
         jac = pytree.unflatten(
             pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks]
         )
@@ -694,7 +622,8 @@ def jacrev(
         )
         out, pull, *aux = vjp(_with_arguments(fun, args, kwargs, chosen), *x, has_aux=has_aux)
         _check_results_differentiable("jacrev", fun, out, holomorphic)
-        blocks = _split_outputs(vmap(pull)(_standard_basis(out)), out)
+        rows = vmap(pull)(_standard_basis(out))
+        blocks = _split_outputs(pytree.map(_as_weak_as, x, rows), out)
         jac = pytree.unflatten(
             pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks]
         )
@@ -715,6 +644,11 @@ def hessian(
            [ 0., 12.]], dtype=float32)
     """
     return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+
+
+def _as_weak_as(like: Any, x: Any) -> Any:
+    """A block of a Jacobian as weak as `like`: as an argument in reverse mode, as a result in forward mode."""
+    return convert_element_type(x, x.dtype, aval_of(like).weak_type) if isinstance(x, Array) else x
 
 
 def _standard_basis(tree: Any) -> Any:

@@ -44,6 +44,10 @@ class Basis(Protocol):
         """Insert an axis of that size, repeating `x` along it."""
         ...
 
+    def convert(self, x: Any, dtype: Any, weak_type: bool) -> Any:
+        """`x` in another dtype, or of another weak type."""
+        ...
+
     def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
         """One of two arrays, by a bool scalar."""
         ...
@@ -65,6 +69,7 @@ class _Installed:
         self.add = implementation.add
         self.move_axis = implementation.move_axis
         self.broadcast_axis = implementation.broadcast_axis
+        self.convert = implementation.convert
         self.select = implementation.select
         self.check = implementation.check
         self.no_nan = implementation.no_nan

@@ -49,6 +49,9 @@ class Primitive:
     contraction: ClassVar[bool] = (
         False  # its operands are not fused into it: a large program may be cut before it
     )
+    strengthens: ClassVar[bool] = (
+        True  # a weakly typed operand is cast beside strong ones: cotangents are cast back
+    )
     remembers_types: ClassVar[bool] = True  # not where parameters hold what a memory must not keep alive
     moves_elements: bool = False  # whatever they are; see transforms/physical.py
     exact_params: bool = False  # 0.0 and -0.0 are different parameters: set once one that is a float is met

@@ -7,6 +7,7 @@ Read in this order: `shape.py`, `families.py`, `elementwise.py`, then any other.
 from didax.core.basis import basis
 from didax.primitives import shape
 from didax.primitives.check import check_condition, no_nan
+from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add
 from didax.primitives.select import where
 
@@ -16,6 +17,7 @@ class _Basis:
     add = staticmethod(add)
     move_axis = staticmethod(shape.move_axis)
     broadcast_axis = staticmethod(shape.broadcast_axis)
+    convert = staticmethod(convert_element_type)
     select = staticmethod(where)
     check = staticmethod(check_condition)
     no_nan = staticmethod(no_nan)

@@ -22,7 +22,7 @@ from didax.transforms.key_reuse import call_keys
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr
-from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import call
 
 
@@ -54,7 +54,8 @@ class Call(Primitive):
 
     def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
-        new, nonzero = transpose_jaxpr(jaxpr, linear, tuple(type(ct) is not Zero for ct in cts))
+        nonzero_ct = tuple(type(ct) is not Zero for ct in cts)
+        new, nonzero = transpose_jaxpr(jaxpr, linear, nonzero_ct, strong_ct=strong_cotangents(jaxpr, cts))
         known = [x for x in args if not is_undef(x)]
         x_bars = self.bind(*known, *(ct for ct in cts if type(ct) is not Zero), jaxpr=new, **how)
         return scatter_cotangents(x_bars, nonzero, linear)

@@ -154,12 +154,16 @@ def _at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def match_cotangent(ct: Any, x: Any) -> tuple[Any, Any]:
     """Cotangent and known operand in one dtype: with preferred_element_type they come in two."""
     out, dtype = aval_of(ct).dtype, aval_of(x).dtype
-    wide = out if out == dtype else accumulation_dtype(out, dtype)
+    if out == dtype:
+        return ct, x
+    wide = accumulation_dtype(out, dtype)
     return convert_element_type(ct, wide), convert_element_type(x, wide)
 
 
 class DotGeneral(BilinearContraction):
     """Sum of products over named axes, with batch axes."""
+
+    strengthens = False
 
     def type(
         self,
@@ -309,7 +313,8 @@ def _cotangent(ct: Any, ct_contract: Axes, linear: _Operand, other: _Operand, pr
     out = dot_general_p.bind(
         left.value, right.value, dimension_numbers=numbers, precision=precision, preferred_element_type=None
     )
-    return convert_element_type(transpose(out, inverse_permutation(order)), linear.value.aval.dtype)
+    dtype, out = linear.value.aval.dtype, transpose(out, inverse_permutation(order))
+    return out if aval_of(out).dtype == dtype else convert_element_type(out, dtype)
 
 
 def inverse_permutation(order: Axes) -> Axes:

@@ -209,6 +209,10 @@ def _sign_lower(ctx: Any, x: Any) -> Any:
     return ctx.op("minimum", [x, ctx.constant(1, x.aval)]) if is_unsigned else ctx.op("sign", [x])
 
 
+def _strong_zero(x: Any) -> Any:
+    return aval_of(x).dtype.type(0)
+
+
 floor = unary("floor", eager=np.floor, accepts="f")
 ceil = unary("ceil", eager=np.ceil, accepts="f")
 round_ = unary("round", eager=_round_eager, accepts="f", lower=_round_lower)
@@ -219,10 +223,10 @@ sign = unary("sign", eager=rules.sign, accepts="iufc", numpy_kinds="iuf", lower=
 abs_ = unary("abs", eager=np.abs, accepts="iufc", numpy_kinds="iuf", out_dtype=dtypes.real_dtype,
              lower=_abs_lower, jvp=_abs_jvp)  # fmt: skip
 real = unary("real", eager=rules.real, accepts="c", out_dtype=dtypes.real_dtype,
-             jvp=lambda t, y, x: real(t), transpose=lambda ct, x: complex_(ct, _scalar(0, ct)))  # fmt: skip
+             jvp=lambda t, y, x: real(t), transpose=lambda ct, x: complex_(ct, _strong_zero(ct)))  # fmt: skip
 imag = unary("imag", eager=rules.imag, accepts="c", out_dtype=dtypes.real_dtype,
              jvp=lambda t, y, x: imag(t),
-             transpose=lambda ct, x: complex_(_scalar(0, ct), neg(ct)))  # fmt: skip
+             transpose=lambda ct, x: complex_(_strong_zero(ct), neg(ct)))  # fmt: skip
 conj = unary("conj", hlo="chlo.conj", eager=np.conjugate, accepts="c",
              jvp=lambda t, y, x: conj(t), transpose=lambda ct, x: conj(ct))  # fmt: skip
 

@@ -194,7 +194,7 @@ class Gather(Primitive):
     def transpose(self, ct: Any, operand: Any, indices: Any, **params: Any) -> list[Any]:
         mode = params["mode"]
         x_bar = scatter_add_p.bind(
-            zeros(operand.aval),
+            zeros(operand.aval.strip_weak_type()),
             indices,
             ct,
             dimension_numbers=as_scatter(params["dimension_numbers"]),

@@ -285,9 +285,19 @@ def zeros(aval: ShapedArray) -> Any:
     """An array of zeros of a type."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    if aval.weak_type and aval_of(0.0).dtype == aval.dtype:
-        return broadcast_in_dim(0.0, aval.shape, ())  # a Python scalar: weak as well
-    return full(aval.shape, 0, aval.dtype)
+    return filled(aval, 0)
+
+
+_PYTHON_TYPES: dict[str, type[Any]] = {"i": int, "f": float, "c": complex}
+
+
+def filled(aval: ShapedArray, value: int) -> Any:
+    """An array of a type filled with a number, weakly typed where the type is weak."""
+    if aval.weak_type and (kind := _PYTHON_TYPES.get(dtypes.kind_of(aval.dtype))) is not None:
+        scalar = kind(value)  # Python scalars are weak
+        if aval_of(scalar).dtype == aval.dtype:
+            return broadcast_in_dim(scalar, aval.shape, ())
+    return full(aval.shape, value, aval.dtype)
 
 
 def full(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Any:

@@ -132,7 +132,7 @@ def _insert(values: Sequence[Any], position: int, value: Any) -> tuple[Any, ...]
 
 
 def _zero(like: Any) -> Any:
-    return scalar_like(False, aval_of(like).dtype)
+    return aval_of(like).dtype.type(0)
 
 
 class Rev(LinearUnary):
@@ -344,7 +344,10 @@ class DynamicSlice(Primitive):
         return out, self.bind(tangents[0], *starts, **params)
 
     def transpose(self, ct: Any, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> list[Any]:
-        return [dynamic_update_slice_p.bind(zeros(x.aval), ct, *starts), *[None] * len(starts)]
+        return [
+            dynamic_update_slice_p.bind(zeros(x.aval.strip_weak_type()), ct, *starts),
+            *[None] * len(starts),
+        ]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, slice_sizes: tuple[int, ...]) -> tuple[Any, int]:
         (x, *starts), (dim, *start_dims) = args, dims

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core.avals import aval_of
-from didax.core.basis import Zero, instantiate
+from didax.core.basis import Zero, basis, instantiate
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, require
@@ -66,8 +66,11 @@ class JVPTrace(Trace):
         if type(tangent) is Zero:
             return primal
         tracer = JVPTracer(self, primal, tangent)
-        if primitive is not None and (found := aval_of(tangent)) is not tracer.aval:
-            check_type(primitive, "jvp", "The tangent of a result", found, tracer.aval.tangent())
+        if (found := aval_of(tangent)) is not tracer.aval:
+            if primitive is not None:
+                check_type(primitive, "jvp", "The tangent of a result", found, tracer.aval.tangent())
+            if found.weak_type and not tracer.aval.weak_type:
+                tracer.tangent = strong_tangent(self.parent, tangent)
         return tracer
 
     def split(self, x: Any) -> tuple[Any, Any]:
@@ -75,6 +78,12 @@ class JVPTrace(Trace):
         if type(x) is JVPTracer and x.owner is self:
             return x.primal, x.tangent
         return x, Zero(aval_of(x).tangent())
+
+
+def strong_tangent(trace: Trace, tangent: Any) -> Any:
+    """The tangent of a result that a strongly typed operand made strong: strong as well, as if all were cast."""
+    with set_current_trace(trace):
+        return basis.convert(tangent, aval_of(tangent).dtype, False)
 
 
 def jvp_flat(

@@ -30,6 +30,7 @@ from didax.core.tracing import (
     set_current_trace,
 )
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.jvp import strong_tangent
 from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
 from didax.transforms.rule_types import check_type
 from didax.transforms.staging import StagingTrace
@@ -97,6 +98,8 @@ class LinearizeTrace(Trace):
         tracer = LinearizeTracer(self, primal, tangent)
         if tangent.aval is not tracer.aval:
             check_type(primitive, "jvp", "The tangent of a result", tangent.aval, tracer.aval.tangent())
+            if tangent.aval.weak_type and not tracer.aval.weak_type:
+                tracer.tangent = strong_tangent(self.tangents, tangent)
         return tracer
 
     def owns(self, x: Any) -> bool:

@@ -84,13 +84,23 @@ def backward(
             x_bars = rule(ct, *args, **eqn.params)
         except (MissingRuleError, NonlinearError, UnexpectedTracerError) as error:
             raise _explained(error, eqn) from None
+        promotes = (
+            primitive.strengthens and not primitive.multiple_results and not eqn.outvars[0].aval.weak_type
+        )
         for i, (x, x_bar) in enumerate(zip(eqn.invars, x_bars, strict=True)):
             if type(x) is not Var or x_bar is None or type(x_bar) is Zero:
                 continue
             if (found := aval_of(x_bar)) is not x.aval:
                 check_type(primitive, "transpose", f"The cotangent of operand {i}", found, x.aval)
+                if promotes and x.aval.weak_type and not found.weak_type:
+                    x_bar = _demoted(x_bar)
             sums[x] = add(sums[x], x_bar) if x in sums else x_bar
     return [sums[v] if v in sums else Zero(v.aval) for v in invars]
+
+
+def _demoted(x_bar: Any) -> Any:
+    """The cotangent of a weakly typed operand beside strong ones, the cast of which is transposed too: it is weak."""
+    return basis.convert(x_bar, aval_of(x_bar).dtype, True)
 
 
 def _check_linear_operands(args: Sequence[Any]) -> None:
@@ -162,16 +172,29 @@ def backward_jaxpr(
     return backward([v for v, lin in zip(jaxpr.invars, linear, strict=True) if lin], eqns, outs, cotangents)
 
 
+def strong_cotangents(jaxpr: Jaxpr, cts: Sequence[Any]) -> tuple[bool, ...]:
+    """The `strong_ct` of `transpose_jaxpr`: which cotangents are strongly typed, although their outputs are not."""
+    strong = tuple(
+        [
+            v.aval.weak_type and type(ct) is not Zero and not aval_of(ct).weak_type
+            for v, ct in zip(jaxpr.outvars, cts, strict=True)
+        ]
+    )
+    return strong if True in strong else ()
+
+
 @cached_on_jaxpr
 def transpose_jaxpr(
     jaxpr: Jaxpr,
     linear: tuple[bool, ...],
     nonzero_ct: tuple[bool, ...],
     instantiate_all: bool = False,
+    strong_ct: tuple[bool, ...] = (),
 ) -> tuple[Jaxpr, tuple[bool, ...]]:
     """The transpose as a jaxpr: known inputs, then nonzero output cotangents, to nonzero cotangents of linear inputs.
 
-    Also returns which of these are nonzero; with `instantiate_all` every one is returned, zeros as arrays.
+    Also returns which of these are nonzero; with `instantiate_all` every one is returned, zeros as arrays. The output
+    cotangents have the types of the outputs, but for those that `strong_ct` marks as strongly typed in any case.
     """
     num_known = linear.count(False)
     found: list[bool] = []
@@ -184,7 +207,10 @@ def transpose_jaxpr(
         return [instantiate(x_bar) for x_bar, nz in zip(x_bars, found, strict=True) if nz]
 
     known_avals = [v.aval for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin]
-    ct_avals = [v.aval for v, nz in zip(jaxpr.outvars, nonzero_ct, strict=True) if nz]
+    out_avals = jaxpr.out_avals
+    if strong_ct:
+        out_avals = [a.strip_weak_type() if s else a for a, s in zip(out_avals, strong_ct, strict=True)]
+    ct_avals = [a for a, nz in zip(out_avals, nonzero_ct, strict=True) if nz]
     new, captured = trace_to_jaxpr(transposed, [*known_avals, *ct_avals], what="transpose")
     assert not captured, "jaxprs are closed"
     return new, tuple(found)

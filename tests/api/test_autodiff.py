@@ -10,7 +10,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import float0
+from didax import float0, lax
 
 
 class Params(NamedTuple):
@@ -411,3 +411,86 @@ def test_linear_transpose_of_shapes_only():
 def test_linear_transpose_of_jit(x):
     transposed = dx.linear_transpose(dx.jit(lambda x: x[::-1] * 3.0), x)
     np.testing.assert_allclose(transposed(x)[0], 3 * np.asarray(x)[::-1])
+
+
+def _is_weak(f, *args):
+    """The weak types of the results, which are the same eagerly, jitted and as types only."""
+    found = [
+        [bool(y.weak_type) for y in dx.tree.leaves(run(*args))]
+        for run in (f, dx.jit(f), lambda *xs: dx.eval_shape(f, *xs))
+    ]
+    assert found[0] == found[1] == found[2]
+    return found[0]
+
+
+STRONG, WEAK = np.float32(2.0), 3.0
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "weak"),
+    [
+        (lambda x: dx.grad(lambda z: z.real**2 + z.imag**2)(x), [3.0 + 4j], [False]),
+        (lambda x: dx.grad(lambda z: 2.0 * WEAK, allow_int=True)(x), [3.0 + 4j], [True]),
+        (lambda x: dx.grad(lambda z: z * dnp.float32(2))(x), [WEAK], [True]),
+        (lambda x: dx.grad(lambda z: dnp.sin(z) + dnp.float32(2))(x), [WEAK], [True]),
+        (lambda x: dx.grad(lambda z: dnp.where(z > 0, z, dnp.float32(2)))(x), [WEAK], [True]),
+        (lambda x, y: dx.grad(dnp.dot)(x, y), [WEAK, STRONG], [True]),
+        (
+            lambda x, y: dx.grad(lambda a, b: dnp.dot(dnp.ravel(a), dnp.ravel(b)))(x, y),
+            [WEAK, STRONG],
+            [False],
+        ),
+        (lambda x: dx.grad(lambda z: dnp.stack([z, z])[0])(x), [WEAK], [False]),
+        (lambda x, y: dx.vjp(dnp.sin, x)[1](y), [WEAK, STRONG], [False]),
+        (lambda x, y: dx.vjp(dx.jit(dnp.sin), x)[1](y), [WEAK, STRONG], [False]),
+        (lambda x, y: dx.vjp(dnp.sin, y)[1](x), [WEAK, STRONG], [False]),
+        (lambda x, y: dx.jvp(dnp.sin, (x,), (y,)), [WEAK, STRONG], [True, True]),
+        (lambda x, y: dx.jvp(dnp.add, (x, y), (x, y)), [WEAK, STRONG], [False, False]),
+        (lambda x, y: dx.jvp(lambda z: z + y, (x,), (x,)), [WEAK, STRONG], [False, False]),
+        (lambda x: dx.jacrev(lambda z: dnp.stack([z, z])[0])(x), [WEAK], [True]),
+        (lambda x: dx.jacfwd(lambda z: z * dnp.float32(2))(x), [WEAK], [False]),
+    ],
+)
+def test_derivatives_are_weakly_typed_where_jax_has_them_so(f, args, weak):
+    assert _is_weak(f, *args) == weak
+
+
+def test_linear_functions_of_one_function_have_one_structure():
+    """However often it is linearised, eagerly or staged, at Python numbers or arrays."""
+
+    def f(x, y):
+        return dnp.sin(x) * y * 2.0
+
+    structures = [
+        dx.tree.structure(pull)
+        for pull in (
+            dx.vjp(f, 1.0, 5.0)[1],
+            dx.vjp(f, 2.0, 2.0)[1],
+            dx.vjp(f, dnp.asarray(1.0), dnp.asarray(3.0))[1],
+            dx.jit(lambda x, y: dx.vjp(f, x, y)[1])(1.0, 2.0),
+        )
+    ]
+    assert all(s == structures[0] and hash(s) == hash(structures[0]) for s in structures)
+    assert dx.tree.structure(dx.vjp(lambda x, y: x * y, 1.0, 5.0)[1]) != structures[0]
+    assert dx.tree.structure(dx.vjp(f, dnp.ones(3), 5.0)[1]) != structures[0]
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_linear_functions_are_results_of_branches_and_carries_of_loops(jitted):
+    def f(x):
+        return dnp.sin(x) * x
+
+    def pull_at(p, x):
+        return lax.cond(p, lambda x: dx.vjp(f, x + 1.0)[1], lambda x: dx.vjp(f, x)[1], x)(1.0)[0]
+
+    def carried(x):
+        last, _ = lax.scan(
+            lambda push, _: (dx.linearize(f, push(x))[1], None), dx.linearize(f, x)[1], length=2
+        )
+        return last(1.0)
+
+    wrap = dx.jit if jitted else lambda f: f
+    derivative = dx.grad(f)
+    np.testing.assert_allclose(wrap(pull_at)(True, 0.5), derivative(1.5), rtol=1e-6)
+    once = 0.5 * derivative(0.5)
+    np.testing.assert_allclose(wrap(carried)(0.5), derivative(0.5 * derivative(once)), rtol=1e-5)
