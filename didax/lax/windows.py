@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.lax.convolution import padtype_to_pads
+from didax.lax.operands import operation
 from didax.lax.reductions import elementwise_scalar, monoid_of
 from didax.primitives import elementwise
 from didax.primitives.windows import (
@@ -33,7 +34,7 @@ _MONOIDS: dict[Primitive, ReduceWindow] = {
 }
 
 
-@api_boundary
+@operation
 def reduce_window(
     operand: Any,
     init_value: Any,
@@ -85,7 +86,7 @@ def reduce_window(
     return out if is_identity or primitive is None else primitive.bind(init, out)
 
 
-@api_boundary
+@operation
 def reduce_window_shape_tuple(
     operand_shape: Sequence[int],
     window_dimensions: Sequence[int],
