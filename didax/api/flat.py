@@ -78,6 +78,8 @@ def narrowed_scalar(x: Any) -> Any:
     if not isinstance(x, np.generic):
         return x
     scalar = cast("np.generic[Any]", x)
+    if scalar.dtype.kind not in "iufc":  # booleans, the dtypes of ml_dtypes, and what is no number
+        return scalar
     return scalar.astype(dtypes.narrowed(scalar.dtype))
 
 

@@ -318,7 +318,19 @@ def numpy_scalar(x: complex, dtype: DType) -> "np.generic[Any]":
             facts = f"{what}: {x}, dtype: {dtype.name} ({info.min} to {info.max})"
             fix = "Use a wider dtype (enable_x64 widens the default), or a float."
             raise OverflowError(message(rule, facts, fix=fix))
+    elif kind == "f" and type(x) is int:
+        return dtype.type(float(x))  # the dtypes of ml_dtypes take no integer of more than 64 bits
     return dtype.type(x)
+
+
+def saturated(x: float, dtype: DType) -> int:
+    """Return a Python float as an integer of `dtype`, as conversions do: truncated and limited, 0 for NaN.
+
+    >>> saturated(-1.5, np.dtype("int8")), saturated(math.inf, np.dtype("int8"))
+    (-1, 127)
+    """
+    info = ml_dtypes.iinfo(dtype)
+    return 0 if math.isnan(x) else int(min(max(x, info.min), info.max))
 
 
 def dtype(x: DTypeLike) -> DType:

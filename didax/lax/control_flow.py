@@ -32,11 +32,12 @@ from didax.api.traced import (
 from didax.array import as_concrete
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value
+from didax.lax.operands import operation
 from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import clamp, ne
@@ -48,7 +49,7 @@ __all__ = ["cond", "platform_dependent", "switch"]
 _NOT_GIVEN: Any = object()
 
 
-@api_boundary
+@operation
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],
@@ -85,7 +86,7 @@ def cond(
     return _choose("cond", names, index, functions, operands)
 
 
-@api_boundary
+@operation
 def switch(
     index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN
 ) -> Any:
@@ -286,7 +287,7 @@ def _differing_leaves(
     ]
 
 
-@api_boundary
+@operation
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from didax.api.flat import narrowed_scalar
+from didax.api.flat import as_array, narrowed_scalar
 from didax.array import ConcreteArray
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import DTypeLike
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import convert as ops
 from didax.primitives.shape import broadcast_in_dim
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-@api_boundary
+@operation(exact=("operand",))
 def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> Any:
     """The values in another dtype; without `new_dtype` only the weak type goes.
 
@@ -48,15 +48,26 @@ def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> An
     >>> lax.convert_element_type(np.float32([-1.5, 300, np.nan]), "uint8")
     Array([  0, 255,   0], dtype=uint8)
     """
-    if new_dtype is None:
-        return ops.convert_element_type(operand, aval_of(operand).dtype)
-    if isinstance(operand, np.ndarray | np.generic):  # the conversion sees all bits
-        aval = ShapedArray(operand.shape, dtypes.dtype(operand.dtype))
-        operand = ConcreteArray(aval, np.array(operand, aval.dtype))
-    return ops.convert_element_type(operand, dtypes.dtype(new_dtype))
+    dtype = aval_of(narrowed_scalar(operand)).dtype if new_dtype is None else dtypes.dtype(new_dtype)
+    return _converted(operand, dtype)
 
 
-@api_boundary
+def _converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Any:
+    """`x` as an array of a dtype, converted with all of its digits: 64-bit ones of NumPy's and of Python's, too."""
+    if isinstance(x, np.ndarray | np.generic):
+        x = _constant(np.array(x, dtypes.dtype(x.dtype)))
+    elif type(x) is float and dtypes.is_integer(dtype):
+        x = _constant(dtype.type(dtypes.saturated(x, dtype)))
+    elif type(x) in (bool, int, float) and not dtypes.as_extended(dtype):
+        x = _constant(dtypes.numpy_scalar(x, dtype))
+    return ops.convert_element_type(x, dtype, weak_type)
+
+
+def _constant(value: Any) -> Any:
+    return ConcreteArray(ShapedArray(value.shape, value.dtype), value)
+
+
+@operation
 def dtype(x: Any) -> np.dtype[Any]:
     """The dtype that a value, a dtype or its name has here: of a Python float, the default one.
 
@@ -82,7 +93,7 @@ def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
     """
     dtype = dtypes.dtype(new_dtype)
     if aval_of(operand).dtype == dtype:
-        return operand
+        return as_array(operand)
     return ops.bitcast_convert_type_p.bind(operand, new_dtype=dtype)
 
 
@@ -151,7 +162,7 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
     return ops.iota(dtypes.dtype(dtype), _shape(shape), operator.index(dimension))
 
 
-@operation
+@operation(exact=("fill_value",))
 def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) -> Any:
     """An array filled with one number, which may be traced; in its own dtype unless another is named.
 
@@ -159,7 +170,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) 
     >>> lax.full((2,), 7, "float32")
     Array([7., 7.], dtype=float32)
     """
-    aval = aval_of(fill_value)
+    aval = aval_of(fill_value if dtype is not None else narrowed_scalar(fill_value))
     if aval.ndim:
         raise TypeError(
             message(
@@ -169,10 +180,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) 
             )
         )
     wanted = aval.dtype if dtype is None else dtypes.dtype(dtype)
-    is_exact = type(fill_value) is int or (type(fill_value) is float and dtypes.is_inexact(wanted))
-    if is_exact and wanted != aval.dtype:
-        fill_value = dtypes.numpy_scalar(fill_value, wanted)  # with all of its digits
-    scalar = ops.convert_element_type(fill_value, wanted, aval.weak_type and dtype is None)
+    scalar = _converted(fill_value, wanted, aval.weak_type and dtype is None)
     return broadcast_in_dim(scalar, _shape(shape), ())
 
 
@@ -187,7 +195,7 @@ def empty(shape: Sequence[int], dtype: DTypeLike) -> Any:
     return full(shape, 0, dtype)
 
 
-@operation
+@operation(exact=("fill_value",))
 def full_like(
     x: Any, fill_value: Any, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None
 ) -> Any:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision, dot_general
+from didax.lax.operands import operation
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p, dilated
 from didax.primitives.elementwise import eq
@@ -42,7 +43,7 @@ _INT32 = np.dtype(np.int32)
 PaddingLike = str | Sequence[tuple[int, int]]
 
 
-@api_boundary
+@operation
 def conv_general_dilated(
     lhs: Any,
     rhs: Any,
@@ -102,7 +103,7 @@ def conv_general_dilated(
     )
 
 
-@api_boundary
+@operation
 def conv(
     lhs: Any,
     rhs: Any,
@@ -123,7 +124,7 @@ def conv(
     )
 
 
-@api_boundary
+@operation
 def conv_with_general_padding(
     lhs: Any,
     rhs: Any,
@@ -154,7 +155,7 @@ def conv_with_general_padding(
     )
 
 
-@api_boundary
+@operation
 def conv_transpose(
     lhs: Any,
     rhs: Any,
@@ -212,7 +213,7 @@ def conv_transpose(
     )
 
 
-@api_boundary
+@operation
 def conv_general_dilated_patches(
     lhs: Any,
     filter_shape: Sequence[int],
@@ -249,7 +250,7 @@ def conv_general_dilated_patches(
     )  # fmt: skip
 
 
-@api_boundary
+@operation
 def conv_general_dilated_local(
     lhs: Any,
     rhs: Any,
@@ -285,7 +286,7 @@ def conv_general_dilated_local(
     return transpose(found, tuple(order))
 
 
-@api_boundary
+@operation
 def conv_shape_tuple(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
@@ -308,7 +309,7 @@ def conv_shape_tuple(
     return (batch, rhs_shape[0], *lengths)
 
 
-@api_boundary
+@operation
 def conv_general_shape_tuple(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
@@ -326,7 +327,7 @@ def conv_general_shape_tuple(
     return _laid_out(conv_shape_tuple(lhs, rhs, window_strides, padding), numbers.out_spec)
 
 
-@api_boundary
+@operation
 def conv_transpose_shape_tuple(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
@@ -366,6 +367,7 @@ def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int,
     return low, total - low
 
 
+@operation
 def padtype_to_pads(
     lengths: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
@@ -403,7 +405,7 @@ def _padding_name(padding: str, choices: tuple[str, ...]) -> str:
     return padding.upper()
 
 
-@api_boundary
+@operation
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: ConvGeneralDilatedDimensionNumbers
 ) -> ConvDimensionNumbers:
@@ -436,7 +438,7 @@ def conv_dimension_numbers(
     return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))
 
 
-@api_boundary
+@operation
 def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[tuple[int, ...]]:
     """Axes of lhs, rhs and out: first N and C (O and I of rhs), then the spatial ones in the order of rhs.
 

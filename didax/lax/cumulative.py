@@ -9,14 +9,14 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from didax.core.errors import api_boundary
 from didax.core.value import Array
+from didax.lax.operands import operation
 from didax.primitives.cumulative import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
 
 __all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
 
 
-@api_boundary
+@operation
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     """Cumulative sum; narrow floats are accumulated in float32.
 
@@ -28,7 +28,7 @@ def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     return cumsum_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
 
 
-@api_boundary
+@operation
 def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     """Cumulative product; its derivatives are finite also after a zero.
 
@@ -40,7 +40,7 @@ def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     return cumprod_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
 
 
-@api_boundary
+@operation
 def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     """Cumulative maximum, NaN from the first one on.
 
@@ -52,7 +52,7 @@ def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     return cummax_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
 
 
-@api_boundary
+@operation
 def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     """Cumulative minimum, NaN from the first one on.
 
@@ -64,7 +64,7 @@ def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     return cummin_p.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
 
 
-@api_boundary
+@operation
 def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     """Logarithm of the cumulative sum of exponentials, without overflow.
 

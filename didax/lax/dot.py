@@ -13,7 +13,8 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
+from didax.lax.operands import operation
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
 from didax.primitives.dot import Precision, dot_general_p
@@ -47,7 +48,7 @@ _PRECISIONS = {
 }
 
 
-@api_boundary
+@operation
 def dot_general(
     lhs: Any,
     rhs: Any,
@@ -78,7 +79,7 @@ def dot_general(
     )
 
 
-@api_boundary
+@operation
 def dot(
     lhs: Any,
     rhs: Any,
@@ -108,7 +109,7 @@ def dot(
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
 
 
-@api_boundary
+@operation
 def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
     """Matrix products of two stacks: the last two axes are matrices, the axes before them agree.
 
@@ -130,7 +131,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
     return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)), precision)
 
 
-@api_boundary
+@operation
 def ragged_dot(
     lhs: Any,
     rhs: Any,

@@ -12,15 +12,16 @@ from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.value import Array
+from didax.lax.operands import operation
 from didax.primitives.convert import convert_element_type
 from didax.primitives.fft import FftType, fft_p
 
 __all__ = ["FftType", "fft"]
 
 
-@api_boundary
+@operation
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """The transform `fft_type` (a member of `FftType`, or its name) of the last `len(fft_lengths)` axes.
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
+from didax.lax.operands import operation
 from didax.primitives.linalg import eigen, matrix, triangular, tridiagonal
 from didax.primitives.linalg import lu as lu_
 from didax.primitives.linalg import qr as qr_
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-@api_boundary
+@operation
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
     """The lower triangular L with `L @ L^H = x`; NaN where `x` is not positive definite.
 
@@ -49,7 +50,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
     return triangular.cholesky(_symmetrized("cholesky", x) if symmetrize_input else x)
 
 
-@api_boundary
+@operation
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     """The upper Cholesky factor of `R^H @ R + w w^H`, for the upper triangular factor R and vectors w.
 
@@ -75,7 +76,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     return matrix.positive_diagonal(updated)
 
 
-@api_boundary
+@operation
 def triangular_solve(
     a: Any,
     b: Any,
@@ -113,7 +114,7 @@ def triangular_solve(
     return reshape(out, shape) if single else out
 
 
-@api_boundary
+@operation
 def lu(x: Any) -> tuple[Any, Any, Any]:
     """`(lu, pivots, permutation)` with `x[permutation] = L @ U`.
 
@@ -128,7 +129,7 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
     return lu_.lu(x)
 
 
-@api_boundary
+@operation
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
     """The permutation of that many rows which LU's exchanges make: row i with row `pivots[i]`, in order.
 
@@ -140,7 +141,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
     return lu_.lu_pivots_to_permutation(pivots, permutation_size)
 
 
-@api_boundary
+@operation
 def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:
     """`(q, r)` with `q @ r = x`, orthonormal columns in `q` and an upper triangular `r`.
 
@@ -159,7 +160,7 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
     return qr_.qr(x, bool(full_matrices))
 
 
-@api_boundary
+@operation
 def householder_product(a: Any, taus: Any) -> Any:
     """The first columns of the product of the reflections `I - taus[i] v v^H`.
 
@@ -175,7 +176,7 @@ def householder_product(a: Any, taus: Any) -> Any:
     return qr_.householder_product(a, taus)
 
 
-@api_boundary
+@operation
 def eigh(
     x: Any,
     *,
@@ -206,7 +207,7 @@ def eigh(
     return _last(v, start, stop), _last(w, start, stop)
 
 
-@api_boundary
+@operation
 def svd(
     x: Any,
     *,
@@ -238,7 +239,7 @@ def svd(
     return _last(u, start, stop), _last(s, start, stop), slice_axis(vh, start, stop, aval_of(vh).ndim - 2)
 
 
-@api_boundary
+@operation
 def eig(
     x: Any,
     *,
@@ -263,7 +264,7 @@ def eig(
     return eigen.eig(x, bool(compute_left_eigenvectors), bool(compute_right_eigenvectors))
 
 
-@api_boundary
+@operation
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
     """The x with `A @ x = b` for the matrix with diagonal d, `dl[1:]` below it and `du[:-1]` above it.
 

@@ -32,11 +32,12 @@ from didax.api.traced import (
 )
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import ArgumentError, TypePromotionError, api_boundary, message
+from didax.core.errors import ArgumentError, TypePromotionError, message
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value
+from didax.lax.operands import operation
 from didax.primitives.control_flow.checkpointed import while_checkpointed
 from didax.primitives.control_flow.common import split_at
 from didax.primitives.control_flow.counted import COUNT
@@ -61,7 +62,7 @@ _MOST = int(np.iinfo(np.int32).max)
 # --- scan and map ---------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -145,7 +146,7 @@ def _stack(rows: Sequence[Any]) -> Any:
     return concatenate([broadcast_axis(as_array(y), 1, 0) for y in rows], 0)
 
 
-@api_boundary
+@operation
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """`f` of each element along the leading axis of `xs`, one after another; the results stacked.
 
@@ -287,7 +288,7 @@ def _checked_batch_size(batch_size: Any) -> int | None:
 # --- while_loop and fori_loop ---------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
@@ -378,7 +379,7 @@ def _while_in_python(
     return pytree.map(as_array, x)
 
 
-@api_boundary
+@operation
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -545,7 +546,7 @@ def _check_predicate(f: Any, cond: TracedFunction) -> None:
 # --- associative_scan -----------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """The running combination of elements along an axis by an associative `fn`, in a logarithmic number of steps.
 

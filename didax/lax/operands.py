@@ -1,30 +1,93 @@
-"""What functions of `didax.lax` do with NumPy's scalars: they have the dtype that NumPy's arrays have here.
+"""How functions of `didax.lax` take their arguments: `operation` decorates every public one.
 
-    lax.mul(x, np.sqrt(2))      # of a float32 x, although np.sqrt(2) is an np.float64
+    lax.mul(x, np.sqrt(2))              # of a float32 x, although np.sqrt(2) is an np.float64
+    lax.psum({"n": np.int64(2)}, "i")   # in pytrees, too
 
-Inside the library a NumPy scalar is a constant whose dtype is stated; what a user passes is not, so it is
-narrowed here, at the door. Read next: `narrowed` in `core/dtypes.py`, `elementwise.py`.
+Inside of the library a NumPy scalar is a constant of a stated dtype. What a user passes is not: NumPy makes 64-bit
+scalars of its own accord, and they have here the dtype that NumPy's arrays have. So they are narrowed at this one door,
+and the frames of the library are cut from the traceback of what goes wrong behind it.
+Read next: `narrowed` in `core/dtypes.py`, `elementwise.py`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar, overload
+
+import numpy as np
 
 from didax.api.flat import narrowed_scalar
-from didax.core.errors import api_boundary
+from didax.array import ConcreteArray
+from didax.core import pytree
+from didax.core.errors import strip_internal_frames
+from didax.core.value import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# The types of arguments that hold no NumPy scalar, which is decided without a look at the value.
+_settled: set[type] = {
+    ConcreteArray, np.ndarray, bool, int, float, complex, str, types.NoneType, types.FunctionType, slice, type,
+}  # fmt: skip
 
-def operation(f: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a public function of arrays and scalars: `api_boundary`, and 64-bit NumPy scalars narrow."""
+
+@overload
+def operation(f: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def operation(*, exact: Sequence[str]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def operation(f: Any = None, /, *, exact: Sequence[str] = ()) -> Any:
+    """Decorate a public function: 64-bit NumPy scalars among its arguments narrow, errors show the user's frames only.
+
+    The arguments named in `exact` are passed as they are, with all of their digits: those of functions that convert to
+    a dtype which another argument states.
+    """
+    if f is None:
+        return functools.partial(_decorated, exact=exact)
+    return _decorated(f, exact)
+
+
+def _decorated(f: Any, exact: Sequence[str]) -> Any:
+    kept: frozenset[int | str] = frozenset([*exact, *map(f.__code__.co_varnames.index, exact)])
+
+    all_settled = _settled.issuperset  # in C
 
     @functools.wraps(f)
-    def narrowing(*args: Any, **kwargs: Any) -> R:
-        named = {name: narrowed_scalar(x) for name, x in kwargs.items()} if kwargs else kwargs
-        return cast("Callable[..., R]", f)(*[narrowed_scalar(x) for x in args], **named)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if not all_settled(map(type, args)) and not _are_settled(args):
+                args = tuple([x if i in kept else narrowed(x) for i, x in enumerate(args)])
+            if kwargs and not _are_settled(kwargs.values()):
+                kwargs = {name: x if name in kept else narrowed(x) for name, x in kwargs.items()}
+            return f(*args, **kwargs)
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
 
-    return api_boundary(cast("Callable[P, R]", narrowing))
+    return public
+
+
+def _are_settled(values: Iterable[Any]) -> bool:
+    """Whether all are of settled types, or tuples of these: shapes and axes."""
+    for x in values:
+        kind = type(x)
+        if kind not in _settled and (kind is not tuple or not _settled.issuperset(map(type, x))):
+            return False
+    return True
+
+
+def narrowed(x: Any) -> Any:
+    """`x` with the 64-bit NumPy scalars that it is, or that are in it, in the dtype that NumPy's arrays have here."""
+    kind = type(x)
+    if kind in _settled:
+        return x
+    if isinstance(x, np.generic):
+        return narrowed_scalar(x)
+    if isinstance(x, Array):
+        _settled.add(kind)
+        return x
+    leaves, tree = pytree.flatten(x)
+    if any([isinstance(leaf, np.generic) for leaf in leaves]):
+        return pytree.unflatten(tree, [narrowed_scalar(leaf) for leaf in leaves])
+    return x

@@ -18,8 +18,9 @@ import numpy as np
 
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.primitive import infer
+from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
@@ -48,7 +49,7 @@ AxisName = str | tuple[str, ...] | list[str]
 # --- Asking about the axis ------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def axis_size(axis_name: AxisName) -> int:
     """How many elements the mapped axis (or the combination of several) has: a Python integer.
 
@@ -60,7 +61,7 @@ def axis_size(axis_name: AxisName) -> int:
     return math.prod(batching.axis_size(name) for name in _names(axis_name))
 
 
-@api_boundary
+@operation
 def axis_index(axis_name: AxisName) -> Any:
     """The position along the mapped axis (or the combination of several), an int32 scalar.
 
@@ -80,7 +81,7 @@ def axis_index(axis_name: AxisName) -> Any:
 # --- Reductions -----------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def psum(x: Any, axis_name: AxisName) -> Any:
     """The sum over the mapped axis, or over several; booleans count as integers.
 
@@ -103,7 +104,7 @@ def psum(x: Any, axis_name: AxisName) -> Any:
     return pytree.map(psum_leaf, x)
 
 
-@api_boundary
+@operation
 def pmean(x: Any, axis_name: AxisName) -> Any:
     """The mean over the mapped axis, or over several; floating point for integers.
 
@@ -117,14 +118,14 @@ def pmean(x: Any, axis_name: AxisName) -> Any:
     def mean(total: Any) -> Any:
         if type(total) in PYTHON_SCALARS:
             return total / size
-        dtype = aval_of(total).dtype
-        dtype = dtype if dtypes.is_inexact(dtype) else dtypes.default_dtype(float)
-        return div(convert_element_type(total, dtype), scalar_like(size, dtype))
+        if not dtypes.is_inexact(aval_of(total).dtype):
+            total = convert_element_type(total, dtypes.default_dtype(float))
+        return div(total, scalar_like(size, aval_of(total).dtype))
 
     return pytree.map(mean, psum(x, axis_name))
 
 
-@api_boundary
+@operation
 def pmax(x: Any, axis_name: AxisName) -> Any:
     """The largest element over the mapped axis, or over several.
 
@@ -137,7 +138,7 @@ def pmax(x: Any, axis_name: AxisName) -> Any:
     return pytree.map(lambda leaf: _over_axes(p.pmax_p, leaf, axis_name), x)
 
 
-@api_boundary
+@operation
 def pmin(x: Any, axis_name: AxisName) -> Any:
     """The smallest element over the mapped axis, or over several.
 
@@ -153,7 +154,7 @@ def pmin(x: Any, axis_name: AxisName) -> Any:
 # --- Moving data along the axis -------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = False) -> Any:
     """The arrays of all elements, stacked along a new axis `axis`; with `tiled` joined along an existing one.
 
@@ -175,7 +176,7 @@ def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = Fals
     return pytree.map(gather, x)
 
 
-@api_boundary
+@operation
 def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
     """The sum over the mapped axis, of which each element gets its own part along `scatter_dimension`.
 
@@ -198,7 +199,7 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
     return pytree.map(scatter, x)
 
 
-@api_boundary
+@operation
 def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False) -> Any:
     """Cut `split_axis` into a piece for every element, exchange them, and join them along `concat_axis`.
 
@@ -230,7 +231,7 @@ def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, til
     return pytree.map(exchange, x)
 
 
-@api_boundary
+@operation
 def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
     """For pairs (source, destination) in `perm` the destination gets the source's arrays; others get zeros.
 
@@ -245,7 +246,7 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
     return pytree.map(lambda leaf: _bind(p.ppermute_p, leaf, axis_name, perm=pairs), x)
 
 
-@api_boundary
+@operation
 def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
     """Element i gets the arrays of element `perm[i]`; `perm` is a permutation of the axis.
 
@@ -266,7 +267,7 @@ def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
     return ppermute(x, axis_name, [(src, dst) for dst, src in enumerate(perm)])
 
 
-@api_boundary
+@operation
 def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
     """Exchange the mapped axis with the axis `axis` of the arrays, which is as long.
 

@@ -18,10 +18,11 @@ from didax import tree
 from didax.api.flat import as_array
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.core.value import Array
 from didax.lax.monoids import Combine, is_identity, reduction_of
+from didax.lax.operands import operation
 from didax.primitives import elementwise
 from didax.primitives.reductions import (
     argmax_p,
@@ -54,7 +55,7 @@ def _axes(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(operator.index(i) for i in axes)
 
 
-@api_boundary
+@operation
 def reduce_sum(operand: Any, axes: Sequence[int]) -> Array:
     """Sum over `axes`.
 
@@ -66,7 +67,7 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_sum_p.bind(operand, axes=_axes(axes))
 
 
-@api_boundary
+@operation
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
     """Product over `axes`; its derivatives are finite also where factors are zero.
 
@@ -78,7 +79,7 @@ def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_prod_p.bind(operand, axes=_axes(axes))
 
 
-@api_boundary
+@operation
 def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
     """Maximum over `axes`: NaN if there is one, the least value of the dtype over nothing.
 
@@ -92,7 +93,7 @@ def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_max_p.bind(operand, axes=_axes(axes))
 
 
-@api_boundary
+@operation
 def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
     """Minimum over `axes`: NaN if there is one, the greatest value of the dtype over nothing.
 
@@ -104,7 +105,7 @@ def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_min_p.bind(operand, axes=_axes(axes))
 
 
-@api_boundary
+@operation
 def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
     """True where all are; the bitwise and of integers.
 
@@ -116,7 +117,7 @@ def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_and_p.bind(operand, axes=_axes(axes))
 
 
-@api_boundary
+@operation
 def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
     """True where any is; the bitwise or of integers.
 
@@ -128,7 +129,7 @@ def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_or_p.bind(operand, axes=_axes(axes))
 
 
-@api_boundary
+@operation
 def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
     """True where an odd number is; the bitwise exclusive or of integers.
 
@@ -140,7 +141,7 @@ def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_xor_p.bind(operand, axes=_axes(axes))
 
 
-@api_boundary
+@operation
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
     """Position of the first maximum along `axis`, as NaN counts. ValueError where the axis is empty.
 
@@ -152,7 +153,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
     return _search(argmax_p, operand, axis, index_dtype)
 
 
-@api_boundary
+@operation
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
     """Position of the first minimum along `axis`, as NaN counts. ValueError where the axis is empty.
 
@@ -181,7 +182,7 @@ _MONOIDS: dict[Primitive, tuple[Primitive, Callable[[np.dtype[Any]], Any]]] = {
 }
 
 
-@api_boundary
+@operation
 def reduce(
     operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]
 ) -> Any:

@@ -14,14 +14,14 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.dtypes import DTypeLike
-from didax.core.errors import api_boundary
 from didax.core.value import Array
+from didax.lax.operands import operation
 from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
 
 __all__ = ["RandomAlgorithm", "rng_bit_generator"]
 
 
-@api_boundary
+@operation
 def rng_bit_generator(
     key: Any,
     shape: Sequence[int],

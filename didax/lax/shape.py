@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import shape as primitives
 from didax.primitives.slicing import concatenate, slice_axis
@@ -149,7 +149,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     return primitives.reshape_p.bind(operand, new_sizes=tuple(int(n) for n in new_sizes))
 
 
-@api_boundary
+@operation
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """Arrays of one shape and dtype side by side along a new axis.
 

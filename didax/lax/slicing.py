@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.flat import as_array
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import ArgumentError, PositionError, api_boundary, message
+from didax.core.errors import ArgumentError, PositionError, message
+from didax.lax.operands import operation
 from didax.primitives import slicing
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt
@@ -89,7 +91,7 @@ def canonical_axis(function: str, x: ShapedArray, axis: Any, ndim: int | None = 
 # --- Static windows -----------------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def slice(
     operand: Any,
     start_indices: Sequence[int],
@@ -110,7 +112,7 @@ def slice(
     return slicing.slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)
 
 
-@api_boundary
+@operation
 def slice_in_dim(
     operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Any:
@@ -130,7 +132,7 @@ def slice_in_dim(
     return slicing.slice_axis(operand, start, limit, axis, operator.index(stride))
 
 
-@api_boundary
+@operation
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
     """The elements at one static index along an axis; IndexError when it is out of range.
 
@@ -152,7 +154,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     return result if keepdims else squeeze(result, (axis,))
 
 
-@api_boundary
+@operation
 def concatenate(operands: Any, dimension: int) -> Any:
     """Arrays of one dtype joined along an axis.
 
@@ -171,7 +173,7 @@ def concatenate(operands: Any, dimension: int) -> Any:
     )
 
 
-@api_boundary
+@operation
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
     """Padding by `(low, high, interior)` for each axis; negative `low` and `high` remove elements.
 
@@ -186,7 +188,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     )
 
 
-@api_boundary
+@operation
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     """The elements in reverse order along some axes.
 
@@ -199,7 +201,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     return slicing.rev_p.bind(operand, dimensions=tuple([canonical_axis("rev", aval, i) for i in dimensions]))
 
 
-@api_boundary
+@operation
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """Consecutive pieces of these sizes along an axis; the sizes add up to its length.
 
@@ -220,7 +222,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     ]
 
 
-@api_boundary
+@operation
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     """Without these axes, each of length 1.
 
@@ -240,10 +242,10 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
                 fix=fix,
             )
         )
-    return reshape_to(array, tuple([n for i, n in enumerate(aval.shape) if i not in axes]))
+    return as_array(reshape_to(array, tuple([n for i, n in enumerate(aval.shape) if i not in axes])))
 
 
-@api_boundary
+@operation
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     """With new axes of length 1, at these positions of the result.
 
@@ -259,13 +261,13 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
         facts = f"array: {aval}, dimensions: {tuple(dimensions)}"
         raise ValueError(message("expand_dims takes distinct axes.", facts, fix="Name each new axis once."))
     lengths = iter(aval.shape)
-    return reshape_to(array, tuple([1 if i in axes else next(lengths) for i in range(ndim)]))
+    return as_array(reshape_to(array, tuple([1 if i in axes else next(lengths) for i in range(ndim)])))
 
 
 # --- Windows at a traced position ---------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def dynamic_slice(
     operand: Any,
     start_indices: Any,
@@ -286,7 +288,7 @@ def dynamic_slice(
     return slicing.dynamic_slice_p.bind(operand, *starts, slice_sizes=_ints(slice_sizes))
 
 
-@api_boundary
+@operation
 def dynamic_update_slice(
     operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Any:
@@ -353,7 +355,7 @@ def _at_axis(
     return axis, starts, [size if i == axis else n for i, n in enumerate(x.shape)]
 
 
-@api_boundary
+@operation
 def dynamic_slice_in_dim(
     operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -368,7 +370,7 @@ def dynamic_slice_in_dim(
     return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
-@api_boundary
+@operation
 def dynamic_index_in_dim(
     operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -384,7 +386,7 @@ def dynamic_index_in_dim(
     return result if keepdims else squeeze(result, (axis,))
 
 
-@api_boundary
+@operation
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -399,7 +401,7 @@ def dynamic_update_slice_in_dim(
     return dynamic_update_slice(operand, update, starts, allow_negative_indices=allow_negative_indices)
 
 
-@api_boundary
+@operation
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
@@ -425,7 +427,7 @@ def dynamic_update_index_in_dim(
 # --- gather and scatter -------------------------------------------------------------------------------------
 
 
-@api_boundary
+@operation
 def gather(
     operand: Any,
     start_indices: Any,
@@ -463,7 +465,7 @@ def gather(
     )
 
 
-@api_boundary
+@operation
 def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Any:
     """Elements of `src` at index arrays for some of its axes, whole along the others; indices are in bounds.
 
@@ -522,7 +524,7 @@ def _scatter(primitive: Scatter, doc: str, example: str) -> Callable[..., Any]:
     >>> lax.{primitive.name}(np.array([1., 2., 3.]), np.array([[1], [1]]), np.array([5., 4.]), elements)
     {example}
     """
-    return function
+    return operation(function)
 
 
 scatter = _scatter(
@@ -553,7 +555,7 @@ scatter_max = _scatter(
 )
 
 
-@api_boundary
+@operation
 def scatter_apply(
     operand: Any,
     scatter_indices: Any,

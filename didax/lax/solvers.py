@@ -29,9 +29,10 @@ from didax.api.traced import (
 )
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.source import describe_function
+from didax.lax.operands import operation
 from didax.primitives.control_flow.common import marked, merge, unmarked
 from didax.primitives.control_flow.linear_solve import linear_solve_p
 from didax.primitives.convert import convert_element_type
@@ -43,7 +44,7 @@ __all__ = ["custom_linear_solve", "custom_root"]
 Solver = Callable[[Callable[[Any], Any], Any], Any]
 
 
-@api_boundary
+@operation
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
     b: Any,
@@ -94,7 +95,7 @@ def custom_linear_solve(
     return pytree.unflatten(solver.out_tree, map(as_array, outs))
 
 
-@api_boundary
+@operation
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Any,

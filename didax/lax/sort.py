@@ -12,8 +12,9 @@ from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.value import Array
+from didax.lax.operands import operation
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import ne, sub
 from didax.primitives.families import scalar_like
@@ -28,7 +29,7 @@ def _axis(axis: int, x: Any) -> int:
     return axis + aval_of(x).ndim if axis < 0 else axis
 
 
-@api_boundary
+@operation
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sort along `dimension`: an array, or a tuple of arrays of one shape by the first `num_keys` of them.
 
@@ -50,7 +51,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     return tuple(outs) if many else outs[0]
 
 
-@api_boundary
+@operation
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
     """Sort `keys` along `dimension`, and `values`, of the same shape, in the same order.
 
@@ -62,7 +63,7 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
     return sort((keys, values), dimension, is_stable)
 
 
-@api_boundary
+@operation
 def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
     """The `k` largest elements along `axis`, from the largest down, and their int32 positions.
 
@@ -78,7 +79,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
     return top_k_p.bind(operand, k=operator.index(k), axis=_axis(axis, operand))
 
 
-@api_boundary
+@operation
 def approx_max_k(
     operand: Any,
     k: int,
@@ -99,7 +100,7 @@ def approx_max_k(
     )
 
 
-@api_boundary
+@operation
 def approx_min_k(
     operand: Any,
     k: int,

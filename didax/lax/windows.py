@@ -16,10 +16,10 @@ import numpy as np
 from didax import tree
 from didax.api.flat import as_array
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary
 from didax.core.primitive import Primitive
 from didax.lax.convolution import padtype_to_pads
 from didax.lax.monoids import Combine, is_identity, reduction_of
+from didax.lax.operands import operation
 from didax.primitives import elementwise
 from didax.primitives.gather import gather_p
 from didax.primitives.select import where
@@ -45,7 +45,7 @@ _MONOIDS: dict[Primitive, ReduceWindow] = {
 }
 
 
-@api_boundary
+@operation
 def reduce_window(
     operand: Any,
     init_value: Any,
@@ -94,7 +94,7 @@ def reduce_window(
     return tree.unflatten(structure, [out])
 
 
-@api_boundary
+@operation
 def reduce_window_shape_tuple(
     operand_shape: Sequence[int],
     window_dimensions: Sequence[int],

@@ -30,6 +30,7 @@ from didax.numpy.promotion import (
     broadcast,
     cast,
     checked_operand,
+    constant,
     from_numpy,
     inexact,
     lifted,
@@ -346,8 +347,18 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device
     Array([7, 7], dtype=int32, weak_type=True)
     """
     lengths = canonical_shape("full", shape)
-    value = checked_operand("full", fill_value, "fill_value") if dtype is None else array(fill_value, dtype)
+    if dtype is None:
+        value = checked_operand("full", fill_value, "fill_value")
+    else:
+        value = _converted(fill_value, dtypes.dtype(dtype))
     return placed(_fill(lengths, value) if aval_of(value).ndim == 0 else broadcast(value, lengths), device)
+
+
+def _converted(value: Any, dtype: np.dtype[Any]) -> Array:
+    """`array(value, dtype)`, and a Python float becomes an integer as arrays of floats do: it saturates."""
+    if type(value) is float and dtypes.is_integer(dtype):
+        return constant(scalar(value, dtype, keep_python=False), dtype)
+    return array(value, dtype)
 
 
 def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any) -> Array:
@@ -360,7 +371,7 @@ def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: A
     like = given.dtype if not isinstance(a, np.ndarray | np.generic) else aval_of(as_operand(a)).dtype
     filler = value
     if not isinstance(value, Array):
-        filler = full_of((), value, like) if dtypes.as_extended(like) else array(value, like)
+        filler = full_of((), value, like) if dtypes.as_extended(like) else _converted(value, like)
     filler = cast(filler, like, getattr(given, "weak_type", False))
     return placed(_fill(lengths, filler) if filler.ndim == 0 else broadcast(filler, lengths), device)
 

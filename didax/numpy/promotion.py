@@ -113,7 +113,7 @@ def as_array_of(
     """`x` as an array of this dtype: unlike `as_array`, which comes before one is known, it keeps all digits."""
     if isinstance(x, np.ndarray | np.generic):
         return cast(from_numpy(np.asarray(x), dtypes.dtype(x.dtype)), dtype, weak_type)
-    if type(x) in (bool, int) or (type(x) is float and dtypes.is_inexact(dtype)):
+    if type(x) in (bool, int, float):
         return cast(constant(scalar(x, dtype, False), dtype), dtype, weak_type)
     return cast(as_array(name, x, argument), dtype, weak_type)
 
@@ -127,11 +127,12 @@ def scalar(x: Any, dtype: np.dtype[Any], keep_python: bool) -> Any:
     """A Python scalar in `dtype`: still a Python scalar, hence weak, where that is its default and
     `keep_python`.
 
-    Integers that do not fit `dtype` wrap around, as in XLA, unless not even the default integer holds them.
+    Integers that do not fit `dtype` wrap around, as in XLA, unless not even the default integer holds them;
+    floats saturate.
     """
     kind = dtypes.kind_of(dtype)
     if kind in "iu":
-        x = _wrapped(int(x), dtype)
+        x = dtypes.saturated(x, dtype) if type(x) is float else _wrapped(int(x), dtype)
     if keep_python and kind in _PYTHON_TYPES and dtype == dtypes.default_dtype(kind):
         return _PYTHON_TYPES[kind](x)
     with np.errstate(all="ignore"):

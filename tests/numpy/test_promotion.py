@@ -5,12 +5,15 @@ Expressions are texts in `m` (didax or jax), `np` (didax.numpy or jax.numpy) and
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
+import math
 import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -689,3 +692,37 @@ def test_can_cast_equals_jax() -> None:
     for a, b in itertools.product(CASTS, repeat=2):
         for casting in ("safe", "same_kind", "unsafe", "no"):
             assert dnp.can_cast(a, b, casting) == jnp.can_cast(a, b, casting), (a, b, casting)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32"])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 300.5, -300.5, 3e10, 1e300])
+def test_floats_saturate_where_they_fill_integers(value: float, dtype: str) -> None:
+    calls = [
+        lambda np, lax: np.full(2, value, dtype),
+        lambda np, lax: np.full_like(np.zeros(2, dtype), value),
+        lambda np, lax: np.full_like(np.zeros(2), value, dtype),
+        lambda np, lax: np.zeros(2, dtype).at[0].set(value),
+        lambda np, lax: np.asarray(value).astype(dtype),
+        lambda np, lax: lax.convert_element_type(value, dtype),
+        lambda np, lax: lax.full((2,), value, dtype),
+        lambda np, lax: lax.full_like(np.zeros(2, dtype), value),
+    ]
+    for call in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of writing floats into integers
+            ours, compiled = call(dnp, dx.lax), dx.jit(functools.partial(call, dnp, dx.lax))()
+            theirs = call(jnp, jax.lax)
+        assert ours.dtype == compiled.dtype == theirs.dtype
+        assert ours.tolist() == compiled.tolist() == theirs.tolist()
+
+
+def test_floats_out_of_range_are_no_data_for_integers() -> None:
+    for value in (math.inf, math.nan, 300.5):
+        with pytest.raises((OverflowError, ValueError)):
+            jnp.asarray(value, "int8")
+        with pytest.raises(OverflowError, match=r"float: .*, dtype: int8 \(-128 to 127\)"):
+            dnp.asarray(value, "int8")
+
+
+def test_large_integers_become_narrow_floats() -> None:
+    assert dnp.full((), 2**63, "bfloat16") == 2.0**63
