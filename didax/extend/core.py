@@ -20,10 +20,9 @@ from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive
 
 __all__ = [
-    "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "MissingRuleError",
-    "Primitive", "RuleTypeError", "ShapedArray", "Var", "aval_of", "check_jaxpr", "eval_jaxpr", "jaxpr_as_fun",
-    "nested_jaxprs",
-    "num_consts", "parse_jaxpr", "register_param_type",
+    "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal",
+    "MissingRuleError", "Primitive", "RuleTypeError", "ShapedArray", "Var", "aval_of", "check_jaxpr",
+    "eval_jaxpr", "jaxpr_as_fun", "nested_jaxprs", "num_consts", "parse_jaxpr", "register_param_type",
 ]  # fmt: skip
 
 JaxprEqn = Eqn

@@ -18,7 +18,7 @@ from didax.extend import core, dtypes, random, rules
 
 # A name goes from here only after a minor version in which it is deprecated (docs/versions.md).
 PUBLISHED = {
-    core: "Atom ClosedJaxpr Effect Eqn Jaxpr JaxprTypeError Literal MissingRuleError Primitive RuleTypeError "
+    core: "Atom ClosedJaxpr Effect Eqn Jaxpr JaxprEqn JaxprTypeError Literal MissingRuleError Primitive RuleTypeError "
     "ShapedArray Var aval_of check_jaxpr eval_jaxpr jaxpr_as_fun nested_jaxprs num_consts parse_jaxpr "
     "register_param_type",
     rules: "AxisData Elementwise FunctionContext LinearUnary Undef Value Zero add_tangents binary instantiate is_undef "
