@@ -14,6 +14,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
+from didax.core.jaxpr_parse import parse_jaxpr
 from didax.extend import core, dtypes, random, rules
 
 # A name goes from here only after a minor version in which it is deprecated (docs/versions.md).
@@ -152,3 +153,18 @@ def test_a_function_that_captures_arrays_cannot_be_a_lowering() -> None:
 
     with pytest.raises(TypeError, match=r"captures arrays.\n  captured: float32\[3\]\nMake them operands"):
         dx.jit(Looked("looked_up_of_a_test").bind)(2.0)
+
+
+def test_a_second_primitive_of_a_name_is_an_error_unless_its_module_is_run_again() -> None:
+    source = "from didax.primitives.families import unary\nmine = unary('first_of_its_name_in_a_test')"
+    first: dict[str, Any] = {"__name__": "one_module"}
+    exec(source, first)
+    exec(source, first)  # as importlib.reload and a cell of a notebook do
+    text = str(dx.make_jaxpr(first["mine"])(1.0))
+    assert parse_jaxpr(text).eqns[0].primitive is first["mine"]
+    with pytest.raises(ValueError, match="needs a name of its own") as info:
+        exec(source, {"__name__": "package.other"})
+    for part in ("'first_of_its_name_in_a_test'", "module one_module", "other_first_of_its_name_in_a_test"):
+        assert part in str(info.value)
+    with pytest.raises(ValueError, match=r"taken by: .* of module didax"):
+        exec("from didax.primitives.families import unary\nunary('sin')", {"__name__": "package.other"})
