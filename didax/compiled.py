@@ -8,8 +8,8 @@ Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper use
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import compress, repeat
+from collections.abc import Iterator, Sequence
+from itertools import combinations, compress, repeat
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -140,7 +140,7 @@ class Program:
                 buffers = [x.device_buffer(device) for x in self._constants] + buffers
             outs = executable.run(buffers)
         except Exception as error:
-            if (explained := _explain(error, args)) is error:
+            if (explained := _explain(error, args, self.donated)) is error:
                 raise
             raise explained from None
         if True in self.donated:
@@ -210,8 +210,23 @@ def _module_name(name: str) -> str:
     return "jit_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name or "program")
 
 
-def _explain(error: Exception, args: Sequence[Any]) -> Exception:
+def _explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> Exception:
     """PJRT's complaint about a donated or deleted buffer in our words; any other error as it is."""
+    if "same call" in str(error) or "same buffer twice" in str(error):
+        for gift, (i, x), (j, y) in _pairs(args, donated):
+            if (
+                gift
+                and type(x) is type(y) is ConcreteArray
+                and x._buffer is not None
+                and x._buffer is y._buffer
+            ):
+                return RuntimeError(
+                    message(
+                        "A donated array was passed to a compiled function twice.",
+                        f"arrays {i} and {j}: {x.aval}",
+                        fix="Pass a copy in one place (x.copy()), or do not donate it.",
+                    )
+                )
     for i, x in enumerate(args):
         if type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
             return RuntimeError(
@@ -222,6 +237,13 @@ def _explain(error: Exception, args: Sequence[Any]) -> Exception:
                 )
             )
     return error
+
+
+def _pairs(args: Sequence[Any], donated: Sequence[bool]) -> Iterator[tuple[bool, Any, Any]]:
+    """Pairs of numbered arguments, with whether one of them is donated."""
+    gifts = [*donated, *[False] * (len(args) - len(donated))]
+    for (i, x), (j, y) in combinations(enumerate(args), 2):
+        yield gifts[i] or gifts[j], (i, x), (j, y)
 
 
 def _forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:

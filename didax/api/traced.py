@@ -34,8 +34,8 @@ T = TypeVar("T", bound=_Captures)
 _memory = new_memory()
 
 
-def remembered(f: Any, key: Hashable, make: Callable[[], T]) -> T:
-    """`make()`, which follows from function, key and options: computed once, unless it captured tracers."""
+def remembered(f: Any, key: Hashable, make: Callable[..., T], *args: Any) -> T:
+    """`make(*args)`, which follows from function, key and options: computed once, unless it captured tracers."""
     key = (key, config.state(), tuple(axis_env.get().items()))
     try:
         known = _memory.setdefault(f, {})
@@ -43,7 +43,7 @@ def remembered(f: Any, key: Hashable, make: Callable[[], T]) -> T:
         known = {}
     found = known.get(key)
     if found is None:
-        found = make()
+        found = make(*args)
         if not any(_is_of_one_run(x) for x in found.captured):
             known[key] = found
     return found
@@ -96,7 +96,8 @@ def trace_with_refs(
     what: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
 ) -> TracedFunction:
     """The same for a function that may write to Refs, of which there are some among the captured values then."""
-    return remembered(f, (what, tree, avals), lambda: _trace(what, f, tree, avals))
+    # No function in between: nested control flow goes through here once a level, and Python's stack is finite.
+    return remembered(f, (what, tree, avals), _trace, what, f, tree, avals)
 
 
 def _trace(what: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]) -> TracedFunction:

@@ -27,6 +27,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_print import DTYPES_BY_NAME, PYTHON_TYPES, RESERVED, field_names, param_types
 from didax.core.primitive import Primitive, by_name
 
@@ -36,7 +37,8 @@ T = TypeVar("T")
 def parse_jaxpr(text: str) -> Jaxpr:
     """The jaxpr that `text` writes; constants (before the `;`) become its leading inputs, see `num_consts`.
 
-    Raises a ValueError that shows line, column and what was expected there.
+    Raises a ValueError that shows line, column and what was expected there, and a JaxprTypeError that shows an equation
+    whose results do not have the types that its primitive infers.
 
     >>> parse_jaxpr("{ lambda ; x:f32[3]. let in (x, 2:f32[]*) }")
     { lambda ; a:f32[3]. let in (a, 2.0:f32[]*) }
@@ -44,6 +46,7 @@ def parse_jaxpr(text: str) -> Jaxpr:
     parser = _Parser(text)
     jaxpr = parser.jaxpr()
     parser.expect("")
+    check_jaxpr(jaxpr)
     return jaxpr
 
 

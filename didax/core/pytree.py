@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import sys
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -144,6 +145,8 @@ def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], PyTree
     except (ValueError, TypeError) as error:
         _raise_if_unsortable(tree, error)
         raise
+    except SystemError as error:
+        raise _too_deep(tree, error) from None
 
 
 def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
@@ -245,6 +248,8 @@ def flatten_with_path(
     except (ValueError, TypeError) as error:
         _raise_if_unsortable(tree, error)
         raise
+    except SystemError as error:
+        raise _too_deep(tree, error) from None
 
 
 def _walk_with_path(
@@ -658,6 +663,51 @@ def _raise_if_unsortable(tree: Any, error: Exception) -> None:
                 f"  tree{keystr(path)} has keys {keys}\n"
                 "Use keys of one type, or an OrderedDict, which keeps the order of insertion."
             ) from error
+
+
+def _too_deep(tree: Any, error: SystemError) -> Exception:
+    """What to raise where jaxlib's recursion over a tree came to Python's limit: jaxlib itself says SystemError."""
+    if not isinstance(error.__cause__ or error.__context__, RecursionError):
+        return error
+    cycle = _path_to_itself(tree)
+    if cycle is not None:
+        inner, outer = cycle
+        return ValueError(
+            "A pytree cannot contain itself.\n"
+            f"  tree{keystr(outer)} is one object with tree{keystr(inner)}\n"
+            "Put a copy, or something else, in one of the two places."
+        )
+    return RecursionError(
+        "A pytree is nested too deeply to be taken apart.\n"
+        f"  Python's limit (sys.getrecursionlimit()): {sys.getrecursionlimit()} levels of calls\n"
+        "Make it flatter, such as one list of all levels, or raise the limit by sys.setrecursionlimit."
+    )
+
+
+def _path_to_itself(tree: Any) -> tuple[KeyPath, KeyPath] | None:
+    """The paths to a node and to the same object within it; None where there is none."""
+    path: list[KeyEntry] = []
+    above: dict[int, int] = {}  # id of a node on the path -> how deep it is
+    nodes: list[tuple[Any, Iterator[tuple[KeyEntry, Any]]]] = []
+
+    def enter(node: Any) -> None:
+        above[id(node)] = len(path)
+        children = [] if _load().flatten_one_level(node) is None else _keyed_children(node)
+        nodes.append((node, iter(children)))
+
+    enter(tree)
+    while nodes:
+        node, children = nodes[-1]
+        entry = next(children, None)
+        if entry is None:
+            nodes.pop()
+            del above[id(node)], path[-1:]
+            continue
+        path.append(entry[0])
+        if id(entry[1]) in above:
+            return tuple(path), tuple(path[: above[id(entry[1])]])
+        enter(entry[1])
+    return None
 
 
 def _unsortable(x: Any) -> bool:

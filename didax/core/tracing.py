@@ -284,14 +284,21 @@ def constant_value(x: Any) -> Any | None:
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
     """The error for a tracer met outside of the transformation that made it."""
     origin = tracer.origin()
-    error = UnexpectedTracerError(
-        message(
-            "A traced array was used after the transformation that made it had ended.",
-            f"value: {tracer.aval}, made during {tracer.owner.describe()}",
-            *([f"it comes from: {origin}"] if origin is not None else []),
-            fix="Return the value from the transformed function instead of storing it in a global, an attribute "
-            "or a list.",
+    if tracer.owner.ended:
+        rule = "A traced array was used after the transformation that made it had ended."
+        fix = (
+            "Return the value from the transformed function instead of storing it in a global, an attribute "
         )
-    )
+        fix += "or a list."
+    else:
+        rule = "A traced array was used outside of the transformation that made it, which runs on: in another thread, "
+        rule += "or in a context of its own."
+        fix = (
+            "Work on it in the thread that runs the transformed function, or hand that thread's context on: "
+        )
+        fix += "thread.submit(contextvars.copy_context().run, f, x)."
+    facts = [f"value: {tracer.aval}, made during {tracer.owner.describe()}"]
+    facts += [f"it comes from: {origin}"] if origin is not None else []
+    error = UnexpectedTracerError(message(rule, *facts, fix=fix))
     error.tracer = tracer
     return error

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,8 @@ def _choose(
         functions = [closing_over_refs(f, leaves, tree) for f in functions]
         return _choose(what, names, index, functions, tuple(other_leaves(leaves)))
     avals = tuple(leaf_avals(what, functions[0], operands, {}))
-    traced = [trace_with_refs(what, f, tree, avals) for f in functions]
+    # By map, which takes no frame of Python's stack: branches may be nested deeply.
+    traced = list(map(trace_with_refs, repeat(what), functions, repeat(tree), repeat(avals)))
     _check_results(what, names, functions, traced)
     captured, positions = captured_values(traced)
     values = values_of(captured)

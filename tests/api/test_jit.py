@@ -462,6 +462,18 @@ def test_a_donated_array_is_gone():
     assert "deleted" in repr(x)
 
 
+@pytest.mark.parametrize("numbers", [0, 1, (0, 1)])
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_an_array_donated_and_passed_twice_is_an_error_that_says_so(numbers, size):
+    f = dx.jit(lambda x, y, z: x + y * z, donate_argnums=numbers)
+    x = dnp.arange(float(size))
+    with pytest.raises(
+        RuntimeError, match=r"passed to a compiled function twice(.|\n)*arrays 0 and 1(.|\n)*x.copy\(\)"
+    ):
+        f(x, x, 1.0)
+    np.testing.assert_array_equal(f(x.copy(), x.copy(), 1.0)[1:3], [2, 4])
+
+
 def test_donation_with_static_arguments_takes_the_right_one():
     f = dx.jit(lambda n, x, y: (x * n, y + 0), static_argnums=0, donate_argnums=1)
     x, y = (dx.device_put(np.arange(4.0, dtype=np.float32)) for _ in range(2))

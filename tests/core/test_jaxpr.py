@@ -607,3 +607,13 @@ def test_a_legal_jaxpr_is_checked_once_and_not_kept_alive(monkeypatch):
     del jaxpr
     gc.collect()
     assert alive() is None
+
+
+def test_a_text_whose_types_contradict_the_rules_is_refused_by_the_equation():
+    with pytest.raises(JaxprTypeError) as error:
+        parse_jaxpr("{ lambda ; x:f32[3]. let y:f32[4] = sin x in (y,) }")
+    for part in ("do not have the types", "b:f32[4] = sin a", "(f32[4])", "(f32[3])"):
+        assert part in str(error.value)
+    with pytest.raises(JaxprTypeError, match="type rule refuses an equation") as error:
+        parse_jaxpr("{ lambda ; x:f32[3]. let y:f32[3] = add x 2:i32[]* in (y,) }")
+    assert "add a 2" in str(error.value)

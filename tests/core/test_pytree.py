@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import didax as dx
 from didax import tree, tree_util
 from didax.core import pytree
 
@@ -162,6 +163,7 @@ def test_a_structure_can_be_pickled():
 def test_import_and_registration_load_neither_jaxlib_nor_jax():
     program = """
 import sys, collections
+import didax as dx
 from didax import tree, tree_util
 class Box:
     def __init__(self, content): self.content = content
@@ -531,3 +533,18 @@ def test_unknown_names_are_attribute_errors():
     for module in (pytree, tree_util):
         with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
             getattr(module, "nonsense")  # noqa: B009  (as an attribute it would be a useless expression)
+
+
+@pytest.mark.parametrize(
+    "take_apart", [tree.leaves, tree.leaves_with_path, tree.structure, dx.jit(lambda t: 1.0)]
+)
+def test_a_tree_that_contains_itself_or_has_no_end_is_refused(take_apart):
+    endless = {"a": [1.0, 2.0]}
+    endless["a"].append((endless["a"], 3.0))
+    with pytest.raises(ValueError, match=r"\['a'\] is one object with tree.*\['a'\]\[2\]\[0\]"):
+        take_apart(endless)
+    deep = functools.reduce(lambda inner, _: [inner], range(5000), 1.0)
+    with pytest.raises(RecursionError, match=r"nested too deeply(.|\n)*sys.setrecursionlimit"):
+        take_apart(deep)
+    shared = [1.0]
+    assert len(tree.leaves([shared, (shared, shared)])) == 3

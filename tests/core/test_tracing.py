@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import numpy as np
+import pytest
 
 import didax as dx
 import didax.numpy as dnp
 from didax.core.tracing import Tracer
+from didax.errors import UnexpectedTracerError
 
 
 def subclasses(cls: type[Any]) -> list[type[Any]]:
@@ -40,3 +46,22 @@ def test_numpy_arguments_get_the_default_width_everywhere():
             assert transformed(wide).dtype == "float64"
     assert dx.jit(dnp.sin)(np.float64(1)).dtype == "float32"
     assert dx.jit(dnp.sin)(dnp.asarray(wide, dtype="float64")).dtype == "float64"
+
+
+def test_a_tracer_in_another_thread_is_told_of_the_thread_and_works_in_its_context():
+    """The transformation has not ended; a thread that is given its context takes part in it."""
+    with ThreadPoolExecutor(1) as pool:
+
+        def f(x, *run):
+            return pool.submit(*run, dnp.sin, x).result()
+
+        for transform in (dx.jit, dx.grad, dx.vmap):
+            x = dnp.ones(2) if transform is dx.vmap else 1.0
+            with pytest.raises(
+                UnexpectedTracerError, match=r"outside of the transformation .* another thread"
+            ) as info:
+                transform(f)(x)
+            assert "had ended" not in str(info.value)
+            assert "copy_context" in str(info.value)
+        derivative = dx.grad(lambda x: f(x, contextvars.copy_context().run))(1.0)
+        np.testing.assert_allclose(derivative, np.cos(1.0), rtol=1e-6)

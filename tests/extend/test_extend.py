@@ -14,6 +14,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
+from didax.core.jaxpr_parse import parse_jaxpr
 from didax.extend import core, dtypes, random, rules
 
 # A name goes from here only after a minor version in which it is deprecated (docs/versions.md).
@@ -185,3 +186,18 @@ def test_a_rule_that_returns_the_wrong_type_is_named() -> None:
         dx.linear_transpose(wrong.bind, x)(x)
     with pytest.raises(core.RuleTypeError, match=r"batch of .*_test'\n  .*axis at 1, wanted: 3 elements of"):
         dx.vmap(wrong.bind)(dnp.ones((3, 2)))  # which is checked under DIDAX_CHECK=1, as here
+
+
+def test_a_second_primitive_of_a_name_is_an_error_unless_its_module_is_run_again() -> None:
+    source = "from didax.primitives.families import unary\nmine = unary('first_of_its_name_in_a_test')"
+    first: dict[str, Any] = {"__name__": "one_module"}
+    exec(source, first)
+    exec(source, first)  # as importlib.reload and a cell of a notebook do
+    text = str(dx.make_jaxpr(first["mine"])(1.0))
+    assert parse_jaxpr(text).eqns[0].primitive is first["mine"]
+    with pytest.raises(ValueError, match="needs a name of its own") as info:
+        exec(source, {"__name__": "package.other"})
+    for part in ("'first_of_its_name_in_a_test'", "module one_module", "other_first_of_its_name_in_a_test"):
+        assert part in str(info.value)
+    with pytest.raises(ValueError, match=r"taken by: .* of module didax"):
+        exec("from didax.primitives.families import unary\nunary('sin')", {"__name__": "package.other"})

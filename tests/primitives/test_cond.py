@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -538,3 +539,16 @@ def test_any_small_branches_have_the_derivatives_of_the_branch_taken(programs, i
     assert_close(eval_jaxpr(traced, (index, *args)), list(wanted))
     batched = dx.vmap(dx.grad(switched, (1, 2)), (0, None, None))(np.arange(3), *args)
     assert_close([g[index] for g in batched], list(wanted))
+
+
+def test_branches_may_be_nested_deeply():
+    """Within Python's own limit: a level takes nine frames of its stack."""
+
+    def nested(f, depth):
+        for _ in range(depth):
+            f = functools.partial(lambda f, x: cond(x > 0, f, dnp.cos, x), f)
+        return f
+
+    jaxpr = dx.make_jaxpr(nested(dnp.sin, 90))(1.0)
+    assert str(jaxpr).count("cond[") == 90
+    np.testing.assert_allclose(dx.jit(dx.grad(nested(dnp.sin, 40)))(1.0), np.cos(1.0), rtol=1e-6)
