@@ -206,9 +206,9 @@ class ConcreteArray(Array):
             return value.astype(dtype)
         if copy:
             return value.copy()
-        view = value.view()
-        view.flags.writeable = False
-        return view
+        if not _is_read_only(value):
+            value = self._value = _read_only(value)
+        return value.view()
 
     def __buffer__(self, flags: int, /) -> memoryview:
         """The buffer protocol, which Python asks classes for from version 3.12 on: `memoryview(x)` is read-only."""
@@ -416,6 +416,42 @@ def with_keys(x: ConcreteArray, keys: Keys | None) -> ConcreteArray:
 def _rows_with_keys(rows: Iterator[ConcreteArray], keys: Keys | None) -> Iterator[ConcreteArray]:
     for i, row in enumerate(rows):
         yield with_keys(row, keys and keys.row(i, row.aval))
+
+
+# Note [Read-only for good]
+# NumPy lets the owner of memory make an array of it writeable again, and every view leads to the owner by its `base`.
+# So what a user gets has no array as its last base but an object that says, by NumPy's array interface, where the
+# memory is and that it must not be written to. Nothing is copied.
+
+
+class _ReadOnlyMemory:
+    """The memory of an array, which it keeps alive. See Note [Read-only for good]."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, value: np.ndarray[Any, Any]):
+        interface = value.__array_interface__
+        self._owner = value
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], True)}
+
+
+def _read_only(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if not value.dtype.itemsize:  # float0
+        return value
+    if value.dtype.num < 256:
+        return np.asarray(_ReadOnlyMemory(value))
+    # The interface has no name for bfloat16 and its kin, which NumPy numbers from 256 on.
+    return np.asarray(_ReadOnlyMemory(value.view(f"u{value.dtype.itemsize}"))).view(value.dtype)
+
+
+def _is_read_only(value: np.ndarray[Any, Any]) -> bool:
+    """Whether no array that this one is a view of can be written to."""
+    found: Any = value
+    while isinstance(found, np.ndarray):
+        if found.flags.writeable or found.base is None:
+            return False
+        found = found.base
+    return True
 
 
 class Shard(NamedTuple):

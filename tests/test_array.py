@@ -69,6 +69,21 @@ def test_numpy_gets_a_view_it_cannot_write_to():
     assert np.array(x).flags.writeable
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
+def test_no_view_can_be_made_writeable(dtype):
+    """Nor can what it is a view of: the owner of memory may always be written to, says NumPy."""
+    row = next(iter(as_concrete(np.ones((2, 3), dtype))))
+    repeated = dx.numpy.broadcast_to(as_concrete(np.ones(3, dtype)), (2, 3))
+    for x in (as_concrete(np.ones((2, 3), dtype)), as_concrete(np.ones((), dtype)) * 1, row, repeated):
+        for view in (np.asarray(x), dx.device_get(x), np.asarray(x)[...], np.asarray(x).T):
+            assert view.dtype == x.dtype
+            while isinstance(view, np.ndarray):
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    view.setflags(write=True)
+                view = view.base
+        assert np.shares_memory(np.asarray(x), np.asarray(x))
+
+
 def test_python_scalars_are_weak_and_print_so():
     assert repr(as_concrete(2)) == "Array(2, dtype=int32, weak_type=True)"
     assert repr(as_concrete(np.float32(2))) == "Array(2., dtype=float32)"

@@ -73,8 +73,13 @@ class Point(NamedTuple):
 Entry = New | Span | Point
 
 
-def parse(x: ShapedArray, items: Sequence[Any], checked: bool, wraps: bool = True) -> list[Entry]:
-    """One entry per axis of `x` and per new axis. Static integers out of range raise where `checked`."""
+def parse(
+    x: ShapedArray, items: Sequence[Any], checked: bool, wraps: bool = True, drops: bool = False
+) -> list[Entry]:
+    """One entry per axis of `x` and per new axis. Static integers out of range raise where `checked`.
+
+    Positions along an axis without elements raise in any case, unless what they would read or write `drops` out.
+    """
     consumed = [_consumes(item) for item in items]
     missing = x.ndim - sum(consumed)
     if missing < 0:
@@ -94,7 +99,7 @@ def parse(x: ShapedArray, items: Sequence[Any], checked: bool, wraps: bool = Tru
         if item is None or item is Ellipsis:
             entries.append(New(int(item is None)))
             continue
-        found = _axis_entries(x, item, axis, checked, wraps)
+        found = _axis_entries(x, item, axis, checked, wraps, drops)
         entries += found
         axis += len(found)
     return entries
@@ -144,22 +149,24 @@ def _sequence(item: Any) -> Any:
     return found if found.size else found.astype(np.int32)
 
 
-def _axis_entries(x: ShapedArray, item: Any, axis: int, checked: bool, wraps: bool) -> list[Entry]:
+def _axis_entries(
+    x: ShapedArray, item: Any, axis: int, checked: bool, wraps: bool, drops: bool
+) -> list[Entry]:
     """The entry for an item at an axis; several for a mask of several axes."""
     if type(item) is slice:
         return [_span(x, item, axis)]
     if _is_mask(item):
         return _mask_points(x, item, axis)
     if isinstance(item, Array) and dtypes.is_integer(item.dtype):
-        if not x.shape[axis] and item.size:
+        if not x.shape[axis] and item.size and not drops:
             raise _out_of_range(x, axis, item.aval)
         return [Point(axis, _wrapped_array(item, x.shape[axis]) if wraps else item, static=False)]
     if isinstance(item, np.ndarray) and item.dtype.kind in "iu":
-        return [_static_points(x, item, axis, checked, wraps)]
+        return [_static_points(x, item, axis, checked or not (drops or x.shape[axis]), wraps)]
     if not isinstance(item, Array | np.ndarray) and hasattr(item, "__index__"):
         i, n = operator.index(item), x.shape[axis]
         inside = (-n if wraps else 0) <= i < n
-        if (checked or not n) and not inside:
+        if (checked or not (drops or n)) and not inside:
             raise _out_of_range(x, axis, i)
         return [Point(axis, i + n if i < 0 and wraps else i, inside)]
     raise _not_an_index(item)
@@ -211,7 +218,7 @@ def _static_points(x: ShapedArray, index: Any, axis: int, checked: bool, wraps: 
     index = signed(given)
     outside = (index < (-n if wraps else 0)) | (index >= n)
     if outside.any():
-        if checked or not n:
+        if checked:
             raise _out_of_range(x, axis, int(given[outside].flat[0]))
         index = index.clip(-(n + 1), n) if wraps else index
     return Point(axis, _int32(np.where(index < 0, index + n, index) if wraps else index), not outside.any())

@@ -313,7 +313,7 @@ def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> 
         mask = broadcast_in_dim(index, x.shape, tuple(range(index.ndim)))
         return where(mask, _fitted(_UPDATES[kind].combine(x, values), x.aval, x.shape, kind), x)
     lifted, items = lift_scalar_masks(x, items_of(index))
-    entries = parse(lifted.aval, items, options.mode is None, options.wraps)
+    entries = parse(lifted.aval, items, options.mode is None, options.wraps, drops=True)
     return reshape(_scatter(lifted, entries, kind, values, options), x.shape)
 
 
@@ -379,6 +379,9 @@ def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options
         if wide != dtype:
             _warn_if_unsafe(kind, aval_of(values), x.aval)
             operand = cast(x, wide)
+    if not x.aval.size:  # all that is written is out of range
+        _fitted(values, operand.aval, layout.final_shape, kind)
+        return x
     windows = windows_of(x.aval, entries, layout)
     static = all(e.static for e in entries if type(e) is Point)
     once = all(e.ndim == 0 for e in entries if type(e) is Point)  # positions then differ, and increase

@@ -22,7 +22,7 @@ from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.gather import gather_p
-from didax.primitives.shape import reshape
+from didax.primitives.shape import reshape, zeros
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.text import FunctionContext, Value, function_type, int_array, names, tensor_type
@@ -108,6 +108,8 @@ def take_along(x: Any, indices: Any, axis: int) -> Any:
     """out[i, ..., k, ..., j] = x[i, ..., indices[i, ..., k, ..., j], ..., j], for indices within bounds."""
     shape = aval_of(indices).shape
     others = tuple(i for i in range(len(shape)) if i != axis)
+    if 0 in shape:  # of an axis without elements no window of one can be taken
+        return zeros(ShapedArray(shape, aval_of(x).dtype))
     return gather_p.bind(
         x,
         reshape(indices, (*shape, 1)),

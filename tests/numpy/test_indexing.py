@@ -13,6 +13,8 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
+
+
 from didax.array import as_concrete
 from didax.core.errors import MissingRuleError, NonConcreteBooleanIndexError
 from didax.numpy.indexing import at, getitem
@@ -337,3 +339,21 @@ def test_batches_of_nothing(name: str) -> None:
     wanted = (0, *batched(x, i).shape[1:])
     assert batched(x[:0], i[:0]).shape == wanted
     assert dx.jit(batched)(x[:0], i[:0]).shape == wanted
+
+
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "max"])
+def test_updates_beyond_an_axis_without_elements_are_dropped(method):
+    """As any update out of range is that is not static, or that a mode is given for."""
+    x, traced = dnp.zeros((0, 3)), dx.jit(lambda x, i: getattr(x.at[i], method)(1.0))
+    assert traced(x, 1).shape == traced(x, np.array([0, 1])).shape == (0, 3)
+    for mode in ("drop", "clip", "promise_in_bounds"):
+        for index in (0, [0, 1], np.array([0, 1]), dnp.array([0, 1]), (slice(None), 1)):
+            assert getattr(x.at[index], method)(1.0, mode=mode).shape == (0, 3)
+    v = dnp.ones((2, 3))
+    written = dx.grad(lambda v: getattr(x.at[dnp.array([0, 1])], method)(v, mode="drop").sum())
+    assert not written(v).any()
+    for wrong in (lambda: x.at[0].set(1.0), lambda: x[dnp.array([0])], lambda: x.at[0].get(mode="clip")):
+        with pytest.raises(IndexError, match="An axis of length 0 has no elements"):
+            wrong()
+    with pytest.raises(ValueError, match=r"float32\[2\]"):
+        getattr(x.at[dnp.array([0, 1])], method)(dnp.ones(2), mode="drop")

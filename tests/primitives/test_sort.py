@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
 from didax import lax
 from tests.checks import assert_close
 
@@ -107,3 +108,15 @@ def test_gradient_of_top_k() -> None:
 def test_errors(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         call(np.zeros((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0)])
+def test_derivatives_of_empty_arrays(shape, axis):
+    """No window of one element fits into an axis without any."""
+    x = dnp.zeros(shape)
+    functions = [lambda x: dnp.sort(x, axis), lambda x: lax.sort((x, x), dimension=axis, num_keys=1)[1]]
+    functions += [lambda x: lax.top_k(x, 0)[0], lambda x: lax.top_k(x, x.shape[1])[0]]
+    for f in functions:
+        assert dx.grad(lambda x, f=f: f(x).sum())(x).shape == shape
+        assert dx.jit(lambda x, f=f: dx.jvp(f, (x,), (x,))[1])(x).shape == f(x).shape
