@@ -106,10 +106,16 @@ def reduce_window_shape_tuple(
     ]
     pads = _padding(operand_shape, padding, (sizes, strides, spread, dilation))
     padded = [
-        (n - 1) * d + 1 + low + high for n, d, (low, high) in zip(operand_shape, spread, pads, strict=True)
+        (n - 1) * d + 1 + low + high if n else low + high
+        for n, d, (low, high) in zip(operand_shape, spread, pads, strict=True)
     ]
     reach = [(k - 1) * d + 1 for k, d in zip(sizes, dilation, strict=True)]
-    return tuple([(n - k) // s + 1 for n, k, s in zip(padded, reach, strides, strict=True)])
+    return tuple(
+        [
+            n if known < 0 else max((n - k) // s + 1, 0)
+            for known, n, k, s in zip(operand_shape, padded, reach, strides, strict=True)
+        ]
+    )
 
 
 def _padding(

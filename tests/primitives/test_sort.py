@@ -107,3 +107,10 @@ def test_gradient_of_top_k() -> None:
 def test_errors(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         call(np.zeros((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("shape, axis", [((0,), 0), ((3, 0), 0), ((3, 0), 1)])
+def test_gradients_of_sorted_empty_arrays(shape: tuple[int, ...], axis: int) -> None:
+    for f in (lambda x: lax.sort(x, axis), lambda x: lax.top_k(x, 0, axis=axis)[0]):
+        for grad in (dx.grad(lambda x: f(x).sum()), dx.jit(dx.grad(lambda x: f(x).sum()))):
+            assert grad(np.zeros(shape, np.float32)).shape == shape
