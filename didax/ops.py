@@ -18,6 +18,8 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
+from didax.primitives.reductions import greatest, least
+from didax.primitives.window_positions import GatherScatterMode
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -76,7 +78,7 @@ def segment_max(
     Array([4., 2.], dtype=float32)
     """
     options = (indices_are_sorted, unique_indices, bucket_size, mode)
-    return _segments("segment_max", "max", dnp.max, _least, data, segment_ids, num_segments, *options)
+    return _segments("segment_max", "max", dnp.max, least, data, segment_ids, num_segments, *options)
 
 
 @api_boundary
@@ -92,19 +94,7 @@ def segment_min(
     Array([3., 2.], dtype=float32)
     """
     options = (indices_are_sorted, unique_indices, bucket_size, mode)
-    return _segments("segment_min", "min", dnp.min, _greatest, data, segment_ids, num_segments, *options)
-
-
-def _least(dtype: np.dtype[Any]) -> Any:
-    if dtypes.is_float(dtype):
-        return -np.inf
-    return dtypes.iinfo(dtype).min if dtypes.is_integer(dtype) else False
-
-
-def _greatest(dtype: np.dtype[Any]) -> Any:
-    if dtypes.is_float(dtype):
-        return np.inf
-    return dtypes.iinfo(dtype).max if dtypes.is_integer(dtype) else True
+    return _segments("segment_min", "min", dnp.min, greatest, data, segment_ids, num_segments, *options)
 
 
 def _segments(
@@ -123,8 +113,10 @@ def _segments(
     if count < 0:
         facts, fix = f"num_segments: {count}", "Pass 0 or more."
         raise ValueError(message(f"{name} has so many results as there are segments.", facts, fix=fix))
-    wide = ids.astype(np.promote_types(ids.dtype, np.int32))
-    ids = dnp.where(wide < 0, count, wide)  # beyond the end, from which it would be counted
+    wide = ids.astype(np.int32 if dtypes.is_packed(ids.dtype) else np.promote_types(ids.dtype, np.int32))
+    # Negative numbers are not counted from the end, but lie outside.
+    outside = 0 if GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP else count
+    ids = dnp.where(wide < 0, outside, wide)
     options = {"indices_are_sorted": is_sorted, "unique_indices": unique, "mode": mode}
     empty = identity(x.dtype)
     if not count:

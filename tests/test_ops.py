@@ -23,6 +23,7 @@ def test_segments(name: str, dtype: str) -> None:
         (np.int8([-1, 1, 7, 1, 0, 2]), {"num_segments": 4}),
         (np.int32([0, 1, 5, 1, 0, 2]), {"num_segments": 4, "bucket_size": 4}),
         (np.int32([0, 1, 5, 1, 0, 2]), {"num_segments": 0}),
+        (np.int32([-2, 1, 7, 1, 0, 2]), {"num_segments": 4, "mode": "clip"}),
     ):
         wanted = theirs(jnp.asarray(x), jnp.asarray(ids), **options)
         arrays = dnp.asarray(x), dnp.asarray(ids)

@@ -162,13 +162,23 @@ def is_packed(dtype: DType) -> bool:
 _CARRIERS = {
     _NODE_DTYPES["int2"]: np.dtype(np.int8),
     _NODE_DTYPES["uint2"]: np.dtype(np.uint8),
-    _NODE_DTYPES["float8_e8m0fnu"]: np.dtype(np.float32),
+    _NODE_DTYPES["float8_e8m0fnu"]: np.dtype(
+        np.float64
+    ),  # as a float32 the smallest number is denormal: XLA's 0
 }
 
 
 def carrier(dtype: DType) -> DType:
     """The dtype in which XLA moves and combines numbers of this one: a wider one where it cannot in their own."""
     return _CARRIERS.get(dtype, dtype)
+
+
+_CALCULATORS = {d: _CARRIERS.get(d, np.dtype(np.float32)) for d in map(_node_dtype, _NARROW_FLOATS)}
+
+
+def calculator(dtype: DType) -> DType | None:
+    """The dtype in which functions of floats of a byte or less are computed; None for other dtypes."""
+    return _CALCULATORS.get(dtype)
 
 
 def is_sub_byte(dtype: DType) -> bool:

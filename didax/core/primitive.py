@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
-from didax.core.dtypes import as_extended, carrier, is_packed
+from didax.core.dtypes import as_extended, carrier, is_sub_byte
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
 from didax.core.exact import exact, holds_floats
@@ -91,7 +91,7 @@ class Primitive:
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Rule:
         """The eager rule, or None for operands on which it would differ from the compiled primitive."""
         if not self.moves_elements and any(
-            [is_packed(a.dtype) or carrier(a.dtype) != a.dtype for a in avals]
+            [is_sub_byte(a.dtype) or carrier(a.dtype) != a.dtype for a in avals]
         ):
             return None
         return self.eager

@@ -160,10 +160,11 @@ def mulhi(x: Any, y: Any, /) -> Any:
         raise TypeError(message("mulhi multiplies integers of one dtype.", facts, fix=fix))
     if dtype.itemsize == 8:
         return _upper_half(x, y)
-    wide = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
+    bits = dtypes.iinfo(dtype).bits
+    wide = np.dtype(f"{'i' if dtypes.is_signed(dtype) else 'u'}{bits // 4 or 1}")
     product = ops.mul(convert_element_type(x, wide), convert_element_type(y, wide))
     return convert_element_type(
-        ops.shift_right_arithmetic(product, 8 * dtype.itemsize), dtype, aval_of(x).weak_type
+        ops.shift_right_arithmetic(product, bits), dtype, aval_of(x).weak_type and aval_of(y).weak_type
     )
 
 

@@ -10,18 +10,22 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.operands import operation
-from didax.primitives.convert import stop_gradient_p
+from didax.primitives.convert import convert_element_type, stop_gradient_p
 from didax.primitives.elementwise import ne, sub
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where
 from didax.primitives.sort import sort_p, take_along, top_k_p
 
 __all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 def _axis(axis: int, x: Any) -> int:
@@ -133,7 +137,9 @@ def _approximate_top_k(
         )
     if name == "approx_max_k":
         return top_k(operand, k, axis=axis)
-    nan = scalar_like(math.nan, aval.dtype)
-    order = where(ne(operand, operand), nan, sub(0, operand))  # neither NaN nor zero has a sign here
+    # in a dtype that has negative numbers
+    x = convert_element_type(operand, _FLOAT32) if aval.dtype.itemsize == 1 else operand
+    nan = scalar_like(math.nan, aval_of(x).dtype)
+    order = where(ne(x, x), nan, sub(0, x))  # neither NaN nor zero has a sign here
     places = top_k(stop_gradient_p.bind(order), k, axis=axis)[1]
     return [take_along(operand, places, _axis(axis, operand)), places]

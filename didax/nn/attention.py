@@ -48,7 +48,7 @@ def dot_product_attention(
         are 0.
       local_window_size: query t sees the keys from t - left to t + right: a number for both, or two.
       implementation: "xla", the only one there is.
-      return_residual: also the logsumexp of the logits, of shape (B, T, N).
+      return_residual: also the logsumexp of the logits, of shape (B, T, N) and the dtype of `key`.
 
     Logits and softmax are computed in float32 at least. Returns an array like `query`.
 
@@ -79,9 +79,10 @@ def dot_product_attention(
     weights = softmax(logits, axis=-1).astype(v.dtype).reshape(groups)
     out = dnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(q.shape)
     if queries is not None:
-        is_query = dnp.arange(sizes[2]) < queries[:, None]
+        is_query = dnp.arange(sizes[2])[None] < queries[:, None]
         out = dnp.where(is_query[:, :, None, None], out, 0)
-    results = [out, dnp.moveaxis(logsumexp(logits, axis=-1), 1, 2)] if return_residual else [out]
+    residual = dnp.moveaxis(logsumexp(logits, axis=-1), 1, 2).astype(k.dtype)
+    results = [out, residual] if return_residual else [out]
     results = results if has_batch else [x[0] for x in results]
     return tuple(results) if return_residual else results[0]
 
@@ -123,7 +124,7 @@ def _pairwise(name: str, given: Any, sizes: tuple[int, ...]) -> Array:
     if len(x.shape) > 4 or any(n not in (1, m) for n, m in zip(x.shape[::-1], sizes[::-1], strict=False)):
         rule, facts = f"{name} broadcasts to (B, N, T, S).", f"{name}: {x.aval}, to broadcast to {sizes}"
         raise ValueError(message(rule, facts, fix="Give it axes of length 1, or of these lengths."))
-    return x
+    return x[(None,) * (4 - len(x.shape))]
 
 
 def _lengths(name: str, given: Any, batch: int) -> Array | None:
@@ -152,9 +153,10 @@ def _seen(
         x = _pairwise("mask", mask, sizes)
         if x.dtype != np.bool_:
             fix = "Compare it with something, or pass it as bias if it is to be added."
-            raise ValueError(message("The mask of attention is boolean.", f"mask: {x.aval}", fix=fix))
+            facts = f"mask: {dnp.asarray(mask).aval}"
+            raise ValueError(message("The mask of attention is boolean.", facts, fix=fix))
         conditions.append(x)
-    t, s = dnp.arange(sizes[2])[:, None], dnp.arange(sizes[3])
+    t, s = dnp.arange(sizes[2])[None, None, :, None], dnp.arange(sizes[3])[None, None, None]
     if is_causal:
         conditions.append(s <= t)
     if window is not None:

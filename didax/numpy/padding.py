@@ -23,6 +23,7 @@ from didax.numpy.indexing import getitem
 from didax.numpy.manipulation import broadcast_to
 from didax.numpy.order_statistics import median
 from didax.numpy.promotion import ArrayLike, as_array, as_array_of, cast
+from didax.numpy.reductions import canonical_axis
 from didax.primitives.slicing import concatenate as join
 from didax.primitives.slicing import pad as pad_axes
 from didax.primitives.slicing import rev, slice_axis
@@ -52,7 +53,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 def pad(
     array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
 ) -> Array:
-    """Longer at both ends of each axis. `pad_width` is a number, a pair (before, after), or a pair per axis.
+    """Longer at both ends of each axis. `pad_width` is a number, a pair (before, after), a pair per axis, or
+    a dictionary with a number or a pair for each axis that is padded.
 
     `mode` is "constant" (`constant_values=0`), "empty" (zeros), "edge", "wrap", "reflect" or "symmetric"
     (`reflect_type="even"` or "odd"), "linear_ramp" (`end_values=0`), "maximum", "mean", "median" or "minimum"
@@ -66,7 +68,7 @@ def pad(
     Array([-1.,  1.,  3.,  5.], dtype=float32)
     """
     x = as_array("pad", array, "array")
-    widths = _widths(pad_width, x.ndim)
+    widths = _widths(_by_axis(pad_width, x.ndim) if isinstance(pad_width, dict) else pad_width, x.ndim)
     if callable(mode):
         return _pad_with(mode, x, widths, kwargs)
     _check_options(mode, kwargs)
@@ -79,6 +81,14 @@ def pad(
 
 
 # --- arguments ----------------------------------------------------------------------------------------------
+
+
+def _by_axis(given: dict[int, Any], ndim: int) -> list[Any]:
+    """A pair per axis from a dictionary of those that are padded."""
+    pairs: list[Any] = [(0, 0)] * ndim
+    for axis, widths in given.items():
+        (pairs[canonical_axis("pad", axis, ndim)],) = _pairs("pad_width", widths, 1)
+    return pairs
 
 
 def _widths(pad_width: Any, ndim: int) -> Widths:

@@ -25,6 +25,7 @@ from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
 from didax.xla.text import names, tensor_type, types
 
+_E8M0 = dtypes.dtype("float8_e8m0fnu")
 _NO_OPERANDS = "it has no operands"
 
 
@@ -48,6 +49,12 @@ class ConvertElementType(Primitive):
             return ctx.compare("NE", x, ctx.constant(0, x.aval))
         if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(new_dtype):
             x = ctx.op("real", [x], x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype)))
+        if dtypes.is_integer(new_dtype) and (wide := dtypes.calculator(x.aval.dtype)) is not None:
+            x = ctx.convert(
+                x, wide
+            )  # XLA compares with the limits of integers, which narrow floats cannot hold
+        if new_dtype == _E8M0 and x.aval.dtype != _E8M0:
+            x = ctx.barrier(x)  # XLA drops the signs of constants
         return ctx.convert(x, new_dtype)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:

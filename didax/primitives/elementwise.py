@@ -68,14 +68,26 @@ mul = binary("mul", hlo="multiply", eager=np.multiply,
              jvp=(lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)),
              transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)))  # fmt: skip
 div = binary("div", hlo="divide", eager=rules.divide, numpy_kinds="iuf",
+             lower=lambda ctx, x, y: _lower_division(ctx, "divide", x, y),
              jvp=(lambda t, z, x, y: div(t, y), lambda t, z, x, y: neg(mul(t, div(z, y)))),
              transpose=(lambda ct, x, y: div(ct, y), None),
              conditions=lambda x, y: [Condition("division", ne(y, 0), "Division by zero.", {})])  # fmt: skip
 rem = binary("rem", hlo="remainder", eager=rules.remainder, accepts="iuf",
+             lower=lambda ctx, x, y: _lower_division(ctx, "remainder", x, y),
              jvp=(lambda t, z, x, y: t, lambda t, z, x, y: neg(mul(t, _truncate(div(x, y))))))  # fmt: skip
 square = unary("square", hlo="multiply", eager=np.square, accepts="iufc",
                lower=lambda ctx, x: ctx.op("multiply", [x, x]),
                jvp=lambda t, y, x: mul(t, mul(x, 2)))  # fmt: skip
+
+
+def _lower_division(ctx: Any, op: str, x: Any, y: Any) -> Any:
+    """The operation; of integers with no divisor 0, by which XLA divides if it knows it, and the process ends."""
+    aval = x.aval
+    if not dtypes.is_integer(aval.dtype) or (y.constant is not None and y.constant != 0):
+        return ctx.op(op, [x, y])
+    is_zero = ctx.compare("EQ", y, ctx.constant(0, aval))
+    quotient = ctx.op(op, [x, ctx.select(is_zero, ctx.constant(1, aval), y)])
+    return ctx.select(is_zero, ctx.constant(~aval.dtype.type(0), aval) if op == "divide" else x, quotient)
 
 
 def _truncate(x: Any) -> Any:
@@ -84,6 +96,8 @@ def _truncate(x: Any) -> Any:
 
 class IntegerPow(Elementwise):
     """`x ** y` for a static integer y, by repeated squaring."""
+
+    widens = False  # each product is rounded
 
     def type(self, *avals: ShapedArray, **params: Any) -> ShapedArray:
         if params["y"] < 0 and not dtypes.is_inexact(avals[0].dtype):
@@ -213,12 +227,22 @@ def _strong_zero(x: Any) -> Any:
     return aval_of(x).dtype.type(0)
 
 
+def _nextafter_lower(ctx: Any, x: Any, y: Any) -> Any:
+    out = ctx.emit(f"chlo.next_after {x}, {y} : {x.type}, {x.type} -> {x.type}", x.aval)
+    if not x.aval.dtype.name.endswith("fnuz"):
+        return out
+    is_number = ctx.op("and", [ctx.compare("EQ", x, x), ctx.compare("EQ", y, y)])
+    is_zero = ctx.op("and", [is_number, ctx.compare("NE", out, out)])  # -0.0 is NaN in such a dtype
+    return ctx.select(is_zero, ctx.constant(0, x.aval), out)
+
+
 floor = unary("floor", eager=np.floor, accepts="f")
 ceil = unary("ceil", eager=np.ceil, accepts="f")
 round_ = unary("round", eager=_round_eager, accepts="f", lower=_round_lower)
 is_finite = unary("is_finite", eager=np.isfinite, accepts="f", out_dtype=_to_bool)
-nextafter = binary("nextafter", hlo="chlo.next_after", eager=rules.nextafter, accepts="f",
+nextafter = binary("nextafter", eager=rules.nextafter, accepts="f", lower=_nextafter_lower,
                    jvp=(lambda t, z, x, y: t, None))  # fmt: skip
+nextafter.widens = False
 sign = unary("sign", eager=rules.sign, accepts="iufc", numpy_kinds="iuf", lower=_sign_lower, jvp=_sign_jvp)
 abs_ = unary("abs", eager=np.abs, accepts="iufc", numpy_kinds="iuf", out_dtype=dtypes.real_dtype,
              lower=_abs_lower, jvp=_abs_jvp)  # fmt: skip

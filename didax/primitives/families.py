@@ -44,6 +44,10 @@ NOT_DIFFERENTIABLE = "its result is piecewise constant: tangents vanish"
 class Elementwise(Primitive):
     """One output element per element of equally shaped operands (scalars stretch)."""
 
+    widens = (
+        True  # floats of a byte: XLA would compute some functions of them in 16 bits, and others not at all
+    )
+
     def __init__(
         self,
         name: str,
@@ -117,7 +121,20 @@ class Elementwise(Primitive):
         return TypeError(message(f"{self.name} {rule}.", f"operands: {', '.join(map(str, avals))}", fix=fix))
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> Any:
+        wide = dtypes.calculator(operands[0].aval.dtype)
+        if wide is not None and self.widens:
+            return self._lower_widened(ctx, operands, wide, **params)
         return self.emit(ctx, *[ctx.fill(x, ctx.out_avals[0]) for x in operands], **params)
+
+    def _lower_widened(self, ctx: Any, operands: Sequence[Any], wide: np.dtype[Any], **params: Any) -> Any:
+        """Compute in a wider dtype, and round once."""
+        out = ctx.out_avals[0]
+        narrow = operands[0].aval.dtype
+        operands = [ctx.convert(ctx.fill(x, out), wide) for x in operands]
+        if out.dtype != narrow:  # it is bool
+            return self.emit(ctx, *operands, **params)
+        ctx.out_avals = (out.update(dtype=wide),)
+        return ctx.convert(self.emit(ctx, *operands, **params), narrow)
 
     def _emit_operation(self, ctx: Any, *operands: Any) -> Any:
         out = ctx.out_avals[0]

@@ -51,18 +51,22 @@ def least(dtype: np.dtype[Any]) -> Any:
     """The least value of a real dtype: the identity of `max`."""
     if dtype == _BOOL:
         return False
-    return dtypes.iinfo(dtype).min if dtypes.is_integer(dtype) else -_infinity(dtype)
+    if dtypes.is_integer(dtype):
+        return dtypes.iinfo(dtype).min
+    return -math.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).min)
 
 
 def greatest(dtype: np.dtype[Any]) -> Any:
     """The greatest value of a real dtype: the identity of `min`."""
     if dtype == _BOOL:
         return True
-    return dtypes.iinfo(dtype).max if dtypes.is_integer(dtype) else _infinity(dtype)
+    if dtypes.is_integer(dtype):
+        return dtypes.iinfo(dtype).max
+    return math.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).max)
 
 
-def _infinity(dtype: np.dtype[Any]) -> float:
-    return math.inf if np.isinf(dtype.type(math.inf)) else float(dtypes.finfo(dtype).max)
+def _has_infinity(dtype: np.dtype[Any]) -> bool:
+    return bool(np.isinf(dtype.type(math.inf)))
 
 
 def _all_ones(dtype: np.dtype[Any]) -> Any:
@@ -189,6 +193,8 @@ def _reduce(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
 class Extremum(Reduction):
     """The largest or smallest element. If one is NaN it is NaN, or any value where `keeps_nan` is false."""
 
+    in_carrier = False  # the identity is that of the dtype itself
+
     def __init__(self, *declaration: Any, keeps_nan: bool = True) -> None:
         super().__init__(*declaration)
         self.keeps_nan = keeps_nan
@@ -199,7 +205,9 @@ class Extremum(Reduction):
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         lower = lower_extremum if self.keeps_nan else lower_reduction
-        return lower(ctx, x, axes, self.op, self.identity(x.aval.dtype))
+        dtype = x.aval.dtype
+        init = self.identity(dtype)
+        return ctx.convert(lower(ctx, ctx.convert(x, dtypes.carrier(dtype)), axes, self.op, init), dtype)
 
     def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
         shape, dtype = aval_of(x).shape, aval_of(t).dtype

@@ -177,7 +177,7 @@ def compile_text(
     started = backend()
     device = started.default_device if device is None else device
     flags = [
-        *(_cheap_flags() if cheap and started.platform == "cpu" else ()),
+        *(_cheap_flags() if cheap and started.platform == "cpu" and _NOT_CHEAP not in text else ()),
         *sorted((options or {}).items()),
     ]
     store = None if cheap else _store()
@@ -203,6 +203,10 @@ class _Compilation:
         self.thread = threading.get_ident()
         self.ended = threading.Event()
         self.loaded: Any = None
+
+
+# The cheap settings' way to float64 is by float32, where the least number of this dtype is denormal, and lost.
+_NOT_CHEAP = "f8E8M0FNU>"
 
 
 def _remembered(key: Any, make: Callable[[], Any]) -> Any:

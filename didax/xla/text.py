@@ -169,6 +169,10 @@ class RunNumber:
         return self.value
 
 
+# XLA folds constants of these wrongly: it loses the signs of numbers and of zeros, and makes zeros of infinities.
+_NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8m0fnu")])
+
+
 class FunctionContext:
     """Collects the lines of one function body, or of a region inside it, and names its values.
 
@@ -219,9 +223,15 @@ class FunctionContext:
         found = self.constants.get((text, aval))
         if found is None:
             found = self.emit(f"stablehlo.constant dense<{text}> : {tensor_type(aval)}", aval)
+            if aval.dtype in _NOT_TO_FOLD:
+                found = self.barrier(found)
             found.constant = value if np.ndim(value) == 0 else None
             self.constants[text, aval] = found
         return found
+
+    def barrier(self, x: Value) -> Value:
+        """The same value, of which XLA knows nothing while it simplifies."""
+        return self.emit(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
 
     def scalar(self, value: Any, dtype: np.dtype[Any]) -> Value:
         """A scalar constant."""
@@ -279,9 +289,12 @@ class FunctionContext:
 
 
 def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
-    """The same value, rounded to its own precision. See Note [NaN in extrema]."""
+    """The same value, rounded to its own precision. See Note [NaN in extrema].
+
+    Floats of a byte are compared in wider ones, and few of their formats are what `reduce_precision` takes them for.
+    """
     dtype = extremum.aval.dtype
-    if not dtypes.is_float(dtype):
+    if not dtypes.is_float(dtype) or dtype.itemsize == 1:
         return extremum
     info = dtypes.finfo(dtype)
     return ctx.emit(

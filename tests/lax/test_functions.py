@@ -105,6 +105,8 @@ def test_shapes_of_convolutions_and_windows(padding: Any) -> None:
     windows = ((2, 2), (2, 1), padding)
     wanted = lax.reduce_window(np.ones((5, 6), "float32"), 0.0, lax.add, *windows).shape
     assert lax.reduce_window_shape_tuple((5, 6), *windows) == wanted
+    assert lax.reduce_window_shape_tuple((2, 0), (5, 1), (1, 1), "VALID", (1, 3)) == (0, 0)
+    assert lax.reduce_window_shape_tuple((-1, 4), (1, 2), (1, 2), "SAME") == (-1, 2)
 
 
 def test_random_bits() -> None:

@@ -40,6 +40,8 @@ def test_values_and_gradients(options: dict[str, Any]) -> None:
         for x, y in zip(found, wanted, strict=True):
             assert (x.shape, x.dtype) == (y.shape, y.dtype)
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
+    with dx.numpy_rank_promotion("raise"):
+        call(Q, K, V)
     found = dx.grad(lambda *args: (call(*args)[0] ** 2).sum(), (0, 1, 2))(Q, K, V)
     loss = lambda *args: (jax.nn.dot_product_attention(*args, **theirs) ** 2).sum()
     for x, y in zip(found, jax.grad(loss, (0, 1, 2))(*map(jnp.asarray, (Q, K, V))), strict=True):
@@ -52,6 +54,8 @@ def test_narrow_floats_and_no_batch() -> None:
     found = dot_product_attention(*[dnp.asarray(x) for x in (q, k, v)])
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     np.testing.assert_allclose(wide(found), wide(wanted), rtol=0.04, atol=0.04)
+    _, residual = dot_product_attention(*[dnp.asarray(x) for x in (q, k, v)], return_residual=True)
+    assert residual.dtype == jnp.bfloat16
     assert [x.shape for x in dot_product_attention(Q[0], K[0], V[0], return_residual=True)] == [
         (3, 4, 5),
         (3, 4),

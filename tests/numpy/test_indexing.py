@@ -13,8 +13,6 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-
-
 from didax.array import as_concrete
 from didax.core.errors import MissingRuleError, NonConcreteBooleanIndexError
 from didax.numpy.indexing import at, getitem

@@ -58,6 +58,12 @@ def test_derivatives(mode: str) -> None:
     check_grads(lambda x: dnp.pad(x, 2, mode=mode), (x,))
 
 
+@pytest.mark.parametrize("widths", [{0: (1, 2)}, {-1: 3}, {0: 1, 1: (0, 2)}, {}])
+def test_a_dictionary_of_axes(widths: dict[int, Any]) -> None:
+    x = sample("float32", (2, 3))
+    np.testing.assert_array_equal(dnp.pad(x, widths, mode="edge"), np.pad(x, widths, mode="edge"))
+
+
 def test_padding_is_mapped() -> None:
     x = dnp.asarray(sample("float32", (3, 4)))
     mapped = dx.vmap(lambda row: dnp.pad(row, 2, mode="reflect", reflect_type="odd"))(x)

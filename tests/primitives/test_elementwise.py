@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
 from didax import lax
 from didax.array import as_concrete
 from didax.core import dtypes
@@ -123,6 +124,18 @@ def test_denormal_numbers_are_kept_eagerly_and_flushed_by_xla() -> None:
     tiny = np.float32(1e-45)
     assert np.asarray(lax.mul(tiny, 2.0)) == 2 * tiny
     assert float(dx.jit(lambda x: lax.mul(x, 2.0))(tiny)) == 0
+
+
+def test_constants_are_divided_by_zero_as_arrays_are() -> None:
+    """XLA would do so itself while it compiles, and end the process."""
+    for dtype in ("int8", "uint32", "int4"):
+        x, zero = np.array([5, 0]).astype(dtype), np.zeros(2).astype(dtype)
+        got = dx.jit(lambda: [f(dnp.full(2, 5, dtype), dnp.zeros(2, dtype)) for f in (lax.div, lax.rem)])()
+        np.testing.assert_array_equal(got, [np.asarray(f(x[[0, 0]], zero)) for f in (lax.div, lax.rem)])
+    assert [int(x) for x in dx.jit(lambda: (dnp.floor_divide(1, 0), dnp.remainder(1, 0)))()] == [
+        int(dnp.floor_divide(1, 0)),
+        int(dnp.remainder(1, 0)),
+    ]
 
 
 @pytest.mark.parametrize("y", [0, 1, 63, 64, 255, 2**31 - 1])

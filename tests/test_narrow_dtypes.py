@@ -1,0 +1,166 @@
+"""Dtypes of a byte or less, at all of their values: eagerly, compiled, and as constants of a program."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax
+from didax.core import dtypes
+
+FLOATS = [d.name for d in dtypes.ALL_DTYPES if dtypes.is_float(d) and d.itemsize == 1]
+INTEGERS = ["int2", "uint2", "int4", "uint4"]
+
+
+def every(name: str) -> np.ndarray[Any, Any]:
+    """All values of a dtype."""
+    dtype = dtypes.dtype(name)
+    if name in INTEGERS:
+        return np.arange(dtypes.iinfo(dtype).min, dtypes.iinfo(dtype).max + 1).astype(dtype)
+    return np.arange(16 if name.startswith("float4") else 256, dtype=np.uint8).view(dtype)
+
+
+def pairs(name: str) -> list[np.ndarray[Any, Any]]:
+    """Vectors of which the elements are a sample of all pairs of values."""
+    x = every(name)
+    return [np.tile(x, 16), np.repeat(x, 16)] if len(x) < 256 else [x, np.roll(x[::-1], 77)]
+
+
+def assert_bits(got: Any, want: Any) -> None:
+    """Equal to the sign of zero; NaN are equal."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.dtype == want.dtype
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    np.testing.assert_array_equal(got, want)
+    both = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[both]), np.signbit(want[both]))
+
+
+def reference(function: Callable[..., Any], *xs: np.ndarray[Any, Any]) -> Any:
+    """Computed in float64 or int32, and rounded."""
+    dtype = xs[0].dtype
+    wide = np.float64 if dtypes.is_float(dtype) else np.int32
+    out = function(*[x.astype(wide) for x in xs])
+    return out if out.dtype == bool else out.astype(dtype)
+
+
+BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "max": lambda x, y: np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)),
+    "min": lambda x, y: np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
+@np.errstate(all="ignore")
+def test_exact_operations_are_exact(dtype: str) -> None:
+    functions = {name: getattr(lax, name) for name in BINARY}
+    xs = pairs(dtype)
+    compiled = dx.jit(lambda *xs: {name: f(*xs) for name, f in functions.items()})(*xs)
+    for name, function in functions.items():
+        if dtype == "float4_e2m1fn" and name in ("add", "sub", "mul"):
+            continue  # it is symmetric, and has signs of zero that no wider sum has
+        want = reference(BINARY[name], *xs)
+        assert_bits(compiled[name], want)
+        assert_bits(function(*xs), want)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@np.errstate(all="ignore")
+def test_functions_of_narrow_floats_are_rounded_once(dtype: str) -> None:
+    """XLA alone computes some in 16 bits, and knows no erfc of theirs."""
+    x = every(dtype)
+    names = {"sqrt": np.sqrt, "asinh": np.arcsinh, "atanh": np.arctanh, "asin": np.arcsin, "floor": np.floor}
+    compiled = dx.jit(lambda x: {name: getattr(lax, name)(x) for name in [*names, "erfc"]})(x)
+    for name, function in names.items():
+        want = reference(function, x).astype(np.float64)
+        got = np.asarray(compiled[name]).astype(np.float64)
+        off = ~((got == want) | np.isnan(want) & np.isnan(got))
+        if dtype == "float4_e2m1fn":
+            off &= ~np.isnan(function(x.astype(np.float64)))  # it has no NaN
+        assert off.mean() < 0.02, f"{name}: {x[off]}"  # a last bit that float32 rounds the other way
+    assert_bits(compiled["erfc"], lax.erfc(x))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float4_e2m1fn"])
+def test_clip_and_relu_keep_small_and_large_numbers(dtype: str) -> None:
+    x = every(dtype)
+    x = x[np.isfinite(x.astype(np.float32))]
+    assert_bits(dx.jit(lambda x: dnp.clip(x, x, x))(x), dx.jit(lambda x: lax.max(x, x))(x))
+    assert_bits(dx.jit(dx.nn.relu)(x), reference(lambda x: np.where(x > 0, x, 0.0), x))
+
+
+@pytest.mark.parametrize("source", [*FLOATS, *INTEGERS])
+def test_integers_from_narrow_dtypes_are_exact_or_saturate(source: str) -> None:
+    x = every(source)
+    compiled = dx.jit(lambda x: {name: x.astype(name) for name in ("int4", "uint8", "int32")})(dnp.asarray(x))
+    for name, got in compiled.items():
+        assert_bits(got, dnp.asarray(x).astype(name))
+        info = ml_dtypes.iinfo(name)
+        wide = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=1e10, neginf=-1e10)
+        if source in FLOATS:
+            assert_bits(
+                np.asarray(got).astype(np.int64), np.trunc(np.clip(wide, info.min, info.max)).astype(np.int64)
+            )
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float4_e2m1fn", "float8_e8m0fnu", "float8_e4m3fn"])
+def test_constants_are_computed_as_arrays_are(dtype: str) -> None:
+    """XLA folds constants of its narrowest dtypes wrongly."""
+    xs = every(dtype)[:: 1 if dtype in INTEGERS else -23]
+    xs = [(x, y) for x in xs[:12] for y in xs[:12]][::5]
+    names = ["max", "min", "lt", "ge"]
+    if dtype != "float8_e8m0fnu":  # whose differences and quotients are NaN
+        names += ["sub", "div", "rem", "mul", "nextafter" if dtype in FLOATS else "shift_left"]
+    functions = [getattr(lax, name) for name in names] + [
+        lambda x, y: lax.clamp(x, y, x),
+        lambda x, y: lax.neg(x),
+    ]
+    functions = functions[:-1] if dtype.startswith(("u", "float8_e8")) else functions  # neg
+    got = dx.jit(lambda: [[f(x, y) for x, y in xs] for f in functions])()
+    wide = [np.array(column) for column in zip(*xs, strict=True)]
+    for f, scalars in zip(functions, got, strict=True):
+        assert_bits(np.array([np.asarray(x) for x in scalars]), f(*wide))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sorting_puts_nan_last(dtype: str) -> None:
+    x = np.random.default_rng(0).permutation(every(dtype))
+    want = np.sort(x.astype(np.float32)).astype(dtype)
+    for sort in (dnp.sort, dx.jit(dnp.sort)):
+        np.testing.assert_array_equal(np.asarray(sort(x)).astype(np.float32), want.astype(np.float32))
+
+
+def test_the_smallest_float8_e8m0fnu_is_no_zero() -> None:
+    x = dnp.array([2.0**-127, 4.0, 2.0**-100], "float8_e8m0fnu")
+    for run in (lambda f: f, dx.jit):
+        assert float(run(dnp.min)(x)) == 2.0**-127
+        assert float(run(lambda x: x[0] * x[1])(x)) == 2.0**-125
+        np.testing.assert_array_equal(run(dnp.sort)(x).astype("float64"), [2.0**-127, 2.0**-100, 4])
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float8_e4m3fn", "float8_e8m0fnu"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_extrema_over_nothing_are_the_initial_value(dtype: str, compiled: bool) -> None:
+    for f in (dnp.max, dnp.min):
+        run = lambda x: f(x, axis=1, initial=1)
+        got = (dx.jit(run) if compiled else run)(dnp.zeros((2, 0), dtype))
+        assert_bits(got, np.ones(2).astype(dtype))
+
+
+def test_mulhi_of_integers_narrower_than_a_byte() -> None:
+    for name in INTEGERS:
+        x, y = pairs(name)
+        bits = ml_dtypes.iinfo(name).bits
+        want = (x.astype(np.int32) * y.astype(np.int32)) >> bits
+        assert_bits(dx.jit(lambda x, y: lax.mulhi(x, y))(x, y), want.astype(name))
+
+
+def test_the_smallest_float8_e8m0fnu_of_several() -> None:
+    values, places = lax.approx_min_k(dnp.array([1.0, 4.0, 2.0], "float8_e8m0fnu"), 2)
+    assert values.tolist() == [1, 2] and places.tolist() == [0, 2]
