@@ -15,6 +15,7 @@ import os
 import platform
 import tempfile
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray
+from didax.core.errors import message
 from didax.core.process import after_fork, lock_for_forks, to_the_end
 from didax.version import __version__, installed_jaxlib
 from didax.xla.buffers import lend, put
@@ -383,6 +385,17 @@ def _default_folder() -> str:
 @functools.lru_cache(maxsize=8)
 def _open_store(folder: str, max_bytes: int) -> DiskStore | None:
     try:
-        return DiskStore(Path(folder), max_bytes)
-    except OSError:  # no home, read-only file system: work without
-        return None
+        store = DiskStore(Path(folder), max_bytes)
+        problem = "" if os.access(folder, os.W_OK) else "no file can be written there"
+    except OSError as error:
+        store, problem = None, str(error)
+    if problem and folder != _default_folder():  # no home or a read-only one is nobody's mistake
+        warnings.warn(
+            message(
+                "Compiled programs cannot be kept in the directory for them.",
+                f"compilation_cache_dir (DIDAX_COMPILATION_CACHE_DIR): {folder!r}: {problem}",
+                fix="Choose another directory, or set DIDAX_ENABLE_COMPILATION_CACHE=0.",
+            ),
+            stacklevel=2,
+        )
+    return store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -60,7 +61,22 @@ def test_concurrent_writers_leave_whole_entries(tmp_path: Path):
 def test_an_unwritable_directory_is_done_without():
     with config.override(compilation_cache_dir="/proc/nowhere"):
         dx.clear_caches()
-        assert float(dx.jit(lambda x: sin(x))(0.5)) == pytest.approx(np.sin(0.5))
+        xla_compile._open_store.cache_clear()
+        with pytest.warns(UserWarning, match="cannot be kept") as warned:
+            assert float(dx.jit(lambda x: sin(x))(0.5)) == pytest.approx(np.sin(0.5))
+        assert float(dx.jit(lambda x: sin(x) * 2)(0.5)) == pytest.approx(2 * np.sin(0.5))  # and is told once
+    assert "compilation_cache_dir (DIDAX_COMPILATION_CACHE_DIR): '/proc/nowhere': " in str(warned[0].message)
+
+
+def test_a_directory_that_disappears_loses_no_result(tmp_path: Path):
+    folder = tmp_path / "programs"
+    with config.override(compilation_cache_dir=str(folder)):
+        dx.clear_caches()
+        assert float(dx.jit(lambda x: sin(x) * 31)(0.0)) == 0.0
+        shutil.rmtree(folder)
+        assert float(dx.jit(lambda x: sin(x) * 41)(0.0)) == 0.0
+        folder.write_text("a file")
+        assert float(dx.jit(lambda x: sin(x) * 61)(0.0)) == 0.0
 
 
 def test_a_corrupt_file_in_the_cache_is_compiled_anew(tmp_path: Path):
