@@ -334,18 +334,21 @@ class DiskStore:
         path = self.folder / name
         try:
             content = path.read_bytes()
-            os.utime(path)
         except OSError:
             return None
         digest, body = content[:32], content[32:]
-        return body if hashlib.sha256(body).digest() == digest else None
+        if _digest(name, body) != digest:
+            return None
+        with contextlib.suppress(OSError):  # a directory shared by users who may only read it
+            os.utime(path)
+        return body
 
     def write(self, name: str, body: bytes) -> None:
         """Add an entry whole or not at all, then drop the oldest beyond the bound."""
         handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as f:
-                f.write(hashlib.sha256(body).digest() + body)
+                f.write(_digest(name, body) + body)
             os.replace(temporary, self.folder / name)
         except OSError:
             with contextlib.suppress(OSError):
@@ -367,6 +370,11 @@ class DiskStore:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             total -= size
+
+
+def _digest(name: str, body: bytes) -> bytes:
+    """What an entry begins with: it holds for this program under this name only, which is the hash of its text."""
+    return hashlib.sha256(name.encode() + b"\0" + body).digest()
 
 
 def _store() -> DiskStore | None:
