@@ -106,7 +106,7 @@ def _normalise(name: str, value: Any) -> Any:
         value = FLAGS[name].get(flag, value) if isinstance(flag, bool) else value
     if isinstance(default, bool):
         value = _BOOLS.get(value.lower(), value) if isinstance(value, str) else bool(value)
-    if isinstance(default, int) and not isinstance(default, bool) and isinstance(value, str):
+    elif isinstance(default, int) and isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     if isinstance(default, str) and value is None:
         value = ""
@@ -119,6 +119,14 @@ def _normalise(name: str, value: Any) -> Any:
     if name in CHOICES and value not in CHOICES[name]:
         raise ValueError(
             f"option {name!r} takes one of {CHOICES[name]}.\n  got: {value!r}\nPass one of these."
+        )
+    if type(value) is int and value < 0:
+        raise ValueError(
+            f"option {name!r} takes a number of bytes.\n  got: {value!r}\nPass 0 or a positive number."
+        )
+    if name == "compilation_cache_dir" and os.path.exists(value) and not os.path.isdir(value):
+        raise ValueError(
+            f"option {name!r} takes a directory.\n  got: {value!r}, a file\nPass another path, or remove the file."
         )
     return value
 
@@ -158,10 +166,38 @@ def names_in_jax() -> list[str]:
 
 
 def _from_environment() -> State:
-    found = {
-        name: os.environ[f"DIDAX_{name.upper()}"] for name in NAMES if f"DIDAX_{name.upper()}" in os.environ
-    }
-    return _intern(_values(State()) | {name: _normalise(name, text) for name, text in found.items()})
+    values = _values(State())
+    for name in NAMES:
+        text = os.environ.get(variable_of(name))
+        if text is not None and (
+            text.strip() or type(values[name]) is bool
+        ):  # an empty one is as good as none
+            values[name] = _from_variable(name, text)
+    return _intern(values)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable that sets an option."""
+    return f"DIDAX_{name.upper()}"
+
+
+def _from_variable(name: str, text: str) -> Any:
+    try:
+        return _normalise(name, text)
+    except (TypeError, ValueError) as error:
+        default = _FIELDS[name].default
+        allowed = ", ".join(CHOICES.get(name, ()))
+        if isinstance(default, bool) or name in FLAGS:
+            allowed = ", ".join(filter(None, [allowed, "1, true, on, yes, 0, false, off, no"]))
+        elif type(default) is int:
+            allowed = "an integer, 0 or more"
+        elif not allowed:
+            allowed = "the path of a directory"
+        raise type(error)(
+            f"The environment variable {variable_of(name)} has a value that it cannot have.\n"
+            f"  {variable_of(name)}={text!r}, which may be: {allowed}\n"
+            f"Set it to one of these, or unset it."
+        ) from None
 
 
 class _Overlay:

@@ -171,7 +171,7 @@ def _start(platforms: str) -> Backend:
             raise RuntimeError(
                 message(
                     "Unknown platform.",
-                    f"platforms: {platforms!r}",
+                    f"platforms: {platforms!r} (the option, which the environment variable DIDAX_PLATFORMS sets)",
                     fix="Use 'cpu', 'cuda', or both separated by a comma, first choice first.",
                 )
             )

@@ -16,6 +16,7 @@ import platform
 import sys
 import tempfile
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray
+from didax.core.errors import message
 from didax.core.process import after_fork, lock_for_forks, to_the_end
 from didax.version import __version__, installed_jaxlib
 from didax.xla.buffers import lend, put
@@ -337,18 +339,21 @@ class DiskStore:
         path = self.folder / name
         try:
             content = path.read_bytes()
-            os.utime(path)
         except OSError:
             return None
         digest, body = content[:32], content[32:]
-        return body if hashlib.sha256(body).digest() == digest else None
+        if _digest(name, body) != digest:
+            return None
+        with contextlib.suppress(OSError):  # a directory shared by users who may only read it
+            os.utime(path)
+        return body
 
     def write(self, name: str, body: bytes) -> None:
         """Add an entry whole or not at all, then drop the oldest beyond the bound."""
         handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as f:
-                f.write(hashlib.sha256(body).digest() + body)
+                f.write(_digest(name, body) + body)
             os.replace(temporary, self.folder / name)
         except OSError:
             with contextlib.suppress(OSError):
@@ -372,6 +377,11 @@ class DiskStore:
             total -= size
 
 
+def _digest(name: str, body: bytes) -> bytes:
+    """What an entry begins with: it holds for this program under this name only, which is the hash of its text."""
+    return hashlib.sha256(name.encode() + b"\0" + body).digest()
+
+
 def _store() -> DiskStore | None:
     state = config.state()
     if not state.enable_compilation_cache:
@@ -389,6 +399,17 @@ def _default_folder() -> str:
 @functools.lru_cache(maxsize=8)
 def _open_store(folder: str, max_bytes: int) -> DiskStore | None:
     try:
-        return DiskStore(Path(folder), max_bytes)
-    except OSError:  # no home, read-only file system: work without
-        return None
+        store = DiskStore(Path(folder), max_bytes)
+        problem = "" if os.access(folder, os.W_OK) else "no file can be written there"
+    except OSError as error:
+        store, problem = None, str(error)
+    if problem and folder != _default_folder():  # no home or a read-only one is nobody's mistake
+        warnings.warn(
+            message(
+                "Compiled programs cannot be kept in the directory for them.",
+                f"compilation_cache_dir (DIDAX_COMPILATION_CACHE_DIR): {folder!r}: {problem}",
+                fix="Choose another directory, or set DIDAX_ENABLE_COMPILATION_CACHE=0.",
+            ),
+            stacklevel=2,
+        )
+    return store

@@ -76,6 +76,50 @@ def test_environment_variables_set_options():
     assert run.stdout.split() == ["True", "1000"]
 
 
+BAD_VARIABLES = [
+    ("COMPILATION_CACHE_MAX_SIZE", "12abc", "an integer, 0 or more"),
+    ("COMPILATION_CACHE_MAX_SIZE", "-5", "an integer, 0 or more"),
+    ("COMPILATION_CACHE_DIR", __file__, "the path of a directory"),
+    ("ENABLE_X64", "perhaps", "1, true, on, yes, 0, false, off, no"),
+    ("NUMPY_RANK_PROMOTION", "perhaps", "allow, warn, raise"),
+    ("OPTIMIZE_LOOPS", "perhaps", "auto, off, 1, true, on, yes, 0, false, off, no"),
+]
+
+
+@pytest.mark.parametrize(("variable", "text", "allowed"), BAD_VARIABLES)
+def test_bad_environment_variables_are_named(variable: str, text: str, allowed: str, monkeypatch):
+    monkeypatch.setenv(f"DIDAX_{variable}", text)
+    with pytest.raises((TypeError, ValueError)) as error:
+        config._from_environment()
+    assert str(error.value) == (
+        f"The environment variable DIDAX_{variable} has a value that it cannot have.\n"
+        f"  DIDAX_{variable}={text!r}, which may be: {allowed}\n"
+        "Set it to one of these, or unset it."
+    )
+
+
+def test_every_option_refuses_or_takes_any_text(monkeypatch):
+    for name in config._NAMES:
+        for text in ("", " ", "perhaps", "-1", "1.5", "0", "on"):
+            with monkeypatch.context() as patch:
+                patch.setenv(config.variable_of(name), text)
+                try:
+                    state = config._from_environment()
+                except (TypeError, ValueError) as error:
+                    assert f"DIDAX_{name.upper()}={text!r}" in str(error)
+                else:
+                    assert type(getattr(state, name)) is type(getattr(config.State(), name))
+
+
+def test_an_unknown_platform_is_an_error_on_first_use_that_names_the_variable():
+    program = "import didax as dx; dx.devices()"
+    environment = {**os.environ, "DIDAX_PLATFORMS": "tpu"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "platforms: 'tpu' (the option, which the environment variable DIDAX_PLATFORMS sets)" in run.stderr
+
+
 def test_x64_decides_the_width_of_python_scalars_and_is_part_of_the_cache_key():
     f = dx.jit(lambda x: x)
     assert f(1.0).dtype == "float32"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -35,6 +36,54 @@ def test_a_corrupt_entry_is_a_miss(tmp_path: Path):
     assert store.read("a") is None
 
 
+def test_an_entry_is_a_miss_wherever_it_is_cut_or_changed_and_under_another_name(tmp_path: Path):
+    store = DiskStore(tmp_path, 1 << 20)
+    store.write("a", b"program")
+    path = tmp_path / "a"
+    whole = path.read_bytes()
+    for i in range(len(whole)):
+        path.write_bytes(whole[:i])
+        assert store.read("a") is None
+        for bit in range(8):
+            path.write_bytes(whole[:i] + bytes([whole[i] ^ 1 << bit]) + whole[i + 1 :])
+            assert store.read("a") is None
+    path.write_bytes(whole)
+    assert store.read("a") == b"program"
+    path.rename(tmp_path / "b")
+    assert store.read("b") is None
+
+
+def test_entries_that_changed_places_are_compiled_anew(tmp_path: Path):
+    f, g = (lambda x: mul(sin(x), 13.0)), (lambda x: mul(sin(x), 17.0))
+    with config.override(compilation_cache_dir=str(tmp_path)):
+        expected = float(dx.jit(f)(0.5)), float(dx.jit(g)(0.5))
+        one, two = tmp_path.iterdir()
+        one.rename(tmp_path / "aside")
+        two.rename(one)
+        (tmp_path / "aside").rename(two)
+        dx.clear_caches()
+        assert (float(dx.jit(f)(0.5)), float(dx.jit(g)(0.5))) == expected
+
+
+def test_readers_meet_writers_and_removers(tmp_path: Path):
+    store = DiskStore(tmp_path, 1 << 20)
+    bodies = [bytes([i]) * 5000 for i in range(4)]
+
+    def work(i: int) -> None:
+        for _ in range(50):
+            store.write("a", bodies[i])
+            found.append(store.read("a"))
+            (tmp_path / "a").unlink(missing_ok=True)
+
+    found: list[bytes | None] = []
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 200 and {*found} <= {None, *bodies}
+
+
 def test_the_directory_stays_under_its_bound_and_keeps_what_was_used_last(tmp_path: Path):
     store = DiskStore(tmp_path, 3 * 132)
     for i, name in enumerate("abc"):
@@ -60,7 +109,22 @@ def test_concurrent_writers_leave_whole_entries(tmp_path: Path):
 def test_an_unwritable_directory_is_done_without():
     with config.override(compilation_cache_dir="/proc/nowhere"):
         dx.clear_caches()
-        assert float(dx.jit(lambda x: sin(x))(0.5)) == pytest.approx(np.sin(0.5))
+        xla_compile._open_store.cache_clear()
+        with pytest.warns(UserWarning, match="cannot be kept") as warned:
+            assert float(dx.jit(lambda x: sin(x))(0.5)) == pytest.approx(np.sin(0.5))
+        assert float(dx.jit(lambda x: sin(x) * 2)(0.5)) == pytest.approx(2 * np.sin(0.5))  # and is told once
+    assert "compilation_cache_dir (DIDAX_COMPILATION_CACHE_DIR): '/proc/nowhere': " in str(warned[0].message)
+
+
+def test_a_directory_that_disappears_loses_no_result(tmp_path: Path):
+    folder = tmp_path / "programs"
+    with config.override(compilation_cache_dir=str(folder)):
+        dx.clear_caches()
+        assert float(dx.jit(lambda x: sin(x) * 31)(0.0)) == 0.0
+        shutil.rmtree(folder)
+        assert float(dx.jit(lambda x: sin(x) * 41)(0.0)) == 0.0
+        folder.write_text("a file")
+        assert float(dx.jit(lambda x: sin(x) * 61)(0.0)) == 0.0
 
 
 def test_a_corrupt_file_in_the_cache_is_compiled_anew(tmp_path: Path):
