@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import didax as dx
+import didax.numpy as dnp
 from didax import tree, tree_util
 from didax.core import pytree
 
@@ -531,3 +533,13 @@ def test_unknown_names_are_attribute_errors():
     for module in (pytree, tree_util):
         with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
             getattr(module, "nonsense")  # noqa: B009  (as an attribute it would be a useless expression)
+
+
+def test_leaves_of_one_dtype_take_that_of_the_vector_they_are_unravelled_from():
+    flat, unravel = dx.flatten_util.ravel_pytree({"w": dnp.ones((2, 2)), "b": dnp.ones(1)})
+    tree = unravel(flat.astype("complex64") * 1j)
+    assert tree["w"].dtype == tree["b"].dtype == "complex64"
+    flat, unravel = dx.flatten_util.ravel_pytree((dnp.ones(2), dnp.ones(1, "int32")))
+    assert [x.dtype.name for x in unravel(flat)] == ["float32", "int32"]
+    with pytest.raises(TypeError, match="unravel takes a vector of the size and dtype"):
+        unravel(flat.astype("float16"))

@@ -538,3 +538,12 @@ def test_any_small_branches_have_the_derivatives_of_the_branch_taken(programs, i
     assert_close(eval_jaxpr(traced, (index, *args)), list(wanted))
     batched = dx.vmap(dx.grad(switched, (1, 2)), (0, None, None))(np.arange(3), *args)
     assert_close([g[index] for g in batched], list(wanted))
+
+
+def test_the_older_form_with_an_operand_for_each_function():
+    def f(p, x, y):
+        return cond(p, x, lambda x: x * 2, y, lambda y: -y)
+
+    for choose in (f, dx.jit(f)):
+        assert float(choose(True, 3.0, 4.0)) == 6.0 and float(choose(False, 3.0, 4.0)) == -4.0
+    assert dx.grad(f, argnums=(1, 2))(True, 3.0, 4.0) == (2.0, 0.0)
