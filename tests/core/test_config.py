@@ -132,7 +132,9 @@ def test_every_option_of_jax_is_taken_and_read_back(name: str, restored: None):
 
 
 @jax_0_10
-@pytest.mark.parametrize("bad", [object(), "nonsense", 7, 0.5, None], ids=str)
+@pytest.mark.parametrize(
+    "bad", [object(), "nonsense", 7, 0.5, None], ids=["object", "text", "int", "float", "None"]
+)
 def test_options_without_effect_refuse_what_jax_refuses(bad: object, restored: None):
     for name in dx.config.without_effect():
         parse = getattr(jax.config._value_holders[name], "_parser", None) or (lambda value: value)
