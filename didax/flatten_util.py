@@ -23,8 +23,9 @@ __all__ = ["ravel_pytree"]
 def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
     """The leaves of a pytree one after the other, in the dtype they promote to, and the function that puts them back.
 
-    That function takes a vector of this length and dtype (others raise ValueError and TypeError) and returns the
-    pytree, each leaf in its own shape and dtype.
+    That function takes a vector of this length, ValueError otherwise, and returns the pytree, each leaf in its own
+    shape. Leaves of one dtype take that of the vector, such as a complex one. Where they differ, each keeps its own,
+    and a vector of another dtype than that of the first result raises TypeError.
 
     >>> flat, unravel = ravel_pytree({"w": dnp.ones((2, 2)), "b": 3.0})
     >>> flat
@@ -36,15 +37,16 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
     arrays = [dnp.asarray(leaf) for leaf in leaves]
     dtype = dnp.result_type(*(a.dtype for a in arrays)) if arrays else dnp.zeros(0).dtype
     types = [(a.shape, a.dtype) for a in arrays]
+    is_mixed = len({dtype for _, dtype in types}) > 1
     flat = dnp.concatenate([dnp.ravel(a).astype(dtype) for a in arrays]) if arrays else dnp.zeros(0)
     ends = list(itertools.accumulate(math.prod(shape) for shape, _ in types))
 
     @api_boundary
     def unravel(flat: Any) -> Any:
-        flat = _check_vector(flat, ends[-1] if ends else 0, dtype)
+        flat = _check_vector(flat, ends[-1] if ends else 0, dtype if is_mixed else None)
         starts = [0, *ends[:-1]]
         parts = [
-            lax.convert_element_type(flat[start:end].reshape(shape), dtype)
+            lax.convert_element_type(flat[start:end].reshape(shape), dtype if is_mixed else flat.dtype)
             for start, end, (shape, dtype) in zip(starts, ends, types, strict=False)
         ]
         return tree.unflatten(structure, parts)
@@ -53,13 +55,15 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
 
 
 def _check_vector(flat: Any, size: int, dtype: Any) -> Array:
+    """The vector; an error for another length, and for another dtype if one is wanted."""
     array = dnp.asarray(flat)
-    for holds, error in ((array.shape == (size,), ValueError), (array.dtype == dtype, TypeError)):
+    wanted = array.dtype if dtype is None else dtype
+    for holds, error in ((array.shape == (size,), ValueError), (array.dtype == wanted, TypeError)):
         if not holds:
             raise error(
                 message(
                     "unravel takes a vector of the size and dtype that ravel_pytree returned.",
-                    f"given: {array.dtype.name}{list(array.shape)}, wanted: {dtype.name}[{size}]",
+                    f"given: {array.dtype.name}{list(array.shape)}, wanted: {wanted.name}[{size}]",
                     fix="Ravel another pytree for another size; convert with .astype for another dtype.",
                 )
             )

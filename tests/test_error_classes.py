@@ -109,6 +109,7 @@ BAD_CALLS = {
         jnp.eye(-1)
         jnp.array([1, None])
         jnp.array(None)
+        jnp.arange(1j)
         jnp.sum(jnp.ones((2, 2)), axis=(0, 0))
         jnp.sum(jnp.ones(2), where=jnp.ones(3, bool))
         jnp.squeeze(jnp.ones((1, 1)), (0, 0))

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
@@ -94,7 +95,9 @@ def checkpoint(
         )
     check_callable("checkpoint", fun)
     _check_policy(policy)
-    static = StaticArguments("checkpoint", fun, as_numbers(static_argnums), as_names(static_argnames))
+    static = StaticArguments(
+        "checkpoint", fun, as_numbers(static_argnums), as_names(static_argnames), hashable=False
+    )
     check_arguments_exist("checkpoint", fun, "static", static.numbers, tuple(static.names))
     barrier = prevent_cse if isinstance(prevent_cse, bool) else any(prevent_cse)
     functions: dict[Any, Callable[..., Any]] = {(): fun}
@@ -105,7 +108,11 @@ def checkpoint(
         if config.state().disable_jit:
             return fun(*args, **kwargs)
         dynamic, named, key = static.split(args, kwargs) if static else (args, kwargs, ())
-        filled = functions.setdefault(key, static.filled(key))
+        filled = static.filled(key)
+        with contextlib.suppress(
+            TypeError
+        ):  # an argument that is not hashable: the function is traced in each call
+            filled = functions.setdefault(key, filled)
         leaves, tree = flatten_arguments(dynamic, named)
         avals, refs = leaf_types("checkpoint", fun, with_gaps(dynamic, key), named)
         if refs:

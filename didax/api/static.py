@@ -22,10 +22,18 @@ Key = tuple[Any, ...]  # (where, type, exact(value)) of each static argument
 class StaticArguments:
     """The static arguments of a function given to the transformation `what`; false where there are none."""
 
-    __slots__ = ("_fun", "_what", "names", "numbers")
+    __slots__ = ("_fun", "_hashable", "_what", "names", "numbers")
 
-    def __init__(self, what: str, fun: Callable[..., Any], numbers: Iterable[int], names: Iterable[str]):
+    def __init__(
+        self,
+        what: str,
+        fun: Callable[..., Any],
+        numbers: Iterable[int],
+        names: Iterable[str],
+        hashable: bool = True,
+    ):
         self._what = what
+        self._hashable = hashable
         self._fun = fun
         self.numbers = tuple(numbers)
         self.names = frozenset(names)
@@ -46,7 +54,7 @@ class StaticArguments:
             for name in sorted(kwargs)
             if name in self.names or self._is_static_position(name)
         ]
-        for where, value in static:
+        for where, value in static if self._hashable else ():
             self._check_hashable(names[where] if isinstance(where, int) else where, value)
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
         taken = {where for where, _ in static}

@@ -106,7 +106,7 @@ def _normalise(name: str, value: Any) -> Any:
         value = FLAGS[name].get(flag, value) if isinstance(flag, bool) else value
     if isinstance(default, bool):
         value = _BOOLS.get(value.lower(), value) if isinstance(value, str) else bool(value)
-    elif isinstance(default, int) and isinstance(value, str) and value.strip().isdecimal():
+    elif isinstance(default, int) and isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
         value = int(value)
     if isinstance(default, str) and value is None:
         value = ""
@@ -120,9 +120,10 @@ def _normalise(name: str, value: Any) -> Any:
         raise ValueError(
             f"option {name!r} takes one of {CHOICES[name]}.\n  got: {value!r}\nPass one of these."
         )
-    if type(value) is int and value < 0:
+    if type(value) is int and value < -1:
         raise ValueError(
-            f"option {name!r} takes a number of bytes.\n  got: {value!r}\nPass 0 or a positive number."
+            f"option {name!r} takes a number of bytes.\n  got: {value!r}\n"
+            "Pass 0 or a positive number, or -1 for no bound."
         )
     if name == "compilation_cache_dir" and os.path.exists(value) and not os.path.isdir(value):
         raise ValueError(
@@ -190,7 +191,7 @@ def _from_variable(name: str, text: str) -> Any:
         if isinstance(default, bool) or name in FLAGS:
             allowed = ", ".join(filter(None, [allowed, "1, true, on, yes, 0, false, off, no"]))
         elif type(default) is int:
-            allowed = "an integer, 0 or more"
+            allowed = "an integer, 0 or more, or -1 for no bound"
         elif not allowed:
             allowed = "the path of a directory"
         raise type(error)(

@@ -68,6 +68,7 @@ def cond(
       operands: arguments for either function, pytrees of arrays.
       operand: a single operand, by keyword.
 
+    An older form, `cond(pred, true_operand, true_fun, false_operand, false_fun)`, is taken too.
     Raises TypeError when `pred` is not a scalar, or the results of the functions differ in structure or type.
 
     >>> from didax import lax
@@ -75,6 +76,9 @@ def cond(
     6.0
     """
     operands = _all_operands("cond", operands, operand)
+    if len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(true_fun):
+        of_true, of_false, operands = false_fun, operands[1], (true_fun, operands[0])
+        true_fun, false_fun = (lambda x, _: of_true(x)), (lambda _, y: of_false(y))
     names, functions = ("false_fun", "true_fun"), (false_fun, true_fun)
     _check_branches("cond", names, functions)
     number = _scalar("cond", "pred", pred, "biuf", "a bool or a real number")

@@ -9,6 +9,7 @@ Read next: `ufunc.py` (how an operator finds what to do), `indexing.py`.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -300,11 +301,8 @@ def _to_device(self: Array, device: Any, /, *, stream: None = None) -> Array:
 
 
 def _round_operator(self: Array, ndigits: int | None = None) -> Any:
-    return (
-        int(ufuncs.round(self))
-        if ndigits is None and not self.aval.ndim
-        else ufuncs.round(self, ndigits or 0)
-    )
+    rounded = ufuncs.round(self, 0 if ndigits is None else operator.index(ndigits))
+    return rounded.astype(dtypes.default_dtype("i")) if ndigits is None else rounded
 
 
 OTHERS = {

@@ -438,6 +438,9 @@ def arange(
     if stop is None:
         start, stop = 0 * start if isinstance(start, float) else 0, start
     bounds = [_static_number("arange", x) for x in (start, stop, 1 if step is None else step)]
+    if any(isinstance(x, complex) for x in bounds):
+        fix = "Count in real numbers, then multiply by a complex one."
+        raise ArgumentError(message("arange takes real numbers.", f"start, stop, step: {bounds}", fix=fix))
     if dtype is None:
         pair = result_pair(
             *[x for x in (as_operand(start), as_operand(stop), as_operand(step)) if x is not None]

@@ -290,8 +290,8 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
     """Integers uniformly distributed in [minval, maxval), broadcast to `shape`.
 
-    A `maxval` beyond the largest integer of `dtype` makes that one possible too. Traced bounds that leave no integer
-    give `minval`; bounds whose values are known raise ValueError then.
+    Bounds that are floats lose their fractions, as in a cast. A `maxval` beyond the largest integer of `dtype` makes
+    that one possible too. Traced bounds that leave no integer give `minval`; known ones raise ValueError then.
 
     >>> from didax import random
     >>> int(random.randint(random.key(0), (), 5, 6))
@@ -302,15 +302,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     dtype = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
     if not dtypes.is_integer(dtype) or dtypes.iinfo(dtype).bits < 8:
         raise _dtype_error("randint", dtype, "an integer dtype of 8 bits or more")
-    for name, bound in (("minval", minval), ("maxval", maxval)):
-        if not dtypes.is_integer(aval_of(bound).dtype):
-            raise TypeError(
-                message(
-                    "randint takes integers as bounds.",
-                    f"{name}: {bound!r}",
-                    fix="Round and cast it (int(x), x.astype).",
-                )
-            )
+    minval, maxval = _integer_bound("minval", minval), _integer_bound("maxval", maxval)
     _check_interval(minval, maxval)
     info, narrow = dtypes.iinfo(dtype), dtype.itemsize < 4
     inner = np.dtype(np.int32) if narrow else dtype  # draws of 8 or 16 bits would favour some integers
@@ -448,6 +440,22 @@ def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     ndim = aval_of(x).ndim
     return broadcast_in_dim(x, shape, tuple(range(len(shape) - ndim, len(shape)))) if ndim else x
+
+
+def _integer_bound(name: str, bound: Any) -> Any:
+    """A bound of randint; of a float, what a cast leaves of it."""
+    dtype = aval_of(bound).dtype
+    if dtypes.is_integer(dtype):
+        return bound
+    if not dtypes.is_float(dtype) or (isinstance(bound, float) and not np.isfinite(bound)):
+        raise ArgumentError(
+            message(
+                "randint takes numbers as bounds, without an imaginary part.",
+                f"{name}: {bound!r}",
+                fix="Round and cast it (int(x), x.astype).",
+            )
+        )
+    return int(bound) if isinstance(bound, float) else convert_element_type(bound, np.dtype(np.int32))
 
 
 def _check_interval(minval: Any, maxval: Any) -> None:

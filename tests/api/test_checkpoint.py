@@ -592,13 +592,14 @@ def test_errors_of_names():
     ]
 
 
+def test_static_arguments_need_not_be_hashable():
+    f = dx.checkpoint(lambda x, widths: x * len(widths), static_argnums=1)
+    assert dx.grad(lambda x: f(x, [1, 2]) + f(x, [3]) + f(x, np.ones(4)))(1.0) == 7.0
+    named = dx.checkpoint(lambda x, *, widths: x * len(widths), static_argnames="widths")
+    assert dx.jit(dx.grad(lambda x: named(x, widths=[1, 2])))(1.0) == 2.0
+
+
 def test_errors_of_arguments():
-    f = dx.checkpoint(lambda x, flag: x, static_argnums=1)
-    assert error(TypeError, f, X, [1]) == [
-        "Static arguments of checkpoint must be hashable: they are part of the compilation cache's key.",
-        "  argument flag: [1] of type list",
-        "Pass a hashable value (a tuple instead of a list), or do not mark the argument static.",
-    ]
     lines = error(ValueError, dx.checkpoint, lambda x: x, static_argnums=4)
     assert lines[0] == "static_argnums and static_argnames of checkpoint must name arguments of the function."
     assert error(TypeError, dx.checkpoint(twice), "a")[2] == "  argument x: 'a' of type str"

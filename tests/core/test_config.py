@@ -77,8 +77,8 @@ def test_environment_variables_set_options():
 
 
 BAD_VARIABLES = [
-    ("COMPILATION_CACHE_MAX_SIZE", "12abc", "an integer, 0 or more"),
-    ("COMPILATION_CACHE_MAX_SIZE", "-5", "an integer, 0 or more"),
+    ("COMPILATION_CACHE_MAX_SIZE", "12abc", "an integer, 0 or more, or -1 for no bound"),
+    ("COMPILATION_CACHE_MAX_SIZE", "-5", "an integer, 0 or more, or -1 for no bound"),
     ("COMPILATION_CACHE_DIR", __file__, "the path of a directory"),
     ("ENABLE_X64", "perhaps", "1, true, on, yes, 0, false, off, no"),
     ("NUMPY_RANK_PROMOTION", "perhaps", "allow, warn, raise"),
@@ -99,7 +99,7 @@ def test_bad_environment_variables_are_named(variable: str, text: str, allowed: 
 
 
 def test_every_option_refuses_or_takes_any_text(monkeypatch):
-    for name in config._NAMES:
+    for name in config.NAMES:
         for text in ("", " ", "perhaps", "-1", "1.5", "0", "on"):
             with monkeypatch.context() as patch:
                 patch.setenv(config.variable_of(name), text)
@@ -176,7 +176,9 @@ def test_every_option_of_jax_is_taken_and_read_back(name: str, restored: None):
 
 
 @jax_0_10
-@pytest.mark.parametrize("bad", [object(), "nonsense", 7, 0.5, None], ids=str)
+@pytest.mark.parametrize(
+    "bad", [object(), "nonsense", 7, 0.5, None], ids=["object", "text", "int", "float", "None"]
+)
 def test_options_without_effect_refuse_what_jax_refuses(bad: object, restored: None):
     for name in dx.config.without_effect():
         parse = getattr(jax.config._value_holders[name], "_parser", None) or (lambda value: value)

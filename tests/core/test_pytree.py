@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import didax as dx
+import didax.numpy as dnp
 from didax import tree, tree_util
 from didax.core import pytree
 
@@ -548,3 +549,13 @@ def test_a_tree_that_contains_itself_or_has_no_end_is_refused(take_apart):
         take_apart(deep)
     shared = [1.0]
     assert len(tree.leaves([shared, (shared, shared)])) == 3
+
+
+def test_leaves_of_one_dtype_take_that_of_the_vector_they_are_unravelled_from():
+    flat, unravel = dx.flatten_util.ravel_pytree({"w": dnp.ones((2, 2)), "b": dnp.ones(1)})
+    tree = unravel(flat.astype("complex64") * 1j)
+    assert tree["w"].dtype == tree["b"].dtype == "complex64"
+    flat, unravel = dx.flatten_util.ravel_pytree((dnp.ones(2), dnp.ones(1, "int32")))
+    assert [x.dtype.name for x in unravel(flat)] == ["float32", "int32"]
+    with pytest.raises(TypeError, match="unravel takes a vector of the size and dtype"):
+        unravel(flat.astype("float16"))

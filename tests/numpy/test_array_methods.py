@@ -185,3 +185,14 @@ def test_the_array_api_namespace():
     assert x.__array_namespace__() is dnp and x.__array_namespace__(api_version="2024.12") is dnp
     with pytest.raises(ValueError, match=r"api_version: '1999\.12'"):
         x.__array_namespace__(api_version="1999.12")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "float32", "bfloat16"])
+def test_round_without_digits_gives_integers_as_in_jax(dtype):
+    for number in (np.asarray(1.5), np.asarray([0.5, 1.5, 2.5])):
+        ours, theirs = round(dnp.asarray(number, dtype)), round(jax.numpy.asarray(number, dtype))
+        assert ours.dtype == theirs.dtype and ours.weak_type == theirs.weak_type
+        assert np.array_equal(np.asarray(ours), np.asarray(theirs))
+        assert np.array_equal(np.asarray(dx.jit(round)(dnp.asarray(number, dtype))), np.asarray(theirs))
+    with pytest.raises(TypeError, match="integer"):
+        round(dnp.ones(2), 0.5)

@@ -552,3 +552,12 @@ def test_branches_may_be_nested_deeply():
     jaxpr = dx.make_jaxpr(nested(dnp.sin, 90))(1.0)
     assert str(jaxpr).count("cond[") == 90
     np.testing.assert_allclose(dx.jit(dx.grad(nested(dnp.sin, 40)))(1.0), np.cos(1.0), rtol=1e-6)
+
+
+def test_the_older_form_with_an_operand_for_each_function():
+    def f(p, x, y):
+        return cond(p, x, lambda x: x * 2, y, lambda y: -y)
+
+    for choose in (f, dx.jit(f)):
+        assert float(choose(True, 3.0, 4.0)) == 6.0 and float(choose(False, 3.0, 4.0)) == -4.0
+    assert dx.grad(f, argnums=(1, 2))(True, 3.0, 4.0) == (2.0, 0.0)

@@ -355,3 +355,19 @@ def test_misuse_is_explained(case):
     call, kind, text = ERRORS[case]
     with pytest.raises(kind, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0, 10.0), (-2.7, 3.7), (np.float32(1.5), np.array([3.5, 9.0], "float32"))]
+)
+def test_bounds_of_randint_lose_their_fractions_as_in_jax(bounds):
+    ours, theirs = [library.random.randint(library.random.key(3), (2,), *bounds) for library in (dx, jax)]
+    assert np.array_equal(np.asarray(ours), np.asarray(theirs))
+    traced = dx.jit(lambda low, high: dx.random.randint(dx.random.key(3), (2,), low, high))(*bounds)
+    assert np.array_equal(np.asarray(traced), np.asarray(theirs))
+
+
+def test_bounds_of_randint_are_finite_and_real():
+    for bad in (float("inf"), float("nan"), 1j):
+        with pytest.raises(ValueError, match="randint takes numbers as bounds"):
+            dx.random.randint(dx.random.key(0), (), 0, bad)
