@@ -22,7 +22,7 @@ from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.gather import gather_p
-from didax.primitives.shape import reshape
+from didax.primitives.shape import reshape, zeros
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.text import FunctionContext, Value, function_type, int_array, names, tensor_type
@@ -107,6 +107,8 @@ def _numpy_keys(x: Any) -> list[Any]:
 def take_along(x: Any, indices: Any, axis: int) -> Any:
     """out[i, ..., k, ..., j] = x[i, ..., indices[i, ..., k, ..., j], ..., j], for indices within bounds."""
     shape = aval_of(indices).shape
+    if 0 in shape:  # where the operand is empty, no window fits
+        return zeros(aval_of(x).update(shape=shape))
     others = tuple(i for i in range(len(shape)) if i != axis)
     return gather_p.bind(
         x,

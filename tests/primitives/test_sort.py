@@ -107,3 +107,11 @@ def test_gradient_of_top_k() -> None:
 def test_errors(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         call(np.zeros((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_gradient_where_there_is_nothing_to_sort(shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape, np.float32)
+    for axis in range(len(shape)):
+        gradient = dx.grad(lambda x, axis=axis: lax.sort((x, x + 1), axis)[1].sum())
+        assert gradient(x).shape == dx.jit(gradient)(x).shape == shape
