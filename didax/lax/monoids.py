@@ -117,7 +117,10 @@ def _checked_results(
         for x, y in zip(avals, outs, strict=True)
     )
     if fits:
-        return [convert_element_type(y, x.dtype) for x, y in zip(avals, found, strict=True)]
+        return [
+            y if out.dtype == x.dtype else convert_element_type(y, x.dtype)
+            for x, y, out in zip(avals, found, outs, strict=True)
+        ]
     wanted = ", ".join(str(x.update(shape=())) for x in avals)
     facts = f"elements: {wanted}, in {structure}", f"results: {', '.join(map(str, outs))}, in {out_structure}"
     fix = "Return scalars of these dtypes, in this structure (y.astype)."
@@ -130,7 +133,7 @@ def _checked_results(
 def _initial(name: str, x: Any, operand: ShapedArray) -> Any:
     """An initial value in the dtype of its operand; numbers and weak types take it, if it holds their value."""
     dtype = operand.dtype
-    if type(x) not in _NUMBERS and aval_of(x).dtype == dtype:
+    if (type(x) not in _NUMBERS or operand.weak_type) and aval_of(x).dtype == dtype:
         return x
     value = constant_value(x)
     if value is None:

@@ -216,7 +216,7 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
         back = [_reversed(w, n) for w, n in zip(windows_of(**params), shape, strict=True)]
         x_bar = self.bind(ct, **params_of(back))
         for i, (n, step) in enumerate(zip(shape, params["base_dilation"], strict=True)):
-            x_bar = slice_axis(x_bar, 0, (n - 1) * step + 1, i, step)
+            x_bar = slice_axis(x_bar, 0, max((n - 1) * step + 1, 0), i, step)
         return [x_bar]
 
 

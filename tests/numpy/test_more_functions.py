@@ -281,3 +281,9 @@ def test_delete_at_traced_positions() -> None:
 def test_bad_keywords(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call(dnp.ones(3))
+
+
+def test_interp_compiled_with_an_array_as_its_period() -> None:
+    period = dnp.asarray(6.0)
+    out = dx.jit(lambda x: dnp.interp(x, np.float32([0, 1, 2]), np.float32([1, 2, 3]), period=period))
+    assert np.allclose(np.asarray(out(np.float32([0.5, 7]))), [1.5, 2])

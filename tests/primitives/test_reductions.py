@@ -213,6 +213,14 @@ def test_reduce_takes_constants_of_other_dtypes() -> None:
     assert_close(half, np.float16(3.5))
 
 
+@pytest.mark.parametrize("computation", [lax.add, lax.mul, lambda x, y: x + y + 1])
+def test_reduce_keeps_a_weak_type(computation: Any) -> None:
+    x = lax.broadcast(1.0, (3,))
+    assert lax.reduce(x, 3.0, computation, (0,)).weak_type
+    assert dx.jit(lambda x: lax.reduce(x, 3.0, computation, (0,)))(x).weak_type
+    assert not lax.reduce(x, np.float32(3), computation, (0,)).weak_type
+
+
 @pytest.mark.parametrize("init", [1.5, 300, -1, 1j, np.nan, np.float32(0.5)])
 def test_reduce_refuses_an_init_value_that_the_dtype_cannot_hold(init: Any) -> None:
     text = "The init values of reduce are numbers that the dtypes of its operands hold.\n  operand: uint8[2]"

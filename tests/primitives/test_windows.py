@@ -154,6 +154,12 @@ def test_shape_of_windows_that_do_not_fit() -> None:
     assert lax.reduce_window_shape_tuple((2, 5, -1), (4, 2, 1), (1, 1, 1), "VALID") == (0, 4, -1)
 
 
+def test_gradient_of_windows_of_padding_alone() -> None:
+    gradient = dx.grad(lambda x: reduce_window(x, 0.0, lax.add, (2,), (2,), [(3, 0)], (2,)).sum())
+    assert gradient(np.zeros(0, np.float32)).shape == (0,)
+    assert dx.jit(gradient)(np.zeros(0, np.float32)).shape == (0,)
+
+
 @pytest.mark.parametrize("padding", [(0, 1), (0, -1), (-1, 2)])
 @pytest.mark.parametrize("size", [1, 2])
 def test_windows_with_negative_padding_compiled(size: int, padding: tuple[int, int]) -> None:
