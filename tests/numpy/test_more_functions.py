@@ -281,3 +281,10 @@ def test_delete_at_traced_positions() -> None:
 def test_bad_keywords(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call(dnp.ones(3))
+
+
+@pytest.mark.parametrize("name", ["setxor1d", "setdiff1d", "intersect1d"])
+def test_sets_of_no_elements_are_filled_with_zeros(name: str) -> None:
+    x = np.array([-3.0, 2.0], "float32")
+    other = x + 7 if name == "intersect1d" else x
+    assert_same(getattr(dnp, name)(x, other, size=3), getattr(jnp, name)(x, other, size=3))

@@ -355,3 +355,8 @@ def test_misuse_is_explained(case):
     call, kind, text = ERRORS[case]
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_permutation_of_no_rows() -> None:
+    for shape, axis in [((0, 3), 0), ((2, 0), 1), ((0, 3), 1)]:
+        assert random.permutation(random.key(0), np.zeros(shape, "float32"), axis).shape == shape
