@@ -41,9 +41,11 @@ def _kept(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
 
 
 def _filler(x: Array, mask: Array, fill_value: Any) -> Any:
+    """What follows the elements that the mask names: by default the first of them, or 0 where there is none."""
     if fill_value is not None:
         return as_array("size", fill_value, "fill_value").astype(x.dtype)
-    return getitem(x, flatnonzero(mask, size=1)[0]) if x.shape[0] else cast(0, x.dtype)
+    zero = cast(0, x.dtype)
+    return ufuncs.where(mask.any(), getitem(x, flatnonzero(mask, size=1)[0]), zero) if x.shape[0] else zero
 
 
 @api_boundary

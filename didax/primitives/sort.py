@@ -114,11 +114,9 @@ def _is_ordered_by_numpy(x: Any) -> bool:
 def take_along(x: Any, indices: Any, axis: int) -> Any:
     """out[i, ..., k, ..., j] = x[i, ..., indices[i, ..., k, ..., j], ..., j], for indices within bounds."""
     shape = aval_of(indices).shape
-    if 0 in shape:  # where the operand is empty, no window fits
+    if 0 in shape:  # no window of one element fits into an axis without any
         return zeros(aval_of(x).update(shape=shape))
     others = tuple(i for i in range(len(shape)) if i != axis)
-    if 0 in shape:  # of an axis without elements no window of one can be taken
-        return zeros(ShapedArray(shape, aval_of(x).dtype))
     return gather_p.bind(
         x,
         reshape(indices, (*shape, 1)),

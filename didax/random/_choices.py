@@ -57,6 +57,8 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     axis = _axis("permutation", axis, aval.ndim)
     if independent or aval.ndim == 1:
         return _shuffled(words, x, shape=aval.shape, axis=axis)
+    if not aval.shape[axis]:
+        return slice_axis(x, 0, 0, axis)
     order = _shuffled_range(words, shape=(aval.shape[axis],), dtype=dtypes.default_dtype("i"))
     return _take(x, order, axis)
 

@@ -26,7 +26,8 @@ def multivariate_normal(
 ) -> Any:
     """Normal vectors with a mean (..., n) and a covariance (..., n, n).
 
-    `shape` is that of the batch, by default the one that both have together; the result has shape (*shape, n).
+    `shape` is that of the batch, by default the one that both have together; the result has shape (*shape, n), and by
+    default the dtype that both promote to.
     `method` factors the covariance: 'cholesky', which is the fastest and needs it positive definite, 'eigh' or 'svd'.
 
     >>> from didax import random
@@ -53,6 +54,8 @@ def multivariate_normal(
     if shape is None:
         batches = {"mean": np.empty(m.shape[:-1]), "cov": np.empty(c.shape[:-2])}
         shape = common_shape("multivariate_normal", None, **batches)
+    if dtype is None and dnp.issubdtype(found := dnp.result_type(mean, cov), dnp.floating):
+        dtype = found
     words, shape, dtype = arguments("multivariate_normal", key, shape, dtype)
     n = m.shape[-1]
     (mean,) = parameters("multivariate_normal", (*shape, n), dtype, mean=mean)

@@ -20,6 +20,7 @@ from didax.core.dtypes import default_dtype
 from didax.core.errors import api_boundary, message
 from didax.core.value import Array
 from didax.nn import logsumexp
+from didax.numpy.promotion import promote_dtypes
 from didax.numpy.ufunc import ufunc
 from didax.primitives import beta as _beta
 from didax.primitives import elementwise as el
@@ -205,7 +206,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     >>> round(float(special.comb(5, 2))), round(float(special.comb(5, 2, repetition=True)))
     (10, 15)
     """
-    N, k = dnp.broadcast_arrays(_floating(N), _floating(k))
+    N, k = dnp.broadcast_arrays(*promote_dtypes("comb", N, k, to_inexact=True))
     valid = (k >= 0) & (N >= 0) & ((k <= N) | repetition)
     N, k = [dnp.where(valid, x, 1.0) for x in (N, k)]
     N = N + k - 1.0 if repetition else N

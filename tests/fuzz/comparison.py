@@ -183,6 +183,7 @@ def compare(
     if len(ours) != len(theirs):
         return Finding(f"structure {way}", where, f"{len(ours)} results, jax {len(theirs)}", program)
     rounding = coarsest(program)
+    floor = rounding * MARGIN if program.stack else 0.0  # derivatives cancel in ways that noise does not show
     outcome.elements = outcome.unstable = 0
     for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         place = where or operation_of(program, program.results[i])
@@ -190,7 +191,7 @@ def compare(
         if found != wanted:
             kind = "weak type" if (found.shape, found.dtype) == (wanted.shape, wanted.dtype) else "type"
             return Finding(f"{kind} {way}", place, f"result {i}: didax {found}, jax {wanted}", program)
-        wrong, unstable = differences(onp.asarray(a), onp.asarray(b), [n[i] for n in noisy], rounding)
+        wrong, unstable = differences(onp.asarray(a), onp.asarray(b), [n[i] for n in noisy], rounding, floor)
         outcome.elements += wrong.size
         outcome.unstable += unstable
         if wrong.any():
@@ -222,7 +223,7 @@ def all_variables(program: Program) -> list[str]:
     return [*program.inputs, *of(program.statements)]
 
 
-def differences(a: Any, b: Any, noisy: list[Any], rounding: float) -> tuple[Any, int]:
+def differences(a: Any, b: Any, noisy: list[Any], rounding: float, floor: float = 0.0) -> tuple[Any, int]:
     """Which elements differ by more than rounding explains; how many differ that are too unstable to tell."""
     name = str(b.dtype)
     if kind_of(name) not in "fc":
@@ -231,11 +232,13 @@ def differences(a: Any, b: Any, noisy: list[Any], rounding: float) -> tuple[Any,
     info, wide = ml_dtypes.finfo(name), onp.complex128 if kind_of(name) == "c" else onp.float64
     a, b, *noisy = [onp.asarray(x).astype(wide) for x in (a, b, *noisy)]
     parts = [onp.real, onp.imag] if kind_of(name) == "c" else [onp.asarray]
-    pairs = [differences_of_reals(f(a), f(b), [f(n) for n in noisy], info, rounding) for f in parts]
+    pairs = [differences_of_reals(f(a), f(b), [f(n) for n in noisy], info, rounding, floor) for f in parts]
     return onp.any([wrong for wrong, _ in pairs], axis=0), sum(unstable for _, unstable in pairs)
 
 
-def differences_of_reals(a: Any, b: Any, noisy: list[Any], info: Any, rounding: float) -> tuple[Any, int]:
+def differences_of_reals(
+    a: Any, b: Any, noisy: list[Any], info: Any, rounding: float, floor: float = 0.0
+) -> tuple[Any, int]:
     finite = onp.isfinite(b)
     same_class = lambda x: (onp.isfinite(x) & finite) | (x == b) | (onp.isnan(x) & onp.isnan(b))
     with onp.errstate(all="ignore"):
@@ -248,9 +251,9 @@ def differences_of_reals(a: Any, b: Any, noisy: list[Any], info: Any, rounding: 
         tolerance = MARGIN * (
             onp.fmax(spread, spread.mean() if spread.size else 0.0) + max(rounding, float(info.eps)) * scale
         )
-        tolerance += 8 * float(info.tiny)
+        tolerance += floor + 8 * float(info.tiny)
         if noisy:
-            unstable |= finite & (tolerance > 0.1 * scale + 16 * float(info.tiny))
+            unstable |= finite & (tolerance > 0.1 * scale + floor + 16 * float(info.tiny))
         wrong = ~same_class(a) | (finite & (abs(a - b) > tolerance))
     return wrong & ~unstable, int((wrong & unstable).sum())
 

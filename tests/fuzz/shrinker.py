@@ -121,7 +121,7 @@ def plainer(value: Any) -> Iterator[Any]:
         onp.ones_like(array),
         onp.round(array.astype(onp.result_type(array.dtype, "float32")) * 4) / 4,
     ):
-        plain = plain.astype(array.dtype)
+        plain = onp.asarray(plain).astype(array.dtype)
         if not onp.array_equal(plain, array, equal_nan=True) and not onp.array_equal(
             array, onp.ones_like(array)
         ):

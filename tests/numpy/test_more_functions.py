@@ -287,3 +287,10 @@ def test_interp_compiled_with_an_array_as_its_period() -> None:
     period = dnp.asarray(6.0)
     out = dx.jit(lambda x: dnp.interp(x, np.float32([0, 1, 2]), np.float32([1, 2, 3]), period=period))
     assert np.allclose(np.asarray(out(np.float32([0.5, 7]))), [1.5, 2])
+
+
+@pytest.mark.parametrize("name", ["setxor1d", "setdiff1d", "intersect1d"])
+def test_sets_of_no_elements_are_filled_with_zeros(name: str) -> None:
+    x = np.array([-3.0, 2.0], "float32")
+    other = x + 7 if name == "intersect1d" else x
+    assert_same(getattr(dnp, name)(x, other, size=3), getattr(jnp, name)(x, other, size=3))

@@ -350,3 +350,10 @@ def test_orthogonal_matrices_are_uniform() -> None:
 def test_bad_parameters_of_the_others(call: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         call(random.key(0))
+
+
+def test_multivariate_normal_has_the_dtype_of_its_parameters(x64: None) -> None:
+    for dtypes in [("float32", "float32"), ("float32", "float64"), ("float64", "float32")]:
+        mean, cov = np.zeros(2, dtypes[0]), np.eye(2, dtype=dtypes[1])
+        want = jax.random.multivariate_normal(jax.random.key(0), mean, cov).dtype
+        assert random.multivariate_normal(random.key(0), mean, cov).dtype == want

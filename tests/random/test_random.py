@@ -371,3 +371,8 @@ def test_bounds_of_randint_are_finite_and_real():
     for bad in (float("inf"), float("nan"), 1j):
         with pytest.raises(ValueError, match="randint takes numbers as bounds"):
             dx.random.randint(dx.random.key(0), (), 0, bad)
+
+
+def test_permutation_of_no_rows() -> None:
+    for shape, axis in [((0, 3), 0), ((2, 0), 1), ((0, 3), 1)]:
+        assert random.permutation(random.key(0), np.zeros(shape, "float32"), axis).shape == shape

@@ -131,3 +131,9 @@ def test_derivatives_that_are_not_known_say_so() -> None:
     with pytest.raises(NotImplementedError, match=r"betainc has no derivative by its first parameter"):
         dx.grad(special.betainc)(1.0, 2.0, 0.5)
     assert dnp.isnan(special.betainc(1e30, 1e30, 0.5))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])
+def test_comb_keeps_the_dtype_beside_a_python_number(dtype: str) -> None:
+    n = dnp.full(2, 5, dtype)
+    assert special.comb(n, 2).dtype == jax.scipy.special.comb(jax.numpy.full(2, 5, dtype), 2).dtype
