@@ -169,6 +169,12 @@ x = dnp.ones((300, 300))
 f = dx.jit(lambda x: x @ x)
 y = f(x).block_until_ready()
 z = dnp.ones(3)
+key = dx.random.key(0)
+def draw():
+    with dx.debug_key_reuse("off"):
+        return dx.random.normal(key, (300,))
+for _ in range(3):
+    draw()
 read, write = os.pipe()
 if os.fork() == 0:
     cases = {
@@ -176,7 +182,7 @@ if os.fork() == 0:
         "jitted anew": lambda: dx.jit(lambda x: x + 1)(z),
         "compiled": lambda: y + y,
         "placed": lambda: dx.device_put(np.ones(3)),
-        "drawn": lambda: dx.random.normal(dx.random.key(0), (3,)),
+        "drawn": draw,
         "listed": dx.devices,
     }
     said = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from didax import compiled, eager
 from didax.api import jit
-from didax.core import config
+from didax.core import config, primitive
 from didax.core.jax_options import Unheeded
 from didax.transforms import cache, key_reuse
 
@@ -180,6 +180,7 @@ def clear_caches() -> None:
     compiled.clear_programs()
     cache.clear_caches()
     eager.clear_plans()
+    primitive.clear_types()
     key_reuse.forget_reports()
     if "didax.xla.compile" in sys.modules:  # nothing was compiled otherwise
         sys.modules["didax.xla.compile"].clear_memory()

@@ -176,6 +176,11 @@ def application_key(
     return (primitive, avals, *params.items()) if params else (primitive, avals)
 
 
+def clear_types() -> None:
+    """Forget the types of results."""
+    _type_cache.clear()
+
+
 def check_extended(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> None:
     """TypeError where an operand's elements are no numbers (random keys) and the primitive does more than move them."""
     if primitive.moves_elements or primitive.physical is not None or primitive.dce is not None:

@@ -37,6 +37,7 @@ from didax.numpy.promotion import (
     shape_steps,
 )
 from didax.primitives.elementwise import ne
+from didax.transforms.cache import on_clear
 
 Plan = Callable[..., Any]
 _PLANS_MAX = 2_000  # per ufunc
@@ -77,6 +78,7 @@ class ufunc:
         self.operands = operands
         self.implementations = {kind: f for kinds, f in implementations.items() for kind in kinds}
         self.plans: dict[Any, Plan] = {}
+        on_clear(self.plans.clear)
         self.__signature__ = _signature(nin)
 
     def __call__(self, *args: Any) -> Any:

@@ -17,9 +17,11 @@ from didax.api.jit import Direct, JitFunction, jit
 from didax.array import ConcreteArray, keys_of
 from didax.core import config
 from didax.core.errors import strip_internal_frames
+from didax.core.process import after_fork
 from didax.core.source import user_line
 from didax.core.tracing import current_trace_var, eager_trace
 from didax.primitives.keys import random_wrap_p
+from didax.transforms.cache import on_clear
 from didax.transforms.key_reuse import DRAWN, holds_keys
 from didax.transforms.key_reuse import is_on as key_reuse_is_on
 
@@ -39,6 +41,7 @@ class compiled_program:
         functools.update_wrapper(self, sampler)
         self.sampler = sampler
         self._specialised = functools.lru_cache(_PROGRAMS_MAX)(self._specialise)
+        on_clear(self._specialised.cache_clear)
 
     def _specialise(self, key_dtype: Any, **static: Any) -> JitFunction[..., Any]:
         def draw(key: Any, *args: Any) -> Any:
@@ -67,6 +70,7 @@ class exact_program(compiled_program):
     def __init__(self, sampler: Callable[..., Any]):
         super().__init__(sampler)
         self._drawn: Counter[Any] = Counter()
+        on_clear(self._drawn.clear)
 
     def __call__(self, key: Any, *args: Any, **static: Any) -> Any:
         kind = tuple(static.values())
@@ -92,6 +96,8 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
     Once the program of a draw is compiled, a call with equal arguments runs it without looking at them again.
     """
     ready: dict[Any, Direct] = {}
+    on_clear(ready.clear)
+    after_fork(ready.clear)
     check: Callable[..., Any] = plan
 
     @functools.wraps(plan)

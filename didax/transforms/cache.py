@@ -41,7 +41,17 @@ def cached_on_jaxpr(f: Callable[Concatenate[Jaxpr, P], R]) -> Callable[Concatena
     return cached
 
 
+_hooks: list[Callable[[], Any]] = []
+
+
+def on_clear(hook: Callable[[], Any]) -> None:
+    """Let `clear_caches` call this, too: for what libraries remember in dictionaries of their own."""
+    _hooks.append(hook)
+
+
 def clear_caches() -> None:
-    """Forget every transformed jaxpr and traced function."""
+    """Forget every transformed jaxpr and traced function, and what libraries remember."""
     for memory in _all:
         memory.clear()
+    for hook in _hooks:
+        hook()
