@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import is_complex, is_integer, numpy_scalar
+from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
 from didax.core.primitive import no_numbers
 from didax.core.tracing import Tracer, eager_trace, leaked, set_current_trace
@@ -336,7 +336,7 @@ class ConcreteArray(Array):
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.aval.weak_type else ""
-        suffix = f"dtype={self.aval.dtype.name}{weak})"
+        suffix = f"dtype={dtype_name(self.aval.dtype)}{weak})"
         if self.is_deleted():
             return f"Array(deleted, shape={self.aval.shape}, {suffix}"
         if self.aval.physical is not self.aval:

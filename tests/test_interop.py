@@ -495,3 +495,43 @@ def test_array_api_strict_takes_arrays_by_dlpack():
 def test_scalars_of_ml_dtypes():
     x = dnp.array([1.0, 2.0], "bfloat16")
     assert (ml_dtypes.bfloat16(2) * x).dtype == "bfloat16" and isinstance(ml_dtypes.bfloat16(2) * x, dx.Array)
+
+
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+ENTRIES: dict[str, Callable[[dx.Array], Any]] = {
+    "asarray": lambda x: dnp.asarray(MASKED),
+    "asarray with a dtype": lambda x: dnp.asarray(MASKED, dtype="float64"),
+    "a list": lambda x: dnp.array([MASKED, x]),
+    "a list of nothing else": lambda x: dnp.array([MASKED, MASKED]),
+    "masked": lambda x: dnp.asarray(np.ma.masked),
+    "device_put": lambda x: dx.device_put(MASKED),
+    "a function": lambda x: dnp.sin(MASKED),
+    "an operation": lambda x: dx.lax.sin(MASKED),
+    "jit": lambda x: dx.jit(lambda y: y)(MASKED),
+    "jit, staged before": lambda x: [dx.jit(abs)(y) for y in (np.ones(2), MASKED)],
+    "jit, captured": lambda x: dx.jit(lambda x: x + MASKED)(x),
+    "grad": lambda x: dx.grad(dnp.sum)(MASKED),
+    "vmap": lambda x: dx.vmap(dnp.sin)(MASKED),
+    "scan": lambda x: dx.lax.scan(lambda c, y: (c, y), 0.0, MASKED),
+    "x + y": lambda x: x + MASKED,
+    "y + x": lambda x: MASKED + x,
+    "y @ x": lambda x: MASKED @ x,
+    "x == y": lambda x: x == MASKED,
+    "values": lambda x: x.at[:].set(MASKED),
+    "an index": lambda x: x[np.ma.array([0, 1], mask=[0, 1])],
+    "a mask": lambda x: x[np.ma.array([True, False], mask=[0, 1])],
+    "a Ref": lambda x: dx.new_ref(MASKED),
+}
+
+
+@pytest.mark.parametrize("enters", ENTRIES.values(), ids=ENTRIES)
+def test_masked_arrays_are_refused(enters: Callable[[dx.Array], Any]) -> None:
+    """Their masks would be lost without a word."""
+    text = r"^Arrays have no masks.*\n(.|\n)*got: \w+\[2?\] with 1 of \d elements masked\nPass x.filled"
+    with pytest.raises(TypeError, match=text):
+        enters(dnp.ones(2))
+
+
+def test_other_subclasses_of_numpy_s_arrays_are_taken() -> None:
+    assert dnp.asarray(np.ones(2).view(np.memmap)).tolist() == [1.0, 1.0]
+    assert (dnp.ones(2) * np.ones(2).view(np.recarray)).tolist() == [1.0, 1.0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from didax.array import ConcreteArray, as_concrete
 from didax.core import dtypes, pytree
-from didax.core.avals import ShapedArray, aval_of, is_array_like
+from didax.core.avals import ShapedArray, aval_of, check_no_mask, is_array_like
 from didax.core.errors import message
 from didax.core.ref import Ref
 from didax.core.source import describe_function
@@ -97,6 +97,7 @@ def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
     except TypeError:
         names = argument_names(f, args, kwargs)
         name, leaf = next((n, x) for n, x in zip(names, leaves, strict=True) if not is_array_like(x))
+        check_no_mask(leaf, f"function given to {what}: {describe_function(f)}", f"argument {name}")
         fix = "Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit)."
         raise TypeError(
             message(

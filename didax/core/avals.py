@@ -106,6 +106,8 @@ def _aval_of_other(x: Any) -> ShapedArray:
         return found
     if isinstance(x, np.ndarray):
         array = cast("np.ndarray[Any, Any]", x)
+        if kind is not np.ndarray:
+            check_no_mask(array)
         return ShapedArray(array.shape, dtypes.narrowed(_checked(array.dtype)))
     if isinstance(x, np.generic):
         return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(cast("np.generic[Any]", x).dtype)))
@@ -119,6 +121,21 @@ def _aval_of_other(x: Any) -> ShapedArray:
             fix="Convert it with didax.numpy.asarray, or mark the argument static (static_argnums) if it is not data.",
         )
     )
+
+
+def check_no_mask(x: Any, *where: str) -> None:
+    """TypeError for a masked array of NumPy's, whose mask would be lost without a word; `where` says what it is."""
+    if isinstance(x, np.ma.MaskedArray):
+        masked = cast("np.ndarray[Any, Any]", x)
+        found = f"{dtypes.dtype_name(masked.dtype)}{list(masked.shape)}"
+        raise TypeError(
+            message(
+                "Arrays have no masks, so a masked array of NumPy's cannot become one.",
+                *where,
+                f"got: {found} with {int(np.ma.getmaskarray(masked).sum())} of {masked.size} elements masked",
+                fix="Pass x.filled(value), or x.data and ~x.mask as two arrays and choose with didax.numpy.where.",
+            )
+        )
 
 
 def _checked(dtype: np.dtype[Any]) -> np.dtype[Any]:

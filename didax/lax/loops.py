@@ -31,7 +31,7 @@ from didax.api.traced import (
     trace_with_refs,
 )
 from didax.core import config, dtypes, pytree
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, check_no_mask
 from didax.core.errors import ArgumentError, TypePromotionError, message
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from didax.core.ref import Ref
@@ -693,6 +693,8 @@ def _leaves(what: str, name: str, value: Any) -> tuple[list[Any], Any, tuple[Sha
             for path, x in zip(_paths(tree, name), leaves, strict=True)
             if _type_of(x) is None
         ]
+        for path, x in zip(_paths(tree, name), leaves, strict=True):
+            check_no_mask(x, f"{path} of {what}")
         fix = "Convert them to arrays."
         if any(isinstance(x, Ref) for x in leaves):
             fix = f"{Ref.how_to_read} Functions may close over the Ref itself."

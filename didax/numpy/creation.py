@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.api.devices import device_put
 from didax.core import dtypes
-from didax.core.avals import aval_of
+from didax.core.avals import aval_of, check_no_mask
 from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
@@ -133,7 +133,7 @@ def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
         return _from_sequence(x, dtype)
     if dtype is not None and isinstance(x, np.ndarray | np.generic):
         dtypes.dtype(x.dtype)
-        return from_numpy(np.asarray(x), x.dtype)  # the conversion sees all bits
+        return from_numpy(np.asanyarray(x), x.dtype)  # the conversion sees all bits
     operand = as_operand(x)
     if operand is None:
         operand = _from_buffer(x)
@@ -168,6 +168,9 @@ def _from_buffer(x: Any) -> Any:
 
 def _from_sequence(xs: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
     leaves = list(_leaves(xs))
+    for x in leaves:
+        if isinstance(x, np.ndarray):
+            check_no_mask(x)
     if not any([isinstance(x, Array) or hasattr(x, "__jax_array__") for x in leaves]):
         return _from_numbers(xs, leaves, dtype)
     if (

@@ -18,7 +18,7 @@ import numpy as np
 
 from didax.array import ConcreteArray
 from didax.core import dtypes
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, check_no_mask
 from didax.core.errors import (
     NonConcreteBooleanIndexError,
     PositionError,
@@ -133,6 +133,9 @@ def _is_mask(item: Any) -> bool:
 def items_of(index: Any) -> list[Any]:
     """The items of an index; sequences as arrays."""
     items = index if type(index) is tuple else (index,)
+    for item in items:
+        if isinstance(item, np.ndarray):
+            check_no_mask(item)
     return [_sequence(i) if isinstance(i, list | tuple | range | bool | np.bool_) else i for i in items]
 
 

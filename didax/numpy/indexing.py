@@ -212,8 +212,8 @@ def _numpy_index(index: Any) -> tuple[Any, ...] | None:
 
 def _is_numpy_integers(item: Any) -> bool:
     """True for integers or a mask, but for uint64, which NumPy makes negative where it is great."""
-    if not isinstance(item, np.ndarray | np.generic):
-        return False
+    if type(item) is not np.ndarray and not isinstance(item, np.generic):
+        return False  # a masked array is refused elsewhere
     kind = item.dtype.kind
     return kind in "ib" or (kind == "u" and item.itemsize < 8)
 
@@ -324,8 +324,8 @@ def _write_with_numpy(x: Any, index: Any, kind: str, values: Any) -> Array | Non
         return None
     if type(values) in PYTHON_SCALARS and "bifc".find(PYTHON_SCALARS[type(values)]) <= _rank(dtype):
         new: Any = scalar(values, dtype, False)
-    elif getattr(values, "dtype", None) == dtype and isinstance(
-        values, ConcreteArray | np.ndarray | np.generic
+    elif getattr(values, "dtype", None) == dtype and (
+        type(values) in (ConcreteArray, np.ndarray) or isinstance(values, np.generic)
     ):
         new = values.host_value() if type(values) is ConcreteArray else values
     else:

@@ -22,7 +22,7 @@ import numpy as np
 
 from didax.array import ConcreteArray
 from didax.core import config, dtypes
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, check_no_mask
 from didax.core.errors import ArgumentError, message
 from didax.core.source import user_line
 from didax.core.value import Array
@@ -98,6 +98,8 @@ def lifted(x: Any) -> Array:
 
 def from_numpy(x: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> Array:
     """An Array with a copy of the contents, since their owner may write to them later."""
+    if type(x) is not np.ndarray:
+        check_no_mask(x)
     dtype = dtypes.narrowed(x.dtype) if dtype is None else dtype
     return ConcreteArray(ShapedArray(x.shape, dtype), np.array(x, dtype))
 
@@ -112,7 +114,7 @@ def as_array_of(
 ) -> Array:
     """`x` as an array of this dtype: unlike `as_array`, which comes before one is known, it keeps all digits."""
     if isinstance(x, np.ndarray | np.generic):
-        return cast(from_numpy(np.asarray(x), dtypes.dtype(x.dtype)), dtype, weak_type)
+        return cast(from_numpy(np.asanyarray(x), dtypes.dtype(x.dtype)), dtype, weak_type)
     if type(x) in (bool, int, float):
         return cast(constant(scalar(x, dtype, False), dtype), dtype, weak_type)
     return cast(as_array(name, x, argument), dtype, weak_type)

@@ -264,7 +264,8 @@ def cov(
         norm = size - ddof * array_sum(total * weights) / size
     x = x - means[:, None]
     product = matmul(x, ufuncs.conj((x if total is None else x * total).T))
-    result = product / norm
+    # No variance is negative: where too few observations are left it is infinite or NaN, as in NumPy.
+    result = product / (ufuncs.maximum(norm, 0) if isinstance(norm, Array) else max(norm, 0))
     return reshape(result, tuple([n for n in result.shape if n != 1]))
 
 

@@ -137,3 +137,13 @@ def test_errors_name_the_rule_the_values_and_the_fix():
         dnp.sum(dnp.zeros(3), out=np.zeros(()))
     with pytest.raises(ValueError, match=r"method: 'cubic'\nUse one of 'linear'"):
         dnp.quantile(dnp.zeros(3), 0.5, method="cubic")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("options", [{}, {"ddof": 3}, {"ddof": 2}, {"fweights": [1, 1], "ddof": 4}])
+def test_covariances_of_too_few_observations_are_numpy_s(options):
+    """Infinite, or NaN where there are none: a negative variance is none."""
+    full, empty = np.array([[1.0, 2.0], [3.0, 5.0]], np.float32), np.zeros((2, 0), np.float32)
+    ours = {k: np.array(v) if k == "fweights" else v for k, v in options.items()}
+    for x in (full, empty) if "fweights" not in options else (full,):
+        np.testing.assert_array_equal(np.asarray(dnp.cov(x, **ours)), np.cov(x, **ours).astype(np.float32))

@@ -270,3 +270,13 @@ def test_a_read_that_needs_the_update_does_not_wait_for_it():
         ordered = read_before_writing(jaxpr)
         assert [eqn.primitive for eqn in ordered.eqns].count(fence_p) == fences
         assert_close(dx.jit(lambda *a, j=ordered: eval_jaxpr(j, a))(large, 3), eval_jaxpr(jaxpr, (large, 3)))
+
+
+def test_steps_that_return_float0():
+    """The derivative of each of its integers is stacked."""
+    steps = dnp.ones((3, 2), int)
+    derivative = dx.grad(lambda i: (i * 1.5).sum(), allow_int=True)
+    for run in (lambda f: f(), lambda f: dx.jit(f)()):
+        _, ys = run(lambda: lax.scan(lambda c, i: (c, derivative(i)), 0.0, steps))
+        assert ys.shape == (3, 2) and ys.dtype == dx.float0
+        assert "dtype=float0" in repr(ys)

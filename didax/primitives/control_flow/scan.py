@@ -479,7 +479,8 @@ class Steps(NamedTuple):
 def _blank(ctx: FunctionContext, aval: ShapedArray) -> Value:
     """An array of which every element is going to be written."""
     # Each holds another number: of equal constants XLA makes one array, and a copy of it for each loop that writes.
-    limit = 1 << 8 * aval.dtype.itemsize - 7  # which every dtype of so many bytes holds
+    # What every dtype of so many bytes holds: float0, which has none, is written as booleans.
+    limit = 1 << max(8 * aval.dtype.itemsize - 7, 0)
     return ctx.constant(next(ctx.counter) % limit, aval)
 
 
