@@ -25,6 +25,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_print import register_param_type
+from didax.primitives import complex_functions as at_corners
 from didax.primitives import numpy_rules as rules
 from didax.primitives.families import Elementwise, binary, scalar_like, unary
 from didax.primitives.select import where
@@ -215,7 +216,10 @@ def _abs_jvp(t: Any, y: Any, x: Any) -> Any:
 
 
 def _abs_lower(ctx: Any, x: Any) -> Any:
-    return x if dtypes.kind_of(x.aval.dtype) == "u" else ctx.op("abs", [x], ctx.out_avals[0])
+    if dtypes.kind_of(x.aval.dtype) == "u":
+        return x
+    out = ctx.op("abs", [x], ctx.out_avals[0])
+    return at_corners.absolute(ctx, x, out) if dtypes.is_complex(x.aval.dtype) else out
 
 
 def _sign_lower(ctx: Any, x: Any) -> Any:
@@ -285,43 +289,121 @@ elementary = functools.partial(unary, accepts="fc", numpy_kinds="f")
 
 
 def _exp2_lower(ctx: Any, x: Any) -> Any:
+    if dtypes.is_complex(x.aval.dtype):
+        return at_corners.exp2(ctx, x)
     return ctx.op("power", [ctx.constant(2, x.aval), x])
 
 
-exp = elementary("exp", hlo="exponential", eager=np.exp, jvp=lambda t, y, x: mul(t, y))
+exp = elementary(
+    "exp",
+    eager=np.exp,
+    lower=at_corners.exp,
+    jvp=lambda t, y, x: mul(t, y),
+)
 exp2 = elementary("exp2", eager=np.exp2, lower=_exp2_lower, jvp=lambda t, y, x: mul(t, mul(y, math.log(2))))
 expm1 = elementary(
-    "expm1", hlo="exponential_minus_one", eager=np.expm1, jvp=lambda t, y, x: mul(t, add(y, 1))
+    "expm1",
+    eager=np.expm1,
+    lower=at_corners.symmetric("stablehlo.exponential_minus_one", "conjugate", at_corners.expm1_corner),
+    jvp=lambda t, y, x: mul(t, add(y, 1)),
 )
-log = elementary("log", eager=np.log, jvp=lambda t, y, x: div(t, x))
-log1p = elementary("log1p", hlo="log_plus_one", eager=np.log1p, jvp=lambda t, y, x: div(t, add(x, 1)))
-sqrt = elementary("sqrt", eager=np.sqrt, jvp=lambda t, y, x: div(mul(t, 0.5), y))
-rsqrt = elementary("rsqrt", eager=rules.rsqrt, jvp=lambda t, y, x: mul(t, mul(div(y, x), -0.5)))
+log = elementary(
+    "log", eager=np.log, lower=at_corners.logarithm("stablehlo.log"), jvp=lambda t, y, x: div(t, x)
+)
+log1p = elementary(
+    "log1p",
+    eager=np.log1p,
+    lower=at_corners.logarithm("stablehlo.log_plus_one"),
+    jvp=lambda t, y, x: div(t, add(x, 1)),
+)
+sqrt = elementary(
+    "sqrt",
+    eager=np.sqrt,
+    lower=at_corners.symmetric("stablehlo.sqrt", "conjugate", at_corners.sqrt_corner),
+    jvp=lambda t, y, x: div(mul(t, 0.5), y),
+)
+rsqrt = elementary(
+    "rsqrt",
+    eager=rules.rsqrt,
+    lower=at_corners.symmetric("stablehlo.rsqrt", "conjugate"),
+    jvp=lambda t, y, x: mul(t, mul(div(y, x), -0.5)),
+)
 cbrt = unary("cbrt", eager=np.cbrt, accepts="f", jvp=lambda t, y, x: div(mul(t, 1 / 3), square(y)))
 logistic = elementary("logistic", eager=rules.logistic, jvp=lambda t, y, x: mul(t, mul(y, sub(1, y))))
 
 # --- trigonometric and hyperbolic functions -----------------------------------------------------------------
 
-sin = elementary("sin", hlo="sine", eager=np.sin, jvp=lambda t, y, x: mul(t, cos(x)))
-cos = elementary("cos", hlo="cosine", eager=np.cos, jvp=lambda t, y, x: neg(mul(t, sin(x))))
-tan = elementary("tan", eager=np.tan, jvp=lambda t, y, x: mul(t, add(square(y), 1)))
+sin = elementary(
+    "sin",
+    eager=np.sin,
+    lower=at_corners.circular("stablehlo.sine"),
+    jvp=lambda t, y, x: mul(t, cos(x)),
+)
+cos = elementary(
+    "cos",
+    eager=np.cos,
+    lower=at_corners.circular("stablehlo.cosine"),
+    jvp=lambda t, y, x: neg(mul(t, sin(x))),
+)
+tan = elementary(
+    "tan",
+    eager=np.tan,
+    lower=at_corners.symmetric("stablehlo.tan", "odd", at_corners.turned(at_corners.tanh_corner)),
+    jvp=lambda t, y, x: mul(t, add(square(y), 1)),
+)
 asin = elementary(
-    "asin", hlo="chlo.asin", eager=np.arcsin, jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square(x)))
+    "asin",
+    eager=np.arcsin,
+    lower=at_corners.symmetric("chlo.asin", "odd", at_corners.turned(at_corners.asinh_corner)),
+    jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square(x))),
 )
 acos = elementary(
-    "acos", hlo="chlo.acos", eager=np.arccos, jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square(x))))
+    "acos",
+    eager=np.arccos,
+    lower=at_corners.symmetric("chlo.acos", "conjugate", at_corners.acos_corner),
+    jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square(x)))),
 )
-atan = elementary("atan", hlo="chlo.atan", eager=np.arctan, jvp=lambda t, y, x: div(t, add(square(x), 1)))
-sinh = elementary("sinh", hlo="chlo.sinh", eager=np.sinh, jvp=lambda t, y, x: mul(t, cosh(x)))
-cosh = elementary("cosh", hlo="chlo.cosh", eager=np.cosh, jvp=lambda t, y, x: mul(t, sinh(x)))
-tanh = elementary("tanh", eager=np.tanh, jvp=lambda t, y, x: mul(t, _one_minus_square(y)))
+atan = elementary(
+    "atan",
+    eager=np.arctan,
+    lower=at_corners.symmetric("chlo.atan", "odd", at_corners.turned(at_corners.atanh_corner)),
+    jvp=lambda t, y, x: div(t, add(square(x), 1)),
+)
+sinh = elementary(
+    "sinh",
+    eager=np.sinh,
+    lower=at_corners.circular("chlo.sinh"),
+    jvp=lambda t, y, x: mul(t, cosh(x)),
+)
+cosh = elementary(
+    "cosh",
+    eager=np.cosh,
+    lower=at_corners.circular("chlo.cosh"),
+    jvp=lambda t, y, x: mul(t, sinh(x)),
+)
+tanh = elementary(
+    "tanh",
+    eager=np.tanh,
+    lower=at_corners.symmetric("stablehlo.tanh", "odd", at_corners.tanh_corner),
+    jvp=lambda t, y, x: mul(t, _one_minus_square(y)),
+)
 asinh = elementary(
-    "asinh", hlo="chlo.asinh", eager=np.arcsinh, jvp=lambda t, y, x: mul(t, rsqrt(add(square(x), 1)))
+    "asinh",
+    eager=np.arcsinh,
+    lower=at_corners.symmetric("chlo.asinh", "odd", at_corners.asinh_corner),
+    jvp=lambda t, y, x: mul(t, rsqrt(add(square(x), 1))),
 )
-acosh = elementary("acosh", hlo="chlo.acosh", eager=np.arccosh,
-              jvp=lambda t, y, x: mul(t, mul(rsqrt(sub(x, 1)), rsqrt(add(x, 1)))))  # fmt: skip
+acosh = elementary(
+    "acosh",
+    eager=np.arccosh,
+    lower=at_corners.symmetric("chlo.acosh", "conjugate", at_corners.acosh_corner),
+    jvp=lambda t, y, x: mul(t, mul(rsqrt(sub(x, 1)), rsqrt(add(x, 1)))),
+)
 atanh = elementary(
-    "atanh", hlo="chlo.atanh", eager=np.arctanh, jvp=lambda t, y, x: div(t, _one_minus_square(x))
+    "atanh",
+    eager=np.arctanh,
+    lower=at_corners.symmetric("chlo.atanh", "odd", at_corners.atanh_corner),
+    jvp=lambda t, y, x: div(t, _one_minus_square(x)),
 )
 atan2 = binary("atan2", eager=np.arctan2, accepts="f",
                jvp=(lambda t, z, x, y: mul(t, _over_square_norm(y, x)),

@@ -160,3 +160,96 @@ def check_rows(function, cases, dtype: str, name: str) -> None:
         except AssertionError as error:
             failures.append(str(error).splitlines()[0])
     assert not failures, "\n".join(failures)
+
+
+# Rows of "real imaginary -> real imaginary" from the rules for complex numbers, which are those of C's Annex G; a "0?"
+# is a zero of either sign. Rows hold for the conjugates of operands, too.
+COMPLEX = {
+    "acos": """±0 0 -> pi/2 -0; ±0 nan -> pi/2 nan; finite inf -> pi/2 -inf; ≠0 nan -> nan nan;
+        -inf finite>0 -> pi -inf; inf finite>0 -> 0 -inf; -inf inf -> 3pi/4 -inf; inf inf -> pi/4 -inf;
+        ±inf nan -> nan ±inf; nan finite>0 -> nan nan; nan inf -> nan -inf; nan nan -> nan nan""",
+    "acosh": """±0 0 -> 0 pi/2; finite inf -> inf pi/2; ±0 nan -> nan pi/2; ≠0 nan -> nan nan;
+        -inf finite>0 -> inf pi; inf finite>0 -> inf 0; -inf inf -> inf 3pi/4; inf inf -> inf pi/4;
+        ±inf nan -> inf nan; nan inf -> inf nan; nan finite>0 -> nan nan; nan nan -> nan nan""",
+    "asinh": """0 0 -> 0 0; >0 inf -> inf pi/2; >0 nan -> nan nan; inf finite>0 -> inf 0; inf inf -> inf pi/4;
+        inf nan -> inf nan; nan 0 -> nan 0; nan finite>0 -> nan nan; nan inf -> ±inf nan; nan nan -> nan nan;
+        -0 0 -> -0 0; -inf inf -> -inf pi/4""",
+    "atanh": """0 0 -> 0 0; 0 nan -> 0 nan; 1 0 -> inf 0; >0 inf -> 0 pi/2; >0 nan -> nan nan;
+        inf finite>0 -> 0 pi/2; inf inf -> 0 pi/2; inf nan -> 0 nan; nan finite>0 -> nan nan; nan inf -> 0? pi/2;
+        nan nan -> nan nan""",
+    "cosh": """0 0 -> 1 0; 0 inf -> nan 0?; 0 nan -> nan 0?; >0 inf -> nan nan; >0 nan -> nan nan; inf 0 -> inf 0;
+        inf inf -> inf nan; inf nan -> inf nan; nan 0 -> nan 0?; nan finite>0 -> nan nan; nan nan -> nan nan""",
+    "sinh": """0 0 -> 0 0; 0 inf -> 0? nan; 0 nan -> 0? nan; >0 inf -> nan nan; >0 nan -> nan nan; inf 0 -> inf 0;
+        inf inf -> ±inf nan; inf nan -> ±inf nan; nan 0 -> nan 0; nan finite>0 -> nan nan; nan nan -> nan nan""",
+    "tanh": """0 0 -> 0 0; 0 inf -> 0 nan; 0 nan -> 0 nan; >0 inf -> nan nan; >0 nan -> nan nan;
+        inf finite>0 -> 1 0?; inf inf -> 1 0?; inf nan -> 1 0?; nan 0 -> nan 0; nan finite>0 -> nan nan;
+        nan nan -> nan nan""",
+    "exp": """±0 0 -> 1 0; finite inf -> nan nan; finite nan -> nan nan; inf 0 -> inf 0; -inf 1 -> 0 0;
+        -inf inf -> 0? 0?; inf inf -> ±inf nan; -inf nan -> 0? 0?; inf nan -> ±inf nan; nan 0 -> nan 0;
+        nan ≠0 -> nan nan; nan nan -> nan nan""",
+    "expm1": """±0 0 -> 0 0; finite inf -> nan nan; finite nan -> nan nan; inf 0 -> inf 0; -inf 1 -> -1 0;
+        -inf inf -> -1 0?; inf inf -> ±inf nan; -inf nan -> -1 0?; inf nan -> ±inf nan; nan 0 -> nan 0;
+        nan ≠0 -> nan nan; nan nan -> nan nan""",
+    "log": """-0 0 -> -inf pi; 0 0 -> -inf 0; finite inf -> inf pi/2; finite nan -> nan nan;
+        -inf finite>0 -> inf pi; inf finite>0 -> inf 0; -inf inf -> inf 3pi/4; inf inf -> inf pi/4;
+        ±inf nan -> inf nan; nan finite>0 -> nan nan; nan inf -> inf nan; nan nan -> nan nan""",
+    "log1p": """-1 0 -> -inf 0; finite inf -> inf pi/2; finite nan -> nan nan; -inf finite>0 -> inf pi;
+        inf finite>0 -> inf 0; -inf inf -> inf 3pi/4; inf inf -> inf pi/4; ±inf nan -> inf nan;
+        nan finite>0 -> nan nan; nan inf -> inf nan""",
+    "sqrt": """±0 0 -> 0 0; any inf -> inf inf; finite nan -> nan nan; -inf finite>0 -> 0 inf;
+        inf finite>0 -> inf 0; -inf nan -> nan ±inf; inf nan -> inf nan; nan finite>0 -> nan nan;
+        nan nan -> nan nan""",
+}  # fmt: skip
+SETS |= {"finite>0": (1e-20, 0.5, 1.0, 1e4), "≠0": SETS["≠0"]}
+COMPLEX_RESULTS = RESULTS | {"inf": inf, "-inf": -inf, "nan": nan}
+
+
+def is_part(got: float, want: str) -> bool:
+    if want in ("0?", "±inf"):
+        return got == 0 if want == "0?" else math.isinf(got)
+    number = COMPLEX_RESULTS[want] if want in COMPLEX_RESULTS else float(want)
+    if number == 0:
+        return got == 0 and math.copysign(1, got) == math.copysign(1, number)
+    return (math.isnan(got) and math.isnan(number)) or math.isclose(got, number, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_special_cases_of_complex_numbers(name: str, dtype: str) -> None:
+    """Compiled, in a batch too: eagerly they run compiled. The other side of the real axis follows by conjugation."""
+    cases = []
+    for row in COMPLEX[name].replace("\n", " ").split(";"):
+        left, _, right = row.strip().partition(" -> ")
+        cases += [(z, right.split()) for z in itertools.product(*[SETS[part] for part in left.split()])]
+    z = np.array([complex(*z) for z, _ in cases], dtype)
+    function = getattr(dnp, name)
+    for run, sign in ((function, 1), (dx.jit(dx.vmap(function)), -1)):
+        got = np.asarray(run(z if sign == 1 else z.conj()))
+        got = got if sign == 1 else got.conj()
+        wrong = [f"{name}{z}: {w}, not {want}" for (z, want), w in zip(cases, got, strict=True)
+                 if not (is_part(float(w.real), want[0]) and is_part(float(w.imag), want[1]))]  # fmt: skip
+        assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "asin", "atan"])
+def test_circular_functions_of_complex_numbers_are_turned_hyperbolic_ones(name: str) -> None:
+    """sin z = -i sinh(iz), and so on: at signed zeros, infinities and NaN, up to signs that are left open."""
+    parts = [0.0, -0.0, 0.5, -2.0, inf, -inf, nan]
+    z = np.array([complex(x, y) for x in parts for y in parts], np.complex64)
+    turned = np.empty_like(z)
+    turned.real, turned.imag = -z.imag, z.real
+    other = np.asarray(getattr(dnp, f"{name}h")(turned))
+    want = (other.real, other.imag) if name == "cos" else (other.imag, -other.real)
+    got = np.asarray(dx.jit(getattr(dnp, name))(z))
+    for a, b in zip((got.real, got.imag), want, strict=True):
+        np.testing.assert_allclose(np.abs(a), np.abs(b), rtol=1e-5)
+
+
+def test_complex_sines_of_small_numbers_are_precise() -> None:
+    """XLA's own are differences of exponentials."""
+    z = np.complex64([1e-4 + 2e-4j, 1e-12 - 3e-12j, -1e-5 + 1j, 88.9 + 1e-3j])
+    for name in ("sin", "cos", "sinh", "cosh"):
+        want = getattr(np, name)(z.astype(np.complex128))
+        got = np.asarray(getattr(dnp, name)(z))
+        np.testing.assert_allclose(got.real, want.real, rtol=1e-5)
+        np.testing.assert_allclose(got.imag, want.imag, rtol=1e-5)
