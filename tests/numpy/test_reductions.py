@@ -137,3 +137,11 @@ def test_errors_name_the_rule_the_values_and_the_fix():
         dnp.sum(dnp.zeros(3), out=np.zeros(()))
     with pytest.raises(ValueError, match=r"method: 'cubic'\nUse one of 'linear'"):
         dnp.quantile(dnp.zeros(3), 0.5, method="cubic")
+
+
+def test_numbers_of_elements_beyond_32_bits():
+    """Their types only: nothing this large is made."""
+    x = dx.ShapeDtypeStruct((2**31 + 5,), "int8")
+    for f in (dnp.sum, dnp.mean, dnp.var, dnp.std, dnp.average, dnp.median):
+        assert dx.eval_shape(f, x).shape == ()
+    assert "0x4F000000" in dx.jit(dnp.var).lower(x).as_text()  # 2**31 as a float32
