@@ -96,7 +96,9 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
 
 
 def _pick(rows: Array, place: Array) -> Array:
-    index = ufuncs.clip(cast(place, np.dtype(np.int32)), 0, rows.shape[-1] - 1)
+    last = rows.shape[-1] - 1
+    dtype = np.dtype(np.int32 if last < 2**31 else np.int64)
+    index = ufuncs.clip(cast(place, dtype), 0, last)
     picked = take_along(rows, reshape(index, (*index.shape, 1)), rows.ndim - 1)
     return reshape(picked, place.shape)
 

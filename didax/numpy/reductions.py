@@ -296,8 +296,15 @@ def var(
     squares = el.real(el.mul(offset, el.conj(offset))) if dtypes.is_complex(compute) else el.square(offset)
     total = sum(squares, axes, keepdims=keepdims, where=where)
     count = _count("var", x, axes, where, keepdims)
-    count = ufuncs.maximum(count - (ddof if correction is None else correction), 0)
-    return cast(el.div(total, cast(count, total.dtype)), stated)
+    fewer = ddof if correction is None else correction
+    if type(count) is int and type(fewer) in (
+        int,
+        float,
+    ):  # in Python, where no number of elements is too large
+        divisor = total.dtype.type(count - fewer if count > fewer else 0)
+    else:
+        divisor = cast(ufuncs.maximum(count - fewer, 0), total.dtype)
+    return cast(el.div(total, divisor), stated)
 
 
 _mean = mean

@@ -147,3 +147,11 @@ def test_covariances_of_too_few_observations_are_numpy_s(options):
     ours = {k: np.array(v) if k == "fweights" else v for k, v in options.items()}
     for x in (full, empty) if "fweights" not in options else (full,):
         np.testing.assert_array_equal(np.asarray(dnp.cov(x, **ours)), np.cov(x, **ours).astype(np.float32))
+
+
+def test_numbers_of_elements_beyond_32_bits():
+    """Their types only: nothing this large is made."""
+    x = dx.ShapeDtypeStruct((2**31 + 5,), "int8")
+    for f in (dnp.sum, dnp.mean, dnp.var, dnp.std, dnp.average, dnp.median):
+        assert dx.eval_shape(f, x).shape == ()
+    assert "0x4F000000" in dx.jit(dnp.var).lower(x).as_text()  # 2**31 as a float32
