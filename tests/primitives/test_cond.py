@@ -538,3 +538,14 @@ def test_any_small_branches_have_the_derivatives_of_the_branch_taken(programs, i
     assert_close(eval_jaxpr(traced, (index, *args)), list(wanted))
     batched = dx.vmap(dx.grad(switched, (1, 2)), (0, None, None))(np.arange(3), *args)
     assert_close([g[index] for g in batched], list(wanted))
+
+
+@pytest.mark.parametrize("pred", [True, False])
+def test_each_branch_with_an_operand_of_its_own(pred):
+    for library in (dx, jax):
+        args = (2.0, lambda x: x + 1, {"a": 3.0}, lambda y: y["a"] * 2)
+        found = (
+            library.lax.cond(pred, *args),
+            library.jit(lambda p, lib=library, a=args: lib.lax.cond(p, *a))(pred),
+        )
+        assert [float(y) for y in found] == [3 if pred else 6] * 2
