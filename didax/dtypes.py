@@ -14,9 +14,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from didax.api.flat import narrowed_scalar
 from didax.core.avals import aval_of
 from didax.core.dtypes import (
     as_extended,
+    default_dtype,
     dtype,
     extended,
     finfo,
@@ -46,7 +48,7 @@ def canonicalize_dtype(dtype_: Any) -> Any:
     >>> dtypes.canonicalize_dtype("float64")
     dtype('float32')
     """
-    found = dtype(dtype_)
+    found = default_dtype("f") if dtype_ is None else dtype(dtype_)
     return found if as_extended(found) else narrowed(found)
 
 
@@ -62,9 +64,11 @@ def result_type(*args: Any) -> Any:
 
 
 def _pair_of(x: Any) -> tuple[Any, bool]:
+    if x is None:  # no dtype is asked for: the default one
+        return default_dtype("f"), False
     if isinstance(x, str | type | np.dtype) or as_extended(x):
         return dtype(x), x in (int, float, complex)
-    aval = aval_of(x)
+    aval = aval_of(narrowed_scalar(x))
     return aval.dtype, aval.weak_type
 
 

@@ -1,6 +1,7 @@
 """A JAX program runs after a change of its imports: every name of jax is here, or is known to be absent."""
 
 import importlib
+import inspect
 import pkgutil
 import re
 import subprocess
@@ -10,6 +11,10 @@ from pathlib import Path
 
 import jax
 import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax.core import errors
 
 ABSENT = {
     "": """
@@ -131,6 +136,68 @@ def test_public_modules_are_attributes() -> None:
     )
     output = subprocess.check_output([sys.executable, "-c", program], text=True)
     assert output == "module 'didax.scipy' has no attribute 'nosuch'\n"
+
+
+# Keywords of JAX that are absent, and named so in docs/differences.md or specific to one of JAX's implementations.
+ABSENT_KEYWORDS = {
+    "Ref": {"aval", "refs"}, "ShapeDtypeStruct": {"manual_axis_type", "is_ref"}, "checkpoint": {"concrete"},
+    "remat": {"concrete"}, "all_gather": {"to"}, "random_gamma_grad": {"dtype"}, "einsum": {"_dot_general"},
+    "key": {"dtype"}, "key_dtype": {"impl_spec"}, "wrap_key_data": {"dtype"}, "ufunc": {"nargs", "identity", "name"},
+}  # fmt: skip
+
+
+DOORS = {dnp.zeros.__code__, dx.lax.sin.__code__, dx.random.uniform.__code__}
+
+
+def optional_keywords(function: object) -> dict[str, object]:
+    try:
+        parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return {}
+    return {p.name: p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+
+
+@pytest.mark.skipif(not jax.__version__.startswith("0.10."), reason="the keywords are those of JAX 0.10")
+@pytest.mark.parametrize(
+    "path", ["", "lax", "nn", "numpy", "numpy.fft", "numpy.linalg", "ops", "random", "tree"]
+)
+def test_keywords_of_jax_are_taken_at_their_defaults(path: str) -> None:
+    theirs, ours = [importlib.import_module(f"{root}.{path}".rstrip(".")) for root in ("jax", "didax")]
+    for name in public_names(theirs) & public_names(ours):
+        one, other = getattr(theirs, name), getattr(ours, name)
+        if (
+            not callable(one)
+            or not callable(other)
+            or isinstance(other, dnp.ufunc)
+            or not optional_keywords(other)
+        ):
+            continue
+        wanted = {k for k, p in optional_keywords(one).items() if p.default is not p.empty}  # type: ignore[attr-defined]
+        parameters = inspect.signature(other).parameters  # those by position only, too
+        missing = wanted - set(parameters) - ABSENT_KEYWORDS.get(name, set())
+        if missing and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+            assert missing <= set(errors.IDLE), (name, missing)
+            assert other.__code__ in DOORS, name
+
+
+def test_keywords_that_ask_for_something_are_refused() -> None:
+    x = dnp.ones(2)
+    assert dnp.zeros(2, out_sharding=None).shape == dx.lax.exp(x, accuracy=None).shape == (2,)
+    assert dx.jit(lambda x: x, in_shardings=None, device=None)(x).shape == (2,)
+    assert dx.vmap(lambda x: x, spmd_axis_name=None, sum_match=False)(x).shape == (2,)
+    assert dx.grad(lambda x: x, reduce_axes=())(1.0) == dnp.add(0.5, 0.5, out=None, where=None)
+    text = "backend of jit has no meaning here: one process computes on one device at a time.\n  backend: 'gpu'\nLeave"
+    with pytest.raises(NotImplementedError, match=text):
+        dx.jit(lambda x: x, backend="gpu")
+    with pytest.raises(
+        NotImplementedError, match=r"accuracy of exp has no meaning here: accuracy is XLA's\."
+    ):
+        dx.lax.exp(x, accuracy=1)
+    with pytest.raises(TypeError, match="add takes no keywords but out=None and where=None"):
+        dnp.add(1, 2, out=x)
+    assert dx.grad(lambda x, device: x * device)(1.0, device=2.0) == 2.0  # a user's own
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        dnp.zeros(2, colour=None)
 
 
 def test_absent_names_are_documented() -> None:

@@ -45,6 +45,7 @@ def device_count(backend: str | None = None) -> int:
     return len(devices(backend))
 
 
+@api_boundary
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
     """The devices of this process, which are all: it is process 0, the only one.
 

@@ -13,6 +13,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 
 
+@api_boundary
 def make_jaxpr(
     fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
 ) -> Callable[..., Any]:

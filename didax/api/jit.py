@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import logging
 import sys
 import threading
@@ -168,10 +169,23 @@ _get_current = current_trace_var.get
 _get_overlay = config.overlay_var.get
 
 
+class _Signature:
+    """The signature of the function within, for `inspect`; classes have none, so that theirs is found as ever."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> inspect.Signature:
+        if instance is None:
+            raise AttributeError("__signature__")
+        try:
+            return inspect.signature(instance.__wrapped__)
+        except (TypeError, ValueError):  # written in C
+            raise AttributeError("__signature__") from None
+
+
 class JitFunction(Generic[P, R]):
     """A function that runs compiled; made by `jit`."""
 
     __slots__ = ("__dict__", "__weakref__", "_direct", "_programs")
+    __signature__ = _Signature()
     _direct: dict[ShapedArray, Direct]  # the programs' own
     _programs: Programs
 

@@ -26,9 +26,17 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("aval",)
+    __slots__ = ("aval", "sharding")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False):
+    def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False):
+        if sharding is not None and getattr(sharding, "device_set", None) is None:
+            fix = "Leave sharding out, or pass that of an array (x.sharding)."
+            raise TypeError(
+                message(
+                    "A sharding says on which devices arrays are.", f"sharding: {sharding!r:.100}", fix=fix
+                )
+            )
+        self.sharding = sharding
         self.aval = ShapedArray(tuple(int(n) for n in shape), as_dtype(dtype), weak_type)
 
     shape = property(lambda self: self.aval.shape, doc="Length of each axis.")
@@ -36,6 +44,11 @@ class ShapeDtypeStruct:
     ndim = property(lambda self: self.aval.ndim, doc="Number of axes.")
     size = property(lambda self: self.aval.size, doc="Number of elements.")
     weak_type = property(lambda self: self.aval.weak_type, doc="True when nobody stated the dtype.")
+
+    def update(self, **parts: Any) -> ShapeDtypeStruct:
+        """The same with some parts replaced: shape, dtype, weak_type, sharding."""
+        own = {name: getattr(self, name) for name in ("shape", "dtype", "weak_type", "sharding")}
+        return ShapeDtypeStruct(**own | parts)
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -24,9 +24,11 @@ from didax.api.flat import (
 )
 from didax.api.refs import RefArguments, leaf_types
 from didax.core import pytree
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import api_boundary, message
+from didax.core.ref import Ref
 from didax.core.source import describe_function
+from didax.core.value import Array
 from didax.transforms.batching import AxisData, element_aval, move_batch_axis, vmap_flat
 
 P = ParamSpec("P")
@@ -43,8 +45,9 @@ def vmap(
     """Vectorise `fun` over a batch axis of its arguments.
 
     Args:
-      in_axes: for each positional argument the axis to map, None to pass it whole; an integer for all, or a pytree
-        prefix of the arguments. Keyword arguments are mapped over axis 0. A dictionary maps arguments by their names.
+      in_axes: for each positional argument the axis to map, None to pass it whole (then it may be no array); an integer
+        for all, or a pytree prefix of the arguments. Keyword arguments are mapped over axis 0. A dictionary maps
+        arguments by their names.
       out_axes: where the batch axis appears in the results; None for results that do not depend on the batch.
       axis_name: a name for collectives (`lax.psum(x, axis_name)`) inside `fun`.
       axis_size: length of the batch, needed when no argument is mapped.
@@ -64,8 +67,9 @@ def vmap(
     @functools.wraps(fun)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, tree = flatten_arguments(args, kwargs)
-        avals, refs = leaf_types("vmap", fun, args, kwargs)
         dims = _flat_in_axes(fun, in_axes, args, kwargs)
+        typed = _without_objects(leaves, tree, dims) if None in dims else (args, kwargs)
+        avals, refs = leaf_types("vmap", fun, *typed)
         dims = [
             _normalise(fun, args, kwargs, i, a, d) for i, (a, d) in enumerate(zip(avals, dims, strict=True))
         ]
@@ -85,6 +89,17 @@ def vmap(
         return pytree.unflatten(flat.out_tree, moved)
 
     return api_boundary(mapped)
+
+
+def _without_objects(leaves: Sequence[Any], tree: Any, dims: Sequence[int | None]) -> Any:
+    """The arguments with a number in the place of each that is passed whole and is no array: it has no type."""
+    return pytree.unflatten(
+        tree,
+        [
+            x if dim is not None or isinstance(x, Array | Ref) or is_array_like(x) else 0
+            for x, dim in zip(leaves, dims, strict=True)
+        ],
+    )
 
 
 def _vmap_refs(

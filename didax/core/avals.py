@@ -61,6 +61,11 @@ class ShapedArray:
             self.weak_type if weak_type is None else weak_type,
         )
 
+    @property
+    def aval(self) -> ShapedArray:
+        """Itself: a type stands for an array wherever only the type matters."""
+        return self
+
     def strip_weak_type(self) -> ShapedArray:
         """The same type, strong."""
         return self.update(weak_type=False) if self.weak_type else self

@@ -14,9 +14,10 @@ Read next: `source.py` (which frame is the user's), `tracing.py` (who raises the
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from didax.core import config, source
 
@@ -152,12 +153,51 @@ def strip_internal_frames(error: BaseException) -> BaseException:
     return error.with_traceback(chain)
 
 
+_ONE_DEVICE = "one process computes on one device at a time"
+IDLE: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(
+        ["abstracted_axes", "axis_index_groups", "backend", "device", "in_shardings", "out_sharding", "out_shardings",
+         "sharding", "spmd_axis_name"], (None, _ONE_DEVICE)),
+    "sum_match": (False, _ONE_DEVICE),
+    **dict.fromkeys(["axis_env", "host_id", "token"], (None, "JAX has it for older programs")),
+    "reduce_axes": ((), "JAX has it for older programs"),
+    "_split_transpose": (False, "the passes over loops decide"),
+    "accuracy": (None, "accuracy is XLA's"),
+    "out": (None, "arrays are immutable"),
+    "weights": (None, "elements count alike"),
+}  # fmt: skip
+"""Keywords of JAX's functions, for those here that have them not: the value that asks for nothing, and why no other."""
+is_free_of_idle = frozenset(IDLE).isdisjoint
+
+
+def without_idle(f: Any, kwargs: Any) -> Any:
+    """The keywords but for those of JAX's that ask for nothing; NotImplementedError for one that asks for something.
+
+    Keywords that `f` takes are passed, and where it takes any, all: they may be a function's of the user.
+    """
+    code: types.CodeType | None = getattr(f, "__code__", None)
+    if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
+        return kwargs
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    for name in [name for name in kwargs if name in IDLE and name not in own]:
+        value, (idle, why) = kwargs[name], IDLE[name]
+        if value is not idle and (type(value) is not type(idle) or value != idle):
+            rule = f"{name} of {f.__name__} has no meaning here: {why}."
+            raise NotImplementedError(message(rule, f"{name}: {value!r:.200}", fix=f"Leave {name} out."))
+    return {name: value for name, value in kwargs.items() if name in own or name not in IDLE}
+
+
 def api_boundary(f: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a public function so that errors out of it show the user's frames only."""
+    """Decorate a public function so that errors out of it show the user's frames only.
+
+    Keywords that JAX's function of the name may have, and that would change nothing, are taken: see `without_idle`.
+    """
 
     @functools.wraps(f)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            if kwargs and not is_free_of_idle(kwargs):
+                return cast("Callable[..., R]", f)(*args, **without_idle(f, kwargs))
             return f(*args, **kwargs)
         except Exception as error:
             strip_internal_frames(error)

@@ -375,7 +375,7 @@ def register_dataclass(
 
 
 def register_static(cls: C) -> C:
-    """Makes a hashable class a node without leaves: an instance is all metadata. Returns the class.
+    """Makes a class a node without leaves: an instance is all metadata, compared by `==`. Returns the class.
 
     >>> @register_static
     ... class Mode(str):
@@ -383,12 +383,6 @@ def register_static(cls: C) -> C:
     >>> leaves((1, Mode("fast")))
     [1]
     """
-    if cast(Any, cls).__hash__ is None:
-        raise TypeError(
-            "register_static takes a hashable class, because its instances become part of a structure.\n"
-            f"  cls is {cls.__name__}, which defines __eq__ without __hash__\n"
-            "Define __hash__, or make the dataclass frozen."
-        )
     register_node(cls, lambda instance: ((), instance), lambda instance, _: instance)
     return cls
 

@@ -137,7 +137,8 @@ class Tracer(Array):
         """Where the tracer comes from: a line of the user's program or an argument's name; None where not recorded."""
         return None
 
-    def _facts(self) -> list[str]:
+    def facts(self) -> list[str]:
+        """What errors say of it: its type, its trace, and where it comes from."""
         facts = [f"value: {self.aval}, traced by {self.owner.describe()}"]
         origin = self.origin()
         return [*facts, f"it comes from: {origin}"] if origin is not None else facts
@@ -148,7 +149,7 @@ class Tracer(Array):
         raise TracerBoolConversionError(
             message(
                 "Python cannot branch on a traced array: its truth value is not known while tracing.",
-                *self._facts(),
+                *self.facts(),
                 fix="Use didax.lax.cond or didax.numpy.where, or make the argument static (static_argnames of jit).",
             )
         )
@@ -160,7 +161,7 @@ class Tracer(Array):
         raise error(
             message(
                 f"A traced array has no {kind.__name__} value: its numbers are not known while tracing.",
-                *self._facts(),
+                *self.facts(),
                 fix=fix,
             )
         )
@@ -182,7 +183,7 @@ class Tracer(Array):
         raise TracerIntegerConversionError(
             message(
                 "A traced array cannot be a Python index, a length or part of a shape.",
-                *self._facts(),
+                *self.facts(),
                 fix="Index an array (not a list) with it, compute shapes from x.shape, or make the argument static "
                 "(static_argnames of jit).",
             )
@@ -195,7 +196,7 @@ class Tracer(Array):
                 "NumPy would see a traced array's numbers and lose its derivative."
                 if known
                 else "NumPy needs numbers, and a traced array has none yet.",
-                *self._facts(),
+                *self.facts(),
                 fix="Use the function of the same name in didax.numpy, or compute this part outside the "
                 "transformation.",
             )
@@ -223,7 +224,7 @@ class Tracer(Array):
 
     def _not_concrete(self, rule: str, fix: str) -> ConcretizationTypeError:
         rule = f"{rule}: it is not in memory while tracing."
-        return ConcretizationTypeError(message(rule, *self._facts(), fix=fix))
+        return ConcretizationTypeError(message(rule, *self.facts(), fix=fix))
 
     def __repr__(self) -> str:
         return f"Traced<{self.aval}>({self.owner.what})"
@@ -232,7 +233,7 @@ class Tracer(Array):
         raise TypeError(
             message(
                 "Arrays are not hashable, traced or not.",
-                *self._facts(),
+                *self.facts(),
                 fix="Hash a static value instead, or use id(x) for identity.",
             )
         )
@@ -244,7 +245,7 @@ def _only_in_memory(name: str) -> Any:
     def refuse(self: Tracer, *args: Any, **kwargs: Any) -> Any:
         rule = f"A traced array has no {name}: it is not in memory while tracing."
         fix = "Ask for it outside of the transformed function, of an argument or a result."
-        raise TracerAttributeError(message(rule, *self._facts(), fix=fix))  # pyright: ignore[reportPrivateUsage]
+        raise TracerAttributeError(message(rule, *self.facts(), fix=fix))
 
     refuse.__name__, refuse.__qualname__ = name, f"Tracer.{name}"
     return refuse

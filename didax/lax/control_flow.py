@@ -68,17 +68,18 @@ def cond(
       operands: arguments for either function, pytrees of arrays.
       operand: a single operand, by keyword.
 
-    An older form, `cond(pred, true_operand, true_fun, false_operand, false_fun)`, is taken too.
+    In an older form each function has an operand of its own: `cond(pred, true_operand, true_fun, false_operand,
+    false_fun)`.
+
     Raises TypeError when `pred` is not a scalar, or the results of the functions differ in structure or type.
 
     >>> from didax import lax
     >>> float(lax.cond(True, lambda x: x + 1, lambda x: x * 2, 5.0))
     6.0
     """
+    if len(operands) == 2 and not callable(true_fun) and callable(false_fun) and callable(operands[1]):
+        return _cond_of_two_operands(pred, true_fun, false_fun, *operands)
     operands = _all_operands("cond", operands, operand)
-    if len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(true_fun):
-        of_true, of_false, operands = false_fun, operands[1], (true_fun, operands[0])
-        true_fun, false_fun = (lambda x, _: of_true(x)), (lambda _, y: of_false(y))
     names, functions = ("false_fun", "true_fun"), (false_fun, true_fun)
     _check_branches("cond", names, functions)
     number = _scalar("cond", "pred", pred, "biuf", "a bool or a real number")
@@ -89,6 +90,13 @@ def cond(
     else:
         index = np.int32(bool(value))
     return _choose("cond", names, index, functions, operands)
+
+
+def _cond_of_two_operands(
+    pred: Any, true_operand: Any, true_fun: Any, false_operand: Any, false_fun: Any
+) -> Any:
+    """`cond` in the form in which each function has an operand of its own."""
+    return cond(pred, lambda x, _: true_fun(x), lambda _, y: false_fun(y), true_operand, false_operand)
 
 
 @operation

@@ -753,7 +753,7 @@ def _settle(
     while True:
         leaves, args_tree = pytree.flatten((arguments(pytree.unflatten(tree, avals)), {}))
         traced = trace_with_refs(what, f, args_tree, tuple(leaves))
-        out_tree, rest_tree = _pair(what, f, traced.out_tree) if others else (traced.out_tree, None)
+        out_tree, rest_tree = _pair(what, f, traced) if others else (traced.out_tree, None)
         _check_structure(what, f, name, tree, out_tree)
         out_avals = traced.out_avals
         promoted = tuple([_promoted(a, b) for a, b in zip(avals, out_avals, strict=False)])
@@ -811,8 +811,9 @@ def _check_types(
         )
 
 
-def _pair(what: str, f: Any, out_tree: Any) -> tuple[Any, Any]:
+def _pair(what: str, f: Any, traced: TracedFunction) -> tuple[Any, Any]:
     """The structures of carry and output in the pair that a body returned."""
+    out_tree = traced.out_tree
     node = out_tree.node_data()
     if node is not None and node[0] in (tuple, list) and len(out_tree.children()) == 2:
         return tuple(out_tree.children())
@@ -820,7 +821,7 @@ def _pair(what: str, f: Any, out_tree: Any) -> tuple[Any, Any]:
         message(
             f"The function given to {what} must return a pair: the next carry, and an output.",
             f"function: {describe_function(f)}",
-            f"it returned: {out_tree}",
+            f"it returned: {pytree.unflatten(out_tree, traced.out_avals)!r:.300}",
             fix="Return (carry, y), with None as y for no output.",
         )
     )

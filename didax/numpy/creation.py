@@ -17,8 +17,14 @@ import numpy as np
 from didax.api.devices import device_put
 from didax.core import dtypes
 from didax.core.avals import aval_of, check_no_mask
-from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
-from didax.core.tracing import Tracer
+from didax.core.errors import (
+    ArgumentError,
+    ConcretizationTypeError,
+    TracerIntegerConversionError,
+    api_boundary,
+    message,
+)
+from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.dlpack import from_dlpack
 from didax.numpy.promotion import (
@@ -440,7 +446,10 @@ def arange(
     """
     if stop is None:
         start, stop = 0 * start if isinstance(start, float) else 0, start
-    bounds = [_static_number("arange", x) for x in (start, stop, 1 if step is None else step)]
+    bounds = [
+        _static_number("arange", name, x)
+        for name, x in (("start", start), ("stop", stop), ("step", 1 if step is None else step))
+    ]
     if any(isinstance(x, complex) for x in bounds):
         fix = "Count in real numbers, then multiply by a complex one."
         raise ArgumentError(message("arange takes real numbers.", f"start, stop, step: {bounds}", fix=fix))
@@ -461,20 +470,24 @@ def arange(
     return placed(from_numpy(np.arange(*bounds).astype(stated), stated), device)
 
 
-def _static_number(name: str, x: Any) -> Any:
-    if (isinstance(x, Array) and x.ndim == 0) or isinstance(x, np.generic | np.ndarray):
-        return (
-            x.item()
-            if not isinstance(x, Tracer)
-            else operator.index(x)
-            if dtypes.is_integer(x.dtype)
-            else float(x)
+def _static_number(name: str, argument: str, x: Any) -> Any:
+    """A number as Python's; the errors name the function and its argument."""
+    if isinstance(x, Tracer) and x.ndim == 0 and known_value(x) is None:
+        is_integer = dtypes.is_integer(x.dtype)
+        rule = f"{argument} of {name} says how long the result is: it must be known while tracing."
+        fix = (
+            "Compute it from x.shape, or make the argument static (static_argnums or static_argnames of jit)."
         )
+        error = TracerIntegerConversionError if is_integer else ConcretizationTypeError
+        raise error(message(rule, *x.facts(), fix=fix))
+    if isinstance(x, Tracer) and x.ndim == 0:
+        return operator.index(x) if dtypes.is_integer(x.dtype) else float(x)
+    if isinstance(x, Array | np.generic | np.ndarray) and not isinstance(x, Tracer) and x.size == 1:
+        return x.item()
     if type(x) in (bool, int, float, complex) or hasattr(x, "__index__"):
         return x if type(x) in (float, complex) else operator.index(x)
-    raise TypeError(
-        message(f"{name} takes numbers.", f"got: {x!r:.100}", fix="Pass numbers known outside of jit.")
-    )
+    rule = f"{name} takes numbers, which say where the result starts and stops, and by which steps."
+    raise TypeError(message(rule, f"{argument}: {x!r:.100} of type {type(x).__name__}", fix="Pass numbers."))
 
 
 def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Array:

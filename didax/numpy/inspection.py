@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.numpy import ufuncs
-from didax.numpy.promotion import ArrayLike, as_array, as_array_of, as_operand, promote
+from didax.numpy.promotion import ArrayLike, as_array, as_array_of, as_operand, checked_operand, promote
 from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import canonical_axes
 from didax.numpy.ufuncs import logical_and, logical_or
@@ -25,6 +26,12 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _type(name: str, a: Any) -> ShapedArray:
+    """The type of an array, of what stands for one (`ShapeDtypeStruct`), or of a scalar."""
+    aval = getattr(a, "aval", None)
+    return aval if isinstance(aval, ShapedArray) else aval_of(checked_operand(name, a, "a"))
+
+
 @api_boundary
 def shape(a: ArrayLike) -> tuple[int, ...]:
     """The length of each axis.
@@ -33,7 +40,7 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
     >>> dnp.shape(dnp.zeros((2, 3)))
     (2, 3)
     """
-    return as_array("shape", a, "a").shape
+    return _type("shape", a).shape
 
 
 @api_boundary
@@ -44,7 +51,7 @@ def ndim(a: ArrayLike) -> int:
     >>> dnp.ndim(1.0)
     0
     """
-    return as_array("ndim", a, "a").ndim
+    return _type("ndim", a).ndim
 
 
 @api_boundary
@@ -55,7 +62,7 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     >>> dnp.size(dnp.zeros((2, 3)), 1)
     3
     """
-    x = as_array("size", a, "a")
+    x = _type("size", a)
     return int(np.prod([x.shape[i] for i in canonical_axes("size", axis, x.ndim)], dtype=np.int64))
 
 

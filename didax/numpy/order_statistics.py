@@ -53,6 +53,9 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
     rows = _axes_last(x, axes)
+    if rows.size == 0:  # of no elements, as the mean
+        shown = tuple([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else kept
+        return broadcast(constant(np.nan, dtype), (*probability.shape, *shown))
     (rows,) = sort_p.bind(rows, dimension=rows.ndim - 1, is_stable=True, num_keys=1)
     result = cast(_interpolated(cast(rows, wide), probability, method, ignore_nan), dtype)
     if keepdims:

@@ -237,6 +237,11 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     Array([ 1, 10, 10], dtype=int32)
     """
     which = _integers("choose", "a", as_array("choose", a, "a"))
+    if len(choices) == 0:
+        fix = "Pass a list of arrays, or an array along whose first axis they are."
+        raise ValueError(
+            message("choose needs at least one array to choose from.", f"choices: {choices!r}", fix=fix)
+        )
     arrays = [as_array("choose", x, "choices") for x in promote_dtypes("choose", *list(choices))]
     which = _inside("choose", which, len(arrays), mode)
     which, *arrays = broadcast_arrays(which, *arrays)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.avals import ShapedArray
 from didax.core.dtypes import finfo as _finfo
 from didax.core.dtypes import iinfo as _iinfo
 from didax.core.dtypes import issubdtype
@@ -176,7 +177,9 @@ class iinfo:
 
 
 def _stated_dtype(name: str, x: Any) -> np.dtype[Any]:
-    """The dtype named, or that of an array or scalar."""
+    """The dtype named, or that of an array or scalar; None is NumPy's default, float64."""
+    if x is None:
+        return np.dtype(np.float64)
     if isinstance(x, str | type | np.dtype):
         return dtypes.dtype(x)
     return pair_of(checked_operand(name, x, "dtype"))[0]
@@ -209,6 +212,10 @@ def result_type(*args: ArrayLike | DTypeLike) -> np.dtype[Any]:
 
 
 def _pair(x: Any) -> tuple[np.dtype[Any], bool]:
+    if x is None:  # no dtype is asked for: the default one
+        return dtypes.default_dtype("f"), False
+    if isinstance(aval := getattr(x, "aval", None), ShapedArray):
+        return aval.dtype, aval.weak_type
     if isinstance(x, str | type | np.dtype):
         return dtypes.dtype(x), x in (int, float, complex)
     return pair_of(checked_operand("result_type", x, "argument"))

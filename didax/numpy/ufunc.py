@@ -13,7 +13,9 @@ Read next: `ufuncs.py` (the table), `array_methods.py` (which gives arrays their
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +54,14 @@ def _signature(nin: int) -> inspect.Signature:
     )
 
 
+def _public(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
+def _new(cls: Any) -> Any:
+    return object.__new__(cls)
+
+
 class ufunc:
     """An elementwise function of `nin` operands; keywords map the kinds of dtypes it takes to
     implementations.
@@ -81,15 +91,34 @@ class ufunc:
         on_clear(self.plans.clear)
         self.__signature__ = _signature(nin)
 
-    def __call__(self, *args: Any) -> Any:
-        """Apply to arrays and scalars, elementwise with broadcasting."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply to arrays and scalars, elementwise with broadcasting; `out` and `where` may be None."""
         try:
+            if kwargs:
+                self._check_keywords(kwargs)
             if len(args) != self.nin:
                 raise self._wrong_count(args)
             return self.plan(args)(*args)
         except Exception as error:
             strip_internal_frames(error)
             raise
+
+    def _check_keywords(self, kwargs: dict[str, Any]) -> None:
+        """TypeError for a keyword that asks for something."""
+        asked = {name: x for name, x in kwargs.items() if name not in ("out", "where") or x is not None}
+        if asked:
+            facts = ", ".join([f"{name}={x!r:.100}" for name, x in asked.items()])
+            fix = "Pass operands by position; use the result in place of out, and didax.numpy.where in that of where."
+            raise TypeError(
+                message(f"{self.__name__} takes no keywords but out=None and where=None.", facts, fix=fix)
+            )
+
+    def __reduce__(self) -> Any:
+        """Pickled by name where a module of the library has it, as functions are."""
+        for module in ("didax.numpy", "didax.scipy.special"):
+            if getattr(sys.modules.get(module), self.__name__, None) is self:
+                return _public, (module, self.__name__)
+        return _new, (type(self),), vars(self)
 
     @property
     def nargs(self) -> int:

@@ -584,7 +584,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 isnan = ufunc(
-    "isnan", 1, "Whether x is NaN; for complex x, whether either part is.", fc=_not_a_number, biu=_false
+    "isnan", 1, "Whether x is NaN; for complex x, whether either part is.", fc=_not_a_number, biux=_false
 )
 isinf = ufunc(
     "isinf",
@@ -592,10 +592,10 @@ isinf = ufunc(
     "Whether x is infinite, in either part.",
     f=_is_infinite,
     c=_either_part(_is_infinite),
-    biu=_false,
+    biux=_false,
 )
 isfinite = ufunc("isfinite", 1, "Whether x is neither infinite nor NaN.",
-                 f=el.is_finite, biu=lambda x: el.eq(x, x),
+                 f=el.is_finite, biux=lambda x: el.eq(x, x),
                  c=lambda z: el.and_(el.is_finite(el.real(z)), el.is_finite(el.imag(z))))  # fmt: skip
 isposinf = ufunc("isposinf", 1, "Whether x is +inf.", f=lambda x: el.eq(x, math.inf), biu=_false)
 isneginf = ufunc("isneginf", 1, "Whether x is -inf.", f=lambda x: el.eq(x, -math.inf), biu=_false)

@@ -41,6 +41,19 @@ NOT_LINEAR = "the operation is not linear"
 NOT_DIFFERENTIABLE = "its result is piecewise constant: tangents vanish"
 
 
+_NUMPY_NAMES = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "fmod", "pow": "power",
+    "max": "maximum", "min": "minimum", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
+    "gt": "greater", "ge": "greater_equal", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "atan2": "arctan2", "nextafter": "nextafter",
+}  # fmt: skip
+
+
+def _promoting(name: str) -> str:
+    """The function of `didax.numpy` that does what a primitive does, after promotion."""
+    return f"didax.numpy.{_NUMPY_NAMES[name]}" if name in _NUMPY_NAMES else "didax.numpy"
+
+
 class Elementwise(Primitive):
     """One output element per element of equally shaped operands (scalars stretch)."""
 
@@ -112,7 +125,8 @@ class Elementwise(Primitive):
         dtype = avals[0].dtype
         for aval in avals[1:]:
             if aval.dtype != dtype:
-                raise self._error("takes operands of one dtype", avals, "Cast one of them (x.astype).")
+                fix = f"Cast one of them (x.astype), or use {_promoting(self.name)}, which promotes."
+                raise self._error("takes operands of one dtype", avals, fix)
         if dtypes.kind_of(dtype) not in self.accepts:
             kinds = ", ".join(_KINDS[k] for k in self.accepts)
             raise self._error(f"takes {kinds} operands", avals, "Cast the operands (x.astype).")

@@ -669,7 +669,7 @@ def test_mismatched_dtypes_in_lax():
         """
 add takes operands of one dtype.
   operands: float32[3], int32[3]
-Cast one of them (x.astype).
+Cast one of them (x.astype), or use didax.numpy.add, which promotes.
 """,
     )
 

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import functools
 import gc
+import inspect
 import logging
 import pickle
 import sys
@@ -13,6 +14,7 @@ import threading
 import weakref
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
@@ -787,3 +789,35 @@ def test_caches_are_cleared_while_other_threads_jit():
     finally:
         sys.setswitchinterval(interval)
     assert len(kept) == 500
+
+
+def test_signatures_for_inspection():
+    def f(x, y=2, *, z=3):
+        return x
+
+    assert inspect.getfullargspec(dx.jit(f)) == inspect.getfullargspec(jax.jit(f))
+    assert inspect.signature(dx.jit(f)) == inspect.signature(f)
+
+
+def test_types_in_the_place_of_arrays():
+    for struct in (dx.ShapeDtypeStruct((2, 3), "float32"), dnp.ones((2, 3)).aval):
+        assert (dnp.shape(struct), dnp.ndim(struct), dnp.size(struct), dnp.size(struct, 1)) == (
+            (2, 3),
+            2,
+            6,
+            3,
+        )
+        assert dnp.result_type(struct, "int8", 1.0) == dx.dtypes.result_type(struct, "int8") == np.float32
+        assert dnp.zeros_like(struct).shape == dx.lax.full_like(struct, 2).shape == (2, 3)
+        found = dx.jit(lambda x: x.sum(0)).eval_shape(struct)
+        assert found == dx.eval_shape(lambda x: x.sum(0), struct) == dx.ShapeDtypeStruct((3,), "float32")
+        assert (
+            dx.jit(lambda x: x.sum(0)).lower(struct).out_info
+            == dx.jit(lambda x: x.sum(0)).trace(struct).out_info
+        )
+        with pytest.raises(TypeError, match="Only arrays with numbers"):
+            dx.jit(lambda x: x)(struct)
+    changed = dx.ShapeDtypeStruct((2,), "float32", sharding=None).update(dtype="int8")
+    assert changed == dx.ShapeDtypeStruct((2,), "int8") and changed.sharding is None
+    with pytest.raises(TypeError, match="A sharding says on which devices"):
+        dx.ShapeDtypeStruct((2,), "float32", sharding="gpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -188,3 +189,18 @@ def test_names_are_scoped(xs):
     np.testing.assert_array_equal(found, [[0, 101, 202]] * 2)
     with pytest.raises(NameError, match="No mapped axis is named 'i'"):
         dx.vmap(lambda x: lax.psum(x, "i"), axis_name="j")(xs)
+
+
+@pytest.mark.parametrize("value", ["text", range(3), object(), len, {"a": "text"}])
+def test_what_is_passed_whole_may_be_no_array(value):
+    seen = []
+
+    def f(given, x):
+        seen.append(given)
+        return x + 1
+
+    for library in (jax, dx):
+        assert library.vmap(f, in_axes=(None, 0))(value, np.ones(2, "float32")).tolist() == [2, 2]
+    assert seen[0] == seen[1] == value
+    with pytest.raises(TypeError, match="argument given"):
+        dx.vmap(f)(value, np.ones(2))

@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import didax as dx
+import didax.numpy as dnp
 from didax.core import config, dtypes
 from didax.core.errors import TypePromotionError
 
@@ -358,3 +360,14 @@ def test_numpy_scalar_keeps_to_the_range_of_integers():
             f"  {shown}, dtype: int8 (-128 to 127)\n"
             "Use a wider dtype (enable_x64 widens the default), or a float."
         )
+
+
+def test_none_is_the_default_dtype():
+    assert jax.dtypes.canonicalize_dtype(None) == dx.dtypes.canonicalize_dtype(None) == np.float32
+    assert (
+        jnp.result_type(None, "int8")
+        == dnp.result_type(None, "int8")
+        == dx.dtypes.result_type(None)
+        == np.float32
+    )
+    assert jnp.finfo(None).bits == dnp.finfo(None).bits == 64

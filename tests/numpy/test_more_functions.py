@@ -8,6 +8,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax.core.errors import TracerIntegerConversionError
 from tests.numpy.oracle import assert_same, check, compare, sample
 
 X, Y = sample("float32", (6,)), sample("float32", (4,), seed=1)
@@ -294,3 +295,24 @@ def test_sets_of_no_elements_are_filled_with_zeros(name: str) -> None:
     x = np.array([-3.0, 2.0], "float32")
     other = x + 7 if name == "intersect1d" else x
     assert_same(getattr(dnp, name)(x, other, size=3), getattr(jnp, name)(x, other, size=3))
+
+
+def test_quantiles_of_nothing_are_nan_as_their_mean() -> None:
+    assert np.isnan(dnp.median(dnp.zeros(0))) and np.isnan(dnp.quantile(dnp.zeros(0), 0.5))
+    found = dnp.median(dnp.zeros((0, 2)), axis=0, keepdims=True)
+    assert found.shape == (1, 2) and np.isnan(found).all()
+    assert dnp.median(dnp.zeros((0, 2)), axis=1).shape == jnp.median(jnp.zeros((0, 2)), axis=1).shape == (0,)
+    with pytest.raises(ValueError, match="choose needs at least one array to choose from"):
+        dnp.choose(0, [])
+
+
+def test_bounds_of_arange_are_named() -> None:
+    with pytest.raises(TracerIntegerConversionError, match=r"stop of arange says(.|\n)*argument n"):
+        dx.jit(lambda n: dnp.arange(n))(3)
+    with pytest.raises(TypeError, match=r"arange takes numbers(.|\n)*stop: \[1, 2\] of type list"):
+        dnp.arange([1, 2])
+
+
+def test_keys_are_finite_and_no_nan() -> None:
+    key = dx.random.key(0)
+    assert not dnp.isnan(key) and not dnp.isinf(key) and dnp.isfinite(key)

@@ -1,5 +1,8 @@
 """`reduce`, `accumulate`, `reduceat`, `at` and `outer` of ufuncs, and `frompyfunc`: as in jax.numpy, or NumPy."""
 
+import copy
+import pickle
+import types
 from typing import Any
 
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+import didax.scipy.special
 from tests.checks import check_grads
 from tests.numpy.oracle import check, sample
 
@@ -103,3 +107,13 @@ def test_transformations() -> None:
 def test_bad_arguments(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call(dnp.ones(3))
+
+
+def test_functions_are_pickled_by_name() -> None:
+    for module in (dnp, dx.scipy.special, dx.nn, dx.lax, dx.random, dnp.linalg, dnp.fft):
+        for name in [name for name in dir(module) if not name.startswith("_")]:
+            f = getattr(module, name)
+            if isinstance(f, types.FunctionType | dnp.ufunc):
+                assert pickle.loads(pickle.dumps(f)) is f, f
+    assert float(pickle.loads(pickle.dumps(dx.tree_util.Partial(dnp.sin, 1.0)))()) == float(dnp.sin(1.0))
+    assert copy.deepcopy(dnp.add) is dnp.add

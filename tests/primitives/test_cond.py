@@ -554,10 +554,13 @@ def test_branches_may_be_nested_deeply():
     np.testing.assert_allclose(dx.jit(dx.grad(nested(dnp.sin, 40)))(1.0), np.cos(1.0), rtol=1e-6)
 
 
-def test_the_older_form_with_an_operand_for_each_function():
-    def f(p, x, y):
-        return cond(p, x, lambda x: x * 2, y, lambda y: -y)
-
-    for choose in (f, dx.jit(f)):
-        assert float(choose(True, 3.0, 4.0)) == 6.0 and float(choose(False, 3.0, 4.0)) == -4.0
-    assert dx.grad(f, argnums=(1, 2))(True, 3.0, 4.0) == (2.0, 0.0)
+@pytest.mark.parametrize("pred", [True, False])
+def test_each_branch_with_an_operand_of_its_own(pred):
+    for library in (dx, jax):
+        args = (2.0, lambda x: x + 1, {"a": 3.0}, lambda y: y["a"] * 2)
+        found = (
+            library.lax.cond(pred, *args),
+            library.jit(lambda p, lib=library, a=args: lib.lax.cond(p, *a))(pred),
+        )
+        assert [float(y) for y in found] == [3 if pred else 6] * 2
+        assert library.grad(lambda x, lib=library: lib.lax.cond(pred, x, *args[1:]))(2.0) == float(pred)

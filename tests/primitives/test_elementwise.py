@@ -271,7 +271,8 @@ def test_optimization_barrier_keeps_symbolic_zeros() -> None:
 ERRORS = {
     "elementwise-dtypes": (
         lambda: lax.add(np.float32(1), np.int32(1)),
-        "add takes operands of one dtype.\n  operands: float32[], int32[]\nCast one of them (x.astype).",
+        "add takes operands of one dtype.\n  operands: float32[], int32[]\n"
+        "Cast one of them (x.astype), or use didax.numpy.add, which promotes.",
     ),
     "elementwise-shapes": (
         lambda: lax.add(np.ones(2, "f4"), np.ones(3, "f4")),
