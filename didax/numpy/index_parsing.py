@@ -14,6 +14,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from didax.array import ConcreteArray
@@ -31,6 +32,7 @@ from didax.core.value import Array
 from didax.eager import NUMPY_MAX_ELEMENTS
 from didax.lax.slicing import of_one_dtype, wrapped
 from didax.numpy.creation import asarray
+from didax.primitives.elementwise import rem
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import concatenate
 from didax.primitives.window_positions import GatherDimensionNumbers, signed
@@ -279,16 +281,41 @@ def lift_scalar_masks(x: Any, items: list[Any]) -> tuple[Any, list[Any]]:
     ]
     if not positions:
         return x, items
-    dots = next((i for i, item in enumerate(items) if item is Ellipsis), None)
     for i in positions:
-        if dots is not None and i > dots:
-            axis = aval_of(x).ndim - sum(map(_consumes, items[i:]))
-        else:
-            axis = sum(map(_consumes, items[:i]))
+        axis = _axis_of(items, i, aval_of(x).ndim)
         shape = aval_of(x).shape
         x = reshape(x, (*shape[:axis], 1, *shape[axis:]))
         items = [*items[:i], np.zeros(int(bool(known_value(items[i]))), np.int32), *items[i + 1 :]]
     return x, items
+
+
+def around(x: ShapedArray, items: list[Any]) -> list[Any]:
+    """The items of an index with integers beyond the ends of an axis counted on from its other end."""
+    return [_around(item, _length_at(x, items, i)) for i, item in enumerate(items)]
+
+
+def _around(item: Any, length: int) -> Any:
+    if not length or type(item) is slice or _is_mask(item) or _consumes(item) == 0:
+        return item
+    if not isinstance(item, Array | np.ndarray):
+        return operator.index(item) % length if hasattr(item, "__index__") else item
+    if not dtypes.is_integer(item.dtype) or length > ml_dtypes.iinfo(item.dtype).max:
+        return item
+    if isinstance(item, np.ndarray):
+        return item % length
+    return rem(item, item.dtype.type(length))  # parsing counts what stays negative from the end
+
+
+def _length_at(x: ShapedArray, items: list[Any], i: int) -> int:
+    axis = _axis_of(items, i, x.ndim)
+    return x.shape[axis] if 0 <= axis < x.ndim else 0
+
+
+def _axis_of(items: Sequence[Any], i: int, ndim: int) -> int:
+    """The axis of an array of `ndim` axes that the i-th item of an index is for."""
+    if any(item is Ellipsis for item in items[:i]):
+        return ndim - sum(map(_consumes, items[i:]))
+    return sum(map(_consumes, items[:i]))
 
 
 # --- Where the result's axes come from ----------------------------------------------------------------------

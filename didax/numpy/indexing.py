@@ -38,6 +38,7 @@ from didax.numpy.index_parsing import (
     New,
     Point,
     Span,
+    around,
     items_of,
     layout_of,
     lift_scalar_masks,
@@ -144,13 +145,21 @@ class _Options(NamedTuple):
     unique_indices: bool = False
     mode: GatherScatterMode | None = None
     wraps: bool = True
+    around: bool = False  # mode "wrap": positions beyond the ends count on from the other end
 
     @staticmethod
     def of(
         indices_are_sorted: bool, unique_indices: bool, mode: Mode, wrap_negative_indices: bool
     ) -> _Options:
+        promises = bool(indices_are_sorted), bool(unique_indices)
+        if mode == "wrap":
+            return _Options(*promises, _PROMISE, wraps=True, around=True)
         chosen = None if mode is None else GatherScatterMode.from_any(mode)
-        return _Options(bool(indices_are_sorted), bool(unique_indices), chosen, bool(wrap_negative_indices))
+        return _Options(*promises, chosen, bool(wrap_negative_indices))
+
+    def items(self, x: ShapedArray, items: list[Any]) -> list[Any]:
+        """The items of an index into such an array, by the mode."""
+        return around(x, items) if self.around else items
 
 
 # --- Reading ------------------------------------------------------------------------------------------------
@@ -221,7 +230,7 @@ def _is_numpy_integers(item: Any) -> bool:
 def _get(x: Array, index: Any, options: _Options, fill_value: Any = None) -> Array:
     x, items = lift_scalar_masks(x, items_of(index))
     mode = options.mode
-    entries = parse(x.aval, items, mode is None, options.wraps)
+    entries = parse(x.aval, options.items(x.aval, items), mode is None, options.wraps)
     fills = mode is _DROP and not all(e.static for e in entries if type(e) is Point)
     layout = layout_of(entries)
     if 0 in layout.shape:
@@ -313,7 +322,9 @@ def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> 
         mask = broadcast_in_dim(index, x.shape, tuple(range(index.ndim)))
         return where(mask, _fitted(_UPDATES[kind].combine(x, values), x.aval, x.shape, kind), x)
     lifted, items = lift_scalar_masks(x, items_of(index))
-    entries = parse(lifted.aval, items, options.mode is None, options.wraps, drops=True)
+    entries = parse(
+        lifted.aval, options.items(lifted.aval, items), options.mode is None, options.wraps, drops=True
+    )
     return reshape(_scatter(lifted, entries, kind, values, options), x.shape)
 
 
@@ -518,7 +529,7 @@ def _updated_ones(x: Array, index: Any, name: str, values: Any, options: _Option
 class _IndexUpdateRef:
     """`x.at[index]`: elements of an array, to be read or replaced in a copy.
 
-    All methods take `mode` ("drop" or "fill", "clip", "promise_in_bounds": what becomes of indices out of
+    All methods take `mode` ("drop" or "fill", "clip", "wrap", "promise_in_bounds": what becomes of indices out of
     bounds), `indices_are_sorted` and `unique_indices` (promises that XLA may use), and
     `wrap_negative_indices`. Updates keep the array's dtype, but for `divide`.
     """

@@ -252,7 +252,7 @@ def test_unwrapped_negative_positions_are_out_of_range() -> None:
 
 
 def test_errors_end_at_the_users_line() -> None:
-    for use in (lambda: X[7], lambda: X.at[7].set(1.0), lambda: X.at[0].get(mode="wrap")):
+    for use in (lambda: X[7], lambda: X.at[7].set(1.0), lambda: X.at[0].get(mode="bounce")):
         with pytest.raises((IndexError, ValueError)) as caught:
             use()
         assert traceback.extract_tb(caught.value.__traceback__)[-1].filename == __file__
@@ -309,7 +309,7 @@ X = as_concrete(np.zeros((3, 4), np.float32))
         (lambda i: getitem(X, (np.zeros(2, int), np.zeros(3, int))), IndexError, r"shapes: \(2,\), \(3,\)"),
         (lambda i: at(X)[0].set(np.zeros(3)), ValueError, r"x\[...\] has shape \(4,\)"),
         (lambda i: at(X)[0].set("a"), TypeError, r"x.at\[...\].set takes arrays"),
-        (lambda i: at(X)[0].get(mode="wrap"), ValueError, r"mode: 'wrap'"),
+        (lambda i: at(X)[0].get(mode="bounce"), ValueError, r"mode: 'bounce'"),
     ],
 )
 def test_error_texts(use: Callable[[Any], Any], kind: type[Exception], text: str) -> None:
@@ -355,3 +355,18 @@ def test_updates_beyond_an_axis_without_elements_are_dropped(method):
             wrong()
     with pytest.raises(ValueError, match=r"float32\[2\]"):
         getattr(x.at[dnp.array([0, 1])], method)(dnp.ones(2), mode="drop")
+
+
+def test_mode_wrap_counts_on_from_the_other_end():
+    x, i = np.arange(12.0, dtype="float32").reshape(3, 4), np.array([7, -9, 2], "int8")
+    for index, wanted in [(7, 1), (dnp.array(7), 1), (i, i % 3), (dnp.array(i), i % 3)]:
+        np.testing.assert_array_equal(dnp.asarray(x).at[index].get(mode="wrap"), x[wanted])
+        np.testing.assert_array_equal(dnp.asarray(x).at[..., index, :].get(mode="wrap"), x[wanted])
+    read = dx.jit(lambda x, i: x.at[1:, i].get(mode="wrap"))
+    np.testing.assert_array_equal(read(x, i), x[1:, i % 4])
+    written = dnp.zeros(3).at[dnp.array([4, -2, 5])].add(1.0, mode="wrap")
+    np.testing.assert_array_equal(written, [0, 2, 1])
+    np.testing.assert_array_equal(dx.grad(lambda x: x.at[i].get(mode="wrap").sum())(x)[:, 0], [1, 1, 1])
+    assert dnp.zeros(300).at[dnp.array([-5], "int8")].get(mode="wrap").shape == (1,)
+    with pytest.raises(IndexError, match="An axis of length 0 has no elements"):
+        dnp.zeros(0).at[0].get(mode="wrap")
