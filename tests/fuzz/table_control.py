@@ -239,6 +239,8 @@ EXCLUDED = {
     "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_matmul_precision default_prng_impl "
     "disable_jit enable_checks enable_x64 ensure_compile_time_eval explain_cache_misses named_scope numpy_dtype_promotion "
     "numpy_rank_promotion": "options; enable_x64 is drawn for every program",
+    "array_garbage_collection_guard default_device log_compiles thread_guard transfer_guard transfer_guard_device_to_device "
+    "transfer_guard_device_to_host transfer_guard_host_to_device": "have no effect on values",
     "default_backend device_count devices local_device_count local_devices process_count process_index process_indices": (
         "tell about the machine"
     ),
