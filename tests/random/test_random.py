@@ -292,7 +292,6 @@ ERRORS = {
         ValueError,
         "minval: 4, maxval: 3",
     ),
-    "float bound": (lambda: random.randint(KEY, (), 0.5, 5), TypeError, "minval: 0.5"),
     "bounds": (
         lambda: random.uniform(KEY, (3,), minval=np.zeros(2)),
         ValueError,
