@@ -152,6 +152,7 @@ def _total(
 ) -> Array:
     x = as_array(name, a, "a")
     stated = _accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
+    x = truth(x) if stated == _BOOL else x  # 0.5 is true, although its integer is 0
     wide = dtypes.default_dtype("i") if stated == _BOOL else _wide(stated)
     x = _masked(name, cast(x, wide), where_, identity)
     return cast(_reduce(bind, combine, x, canonical_axes(name, axis, x.ndim), keepdims, initial), stated)
@@ -579,7 +580,8 @@ def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) ->
     )
     dimension = canonical_axis(name, axis, x.ndim)
     if stated == _BOOL:
-        return truth(primitive.bind(cast(x, dtypes.default_dtype("i")), axis=dimension, reverse=False))
+        numbers = cast(truth(x), dtypes.default_dtype("i"))  # 0.5 is true, although its integer is 0
+        return truth(primitive.bind(numbers, axis=dimension, reverse=False))
     return primitive.bind(cast(x, stated), axis=dimension, reverse=False)
 
 

@@ -177,6 +177,12 @@ def test_elements_that_are_left_out_of_variances_have_derivative_0(name):
     np.testing.assert_allclose(dx.jit(gradient)(x, mask), expected)
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod", "nansum", "nanprod"])
+def test_fractions_are_true_in_totals_of_booleans(name):
+    compare(lambda np, x: getattr(np, name)(x, dtype=bool), np.array([0.0, 0.5, 0.25], np.float32))
+    compare(lambda np, x: getattr(np, name)(x, dtype=bool), np.array([0.5, -0.5], np.float32))
+
+
 def test_numbers_of_elements_beyond_32_bits():
     """Their types only: nothing this large is made."""
     x = dx.ShapeDtypeStruct((2**31 + 5,), "int8")
