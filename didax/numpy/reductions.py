@@ -152,6 +152,7 @@ def _total(
 ) -> Array:
     x = as_array(name, a, "a")
     stated = _accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
+    x = truth(x) if stated == _BOOL else x  # 0.5 is true, although its integer is 0
     wide = dtypes.default_dtype("i") if stated == _BOOL else _wide(stated)
     x = _masked(name, cast(x, wide), where_, identity)
     return cast(_reduce(bind, combine, x, canonical_axes(name, axis, x.ndim), keepdims, initial), stated)
@@ -274,6 +275,8 @@ def var(
 ) -> Array:
     """The variance over axes: the mean of |x - mean(x)|², with `ddof` (or `correction`) taken off the count.
 
+    It is NaN, with derivative 0, where no more than `ddof` elements are left.
+
     >>> import didax.numpy as dnp
     >>> dnp.var(dnp.array([1.0, 3.0]), ddof=1)
     Array(2., dtype=float32)
@@ -292,19 +295,24 @@ def var(
         if mean is None
         else as_array_of("var", mean, compute, argument="mean")
     )
-    offset = ufuncs.subtract(x, center)
+    # Elements that are left out have no offset: the derivative of the square would be NaN where the center is.
+    offset = _masked("var", ufuncs.subtract(x, center), where, 0)
     squares = el.real(el.mul(offset, el.conj(offset))) if dtypes.is_complex(compute) else el.square(offset)
-    total = sum(squares, axes, keepdims=keepdims, where=where)
+    total = sum(squares, axes, keepdims=keepdims)
     count = _count("var", x, axes, where, keepdims)
-    fewer = ddof if correction is None else correction
-    if type(count) is int and type(fewer) in (
-        int,
-        float,
-    ):  # in Python, where no number of elements is too large
-        divisor = total.dtype.type(count - fewer if count > fewer else 0)
-    else:
-        divisor = cast(ufuncs.maximum(count - fewer, 0), total.dtype)
-    return cast(el.div(total, divisor), stated)
+    return cast(_over_freedom(total, count, ddof if correction is None else correction), stated)
+
+
+def _over_freedom(total: Array, count: Any, fewer: Any) -> Array:
+    """total / (count - fewer); NaN, a constant, where no degree of freedom is left."""
+    nan = constant(np.nan, total.dtype)
+    if type(count) is int and type(fewer) in (int, float):
+        # The difference is taken in Python, where no number of elements is too large.
+        freedom = count - fewer
+        return el.div(total, total.dtype.type(freedom)) if freedom > 0 else broadcast(nan, total.shape)
+    freedom = cast(ufuncs.subtract(count, fewer), total.dtype)
+    is_left = ufuncs.greater(freedom, 0)
+    return where(is_left, ufuncs.divide(total, where(is_left, freedom, 1)), nan)
 
 
 _mean = mean
@@ -329,9 +337,13 @@ def std(
     >>> dnp.std(dnp.array([1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    square = var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
-    is_zero = ufuncs.equal(square, 0)
-    return ufuncs.where(is_zero, square, ufuncs.sqrt(ufuncs.where(is_zero, 1, square)))
+    return _root(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+
+
+def _root(variance: Array) -> Array:
+    """The square root, with derivative 0 at 0, and where the variance is a constant NaN."""
+    is_positive = ufuncs.greater(variance, 0)
+    return where(is_positive, ufuncs.sqrt(where(is_positive, variance, 1)), variance)
 
 
 @api_boundary
@@ -568,7 +580,8 @@ def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) ->
     )
     dimension = canonical_axis(name, axis, x.ndim)
     if stated == _BOOL:
-        return truth(primitive.bind(cast(x, dtypes.default_dtype("i")), axis=dimension, reverse=False))
+        numbers = cast(truth(x), dtypes.default_dtype("i"))  # 0.5 is true, although its integer is 0
+        return truth(primitive.bind(numbers, axis=dimension, reverse=False))
     return primitive.bind(cast(x, stated), axis=dimension, reverse=False)
 
 
@@ -749,13 +762,13 @@ def nanstd(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """`std` of what is not NaN.
+    """`std` of what is not NaN; its derivative is 0 where it is 0.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanstd(dnp.array([1.0, dnp.nan, 3.0]))
     Array(1., dtype=float32)
     """
-    return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
+    return _root(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 
 
 def _nan_extremum(

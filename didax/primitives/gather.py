@@ -27,7 +27,7 @@ from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
-from didax.primitives.elementwise import add, div, eq, max_, mul, neg
+from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, full, reshape, zeros
@@ -559,13 +559,19 @@ class ScatterExtremum(Scatter):
             return out, Zero(aval_of(out).tangent())
         shape, dtype = aval_of(updates).shape, aval_of(out).dtype
         zero, one = scalar_like(0, dtype), scalar_like(1, dtype)
-        x_wins, u_wins = eq(operand, out), eq(updates, read_back(out, indices, shape, params))
+        target = read_back(out, indices, shape, params)
+        x_wins, u_wins = eq(operand, out), eq(updates, target)
 
         def total(x: Any, u: Any) -> Any:
-            return scatter_add_p.bind(where(x_wins, x, zero), indices, where(u_wins, u, zero), **params)
+            return scatter_add_p.bind(x, indices, u, **params)
 
-        count = max_(total(one, one), one)  # 0 where the result is NaN
-        return out, div(total(instantiate(x_dot), instantiate(u_dot)), count)
+        # Updates of a place that holds NaN are counted, although none attains it: where the count is 0 there was no
+        # update, and a NaN of the operand keeps its tangent.
+        is_counted = or_(u_wins, ne(target, target))
+        count = total(where(x_wins, one, zero), where(is_counted, one, zero))
+        x_wins = or_(x_wins, eq(count, zero))
+        shares = total(where(x_wins, instantiate(x_dot), zero), where(u_wins, instantiate(u_dot), zero))
+        return out, div(shares, max_(count, one))
 
 
 gather_p = Gather("gather")

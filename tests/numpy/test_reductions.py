@@ -149,6 +149,40 @@ def test_covariances_of_too_few_observations_are_numpy_s(options):
         np.testing.assert_array_equal(np.asarray(dnp.cov(x, **ours)), np.cov(x, **ours).astype(np.float32))
 
 
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_variances_without_degrees_of_freedom_are_nan_with_derivative_0(name):
+    x = np.array([1.0, 2.0, 4.0], np.float32)
+    ours = getattr(dnp, name)
+    for count in range(4):
+        mask = np.arange(3) < count
+        for ddof in (0, 2, 4):
+            f = lambda x: ours(x, ddof=ddof, where=mask)
+            expected = getattr(jax.numpy, name)(x, ddof=ddof, where=mask)
+            for value in (f(x), dx.jit(f)(x), ours(x[:count], ddof=ddof)):
+                np.testing.assert_allclose(value, expected, rtol=1e-6)
+            if count <= ddof:
+                np.testing.assert_array_equal(dx.grad(f)(x), 0)
+                np.testing.assert_array_equal(dx.grad(lambda x: ours(x, ddof=ddof))(x[:count]), 0)
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_elements_that_are_left_out_of_variances_have_derivative_0(name):
+    f = lambda x, mask: getattr(dnp, name)(x, where=mask)
+    gradient = dx.vmap(dx.grad(f))
+    x = np.array([[1.0, 3.0, np.nan], [1.0, 3.0, np.inf], [1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], np.float32)
+    mask = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 0], [1, 0, 1]], bool)
+    slope = 1.0 if name.endswith("var") else 0.5
+    expected = [[-slope, slope, 0], [-slope, slope, 0], [0, 0, 0], [0, 0, 0]]
+    np.testing.assert_allclose(gradient(x, mask), expected)
+    np.testing.assert_allclose(dx.jit(gradient)(x, mask), expected)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod", "nansum", "nanprod"])
+def test_fractions_are_true_in_totals_of_booleans(name):
+    compare(lambda np, x: getattr(np, name)(x, dtype=bool), np.array([0.0, 0.5, 0.25], np.float32))
+    compare(lambda np, x: getattr(np, name)(x, dtype=bool), np.array([0.5, -0.5], np.float32))
+
+
 def test_numbers_of_elements_beyond_32_bits():
     """Their types only: nothing this large is made."""
     x = dx.ShapeDtypeStruct((2**31 + 5,), "int8")

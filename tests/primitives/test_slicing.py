@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import didax as dx
+import didax.numpy as dnp
 from didax.core.avals import ShapedArray
 from didax.lax import slicing as lax
 from didax.primitives.elementwise import add
@@ -167,6 +169,24 @@ def test_updates_in_a_loop_stay_in_place(width: int) -> None:
 
 
 # --- Derivatives and batches that rows cannot show ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extrema_at_indices_share_derivatives_among_ties_and_keep_those_of_other_places(name):
+    """NaN where nothing is written is an element as any other."""
+    x = np.array([np.nan, 2.0, 2.0, np.nan, 1.0, 7.0], np.float32)
+    places, updates = np.array([1, 1, 2, 3, 4, 4]), np.array([2.0, 2.0, 3.0, 1.0, np.nan, 1.0], np.float32)
+    weights = np.arange(1.0, 7.0, dtype=np.float32)
+
+    def gradients(grad, array):
+        f = lambda x, u: (getattr(x.at[places], name)(u) * weights).sum()
+        return grad(f, (0, 1))(array(x), array(updates))
+
+    for ours, theirs in zip(
+        gradients(dx.grad, dnp.asarray), gradients(jax.grad, jax.numpy.asarray), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert gradients(dx.grad, dnp.asarray)[0][0] == 1
 
 
 @pytest.mark.parametrize("name", ["scatter", "scatter_add", "scatter_sub", "scatter_min", "scatter_max"])
