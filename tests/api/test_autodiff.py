@@ -467,6 +467,22 @@ def test_derivatives_are_weakly_typed_where_jax_has_them_so(f, args, weak):
     assert _is_weak(f, *args) == weak
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        dx.jit(dnp.sin),
+        dx.checkpoint(dnp.sin),
+        lambda x: dx.jit(lambda x: lax.cond(x > 0, dnp.sin, lambda x: 2.0 * x, x))(x),
+        lambda x: lax.scan(lambda c, _: (dnp.sin(c), c), x, None, length=2)[0],
+        lambda x: lax.fori_loop(0, 3, lambda i, x: dnp.sin(x), x),
+    ],
+    ids=["jit", "checkpoint", "cond", "scan", "fori_loop"],
+)
+def test_strong_cotangents_pass_through_programs_of_weak_types(f):
+    assert _is_weak(lambda x, ct: dx.vjp(f, x)[1](ct), WEAK, STRONG) == [False]
+    assert _is_weak(lambda x, ct: dx.vjp(f, x)[1](ct), WEAK, WEAK) == [True]
+
+
 def test_linear_functions_of_one_function_have_one_structure():
     """However often it is linearised, eagerly or staged, at Python numbers or arrays."""
 
