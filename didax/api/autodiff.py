@@ -175,13 +175,16 @@ def _check_tangents(
 def check_tangent(what: str, aval: ShapedArray, t: Any, name: Callable[[], str], of: str, kind: str) -> Any:
     """`t` in the dtype of the tangent (`kind`) of a primal or result (`of`), a symbolic zero for float0.
 
-    TypeError where it does not fit; `name()` is what the user knows it by.
+    A cotangent of an integer or boolean result may have any dtype. TypeError where `t` does not fit; `name()` is what
+    the user knows it by.
     """
     wanted = aval.tangent()
     if wanted.dtype == dtypes.float0:
         found = getattr(t, "dtype", None)
         if found == dtypes.float0 and t.shape == wanted.shape:
             return Zero(wanted)
+        if kind == "cotangent" and is_array_like(t) and aval_of(t).shape == wanted.shape:
+            return Zero(wanted)  # nothing depends on it, and the results themselves are handy cotangents
     elif is_array_like(t):
         found_aval = aval_of(t)
         if found_aval.shape == wanted.shape and (
@@ -333,7 +336,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Results of `fun` at `primals`, and the function from cotangents of the results to those of the arguments.
 
     The second result takes one cotangent, in the structure of the results, and returns a tuple with one cotangent for
-    each argument. With `has_aux` auxiliary data is the third result.
+    each argument. Of an integer or boolean result any array of its shape is a cotangent. With `has_aux` auxiliary data
+    is the third result.
 
     >>> import didax as dx
     >>> y, f_vjp = dx.vjp(lambda x, y: x * y, 2.0, 5.0)

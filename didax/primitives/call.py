@@ -55,7 +55,7 @@ class Call(Primitive):
     def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
         nonzero_ct = tuple(type(ct) is not Zero for ct in cts)
-        new, nonzero = transpose_jaxpr(jaxpr, linear, nonzero_ct, strong_ct=strong_cotangents(jaxpr, cts))
+        new, nonzero = transpose_jaxpr(jaxpr, linear, nonzero_ct, strong_ct=strong_cotangents(cts, jaxpr))
         known = [x for x in args if not is_undef(x)]
         x_bars = self.bind(*known, *(ct for ct in cts if type(ct) is not Zero), jaxpr=new, **how)
         return scatter_cotangents(x_bars, nonzero, linear)

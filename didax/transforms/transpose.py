@@ -172,12 +172,17 @@ def backward_jaxpr(
     return backward([v for v, lin in zip(jaxpr.invars, linear, strict=True) if lin], eqns, outs, cotangents)
 
 
-def strong_cotangents(jaxpr: Jaxpr, cts: Sequence[Any]) -> tuple[bool, ...]:
-    """The `strong_ct` of `transpose_jaxpr`: which cotangents are strongly typed, although their outputs are not."""
+def strong_cotangents(cts: Sequence[Any], *jaxprs: Jaxpr) -> tuple[bool, ...]:
+    """The `strong_ct` of `transpose_jaxpr`: which cotangents are strongly typed, although an output of theirs is not.
+
+    The cotangents are those of the outputs of every one of the jaxprs.
+    """
     strong = tuple(
         [
-            v.aval.weak_type and type(ct) is not Zero and not aval_of(ct).weak_type
-            for v, ct in zip(jaxpr.outvars, cts, strict=True)
+            type(ct) is not Zero
+            and any([jaxpr.outvars[i].aval.weak_type for jaxpr in jaxprs])
+            and not aval_of(ct).weak_type
+            for i, ct in enumerate(cts)
         ]
     )
     return strong if True in strong else ()

@@ -309,6 +309,18 @@ def test_vjp_with_integer_results_and_arguments():
     assert float(x_bar) == 3.0
 
 
+@pytest.mark.parametrize("ct", [7, 2.5, True, np.int32(3), np.zeros((), float0)])
+def test_cotangents_of_integer_results_may_have_any_dtype(ct):
+    """Nothing depends on them, so the results of the function are cotangents, too."""
+    _, f_vjp = dx.vjp(lambda x: (x * 2.0, x > 0), np.float32(3.0))
+    assert float(f_vjp((1.0, ct))[0]) == 2.0
+    y, f_vjp = dx.vjp(lambda x: (x * x, dnp.floor(x).astype("int32")), np.float32([1.5, 2.5]))
+    for run in (f_vjp, dx.jit(f_vjp)):
+        np.testing.assert_allclose(run(y)[0], [2 * 1.5**3, 2 * 2.5**3])
+    with pytest.raises(ValueError, match="a cotangent has the shape and dtype of its result"):
+        f_vjp((y[0], 1))
+
+
 def test_results_that_repeat_an_argument(x):
     _, f_vjp = dx.vjp(lambda x: (x, x, x + 0), x)
     np.testing.assert_array_equal(f_vjp((x, x, x))[0], 3 * x)
@@ -453,6 +465,22 @@ STRONG, WEAK = np.float32(2.0), 3.0
 )
 def test_derivatives_are_weakly_typed_where_jax_has_them_so(f, args, weak):
     assert _is_weak(f, *args) == weak
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        dx.jit(dnp.sin),
+        dx.checkpoint(dnp.sin),
+        lambda x: dx.jit(lambda x: lax.cond(x > 0, dnp.sin, lambda x: 2.0 * x, x))(x),
+        lambda x: lax.scan(lambda c, _: (dnp.sin(c), c), x, None, length=2)[0],
+        lambda x: lax.fori_loop(0, 3, lambda i, x: dnp.sin(x), x),
+    ],
+    ids=["jit", "checkpoint", "cond", "scan", "fori_loop"],
+)
+def test_strong_cotangents_pass_through_programs_of_weak_types(f):
+    assert _is_weak(lambda x, ct: dx.vjp(f, x)[1](ct), WEAK, STRONG) == [False]
+    assert _is_weak(lambda x, ct: dx.vjp(f, x)[1](ct), WEAK, WEAK) == [True]
 
 
 def test_linear_functions_of_one_function_have_one_structure():

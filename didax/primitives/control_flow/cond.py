@@ -53,7 +53,7 @@ from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
-from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import lower_region
 from didax.xla.text import TOKEN, function_type
 
@@ -120,7 +120,8 @@ class Cond(Primitive):
 
     def transpose(self, cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
-        new, sent = _transpose(branches[0], branches[1:], linear, nonzero(cts))
+        strong = strong_cotangents(cts, *branches)
+        new, sent = _transpose(branches[0], branches[1:], linear, nonzero(cts), strong)
         known = [x for x in args if not is_undef(x)]
         x_bars = self.bind(index, *known, *(ct for ct in cts if type(ct) is not Zero), branches=new)
         return [None, *scatter_cotangents(x_bars, sent, linear)]
@@ -237,11 +238,13 @@ def _batch(
 
 
 @cached_on_jaxpr
-def _transpose(first: Jaxpr, rest: Branches, linear: Marks, nonzero_ct: Marks) -> tuple[Branches, Marks]:
+def _transpose(
+    first: Jaxpr, rest: Branches, linear: Marks, nonzero_ct: Marks, strong_ct: Marks
+) -> tuple[Branches, Marks]:
     def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Jaxpr, Marks]:
         if wanted is None:
-            return transpose_jaxpr(branch, linear, nonzero_ct)
-        every, _ = transpose_jaxpr(branch, linear, nonzero_ct, instantiate_all=True)
+            return transpose_jaxpr(branch, linear, nonzero_ct, strong_ct=strong_ct)
+        every, _ = transpose_jaxpr(branch, linear, nonzero_ct, instantiate_all=True, strong_ct=strong_ct)
         return dce_jaxpr(every, wanted, keep_inputs=True)[0], wanted
 
     return _agree(transform, (first, *rest))

@@ -54,7 +54,7 @@ from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.checkify import Kinds, Report
-from didax.transforms.transpose import is_undef
+from didax.transforms.transpose import is_undef, strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
 
@@ -142,7 +142,8 @@ class Fold(Primitive):
         if halves.num_carry:
             loops = self._loops(params, plain=False)
             return jit_p.transpose(cts, *args, jaxpr=loops)
-        new = transpose_body(params["jaxpr"], len(consts), len(state), halves.unknown_in, nonzero(cts))
+        step, strong = params["jaxpr"], strong_cotangents(cts, params["jaxpr"])
+        new = transpose_body(step, len(consts), len(state), halves.unknown_in, nonzero(cts), strong)
         known, lin_avals = unmarked(consts, linear[: len(consts)]), marked(consts, linear[: len(consts)])
         const_bars = [basis.zeros(x.aval) for x in marked(lin_avals, new.consts)]
         state_bars = [instantiate(ct) for ct in marked(cts, new.carry)]

@@ -52,7 +52,7 @@ from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
-from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value, names, tensor_type, types
 
@@ -220,7 +220,8 @@ class Scan(Primitive):
         if halves.num_carry:  # a part of the carry is not linear: its values are computed first
             return self._transpose_unknown(halves, linear, cts, args, num_consts, num_carry, how)
         linear_in = halves.unknown_in  # all of the carry; parts that start from a known value are zero there
-        new = transpose_body(jaxpr, num_consts, num_carry, linear_in, nonzero(cts))
+        strong = strong_cotangents(cts, jaxpr)
+        new = transpose_body(jaxpr, num_consts, num_carry, linear_in, nonzero(cts), strong)
         (res_consts, _, res_xs), _ = parts_by(linear_in, args, num_consts, num_carry)
         carry_bars, y_bars = split_at(cts, num_carry)
         const_bars = [
@@ -791,22 +792,28 @@ class _Transposed(NamedTuple):
 
 @cached_on_jaxpr
 def transpose_body(
-    jaxpr: Jaxpr, num_consts: int, num_carry: int, linear: Marks, nonzero_ct: Marks
+    jaxpr: Jaxpr, num_consts: int, num_carry: int, linear: Marks, nonzero_ct: Marks, strong_ct: Marks = ()
 ) -> _Transposed:
-    """`(residuals, const_bars, carry_bars, residual rows, y_bars) -> (const_bars, carry_bars, x_bars)`."""
+    """`(residuals, const_bars, carry_bars, residual rows, y_bars) -> (const_bars, carry_bars, x_bars)`.
+
+    Outputs marked by `strong_ct` have strongly typed cotangents in any case, see `transpose_jaxpr`.
+    """
     start, ys = nonzero_ct[:num_carry], nonzero_ct[num_carry:]
     num_linear = sum(linear[:num_consts])
 
     def step(carry: Marks) -> tuple[Jaxpr, Marks]:
-        return transpose_jaxpr(jaxpr, linear, (*carry, *ys))
+        return transpose_jaxpr(jaxpr, linear, (*carry, *ys), strong_ct=strong_ct)
 
     carry = fixpoint(start, lambda marks: step(marks)[1][num_linear : num_linear + num_carry])
     new, found = step(carry)
     found_consts, found_carry, found_xs = split_at(found, num_linear, num_carry)
     (res_consts, _, res_xs), (lin_consts, _, _) = parts_by(linear, jaxpr.in_avals, num_consts, num_carry)
     const_avals = marked(lin_consts, found_consts)
-    carry_avals = marked(jaxpr.out_avals[:num_carry], carry)
-    y_avals = marked(jaxpr.out_avals[num_carry:], ys)
+    out_avals = jaxpr.out_avals
+    if strong_ct:
+        out_avals = [a.strip_weak_type() if s else a for a, s in zip(out_avals, strong_ct, strict=True)]
+    carry_avals = marked(out_avals[:num_carry], carry)
+    y_avals = marked(out_avals[num_carry:], ys)
 
     def back(*args: Any) -> list[Any]:
         sizes = (len(res_consts), len(const_avals), len(carry_avals), len(res_xs))
