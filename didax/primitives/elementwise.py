@@ -405,6 +405,8 @@ atanh = elementary(
     lower=at_corners.symmetric("chlo.atanh", "odd", at_corners.atanh_corner),
     jvp=lambda t, y, x: div(t, _one_minus_square(x)),
 )
+for _function in (expm1, logistic, asin, acos, asinh, acosh, atanh):
+    _function.widens_halves = True
 atan2 = binary("atan2", eager=np.arctan2, accepts="f",
                jvp=(lambda t, z, x, y: mul(t, _over_square_norm(y, x)),
                     lambda t, z, x, y: neg(mul(t, _over_square_norm(x, y)))))  # fmt: skip
