@@ -127,7 +127,7 @@ def _gcd(x: Any, y: Any) -> Any:
     ):  # Lamé: consecutive Fibonacci numbers are worst
         is_done = el.eq(y, 0)
         x, y = _choose(is_done, x, y), _choose(is_done, 0, el.rem(x, _choose(is_done, 1, y)))
-    return x
+    return el.abs_(x)  # the smallest integer is its own absolute value, and its remainders are negative
 
 
 def _lcm(x: Any, y: Any) -> Any:

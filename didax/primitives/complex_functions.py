@@ -250,6 +250,26 @@ def logarithm(hlo: str) -> Callable[..., Any]:
     return lower
 
 
+def logistic_corner(c: Corners, x: Any, y: Any, re: Any, im: Any) -> tuple[Any, Any]:
+    grown = c.all_of(c.equals(x, math.inf), c.is_endless(y))
+    return c.put(grown, 1.0, re), c.put(grown, 0.0, im)
+
+
+def sign(ctx: Any, z: Any) -> Any:
+    """The lowering of z / |z|: 0 at zeros of any sign, and along the axis of the one part that is infinite."""
+    c = Corners(ctx)
+    x, y = c.parts(z)
+    re, im = c.parts(ctx.barrier(ctx.op("sign", [z])))  # computed once
+    is_zero = c.all_of(c.equals(x, 0), c.equals(y, 0))
+    re, im = c.put(is_zero, 0.0, re), c.put(is_zero, 0.0, im)
+    for along, across in ((x, y), (y, x)):
+        alone = c.all_of(c.is_infinite(along), c.no(c.is_infinite(across)))
+        turn = ctx.op("sign", [along])
+        re = c.put(alone, turn if along is x else 0.0, re)
+        im = c.put(alone, turn if along is y else 0.0, im)
+    return ctx.op("complex", [re, im], z.aval)
+
+
 def absolute(ctx: Any, z: Any, out: Any) -> Any:
     """|z|, given as XLA computes it: infinite where a part is, even beside NaN."""
     c = Corners(ctx)

@@ -223,6 +223,8 @@ def _abs_lower(ctx: Any, x: Any) -> Any:
 
 
 def _sign_lower(ctx: Any, x: Any) -> Any:
+    if dtypes.is_complex(x.aval.dtype):
+        return at_corners.sign(ctx, x)
     is_unsigned = dtypes.kind_of(x.aval.dtype) == "u"
     return ctx.op("minimum", [x, ctx.constant(1, x.aval)]) if is_unsigned else ctx.op("sign", [x])
 
@@ -329,7 +331,12 @@ rsqrt = elementary(
     jvp=lambda t, y, x: mul(t, mul(div(y, x), -0.5)),
 )
 cbrt = unary("cbrt", eager=np.cbrt, accepts="f", jvp=lambda t, y, x: div(mul(t, 1 / 3), square(y)))
-logistic = elementary("logistic", eager=rules.logistic, jvp=lambda t, y, x: mul(t, mul(y, sub(1, y))))
+logistic = elementary(
+    "logistic",
+    eager=rules.logistic,
+    lower=at_corners.symmetric("stablehlo.logistic", "conjugate", at_corners.logistic_corner),
+    jvp=lambda t, y, x: mul(t, mul(y, sub(1, y))),
+)
 
 # --- trigonometric and hyperbolic functions -----------------------------------------------------------------
 
@@ -405,6 +412,8 @@ atanh = elementary(
     lower=at_corners.symmetric("chlo.atanh", "odd", at_corners.atanh_corner),
     jvp=lambda t, y, x: div(t, _one_minus_square(x)),
 )
+for _function in (expm1, logistic, asin, acos, asinh, acosh, atanh):
+    _function.widens_halves = True
 atan2 = binary("atan2", eager=np.arctan2, accepts="f",
                jvp=(lambda t, z, x, y: mul(t, _over_square_norm(y, x)),
                     lambda t, z, x, y: neg(mul(t, _over_square_norm(x, y)))))  # fmt: skip

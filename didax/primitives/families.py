@@ -60,6 +60,7 @@ class Elementwise(Primitive):
     widens = (
         True  # floats of a byte: XLA would compute some functions of them in 16 bits, and others not at all
     )
+    widens_halves = False  # floats of two bytes: XLA would round each of the steps that the function takes
 
     def __init__(
         self,
@@ -135,8 +136,11 @@ class Elementwise(Primitive):
         return TypeError(message(f"{self.name} {rule}.", f"operands: {', '.join(map(str, avals))}", fix=fix))
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> Any:
-        wide = dtypes.calculator(operands[0].aval.dtype)
-        if wide is not None and self.widens:
+        dtype = operands[0].aval.dtype
+        wide = dtypes.calculator(dtype) if self.widens else None
+        if self.widens_halves and dtypes.is_float(dtype) and dtype.itemsize == 2:
+            wide = np.dtype(np.float32)
+        if wide is not None:
             return self._lower_widened(ctx, operands, wide, **params)
         return self.emit(ctx, *[ctx.fill(x, ctx.out_avals[0]) for x in operands], **params)
 

@@ -253,3 +253,23 @@ def test_complex_sines_of_small_numbers_are_precise() -> None:
         got = np.asarray(getattr(dnp, name)(z))
         np.testing.assert_allclose(got.real, want.real, rtol=1e-5)
         np.testing.assert_allclose(got.imag, want.imag, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_sign_and_logistic_of_complex_infinities_and_zeros(dtype: str) -> None:
+    """One program; signs as in NumPy, the logistic function by its limits."""
+    inf, nan = float("inf"), float("nan")
+    directions = {
+        complex(inf, 3): 1, complex(-inf, nan): -1, complex(2, inf): 1j, complex(nan, -inf): -1j,
+        complex(-0.0, -0.0): 0, complex(0.0, -0.0): 0, complex(3, 4): 0.6 + 0.8j,
+    }  # fmt: skip
+    limits = {complex(inf, inf): 1, complex(inf, -inf): 1, complex(inf, nan): 1, complex(-inf, 1): 0}
+    compiled = dx.jit(lambda z, w: (dnp.sign(z), dx.nn.sigmoid(w)))
+    signs, shares = compiled(np.array([*directions], dtype), np.array([*limits], dtype))
+    np.testing.assert_allclose(signs, [*directions.values()], rtol=1e-6)
+    zeros = np.asarray(signs)[4:6]
+    assert not np.signbit([zeros.real, zeros.imag]).any()
+    np.testing.assert_array_equal(shares, [*limits.values()])
+    np.testing.assert_array_equal(dnp.sign(np.array([*directions], dtype)), signs)
+    batched = dx.vmap(dnp.sign)(np.array([*directions], dtype))
+    np.testing.assert_array_equal(batched, signs)

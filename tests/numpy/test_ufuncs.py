@@ -118,6 +118,14 @@ def test_division_at_corners(name):
     check_call(name, (i, j), jit=True)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_divisors_of_the_smallest_integer_are_positive(compiled):
+    low = np.iinfo(np.int8).min
+    x, y = np.array([low, low, 6, low + 1, low], np.int8), np.array([-6, 7, low, low, 0], np.int8)
+    got = (dx.jit(dnp.gcd) if compiled else dnp.gcd)(x, y)
+    np.testing.assert_array_equal(got, np.gcd(x, y))
+
+
 def test_integer_remainder_by_zero_is_zero_as_in_numpy():
     for x in (dnp.array([5, -5]), dnp.array([5, 250], "uint8")):
         assert dnp.remainder(x, 0).tolist() == dnp.fmod(x, 0).tolist() == [0, 0]
