@@ -7,8 +7,8 @@
 
 What stages a function, or follows the jaxprs inside of jaxprs, takes some ten calls a level, and Python allows a
 thread a thousand (`sys.getrecursionlimit`). Where half of them are taken the work goes on in a new thread, which has a
-stack of its own, in a copy of the context; the thread that started it waits. All staging of functions passes `run_under` in
-`tracing.py`, most passes over jaxprs `cached_on_jaxpr` in `transforms/cache.py`: those ask.
+stack of its own, in a copy of the context; the thread that started it waits. All staging of functions passes
+`run_under` in `tracing.py`, most passes over jaxprs `cached_on_jaxpr` in `transforms/cache.py`: those ask.
 Read next: `process.py`.
 """
 
