@@ -34,7 +34,7 @@ class StackBelow(NamedTuple):
 
     frame: types.FrameType
     below: StackBelow | None
-    count: int
+    number: int
 
 
 _below: ContextVar[StackBelow | None] = ContextVar("didax_stack", default=None)
@@ -56,7 +56,7 @@ def on_new_stack(fun: Callable[..., T], *args: Any) -> T:
     2
     """
     below = _below.get()
-    count = 1 if below is None else below.count + 1
+    count = 1 if below is None else below.number + 1
     if count > _MOST_STACKS:
         raise RecursionError(
             "Transformations and control flow are nested too deeply.\n"
