@@ -293,6 +293,30 @@ def default_dtype(kind: Kind | type[Any]) -> DType:
     return _DEFAULTS[_SCALAR_KINDS[kind] if isinstance(kind, type) else kind][config.state().enable_x64]
 
 
+def position_dtype(length: int) -> DType:
+    """The dtype that counts positions along an axis: int32, and int64 where these are too many, under `enable_x64`.
+
+    >>> position_dtype(100)
+    dtype('int32')
+    """
+    if length > 2**31 and config.state().enable_x64:
+        return np.dtype(np.int64)
+    check_counts(np.dtype(np.int32), length)
+    return np.dtype(np.int32)
+
+
+def check_counts(dtype: DType, length: int) -> None:
+    """OverflowError where an axis has more than 2**31 elements, and positions of this dtype cannot count them."""
+    if length > 2**31 and iinfo(dtype).max < length:
+        raise OverflowError(
+            message(
+                "Positions along an axis of more than 2**31 elements need 64-bit integers.",
+                f"length of the axis: {length}, dtype of positions: {dtype_name(dtype)}",
+                fix="Turn on enable_x64 and use int64, or cut the array into shorter ones.",
+            )
+        )
+
+
 def narrowed(x: DType) -> DType:
     """The dtype of a NumPy value here: its own, or the default width where it is 64-bit and enable_x64 is off.
 

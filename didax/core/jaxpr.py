@@ -21,6 +21,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import NO_EFFECTS, Effects
 from didax.core.primitive import Primitive
 from didax.core.source import SourceLine, follows_equations
+from didax.core.stack import on_new_stack, stack_is_low
 
 
 @final
@@ -116,6 +117,8 @@ class Jaxpr:
     def axis_names(self) -> frozenset[str]:
         """Names of the mapped axes that equations in here refer to."""
         if self._axis_names is None:
+            if stack_is_low():
+                return on_new_stack(getattr, self, "axis_names")
             self._axis_names = frozenset[str]().union(*(e.primitive.named_axes(e.params) for e in self.eqns))
         return self._axis_names
 
@@ -123,6 +126,8 @@ class Jaxpr:
     def effects(self) -> Effects:
         """What its equations do besides computing their results."""
         if self._effects is None:
+            if stack_is_low():
+                return on_new_stack(getattr, self, "effects")
             self._effects = NO_EFFECTS.union(*[e.effects for e in self.eqns])
         return self._effects
 

@@ -21,6 +21,7 @@ from didax.core.errors import JaxprTypeError, MissingRuleError, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_print import texts_in, type_text
 from didax.core.primitive import infer
+from didax.core.stack import on_new_stack, stack_is_low
 
 _checked: WeakSet[Jaxpr] = WeakSet()
 
@@ -36,6 +37,8 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     Bind it by an input or an earlier equation: jaxprs are closed and capture nothing.
     """
     if jaxpr not in _checked:
+        if stack_is_low():
+            return on_new_stack(check_jaxpr, jaxpr)
         _Check(jaxpr).run()
         _checked.add(jaxpr)
 

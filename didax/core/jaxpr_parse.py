@@ -30,6 +30,7 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_print import DTYPES_BY_NAME, PYTHON_TYPES, RESERVED, field_names, param_types
 from didax.core.primitive import Primitive, by_name
+from didax.core.stack import on_new_stack, stack_is_low
 
 T = TypeVar("T")
 
@@ -182,6 +183,8 @@ class _Parser:
         return items
 
     def jaxpr(self) -> Jaxpr:
+        if stack_is_low():
+            return on_new_stack(self.jaxpr)
         consts, inputs, env = self.header()
         eqns: list[Eqn] = []
         while self.next.text != "in":

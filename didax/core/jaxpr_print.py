@@ -28,6 +28,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from didax.core.stack import on_new_stack, stack_is_low
 from didax.core.tracing import known_value
 
 C = TypeVar("C", bound=type[Any])
@@ -194,6 +195,8 @@ class Printer:
 
     def jaxpr(self, jaxpr: Jaxpr, num_consts: int = 0, pad: str = "", scope: Scope | None = None) -> str:
         """Text of a jaxpr."""
+        if stack_is_low():
+            return on_new_stack(self.jaxpr, jaxpr, num_consts, pad, scope)
         scope = scope or Scope(jaxpr)
         inputs = [self.binder(v, scope) for v in jaxpr.invars]
         head = " ".join(["{ lambda", *inputs[:num_consts], ";", *inputs[num_consts:]])

@@ -9,7 +9,8 @@ signals end: the exception arrives at once, the work ends later and unseen, with
 
 A fork copies memory and one thread. Locks that other threads held are new in the child (`lock_for_forks`); what else
 the child has to know, it is told by hooks (`after_fork`).
-Read next: `didax/xla/client.py` (XLA in a forked child), `didax/xla/exit.py` (the end of a process).
+Read next: `stack.py` (threads for what is nested deeply),
+`didax/xla/client.py` (XLA in a forked child), `didax/xla/exit.py` (the end of a process).
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ def to_the_end(work: Callable[[], T]) -> T:
     """
     if threading.get_ident() != threading.main_thread().ident:
         return work()  # no handler of a signal runs here
+    return in_a_thread(work)
+
+
+def in_a_thread(work: Callable[[], T]) -> T:
+    """The result of `work()`, or its exception, from a thread of its own. Waiting for it can be interrupted.
+
+    >>> in_a_thread(lambda: 1 + 1)
+    2
+    """
     results: list[T] = []
     errors: list[BaseException] = []
     running = threading.Lock()

@@ -14,6 +14,8 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from didax.core.stack import stack_below
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -77,7 +79,7 @@ def follows_equations(backward: bool = False) -> Callable[[F], F]:
 def user_line() -> SourceLine | None:
     """The innermost line of the user's program: on the stack, or of the equation that is interpreted; None without."""
     frame: types.FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    internal = _internal
+    internal, below = _internal, stack_below()
     while frame is not None:
         code = frame.f_code
         known = internal.get(code.co_filename)
@@ -86,6 +88,8 @@ def user_line() -> SourceLine | None:
         if code.co_name in _interpreters and (line := _line_of_equation(frame)) is not None:
             return line
         frame = frame.f_back
+        if frame is None and below is not None:
+            frame, below = below.frame, below.below
     return None
 
 

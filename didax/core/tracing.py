@@ -28,6 +28,7 @@ from didax.core.errors import (
     message,
 )
 from didax.core.source import SourceLine, describe_function
+from didax.core.stack import on_new_stack, stack_is_low
 from didax.core.value import Array
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ def run_under(trace: Trace, fun: Callable[..., T], args: Sequence[Any]) -> T:
     Whatever instruction an interrupt (Ctrl-C) arrives at, the trace from before is current again afterwards. A context
     manager written in Python cannot promise that: it may be interrupted before the first line of its `__exit__`.
     """
+    if stack_is_low():  # functions within functions come through here
+        return on_new_stack(run_under, trace, fun, args)
     outer = current_trace_var.get()
     try:
         current_trace_var.set(trace)

@@ -329,7 +329,7 @@ def wrapped(index: Any, length: int) -> Any:
     if not dtypes.is_integer(dtype) or not dtypes.is_signed(dtype):
         return index
     if length > dtypes.iinfo(dtype).max:
-        index = convert_element_type(index, np.dtype(np.int32))
+        index = convert_element_type(index, np.promote_types(dtype, dtypes.position_dtype(length + 1)))
     return where(lt(index, 0), add(index, length), index)
 
 

@@ -141,7 +141,10 @@ def _with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, .
 
 
 def _ramp(length: int, axis: int, ndim: int) -> Array:
-    return reshape(iota(_INT32, (length,), 0), tuple([length if i == axis else 1 for i in range(ndim)]))
+    return reshape(
+        iota(dtypes.position_dtype(length), (length,), 0),
+        tuple([length if i == axis else 1 for i in range(ndim)]),
+    )
 
 
 # --- order --------------------------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
             message("lexsort needs at least one key.", "keys: none", fix="Pass the arrays to sort by.")
         )
     dimension = canonical_axis("lexsort", axis, xs[0].ndim)
-    ramp = iota(_INT32, xs[0].shape, dimension)
+    ramp = iota(dtypes.position_dtype(xs[0].shape[dimension]), xs[0].shape, dimension)
     positions = sort_p.bind(*xs[::-1], ramp, dimension=dimension, is_stable=True, num_keys=len(xs))[-1]
     return cast(positions, dtypes.default_dtype("i"))
 
@@ -294,10 +297,11 @@ def _check_method(name: str, method: str, known: tuple[str, ...]) -> None:
 
 def _insertion_points(x: Array, values: Array, side: str) -> Array:
     """Binary search: the answer lies in [low, high], which halves with every step."""
-    low = broadcast(cast(0, _INT32), values.shape)
-    high = broadcast(cast(x.shape[0], _INT32), values.shape)
+    kind = dtypes.position_dtype(x.shape[0] + 1)
+    low = broadcast(cast(0, kind), values.shape)
+    high = broadcast(cast(x.shape[0], kind), values.shape)
     for _ in range(x.shape[0].bit_length()):
-        middle = el.div(el.add(low, high), 2)
+        middle = el.add(low, el.div(el.sub(high, low), 2))  # low + high may be too large for its dtype
         element = getitem(x, ufuncs.minimum(middle, x.shape[0] - 1))
         goes_right = _before(element, values) if side == "left" else el.not_(_before(values, element))
         goes_right = el.and_(goes_right, el.lt(low, high))
@@ -383,9 +387,9 @@ def _hits(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
     order = stable_order(el.not_(flat), 0)
     taken = slice_axis(order, 0, min(count, flat.size), 0)
     if count > flat.size:
-        taken = concatenate([taken, broadcast(cast(0, _INT32), (count - flat.size,))], 0)
-    total = array_sum(flat, dtype=_INT32)
-    return taken, el.lt(iota(_INT32, (count,), 0), total)
+        taken = concatenate([taken, broadcast(cast(0, taken.dtype), (count - flat.size,))], 0)
+    kind = dtypes.position_dtype(flat.size + 1)
+    return taken, el.lt(iota(kind, (count,), 0), array_sum(flat, dtype=kind))
 
 
 @api_boundary
@@ -493,7 +497,11 @@ def _groups(rows: Array, equal_nan: bool) -> _Groups:
     count = rows.shape[0]
     columns = [reshape(slice_axis(rows, i, i + 1, 1), (count,)) for i in range(rows.shape[1])]
     *columns, order = sort_p.bind(
-        *columns, iota(_INT32, (count,), 0), dimension=0, is_stable=True, num_keys=len(columns)
+        *columns,
+        iota(dtypes.position_dtype(count), (count,), 0),
+        dimension=0,
+        is_stable=True,
+        num_keys=len(columns),
     )
     differs = broadcast(np.bool_(False), (max(count - 1, 0),))
     for column in columns:

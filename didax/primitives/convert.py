@@ -250,6 +250,8 @@ class Iota(Primitive):
                     fix="Choose an integer, floating-point or complex dtype and an axis of the shape.",
                 )
             )
+        if dtype == np.int32:
+            dtypes.check_counts(dtype, shape[dimension])
         return ShapedArray(shape, dtype)
 
     def eager(self, *, dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> Any:

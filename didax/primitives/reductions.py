@@ -319,6 +319,7 @@ class ArgExtremum(Primitive):
                     fix="Choose an integer dtype such as int32.",
                 )
             )
+        dtypes.check_counts(index_dtype, x.shape[axes[0]])
         return ShapedArray(out.shape, index_dtype)
 
     def eager(self, x: Any, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> Any:

@@ -290,6 +290,10 @@ class TopK(Primitive):
                     else "Name an axis of the operand.",
                 )
             )
+        if x.shape[axis] > 2**31:
+            rule = "top_k returns int32 positions, which count up to 2**31 elements."
+            fix = "Cut the axis into shorter ones, or take the first of argsort(-x) under enable_x64."
+            raise OverflowError(message(rule, f"operand: {x}, axis: {axis}", fix=fix))
         out = x.update(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]))
         return [out, ShapedArray(out.shape, _INT32)]
 
@@ -349,6 +353,8 @@ top_k_p = TopK("top_k")
 
 
 def argsort(x: Any, axis: int) -> Any:
-    """int32 positions in the order that sorts `x` along an axis, equal elements in their own order."""
+    """Positions in the order that sorts `x` along an axis, equal elements in their own order."""
     shape = aval_of(x).shape
-    return sort_p.bind(x, iota(_INT32, shape, axis), dimension=axis, is_stable=True, num_keys=1)[1]
+    return sort_p.bind(
+        x, iota(dtypes.position_dtype(shape[axis]), shape, axis), dimension=axis, is_stable=True, num_keys=1
+    )[1]

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from didax.core import config
 from didax.core.jaxpr import Jaxpr
+from didax.core.stack import on_new_stack, stack_is_low
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,6 +34,8 @@ def cached_on_jaxpr(f: Callable[Concatenate[Jaxpr, P], R]) -> Callable[Concatena
         key = (config.state(), args, tuple(kwargs.items()))
         results = memory.setdefault(jaxpr, {})
         if key not in results:
+            if stack_is_low():  # passes over jaxprs within jaxprs come through here
+                return on_new_stack(functools.partial(cached, jaxpr, *args, **kwargs))
             result = f(jaxpr, *args, **kwargs)
             results[key] = _ITSELF if result is jaxpr else result  # it would keep itself alive
         found = results[key]

@@ -18,6 +18,7 @@ from didax.core.dtypes import carrier
 from didax.core.effects import Effect, Effects
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import Primitive, require
+from didax.core.stack import on_new_stack, stack_is_low
 from didax.transforms.physical import physical_jaxpr
 from didax.transforms.simplify import simplify_jaxpr
 from didax.xla.callbacks import HostCallback
@@ -131,6 +132,8 @@ def ordered(effects: Effects) -> list[Effect]:
 
 def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
     """Write the equations of a jaxpr into `ctx`; returns its outputs."""
+    if stack_is_low():
+        return on_new_stack(lower_jaxpr_body, ctx, jaxpr, args)
     jaxpr = physical_jaxpr(jaxpr)
     env: dict[Var, Value] = {v: _typed(x, v.aval) for v, x in zip(jaxpr.invars, args, strict=True)}
 

@@ -542,7 +542,7 @@ def test_any_small_branches_have_the_derivatives_of_the_branch_taken(programs, i
 
 
 def test_branches_may_be_nested_deeply():
-    """Within Python's own limit: a level takes nine frames of its stack."""
+    """Deeper than Python's own limit, too: see tests/core/test_stack.py."""
 
     def nested(f, depth):
         for _ in range(depth):

@@ -1,0 +1,61 @@
+"""Axes of more than 2**31 elements, whose positions no int32 holds: by types and program texts, without the arrays."""
+
+import re
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax
+
+LONG = dx.ShapeDtypeStruct((2**31 + 5,), "int8")
+INDEX = dx.ShapeDtypeStruct((3,), "int32")
+
+POSITIONS = {
+    "argmax": lambda x, i: dnp.argmax(x),
+    "argmin": lambda x, i: dnp.argmin(x),
+    "argsort": lambda x, i: dnp.argsort(x),
+    "lexsort": lambda x, i: dnp.lexsort((x, x)),
+    "nonzero": lambda x, i: dnp.nonzero(x, size=3)[0],
+    "searchsorted": lambda x, i: dnp.searchsorted(x, i.astype("int8")),
+}
+READS = {
+    "index": lambda x, i: x[i],
+    "take": lambda x, i: dnp.take(x, i),
+    "take_along_axis": lambda x, i: dnp.take_along_axis(x, i, 0),
+    "at": lambda x, i: x.at[i].set(1),
+    "dynamic_slice": lambda x, i: lax.dynamic_slice(x, (i[0],), (3,)),
+    "dynamic_update_slice": lambda x, i: lax.dynamic_update_slice(x, i.astype("int8"), (i[0],)),
+}
+
+
+@pytest.mark.parametrize("name", [*POSITIONS, *READS])
+def test_positions_are_refused_where_they_have_32_bits(name):
+    f = {**POSITIONS, **READS}[name]
+    with pytest.raises(OverflowError, match=r"(.|\n)*2147483\d+(.|\n)*enable_x64"):
+        dx.eval_shape(f, LONG, INDEX)
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_have_64_bits_under_enable_x64(name):
+    with dx.enable_x64(True):
+        assert dx.eval_shape(POSITIONS[name], LONG, INDEX).dtype == np.int64
+
+
+@pytest.mark.parametrize("name", READS)
+def test_programs_read_and_write_at_64_bit_positions(name):
+    with dx.enable_x64(True):
+        text = dx.jit(READS[name]).lower(LONG, INDEX).as_text()
+    found = re.search(r"stablehlo\.(dynamic_slice|dynamic_update_slice|gather|scatter)\b.*", text, re.DOTALL)
+    assert found and re.search(r"tensor<(3x1x)?i64>", found[0])
+
+
+def test_top_k_says_that_its_positions_have_32_bits():
+    with dx.enable_x64(True), pytest.raises(OverflowError, match=r"int32 positions(.|\n)*argsort"):
+        dx.eval_shape(lambda x: lax.top_k(x, 3), LONG)
+
+
+def test_iota_does_not_wrap_around():
+    with dx.enable_x64(True), pytest.raises(OverflowError, match=r"64-bit integers(.|\n)*int64"):
+        dx.eval_shape(lambda: lax.iota("int32", 2**31 + 5))
