@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import repeat
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def _device_floor() -> Any:
 class ConcreteArray(Array):
     """An array with numbers. `value` (NumPy, not to be written) and `buffer` (PJRT) hold them; one may be absent."""
 
-    __slots__ = ("__weakref__", "_buffer", "_keys", "_value", "committed")
+    __slots__ = ("__weakref__", "_buffer", "_keys", "_sharers", "_value", "committed")
 
     def __init__(self, aval: ShapedArray, value: Any = None, buffer: Any = None, committed: bool = False):
         self.aval = aval
@@ -87,9 +88,24 @@ class ConcreteArray(Array):
 
     def delete(self) -> None:
         """Give the memory back now; any later use raises RuntimeError."""
-        if self._buffer is not None and not self._buffer.is_deleted():
+        if self._buffer is not None and not self._buffer.is_deleted() and not self._is_shared():
             self._buffer.delete()
         self._value = self._buffer = None
+
+    def _is_shared(self) -> bool:
+        """Whether the buffer is that of another array, too. See Note [Arrays that share a buffer]."""
+        try:
+            sharers = self._sharers
+        except AttributeError:  # the slot is empty until it is needed: arrays are made without it
+            return False
+        others = [sharer() for sharer in sharers.copy()]
+        return any(x is not None and x is not self and x._buffer is self._buffer for x in others)
+
+    def own_buffer(self) -> None:
+        """Called before the buffer is given away: where other arrays have it too, this one gets a copy."""
+        buffer = self._buffer
+        if buffer is not None and self._is_shared() and not buffer.is_deleted():
+            self._buffer = _device_floor().copy_of(buffer)
 
     def forget_donated(self) -> None:
         """Called after the buffer was given to a program: a host view of it must not survive."""
@@ -388,6 +404,35 @@ ConcreteArray.__name__ = "Array"
 
 
 _NEW_LINE = "\n" + " " * len("Array(")
+
+
+# Note [Arrays that share a buffer]
+# The result of a function is an array of its own, also where it has the contents of an argument (`x.ravel()`): what
+# becomes of the one is nothing to the other. Nothing is copied for it. The two share a buffer, and those that share one
+# know each other, weakly; when one of them is donated while others live, the program is given a copy.
+
+
+def sharing(x: Any) -> Any:
+    """An array with the contents of `x`, which it outlives; all but concrete arrays pass through."""
+    if type(x) is not ConcreteArray:
+        return x
+    if x.is_deleted():
+        raise x._deleted()
+    y = ConcreteArray(x.aval, x._value, x._buffer, x.committed)
+    if x._buffer is not None:
+        join_sharers(x, y)
+    return with_keys(y, keys_of(x))
+
+
+def join_sharers(x: ConcreteArray, y: ConcreteArray) -> None:
+    """Say that the second array, just made, has the buffer of the first."""
+    try:
+        sharers = x._sharers
+    except AttributeError:
+        sharers = x._sharers = []
+        sharers.append(ref(x, sharers.remove))
+    y._sharers = sharers
+    sharers.append(ref(y, sharers.remove))  # until it is gone
 
 
 def keys_of(x: Any) -> Keys | None:

@@ -135,6 +135,8 @@ class Program:
         device = common_device([*self._placed, *args] if self._placed else args)
         executable = self._executables.get(device) or self.executable(device)
         try:
+            if True in self.donated:
+                _detach(args, self.donated)
             buffers = argument_buffers(args, device)
             if self._constants:
                 buffers = [x.device_buffer(device) for x in self._constants] + buffers
@@ -244,6 +246,13 @@ def _pairs(args: Sequence[Any], donated: Sequence[bool]) -> Iterator[tuple[bool,
     gifts = [*donated, *[False] * (len(args) - len(donated))]
     for (i, x), (j, y) in combinations(enumerate(args), 2):
         yield gifts[i] or gifts[j], (i, x), (j, y)
+
+
+def _detach(args: Sequence[Any], donated: Sequence[bool]) -> None:
+    """Leave the buffers of donated arrays to those that share them. See Note [Arrays that share a buffer]."""
+    for x in compress(args, donated):
+        if type(x) is ConcreteArray:
+            x.own_buffer()
 
 
 def _forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from didax.api.devices import device_put
-from didax.array import ConcreteArray
+from didax.array import ConcreteArray, sharing
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import api_boundary, message
@@ -32,7 +32,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     Array([1., 1.], dtype=float32)
     """
     if isinstance(x, Array):
-        array: Any = x.copy() if copy else x
+        array: Any = x.copy() if copy else sharing(x)
     else:
         array = _imported(x, copy)
     if device is None or isinstance(x, Tracer):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from didax.api.refs import own_value
-from didax.array import ConcreteArray, as_concrete
+from didax.array import ConcreteArray, as_concrete, sharing
 from didax.compiled import Program
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
@@ -54,7 +54,7 @@ def new_ref(init_val: ArrayLike, *, memory_space: None = None, kind: None = None
         rule = "A Ref is where its array is, and derivatives flow through it: memory_space and kind must be None."
         fix = "Move the array with didax.device_put; write lax.stop_gradient(v) for contents without derivative."
         raise NotImplementedError(message(rule, f"memory_space: {memory_space!r}, kind: {kind!r}", fix=fix))
-    return Ref(as_array("new_ref", init_val, "init_val"))
+    return Ref(sharing(as_array("new_ref", init_val, "init_val")))
 
 
 @api_boundary
@@ -106,10 +106,10 @@ def get(ref: Ref, idx: Any = None) -> Array:
     """
     with _checked("get", ref).lock:
         if idx is None or _is_whole(idx):
-            return ref.read()
+            return sharing(ref.read())
         cell = ref.site().cell
         found = getitem(cell.value, idx)
-        if found is cell.value or current_trace() is not eager_trace:  # traces may keep what was read
+        if current_trace() is not eager_trace:  # traces may keep what was read
             cell.shared = True
         return found
 

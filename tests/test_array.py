@@ -14,6 +14,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax import lax
 from didax.array import ConcreteArray, as_concrete
 from didax.core.dtypes import ALL_DTYPES
 from didax.core.errors import ConcretizationTypeError
@@ -155,6 +156,57 @@ def test_a_copy_outlives_a_donation_and_a_deletion(make: Callable[[Any], Any]):
         dx.jit(lambda v: v + 1, donate_argnums=0)(x)
         x.delete()
         np.testing.assert_array_equal(np.asarray(y), expected)
+
+
+# Functions that have nothing to do for an array with one axis.
+IDLE: list[Callable[[Any], Any]] = [
+    dnp.squeeze, dnp.ravel, dnp.transpose, dnp.positive, dnp.conj, dnp.real, dnp.atleast_1d, dnp.clip,
+    dx.nn.identity, lax.stop_gradient, lambda x: x.flatten(), lambda x: x.T, lambda x: x.real, lambda x: +x,
+    lambda x: x[:], lambda x: x[...], lambda x: x.view(), lambda x: x.view(x.dtype), lambda x: x.astype(x.dtype),
+    lambda x: x.reshape(x.shape), lambda x: x.swapaxes(0, 0), lambda x: dnp.squeeze(a=x), lambda x: dnp.pad(x, 0),
+    lambda x: dnp.roll(x, 0), lambda x: dnp.flip(x, ()), lambda x: dnp.sum(x, axis=()), lambda x: dnp.diff(x, 0),
+    lambda x: dnp.broadcast_to(x, x.shape), lambda x: dnp.broadcast_arrays(x, x)[1], lambda x: dnp.split(x, 1)[0],
+    dnp.from_dlpack, lambda x: dnp.hstack([x]), lambda x: dnp.block([x]),
+    lambda x: dnp.meshgrid(x)[0], lambda x: dnp.einsum("i->i", x),
+    lambda x: lax.reshape(x, x.shape), lambda x: lax.expand_dims(x, ()), lambda x: lax.convert_element_type(x, x.dtype),
+    lambda x: lax.cond(True, lambda v: v, lambda v: v + 1, x), lambda x: lax.cond(True, lambda: x, lambda: x + 1),
+    lambda x: dx.device_put(x, dx.devices()[0]), lambda x: dx.new_ref(x)[...], lambda x: dx.freeze(dx.new_ref(x)),
+    lambda x: dx.vmap(lambda v: v.ravel(), in_axes=None, out_axes=None, axis_size=2)(x),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [3, 70_000])
+@pytest.mark.parametrize("on_host", [True, False])
+def test_results_outlive_the_donation_and_the_deletion_of_the_argument(size: int, on_host: bool):
+    numbers = np.arange(size, dtype="float32")
+    consume = dx.jit(lambda v: v * -3 - 1, donate_argnums=0)
+    for f in IDLE:
+        for end in (consume, lambda x: x.delete()):
+            x = dnp.array(numbers) if on_host else dx.jit(lambda v: v + 0)(numbers)
+            y = f(x)
+            assert y is not x and y.aval is x.aval
+            end(x)
+            assert x.is_deleted() or end is consume  # memory that NumPy looks at is lent, not given
+            np.testing.assert_array_equal(np.asarray(y), numbers)
+
+
+def test_a_result_may_be_donated_beside_its_argument_and_before_it():
+    """Those that share a buffer are two arrays: neither is given away with the other, and the last one is for good."""
+    f = dx.jit(lambda x, y: x + y, donate_argnums=0)
+    x = dx.jit(lambda v: v + 0)(np.arange(70_000, dtype="float32"))
+    y = dnp.ravel(x)
+    np.testing.assert_array_equal(f(y, x)[:3], [0, 2, 4])
+    assert y.is_deleted() and not x.is_deleted()
+    dx.jit(lambda v: v + 1, donate_argnums=0)(x)
+    assert x.is_deleted()
+
+
+def test_a_ref_outlives_what_was_written_to_it_and_what_was_read():
+    x = dx.jit(lambda v: v + 0)(np.arange(3, dtype="float32"))
+    ref = dx.new_ref(x)
+    for gift in (x, ref[...]):
+        dx.jit(lambda v: v * -3, donate_argnums=0)(gift)
+        np.testing.assert_array_equal(np.asarray(ref[...]), [0, 1, 2])
 
 
 USES: list[Callable[[Any], Any]] = [

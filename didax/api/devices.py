@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from didax.api.flat import narrowed_scalar
-from didax.array import ConcreteArray, as_concrete
+from didax.array import ConcreteArray, as_concrete, join_sharers
 from didax.core import pytree
 from didax.core.errors import api_boundary, message
 from didax.core.tracing import Tracer
@@ -123,7 +123,9 @@ def _put(x: Any, device: Any) -> ConcreteArray:
         return array
     # Of an array that has a host value too the buffer is its own: deleting or donating the one leaves the other.
     mine = array if array._value is None else ConcreteArray(array.aval, array._value)  # pyright: ignore[reportPrivateUsage]
-    return ConcreteArray(array.aval, None, mine.device_buffer(device), committed=True)
+    placed = ConcreteArray(array.aval, None, mine.device_buffer(device), committed=True)
+    join_sharers(mine, placed)
+    return placed
 
 
 def device_get(x: Any) -> Any:

@@ -22,6 +22,7 @@ import numpy as np
 from didax.api.devices import default_backend
 from didax.api.flat import flatten_arguments, leaf_avals
 from didax.api.refs import closing_over_refs, other_leaves, store
+from didax.api.results import identities
 from didax.api.traced import (
     TracedFunction,
     captured_values,
@@ -30,7 +31,7 @@ from didax.api.traced import (
     trace_with_refs,
     with_captured,
 )
-from didax.array import as_concrete
+from didax.array import as_concrete, sharing
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
@@ -164,7 +165,9 @@ def _choose(
     branches = _joined(jaxprs, positions, types, tuple(written), updated)
     outs = cond_p.bind(index, *values, *leaves, branches=branches)
     outs = store([captured[i] for i in updated], outs)
-    return pytree.unflatten(traced[0].out_tree, [y if hasattr(y, "aval") else as_concrete(y) for y in outs])
+    given = identities([*values, *leaves])
+    outs = [sharing(y) if id(y) in given else y if hasattr(y, "aval") else as_concrete(y) for y in outs]
+    return pytree.unflatten(traced[0].out_tree, outs)
 
 
 # --- Joining --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 Inside of the library a NumPy scalar is a constant of a stated dtype. What a user passes is not: NumPy makes 64-bit
 scalars of its own accord, and they have here the dtype that NumPy's arrays have. So they are narrowed at this one door,
 and the frames of the library are cut from the traceback of what goes wrong behind it.
+Results are arrays of their own (`api/results.py`).
 Read next: `narrowed` in `core/dtypes.py`, `elementwise.py`.
 """
 
@@ -19,7 +20,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 import numpy as np
 
 from didax.api.flat import narrowed_scalar
-from didax.array import ConcreteArray
+from didax.api.results import NESTED, own_results
+from didax.array import ConcreteArray, sharing
 from didax.core import pytree
 from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
 from didax.core.value import Array
@@ -61,7 +63,17 @@ def _decorated(f: Any, exact: Sequence[str]) -> Any:
             if kwargs and not (is_free_of_idle(kwargs) and _are_settled(kwargs.values())):
                 kwargs = kwargs if is_free_of_idle(kwargs) else without_idle(f, kwargs)
                 kwargs = {name: x if name in kept else narrowed(x) for name, x in kwargs.items()}
-            return f(*args, **kwargs)
+            out = f(*args, **kwargs)
+            for x in args:
+                if x is out:
+                    return sharing(out)
+            if kwargs:
+                for x in kwargs.values():
+                    if x is out:
+                        return sharing(out)
+            if type(out) in NESTED or (args and type(args[0]) in NESTED):
+                return own_results(out, (args, kwargs))
+            return out
         except Exception as error:
             strip_internal_frames(error)
             raise

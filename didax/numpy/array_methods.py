@@ -18,6 +18,7 @@ import numpy as np
 
 from didax.api.devices import device_put
 from didax.api.jit import jit
+from didax.api.results import array_function
 from didax.array import ConcreteArray
 from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
@@ -133,7 +134,7 @@ def _transpose(self: Array, *axes: Any) -> Array:
     return manipulation.transpose(self, axes or None)
 
 
-@api_boundary
+@array_function
 def _view(self: Array, dtype: DTypeLike = None) -> Array:
     """The same bytes read as another dtype; the last axis grows or shrinks with the size of the elements."""
     if dtype is None:

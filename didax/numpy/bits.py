@@ -9,8 +9,9 @@ import operator
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.creation import arange
@@ -36,7 +37,7 @@ def _weights(name: str, bitorder: str) -> Array:
     return flip(places) if bitorder == "big" else places
 
 
-@api_boundary
+@array_function
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """The truth of eight elements in each byte, along an axis (of the ravelled array by default); zeros fill up.
 
@@ -59,7 +60,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     return moveaxis(array_sum(ufuncs.left_shift(groups, places), axis=-1, dtype=_BYTE), -1, dimension)
 
 
-@api_boundary
+@array_function
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.devices import device_put
+from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of, check_no_mask
 from didax.core.errors import (
@@ -664,7 +665,7 @@ def _matrices(name: str, m: Any) -> Array:
     return x
 
 
-@api_boundary
+@array_function
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """The lower triangle: zero above the k-th diagonal of the last two axes.
 
@@ -677,7 +678,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return where(triangle(x.shape[-2], x.shape[-1], operator.index(k)), x, _zero(x))
 
 
-@api_boundary
+@array_function
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """The upper triangle: zero below the k-th diagonal of the last two axes.
 
@@ -718,7 +719,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     return from_numpy(rows), from_numpy(columns)
 
 
-@api_boundary
+@array_function
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
     """Coordinate arrays of the grid spanned by vectors; `indexing` "ij" keeps their order, "xy" swaps the
     first two.
@@ -796,7 +797,7 @@ def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwarg
     return function(*[iota(dtypes.dtype(dtype), lengths, axis) for axis in range(len(lengths))], **kwargs)
 
 
-@api_boundary
+@array_function
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """Columns of powers of a vector, descending unless `increasing`.
 

@@ -17,8 +17,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.value import Array
 from didax.lax import FftType
 from didax.lax import fft as lax_fft
@@ -157,7 +158,7 @@ def _over_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) ->
 # --- one axis -----------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The discrete Fourier transform along an axis: `sum(a[j] * exp(-2j * pi * j * k / n))` for each k.
 
@@ -168,7 +169,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
     return _along("fft", FftType.FFT, a, n, axis, norm)
 
 
-@api_boundary
+@array_function
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`.
 
@@ -179,7 +180,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _along("ifft", FftType.IFFT, a, n, axis, norm)
 
 
-@api_boundary
+@array_function
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 results of `fft` of real numbers; the others are their conjugates.
 
@@ -190,7 +191,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _along("rfft", FftType.RFFT, a, n, axis, norm)
 
 
-@api_boundary
+@array_function
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`: n real numbers, by default 2 * (m - 1) from m complex ones.
 
@@ -201,7 +202,7 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return _along("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
-@api_boundary
+@array_function
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform of a signal that is its own conjugate reversed, given by its first half: n real numbers.
 
@@ -212,7 +213,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     return _along("hfft", FftType.IRFFT, ufuncs.conj(a), n, axis, _OTHER_NORM.get(norm, norm))
 
 
-@api_boundary
+@array_function
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`.
 
@@ -226,7 +227,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 # --- two axes, and any number -------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def fft2(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -243,7 +244,7 @@ def fft2(
     return _over_two("fft2", FftType.FFT, a, s, axes, norm)
 
 
-@api_boundary
+@array_function
 def ifft2(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -260,7 +261,7 @@ def ifft2(
     return _over_two("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
-@api_boundary
+@array_function
 def rfft2(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -276,7 +277,7 @@ def rfft2(
     return _over_two("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
-@api_boundary
+@array_function
 def irfft2(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -292,7 +293,7 @@ def irfft2(
     return _over_two("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
-@api_boundary
+@array_function
 def fftn(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -308,7 +309,7 @@ def fftn(
     return _over("fftn", FftType.FFT, a, s, axes, norm)
 
 
-@api_boundary
+@array_function
 def ifftn(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -324,7 +325,7 @@ def ifftn(
     return _over("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
-@api_boundary
+@array_function
 def rfftn(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -340,7 +341,7 @@ def rfftn(
     return _over("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
-@api_boundary
+@array_function
 def irfftn(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -359,7 +360,7 @@ def irfftn(
 # --- frequencies --------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
     """The frequency each result of `fft` of n points belongs to, for points `d` apart.
 
@@ -372,7 +373,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any 
     return _frequencies("fftfreq", ufuncs.where(2 * k < count, k, k - count), count, d, dtype, device)
 
 
-@api_boundary
+@array_function
 def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
     """The frequency each result of `rfft` of n points belongs to, for points `d` apart.
 
@@ -402,7 +403,7 @@ def _center(name: str, x: Any, axes: Any, first: bool) -> Array:
     return roll(value, tuple([-(n // 2) if first else n // 2 for n in lengths]), found)
 
 
-@api_boundary
+@array_function
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """Frequencies in rising order, with zero in the middle, along all axes or those named.
 
@@ -413,7 +414,7 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     return _center("fftshift", x, axes, first=False)
 
 
-@api_boundary
+@array_function
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """The inverse of `fftshift`.
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.api.vmap import vmap
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.manipulation import expand_dims, squeeze
@@ -24,7 +25,7 @@ from didax.numpy.reductions import canonical_axis
 __all__ = ["apply_along_axis", "apply_over_axes", "piecewise", "vectorize"]
 
 
-@api_boundary
+@array_function
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:
     """`func1d` of every vector along an axis; the axes of its result take the place of that axis.
 
@@ -45,7 +46,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
     return function(x)
 
 
-@api_boundary
+@array_function
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) -> Array:
     """`func(x, axis)` for each axis in turn; where it removes the axis, one of length 1 is put back.
 
@@ -71,7 +72,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) ->
     return x
 
 
-@api_boundary
+@array_function
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """The function (or constant) of the last condition that holds, per element; a function more is for the rest.
 
@@ -136,7 +137,7 @@ def vectorize(
     core = None if signature is None else _parse(signature)
 
     @functools.wraps(pyfunc)
-    @api_boundary
+    @array_function
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         mapped = [i for i in range(len(args)) if i not in excluded]
         arrays = [as_array("vectorize", args[i], i) for i in mapped]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.array import ConcreteArray
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
@@ -165,7 +166,7 @@ class _Options(NamedTuple):
 # --- Reading ------------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def getitem(x: ArrayLike, index: Any) -> Array:
     """`x[index]` as in NumPy; a copy, never a view.
 
@@ -543,7 +544,7 @@ class _IndexUpdateRef:
     def __repr__(self) -> str:
         return f"_IndexUpdateRef({self.array!r}, {self.index!r})"
 
-    @api_boundary
+    @array_function
     def get(
         self,
         *,
@@ -565,7 +566,7 @@ class _IndexUpdateRef:
         options = _Options.of(indices_are_sorted, unique_indices, mode, wrap_negative_indices)
         return _get(self.array, self.index, options, fill_value)
 
-    @api_boundary
+    @array_function
     def apply(
         self,
         func: Callable[[Array], ArrayLike],

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import ArgumentError, PositionError, api_boundary, message
+from didax.core.errors import ArgumentError, PositionError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion
@@ -47,7 +48,7 @@ def _arrays(name: str, xs: Any) -> list[Array]:
     return [as_array(name, x, i) for i, x in enumerate(xs)]
 
 
-@api_boundary
+@array_function
 def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """Arrays joined along an axis, in their common dtype; with axis None they are ravelled first.
 
@@ -92,7 +93,7 @@ def _joined(name: str, xs: Sequence[Array], axis: int, dtype: Any) -> Array:
     return join(promote_dtypes(name, *xs), dimension)
 
 
-@api_boundary
+@array_function
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     """As `concatenate`.
 
@@ -103,7 +104,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     return concatenate(arrays, axis)
 
 
-@api_boundary
+@array_function
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
     """Arrays of one shape joined along a new axis.
 
@@ -124,7 +125,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
     return _joined("stack", [expand_dims(x, dimension) for x in xs], dimension, dtype)
 
 
-@api_boundary
+@array_function
 def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Arrays joined along the first axis, vectors as rows.
 
@@ -136,7 +137,7 @@ def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
     return concatenate([atleast_2d(x) for x in tup], 0, dtype)
 
 
-@api_boundary
+@array_function
 def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Arrays joined along the second axis, vectors along their only one.
 
@@ -148,7 +149,7 @@ def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
     return concatenate(xs, 0 if xs and xs[0].ndim == 1 else 1, dtype)
 
 
-@api_boundary
+@array_function
 def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
     """Arrays joined along the third axis.
 
@@ -159,7 +160,7 @@ def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
     return concatenate([atleast_3d(x) for x in tup], 2, dtype)
 
 
-@api_boundary
+@array_function
 def column_stack(tup: Any) -> Array:
     """Vectors as the columns of a matrix; matrices as they are.
 
@@ -172,7 +173,7 @@ def column_stack(tup: Any) -> Array:
     return concatenate([x if x.ndim > 1 else atleast_2d(x).T for x in xs], 1)
 
 
-@api_boundary
+@array_function
 def block(arrays: Any) -> Array:
     """Nested lists of arrays as one: innermost lists are joined along the last axis, outer ones before it.
 
@@ -209,7 +210,7 @@ def _joined_lists(x: Any, axis: int, ndim: int) -> Array:
     return shapes.reshape(array, (1,) * (ndim - array.ndim) + array.shape)
 
 
-@api_boundary
+@array_function
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`values` joined to the end of `arr`; both are ravelled if there is no axis.
 
@@ -249,7 +250,7 @@ def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Ar
     return [slice_axis(x, a, max(a, b), dimension) for a, b in pairwise(points)]
 
 
-@api_boundary
+@array_function
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Equal parts of an array along an axis, or the parts between split points.
 
@@ -260,7 +261,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
     return _split("split", ary, indices_or_sections, axis, even=True)
 
 
-@api_boundary
+@array_function
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """As `split`; where the length does not divide, the first parts are one longer.
 
@@ -271,7 +272,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
     return _split("array_split", ary, indices_or_sections, axis, even=False)
 
 
-@api_boundary
+@array_function
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the second axis, the only one of vectors.
 
@@ -282,7 +283,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     return split(ary, indices_or_sections, 0 if aval_of(as_array("hsplit", ary)).ndim == 1 else 1)
 
 
-@api_boundary
+@array_function
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the first axis.
 
@@ -293,7 +294,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     return split(ary, indices_or_sections, 0)
 
 
-@api_boundary
+@array_function
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the third axis.
 
@@ -304,7 +305,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     return split(ary, indices_or_sections, 2)
 
 
-@api_boundary
+@array_function
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The arrays along an axis, without it: the inverse of `stack`.
 
@@ -342,7 +343,7 @@ def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]
     return np.where(index < 0, index + length, index).astype(np.int64)
 
 
-@api_boundary
+@array_function
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
@@ -370,7 +371,7 @@ def _others(length: int, positions: Array) -> Array:
     return flatnonzero(kept, size=max(length - positions.size, 0))
 
 
-@api_boundary
+@array_function
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """With values inserted before static positions: an integer, a slice, or an array of integers.
 

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
 from didax.lax.dot import PrecisionLike
@@ -150,7 +151,7 @@ def _only_one(name: str, **given: Any) -> Any:
 # --- systems of equations -----------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The x with `a @ x = b`: a vector where `b` has one axis, matrices otherwise. NaN where `a` is singular.
 
@@ -179,7 +180,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return x[..., 0] if is_vector else x
 
 
-@api_boundary
+@array_function
 def inv(a: ArrayLike) -> Array:
     """The inverse; NaN for singular matrices.
 
@@ -192,7 +193,7 @@ def inv(a: ArrayLike) -> Array:
     return solve_.solve(x, solve_.identity(x.aval))
 
 
-@api_boundary
+@array_function
 def pinv(
     a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
 ) -> Array:
@@ -211,7 +212,7 @@ def pinv(
     return pinv_.pinv(x, _per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
 
 
-@api_boundary
+@array_function
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
@@ -250,7 +251,7 @@ def lstsq(
     return x, reductions.sum(_square_size(error if error.ndim == 2 else error[:, None]), 0), rank, s
 
 
-@api_boundary
+@array_function
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The x with `tensordot(a, x, x.ndim) = b`; `axes` of `a` are first moved to the end.
 
@@ -274,7 +275,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     return solve(reshape(x, (y.size, y.size)), reshape(y, (y.size,))).reshape(shape)
 
 
-@api_boundary
+@array_function
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """The inverse for tensordot: `tensordot(tensorinv(a, ind), a, ind)` leaves its axes after `ind` as they are.
 
@@ -308,7 +309,7 @@ def _integer(name: str, n: Any, argument: str) -> int:
 # --- determinants -------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def det(a: ArrayLike) -> Array:
     """The determinant; its first two derivatives are right at singular matrices, too.
 
@@ -319,7 +320,7 @@ def det(a: ArrayLike) -> Array:
     return solve_.det(_square("det", a))
 
 
-@api_boundary
+@array_function
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """Sign and logarithm of the absolute value of the determinant, which do not overflow.
 
@@ -338,7 +339,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
 # --- factorisations -----------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with `L @ L^H = a`, or the upper one with `U^H @ U = a`; NaN where there is none.
 
@@ -355,7 +356,7 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
     return lax_linalg.cholesky(x, symmetrize_input=symmetrize_input)
 
 
-@api_boundary
+@array_function
 def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     """`(Q, R)` with `Q @ R = a`, orthonormal columns in Q and an upper triangular R.
 
@@ -386,7 +387,7 @@ def _reads_lower(name: str, given: Any) -> bool:
     return given != "U"
 
 
-@api_boundary
+@array_function
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Ascending eigenvalues and the eigenvectors, as columns, of Hermitian matrices.
 
@@ -401,7 +402,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     return EighResult(w, v)
 
 
-@api_boundary
+@array_function
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Ascending eigenvalues of Hermitian matrices, given as for `eigh`.
 
@@ -413,7 +414,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
     return eigen.eigvalsh(matrix.hermitian_part(x) if symmetrize_input else x, lower)
 
 
-@api_boundary
+@array_function
 def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors, as columns of norm 1, of square matrices, all complex. On the CPU only.
 
@@ -425,7 +426,7 @@ def eig(a: ArrayLike) -> EigResult:
     return EigResult(w, v)
 
 
-@api_boundary
+@array_function
 def eigvals(a: ArrayLike) -> Array:
     """Eigenvalues of square matrices, complex. On the CPU only.
 
@@ -437,7 +438,7 @@ def eigvals(a: ArrayLike) -> Array:
     return lax_linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
-@api_boundary
+@array_function
 def svd(
     a: ArrayLike,
     full_matrices: bool = True,
@@ -480,7 +481,7 @@ def _hermitian_svd(x: Array, compute_uv: bool) -> Array | SVDResult:
     )
 
 
-@api_boundary
+@array_function
 def svdvals(x: ArrayLike, /) -> Array:
     """Singular values, descending.
 
@@ -494,7 +495,7 @@ def svdvals(x: ArrayLike, /) -> Array:
 # --- norms --------------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def norm(
     x: ArrayLike,
     ord: float | str | None = None,
@@ -525,7 +526,7 @@ def norm(
     return which("norm", value, ord, axes, keepdims)
 
 
-@api_boundary
+@array_function
 def vector_norm(
     x: ArrayLike,
     /,
@@ -544,7 +545,7 @@ def vector_norm(
     return _vector_norm("vector_norm", value, ord, canonical_axes("vector_norm", axis, value.ndim), keepdims)
 
 
-@api_boundary
+@array_function
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Array:
     """The norm of matrices: "fro" (of the elements), "nuc" (the sum of singular values), 2 (the largest), -2 (the
     smallest), 1 and -1 (the largest and smallest sum of absolute values in a column), inf and -inf (in a row).
@@ -641,7 +642,7 @@ def _extreme(x: Array, axis: int, *, largest: bool) -> Array:
     return reductions.min(x, axis, keepdims=True)
 
 
-@api_boundary
+@array_function
 def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """The condition number, `norm(x, p) * norm(inv(x), p)`, by default for p = 2; inf for singular matrices.
 
@@ -664,7 +665,7 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     return ufuncs.where(ufuncs.isnan(found) & ~unknown, math.inf, found)
 
 
-@api_boundary
+@array_function
 def matrix_rank(
     M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None
 ) -> Array:
@@ -692,7 +693,7 @@ def matrix_rank(
 # --- products -----------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def matrix_power(a: ArrayLike, n: int) -> Array:
     """The product of `n` copies of `a`, of `-n` copies of its inverse, or the identity for 0.
 
@@ -718,7 +719,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     return result
 
 
-@api_boundary
+@array_function
 def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -> Array:
     """The product of two or more matrices, in the order that costs least; the first and last may be vectors.
 
@@ -743,7 +744,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -
     return linear.einsum(*operands, out, optimize="optimal", precision=precision)
 
 
-@api_boundary
+@array_function
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """All products of an element of one vector and one of another.
 
@@ -759,7 +760,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return linear.outer(x, y)
 
 
-@api_boundary
+@array_function
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross product of vectors in space, which lie along `axis`; the other axes broadcast.
 
@@ -776,7 +777,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return linear.cross(x1, x2, axis=axis)
 
 
-@api_boundary
+@array_function
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices.
 
@@ -787,7 +788,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     return manipulation.diagonal(_any_matrices("diagonal", x), offset, -2, -1)
 
 
-@api_boundary
+@array_function
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike = None) -> Array:
     """The sums of the diagonals of matrices.
 

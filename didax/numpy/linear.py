@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.dot import PrecisionLike, dot_general
 from didax.numpy import ufuncs
@@ -70,7 +71,7 @@ def _length_mismatch(name: str, x: Array, y: Array) -> TypeError:
     )
 
 
-@api_boundary
+@array_function
 def matmul(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
@@ -104,7 +105,7 @@ def matmul(
     return _contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), (axes, axes), precision, preferred_element_type)
 
 
-@api_boundary
+@array_function
 def dot(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
@@ -124,7 +125,7 @@ def dot(
     return _contract(x, y, ((x.ndim - 1,), (summed,)), ((), ()), precision, preferred_element_type)
 
 
-@api_boundary
+@array_function
 def vdot(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
@@ -138,7 +139,7 @@ def vdot(
     return dot(ufuncs.conj(x), y, precision=precision, preferred_element_type=preferred_element_type)
 
 
-@api_boundary
+@array_function
 def vecdot(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -163,7 +164,7 @@ def vecdot(
     return _contract(x, y, (last, last), (lead, lead), precision, preferred_element_type)
 
 
-@api_boundary
+@array_function
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors: the last two axes of x1 with the last of x2; the others broadcast.
 
@@ -175,7 +176,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return matmul(x1, as_array("matvec", x2)[..., None])[..., 0]
 
 
-@api_boundary
+@array_function
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Vectors (conjugated) times matrices: the last axis of x1 with the last two of x2; the others broadcast.
 
@@ -186,7 +187,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return matmul(ufuncs.conj(as_array("vecmat", x1))[..., None, :], x2)[..., 0, :]
 
 
-@api_boundary
+@array_function
 def inner(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
@@ -202,7 +203,7 @@ def inner(
     return tensordot(x, y, (-1, -1), precision=precision, preferred_element_type=preferred_element_type)
 
 
-@api_boundary
+@array_function
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """All products of an element of `a` and one of `b`, both ravelled.
 
@@ -215,7 +216,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return ufuncs.multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
 
-@api_boundary
+@array_function
 def tensordot(
     a: ArrayLike,
     b: ArrayLike,
@@ -253,7 +254,7 @@ def tensordot(
     return _contract(x, y, (left_axes, right_axes), ((), ()), precision, preferred_element_type)
 
 
-@api_boundary
+@array_function
 def trace(
     a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: None = None
 ) -> Array:
@@ -266,7 +267,7 @@ def trace(
     return array_sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
-@api_boundary
+@array_function
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: each element of `a` replaced by its multiple of `b`.
 
@@ -282,7 +283,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return reshape(ufuncs.multiply(x, y), tuple([m * n for m, n in zip(left, right, strict=True)]))
 
 
-@api_boundary
+@array_function
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:
@@ -366,7 +367,7 @@ def _einsum_steps(subscripts: str, shapes: tuple[tuple[int, ...], ...], optimize
     return tuple(steps)
 
 
-@api_boundary
+@array_function
 def einsum(
     subscripts: Any,
     /,
@@ -478,7 +479,7 @@ def _broadcast_ones(x: Array, left: str, y: Array, right: str) -> tuple[Array, A
     return x, broadcast(y, tuple([sizes[k] if n == 1 else n for k, n in zip(right, y.shape, strict=True)]))
 
 
-@api_boundary
+@array_function
 def einsum_path(subscripts: str, /, *operands: ArrayLike, optimize: Any = "auto") -> Any:
     """The order in which `einsum` would contract, and a printable summary of its cost (from opt_einsum).
 

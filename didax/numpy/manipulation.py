@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.errors import ArgumentError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
@@ -42,7 +43,7 @@ __all__ = [
 # --- shapes -------------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """`x` in another dtype; floats are truncated to integers, complex numbers lose their imaginary part.
 
@@ -73,7 +74,7 @@ def _new_shape(x: Array, shape: Any) -> tuple[int, ...]:
     return tuple([x.size // known if n == -1 else n for n in lengths])
 
 
-@api_boundary
+@array_function
 def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """The elements in another shape; one length may be -1, "whatever is left". `order` "F" counts columns
     first.
@@ -98,7 +99,7 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     return transpose(shapes.reshape(transpose(x), lengths[::-1]))
 
 
-@api_boundary
+@array_function
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """The elements as a vector.
 
@@ -109,7 +110,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     return reshape(a, (-1,) if aval_of(as_array("ravel", a, "a")).size else (0,), order)
 
 
-@api_boundary
+@array_function
 def transpose(a: ArrayLike, axes: Any = None) -> Array:
     """The axes in another order, reversed by default.
 
@@ -129,7 +130,7 @@ def transpose(a: ArrayLike, axes: Any = None) -> Array:
 permute_dims = transpose
 
 
-@api_boundary
+@array_function
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """The last two axes swapped.
 
@@ -149,7 +150,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return swapaxes(value, -1, -2)
 
 
-@api_boundary
+@array_function
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two axes exchanged.
 
@@ -164,7 +165,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return shapes.transpose(x, tuple(order))
 
 
-@api_boundary
+@array_function
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Axes moved to new places, the others in their order.
 
@@ -191,7 +192,7 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     return shapes.transpose(x, tuple(order))
 
 
-@api_boundary
+@array_function
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """One axis moved before the axis `start`.
 
@@ -205,7 +206,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return move_axis(x, i, place - (i < place))
 
 
-@api_boundary
+@array_function
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Axes of length 1 removed: all, or those named; ValueError if a named one is longer.
 
@@ -230,7 +231,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     return shapes.reshape(x, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
 
 
-@api_boundary
+@array_function
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """New axes of length 1, at these places of the result.
 
@@ -246,7 +247,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     return broadcast_in_dim(x, shape, tuple([i for i in range(len(shape)) if i not in axes]))
 
 
-@api_boundary
+@array_function
 def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     """`array` repeated to that shape, which its own must broadcast to.
 
@@ -271,7 +272,7 @@ def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     return promotion.broadcast(x, lengths)
 
 
-@api_boundary
+@array_function
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to.
 
@@ -286,7 +287,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return promotion.broadcast_shapes("broadcast_shapes", given) if given else ()
 
 
-@api_boundary
+@array_function
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """The arrays repeated to their common shape.
 
@@ -304,7 +305,7 @@ def _at_least(name: str, args: tuple[Any, ...], grow: Any) -> Any:
     return outs[0] if len(outs) == 1 else outs
 
 
-@api_boundary
+@array_function
 def atleast_1d(*arys: ArrayLike) -> Any:
     """Scalars as vectors of one element; with several arguments a list.
 
@@ -315,7 +316,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
     return _at_least("atleast_1d", arys, lambda x: x if x.ndim else expand_dims(x, 0))
 
 
-@api_boundary
+@array_function
 def atleast_2d(*arys: ArrayLike) -> Any:
     """Vectors as matrices of one row; with several arguments a list.
 
@@ -328,7 +329,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
     )
 
 
-@api_boundary
+@array_function
 def atleast_3d(*arys: ArrayLike) -> Any:
     """Vectors of shape (n,) as (1, n, 1), matrices of shape (m, n) as (m, n, 1).
 
@@ -344,7 +345,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 # --- repeating, turning -------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def tile(A: ArrayLike, reps: Any) -> Array:
     """The whole array repeated along each axis; missing leading axes are added.
 
@@ -366,7 +367,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     return shapes.reshape(spread, tuple([m * n for m, n in zip(counts, lengths, strict=True)]))
 
 
-@api_boundary
+@array_function
 def repeat(
     a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
@@ -419,7 +420,7 @@ def _repeat_evenly(x: Array, count: int, axis: int) -> Array:
     return shapes.reshape(spread, (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :]))
 
 
-@api_boundary
+@array_function
 def resize(a: ArrayLike, new_shape: Any) -> Array:
     """The elements, repeated from the start as often as needed, in that shape.
 
@@ -435,7 +436,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     return shapes.reshape(slice_axis(tile(x, -(-size // x.size)), 0, size, 0), shape)
 
 
-@api_boundary
+@array_function
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """The elements in reverse order along axes, by default all.
 
@@ -447,7 +448,7 @@ def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     return rev(x, canonical_axes("flip", axis, x.ndim))
 
 
-@api_boundary
+@array_function
 def fliplr(m: ArrayLike) -> Array:
     """Reversed along the second axis.
 
@@ -458,7 +459,7 @@ def fliplr(m: ArrayLike) -> Array:
     return flip(m, 1)
 
 
-@api_boundary
+@array_function
 def flipud(m: ArrayLike) -> Array:
     """Reversed along the first axis.
 
@@ -469,7 +470,7 @@ def flipud(m: ArrayLike) -> Array:
     return flip(m, 0)
 
 
-@api_boundary
+@array_function
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Turned by k quarter turns, from the first axis towards the second.
 
@@ -488,7 +489,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return flip(swapaxes(x, first, second), second) if turns else x
 
 
-@api_boundary
+@array_function
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """Moved along axes, what leaves at the end coming back at the start. Shifts may be traced.
 
@@ -533,7 +534,7 @@ def _roll(x: Array, shift: Any, axis: int) -> Array:
 # --- diagonals ----------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of matrices that lie along two axes, as the last axis; `offset` counts to the right.
 
@@ -550,7 +551,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return getitem(x, (..., i + max(0, -offset), i + max(0, offset)))
 
 
-@api_boundary
+@array_function
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix; or, for a vector, the matrix with that diagonal.
 
@@ -576,7 +577,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     return ufuncs.where(on_diagonal, columns, zero)
 
 
-@api_boundary
+@array_function
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with the ravelled elements on its k-th diagonal.
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from didax.core.errors import api_boundary, message
+from didax.api.results import array_function
+from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.promotion import ArrayLike, as_array, as_array_of, broadcast, cast, constant, inexact
@@ -106,7 +107,7 @@ def _pick(rows: Array, place: Array) -> Array:
     return reshape(picked, place.shape)
 
 
-@api_boundary
+@array_function
 def quantile(
     a: ArrayLike,
     q: ArrayLike,
@@ -126,7 +127,7 @@ def quantile(
     return _quantile("quantile", a, q, axis, method, keepdims, ignore_nan=False)
 
 
-@api_boundary
+@array_function
 def nanquantile(
     a: ArrayLike,
     q: ArrayLike,
@@ -146,7 +147,7 @@ def nanquantile(
     return _quantile("nanquantile", a, q, axis, method, keepdims, ignore_nan=True)
 
 
-@api_boundary
+@array_function
 def percentile(
     a: ArrayLike,
     q: ArrayLike,
@@ -165,7 +166,7 @@ def percentile(
     return quantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims)
 
 
-@api_boundary
+@array_function
 def nanpercentile(
     a: ArrayLike,
     q: ArrayLike,
@@ -184,7 +185,7 @@ def nanpercentile(
     return nanquantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims)
 
 
-@api_boundary
+@array_function
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
@@ -197,7 +198,7 @@ def median(
     return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
 
-@api_boundary
+@array_function
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import reductions, ufuncs
 from didax.numpy.creation import linspace
@@ -49,7 +50,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-@api_boundary
+@array_function
 def pad(
     array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
 ) -> Array:

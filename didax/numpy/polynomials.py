@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.errors import ArgumentError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import linalg, ufuncs
@@ -53,7 +54,7 @@ def _strip(x: Array, name: str) -> Array:
     return x[int(nonzero[0]) if nonzero.size else x.shape[0] :]
 
 
-@api_boundary
+@array_function
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The polynomial's values, by Horner's scheme; `unroll` is accepted and not needed.
 
@@ -67,7 +68,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     return functools.reduce(lambda y, c: y * points + c, coefficients, start)
 
 
-@api_boundary
+@array_function
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.
 
@@ -80,7 +81,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     return ufuncs.add(pad(x, (length - x.shape[0], 0)), pad(y, (length - y.shape[0], 0)))
 
 
-@api_boundary
+@array_function
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials.
 
@@ -92,7 +93,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return polyadd(x, ufuncs.negative(y))
 
 
-@api_boundary
+@array_function
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials.
 
@@ -107,7 +108,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     return convolve(x, y)
 
 
-@api_boundary
+@array_function
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """Quotient and remainder of the division of one polynomial by another.
 
@@ -132,7 +133,7 @@ def _order(name: str, m: Any) -> int:
     return found
 
 
-@api_boundary
+@array_function
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The derivative of a polynomial, taken `m` times.
 
@@ -146,7 +147,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     return x
 
 
-@api_boundary
+@array_function
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     """The antiderivative of a polynomial, taken `m` times with the constants `k` (0 by default).
 
@@ -170,7 +171,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     return x
 
 
-@api_boundary
+@array_function
 def poly(seq_of_zeros: ArrayLike) -> Array:
     """The coefficients of the polynomial with these roots, or of a square matrix's characteristic polynomial.
 
@@ -193,7 +194,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     return functools.reduce(convolve, factors, one)
 
 
-@api_boundary
+@array_function
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The complex roots of a polynomial, as eigenvalues of its companion matrix.
 
@@ -222,7 +223,7 @@ def _trailing_zeros(x: Array) -> int:
     return x.shape[0] - 1 - int(nonzero[-1]) if nonzero.size else x.shape[0]
 
 
-@api_boundary
+@array_function
 def polyfit(
     x: ArrayLike,
     y: ArrayLike,

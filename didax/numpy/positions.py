@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.lax.slicing import Mode
@@ -38,7 +39,7 @@ __all__ = [
 # --- positions ----------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Vectors of positions (or masks) shaped so that together they index their outer product.
 
@@ -59,7 +60,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     return tuple([reshape(x, (1,) * i + (x.size,) + (1,) * (n - 1 - i)) for i, x in enumerate(vectors)])
 
 
-@api_boundary
+@array_function
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array with `ndim` axes of length n.
 
@@ -84,7 +85,7 @@ def _square(name: str, arr: ArrayLike) -> Array:
     return x
 
 
-@api_boundary
+@array_function
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The positions of the main diagonal of a square array.
 
@@ -104,7 +105,7 @@ def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
     return shape
 
 
-@api_boundary
+@array_function
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
     """The positions on and below the k-th diagonal of a matrix.
 
@@ -116,7 +117,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
     return tril_indices(rows, k, columns)
 
 
-@api_boundary
+@array_function
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
     """The positions on and above the k-th diagonal of a matrix.
 
@@ -128,7 +129,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
     return triu_indices(rows, k, columns)
 
 
-@api_boundary
+@array_function
 def mask_indices(
     n: int, mask_func: Callable[[Array, int], ArrayLike], k: int = 0, *, size: int | None = None
 ) -> tuple[Array, ...]:
@@ -148,7 +149,7 @@ def _integers(name: str, argument: str, x: Array) -> Array:
     raise ArgumentError(message(f"{name} takes integer positions.", f"{argument}: {x.aval}", fix=fix))
 
 
-@api_boundary
+@array_function
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     """Positions in the ravelled array as positions along each axis; those beyond the ends are moved inside.
 
@@ -170,7 +171,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     return tuple(reversed(places))
 
 
-@api_boundary
+@array_function
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
     dtype: DTypeLike = None,
@@ -226,7 +227,7 @@ def _inside(name: str, index: Array, length: int, mode: str) -> Array:
 # --- choosing -----------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """For each element the one at its place from the array `choices[a]`; all are broadcast together.
 
@@ -248,7 +249,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     return take_along_axis(stack(arrays), expand_dims(which, 0), 0, mode="clip")[0]
 
 
-@api_boundary
+@array_function
 def compress(
     condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None,
     fill_value: ArrayLike = 0, out: None = None,
@@ -291,7 +292,7 @@ def _repeated(values: Array, count: int) -> Array:
     return flat if flat.size == count else getitem(flat, np.arange(count) % flat.size)
 
 
-@api_boundary
+@array_function
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Array:
@@ -318,7 +319,7 @@ def put(
     return reshape(at(ravel(x))[index].set(_repeated(values, index.size), mode="drop"), x.shape)
 
 
-@api_boundary
+@array_function
 def put_along_axis(
     arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *,
     mode: Mode = None,
@@ -351,7 +352,7 @@ def put_along_axis(
     return reshape(at(x)[tuple(place)].set(values, mode=mode), given.shape)
 
 
-@api_boundary
+@array_function
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """A copy with the elements where the mask holds set to `vals` in turn, from the start again if it is short.
 
@@ -373,7 +374,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
     return ufuncs.where(holds, getitem(ravel(values), ufuncs.remainder(number, values.size)), x)
 
 
-@api_boundary
+@array_function
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
     """A copy with the main diagonal set to `val`, an array repeating along it. ValueError unless `inplace=False`.
 

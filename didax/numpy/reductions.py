@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import no_numbers
 from didax.core.value import Array
 from didax.numpy import ufuncs
@@ -162,7 +163,7 @@ def _product_over(x: Any, axes: tuple[int, ...]) -> Any:
     return rd.reduce_prod_p.bind(x, axes=axes) if axes else x
 
 
-@api_boundary
+@array_function
 def sum(
     a: ArrayLike,
     axis: Axis = None,
@@ -190,7 +191,7 @@ def _own_dtype(name: str, a: Any, dtype: DTypeLike) -> DTypeLike:
     return own if dtype is None and own != _BOOL else dtype
 
 
-@api_boundary
+@array_function
 def prod(
     a: ArrayLike,
     axis: Axis = None,
@@ -232,7 +233,7 @@ def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bo
     return sum(mask, axis=axes, keepdims=keepdims)
 
 
-@api_boundary
+@array_function
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -260,7 +261,7 @@ def mean(
     )
 
 
-@api_boundary
+@array_function
 def var(
     a: ArrayLike,
     axis: Axis = None,
@@ -318,7 +319,7 @@ def _over_freedom(total: Array, count: Any, fewer: Any) -> Array:
 _mean = mean
 
 
-@api_boundary
+@array_function
 def std(
     a: ArrayLike,
     axis: Axis = None,
@@ -346,7 +347,7 @@ def _root(variance: Array) -> Array:
     return where(is_positive, ufuncs.sqrt(where(is_positive, variance, 1)), variance)
 
 
-@api_boundary
+@array_function
 def average(
     a: ArrayLike,
     axis: Axis = None,
@@ -416,7 +417,7 @@ def _extremum(
     )
 
 
-@api_boundary
+@array_function
 def max(
     a: ArrayLike,
     axis: Axis = None,
@@ -436,7 +437,7 @@ def max(
     return _extremum("max", rd.reduce_max_p, el.max_, a, axis, keepdims, initial, where)
 
 
-@api_boundary
+@array_function
 def min(
     a: ArrayLike,
     axis: Axis = None,
@@ -459,7 +460,7 @@ def min(
 amax, amin = max, min
 
 
-@api_boundary
+@array_function
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The distance from the smallest to the largest element.
 
@@ -482,7 +483,7 @@ def _position(name: str, primitive: Any, a: Any, axis: int | None, keepdims: boo
     return _keep(result, shape, axes, bool(keepdims))
 
 
-@api_boundary
+@array_function
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Position of the largest element along an axis (of the ravelled array by default); NaN counts as
     largest.
@@ -495,7 +496,7 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
     return _position("argmax", rd.argmax_p, a, axis, keepdims)
 
 
-@api_boundary
+@array_function
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Position of the smallest element along an axis (of the ravelled array by default); NaN counts as
     smallest.
@@ -519,7 +520,7 @@ def _truth_over(
     return _keep(primitive.bind(x, axes=axes) if axes else x, x.shape, axes, keepdims)
 
 
-@api_boundary
+@array_function
 def all(
     a: ArrayLike,
     axis: Axis = None,
@@ -538,7 +539,7 @@ def all(
     return _truth_over("all", rd.reduce_and_p, True, a, axis, keepdims, where)
 
 
-@api_boundary
+@array_function
 def any(
     a: ArrayLike,
     axis: Axis = None,
@@ -557,7 +558,7 @@ def any(
     return _truth_over("any", rd.reduce_or_p, False, a, axis, keepdims, where)
 
 
-@api_boundary
+@array_function
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """How many elements over axes are nonzero.
 
@@ -585,7 +586,7 @@ def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) ->
     return primitive.bind(cast(x, stated), axis=dimension, reverse=False)
 
 
-@api_boundary
+@array_function
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """Running sums along an axis (of the ravelled array by default), in the dtype of `a` unless one is given.
 
@@ -597,7 +598,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: 
     return _running("cumsum", cumulative.cumsum_p, a, axis, dtype)
 
 
-@api_boundary
+@array_function
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """Running products along an axis (of the ravelled array by default), in the dtype of `a` unless one is
     given.
@@ -628,7 +629,7 @@ def _running_from(
     )
 
 
-@api_boundary
+@array_function
 def cumulative_sum(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
@@ -641,7 +642,7 @@ def cumulative_sum(
     return _running_from("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
 
 
-@api_boundary
+@array_function
 def cumulative_prod(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
@@ -673,7 +674,7 @@ def _present(missing: Array | None, where_: Any) -> Any:
     return present if where_ is None else ufuncs.logical_and(present, where_)
 
 
-@api_boundary
+@array_function
 def nansum(
     a: ArrayLike,
     axis: Axis = None,
@@ -692,7 +693,7 @@ def nansum(
     return sum(without_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
-@api_boundary
+@array_function
 def nanprod(
     a: ArrayLike,
     axis: Axis = None,
@@ -711,7 +712,7 @@ def nanprod(
     return prod(without_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
-@api_boundary
+@array_function
 def nanmean(
     a: ArrayLike,
     axis: Axis = None,
@@ -730,7 +731,7 @@ def nanmean(
     return mean(x, axis, dtype, out, keepdims, where=_present(missing, where))
 
 
-@api_boundary
+@array_function
 def nanvar(
     a: ArrayLike,
     axis: Axis = None,
@@ -751,7 +752,7 @@ def nanvar(
     return var(x, axis, dtype, out, ddof, keepdims, where=_present(missing, where), mean=mean)
 
 
-@api_boundary
+@array_function
 def nanstd(
     a: ArrayLike,
     axis: Axis = None,
@@ -783,7 +784,7 @@ def _nan_extremum(
     return result if initial is not None else where(nothing, constant(np.nan, result.dtype), result)
 
 
-@api_boundary
+@array_function
 def nanmax(
     a: ArrayLike,
     axis: Axis = None,
@@ -802,7 +803,7 @@ def nanmax(
     return _nan_extremum("nanmax", max, rd.reduce_max_p, a, axis, keepdims, initial, where)
 
 
-@api_boundary
+@array_function
 def nanmin(
     a: ArrayLike,
     axis: Axis = None,
@@ -829,7 +830,7 @@ def _nan_position(name: str, find: Any, replacement: float, a: Any, axis: Any, k
     return where(all(missing, axis, keepdims=bool(keepdims)), -1, result)
 
 
-@api_boundary
+@array_function
 def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """`argmax` of what is not NaN; -1 where nothing is left.
 
@@ -841,7 +842,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
     return _nan_position("nanargmax", argmax, -np.inf, a, axis, keepdims)
 
 
-@api_boundary
+@array_function
 def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """`argmin` of what is not NaN; -1 where nothing is left.
 
@@ -853,7 +854,7 @@ def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
     return _nan_position("nanargmin", argmin, np.inf, a, axis, keepdims)
 
 
-@api_boundary
+@array_function
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """`cumsum`, taking NaN for 0.
 
@@ -864,7 +865,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, ou
     return cumsum(without_nan("nancumsum", a, 0)[0], axis, dtype, out)
 
 
-@api_boundary
+@array_function
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
     """`cumprod`, taking NaN for 1.
 

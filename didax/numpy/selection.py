@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.numpy import ufuncs
@@ -57,7 +58,7 @@ def _ravel(x: Array) -> Array:
 # --- by position --------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
     unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: Any = None,
@@ -99,7 +100,7 @@ def _positions(name: str, indices: Any) -> Array:
     return index
 
 
-@api_boundary
+@array_function
 def take_along_axis(
     arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None,
     fill_value: Any = None, *, wrap_negative_indices: bool | None = None,
@@ -150,7 +151,7 @@ def _ramp(length: int, axis: int, ndim: int) -> Array:
 # --- order --------------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -174,7 +175,7 @@ def sort(
     return rev(result, (dimension,)) if descending else result
 
 
-@api_boundary
+@array_function
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -203,7 +204,7 @@ def argsort(
     return cast(positions, dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype))
 
 
-@api_boundary
+@array_function
 def sort_complex(a: ArrayLike) -> Array:
     """Sorted along the last axis, by real, then imaginary part, as complex numbers.
 
@@ -215,7 +216,7 @@ def sort_complex(a: ArrayLike) -> Array:
     return cast(x, dtypes.promote_types(x.dtype, np.complex64))
 
 
-@api_boundary
+@array_function
 def lexsort(keys: Any, axis: int = -1) -> Array:
     """The positions that sort by several keys, the last one first.
 
@@ -234,7 +235,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     return cast(positions, dtypes.default_dtype("i"))
 
 
-@api_boundary
+@array_function
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Sorted, which is one way to have the element `kth` in its place, smaller ones before and larger ones
     after it.
@@ -248,7 +249,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     return sort(x, axis)
 
 
-@api_boundary
+@array_function
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The positions of the elements in the order of `partition`.
 
@@ -261,7 +262,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     return argsort(x, axis)
 
 
-@api_boundary
+@array_function
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan"
 ) -> Array:
@@ -319,7 +320,7 @@ def _before(x: Array, y: Array) -> Any:
     )
 
 
-@api_boundary
+@array_function
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """The number of the bin each element falls into; bins increase and, unless `right`, contain their lower
     edge. Edges that decrease number the bins from the other end. `method` is that of `searchsorted`.
@@ -338,7 +339,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
     return ufuncs.where(ufuncs.less(edges[-1], edges[0]), downwards, upwards)
 
 
-@api_boundary
+@array_function
 def isin(
     element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
     method: str = "auto",
@@ -392,7 +393,7 @@ def _hits(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
     return taken, el.lt(iota(kind, (count,), 0), array_sum(flat, dtype=kind))
 
 
-@api_boundary
+@array_function
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The positions of nonzero elements, an array per axis; `size` fixes their number, filled with
     `fill_value` or 0.
@@ -418,7 +419,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     return tuple(reversed(columns))
 
 
-@api_boundary
+@array_function
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The positions of nonzero elements in the ravelled array.
 
@@ -429,7 +430,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     return nonzero(_ravel(as_array("flatnonzero", a, "a")), size=size, fill_value=fill_value)[0]
 
 
-@api_boundary
+@array_function
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The positions of nonzero elements as the rows of a matrix.
 
@@ -446,7 +447,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
     return concatenate([reshape(column, (column.shape[0], 1)) for column in columns], 1)
 
 
-@api_boundary
+@array_function
 def where(
     condition: ArrayLike, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None
 ) -> Any:
@@ -472,7 +473,7 @@ def where(
     return ufuncs.where(condition, x, y)
 
 
-@api_boundary
+@array_function
 def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0) -> Array:
     """The elements where the condition holds, as a vector.
 
@@ -513,7 +514,7 @@ def _groups(rows: Array, equal_nan: bool) -> _Groups:
     return _Groups(columns, order, concatenate([broadcast(np.bool_(True), (min(1, count),)), differs], 0))
 
 
-@api_boundary
+@array_function
 def unique(
     ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
     axis: int | None = None, *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None,
@@ -596,7 +597,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Array
 
 
-@api_boundary
+@array_function
 def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
     """`unique` with everything it can return; NaNs are distinct.
 
@@ -607,7 +608,7 @@ def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = No
     return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-@api_boundary
+@array_function
 def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
     """`unique` with how often each value occurs; NaNs are distinct.
 
@@ -618,7 +619,7 @@ def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
     return UniqueCounts(*unique(x, False, False, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-@api_boundary
+@array_function
 def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
     """`unique` with the position of each element's value; NaNs are distinct.
 
@@ -629,7 +630,7 @@ def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any 
     return UniqueInverse(*unique(x, False, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-@api_boundary
+@array_function
 def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The distinct values; NaNs are distinct.
 
@@ -640,7 +641,7 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
-@api_boundary
+@array_function
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
@@ -673,7 +674,7 @@ def bincount(
     return at(start)[ufuncs.maximum(values, 0)].add(amount, mode="drop")
 
 
-@api_boundary
+@array_function
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
     """For each element the choice of the first condition that holds, else the default.
 
@@ -700,7 +701,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
 # --- between points -----------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def interp(
     x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: Any = None
 ) -> Array:
@@ -766,7 +767,7 @@ def _unrolled(values: Array, points: Array, heights: Array, period: Any) -> tupl
     return values, points, concatenate([heights[last:], heights, heights[:1]], 0)
 
 
-@api_boundary
+@array_function
 def trapezoid(y: ArrayLike, x: Any = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """The integral along an axis by the trapezoidal rule, between points `x` or in steps of `dx`.
 

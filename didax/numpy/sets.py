@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core.errors import api_boundary
+from didax.api.results import array_function
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.indexing import getitem
@@ -48,7 +48,7 @@ def _filler(x: Array, mask: Array, fill_value: Any) -> Any:
     return ufuncs.where(mask.any(), getitem(x, flatnonzero(mask, size=1)[0]), zero) if x.shape[0] else zero
 
 
-@api_boundary
+@array_function
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
@@ -61,7 +61,7 @@ def union1d(
     return unique(concatenate(_vectors("union1d", ar1, ar2)), size=size, fill_value=fill_value)
 
 
-@api_boundary
+@array_function
 def setdiff1d(
     ar1: ArrayLike,
     ar2: ArrayLike,
@@ -94,7 +94,7 @@ def _sorted_distinct(x: Array) -> tuple[Array, Array]:
     return x, concatenate([ufuncs.equal(iota(np.dtype(np.int32), (min(1, x.shape[0]),), 0), 0), differs])
 
 
-@api_boundary
+@array_function
 def setxor1d(
     ar1: ArrayLike,
     ar2: ArrayLike,
@@ -118,7 +118,7 @@ def setxor1d(
     return _kept(both, ufuncs.logical_and(alone, is_first), size, fill_value)
 
 
-@api_boundary
+@array_function
 def intersect1d(
     ar1: ArrayLike,
     ar2: ArrayLike,

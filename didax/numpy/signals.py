@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.convolution import conv_general_dilated
 from didax.lax.dot import PrecisionLike
@@ -57,7 +58,7 @@ def _overlaps(name: str, x: Array, kernel: Array, mode: str, precision: Any, ele
     return reshape(out, (out.size,))
 
 
-@api_boundary
+@array_function
 def convolve(
     a: ArrayLike,
     v: ArrayLike,
@@ -77,7 +78,7 @@ def convolve(
     return _overlaps("convolve", x, flip(y), mode, precision, preferred_element_type)
 
 
-@api_boundary
+@array_function
 def correlate(
     a: ArrayLike,
     v: ArrayLike,
@@ -102,7 +103,7 @@ def correlate(
 # --- differences, slopes ------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """Differences of neighbours along an axis, taken n times.
 
@@ -136,7 +137,7 @@ def _edge(x: Array, value: Any, axis: int) -> Array | None:
     )
 
 
-@api_boundary
+@array_function
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """Differences of neighbours in the ravelled array, with numbers put before and after them.
 
@@ -152,7 +153,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     return concatenate([*begin, diff(x), *end])
 
 
-@api_boundary
+@array_function
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int | None = None
 ) -> Any:
@@ -202,7 +203,7 @@ def _slope(x: Array, spacing: Array, axis: int) -> Array:
     return concatenate([ends[0], inner, ends[1]], axis)
 
 
-@api_boundary
+@array_function
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi
 ) -> Array:
@@ -229,7 +230,7 @@ def unwrap(
     return concatenate([first, rest.astype(x.dtype)], dimension)
 
 
-@api_boundary
+@array_function
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """Without the zeros at the front ("f") and back ("b") of axes, all of them by default; not while tracing.
 
@@ -260,7 +261,7 @@ def _cosines(M: int, *weights: float) -> Array:
     return ufuncs.add(terms[0], terms[1]) if len(terms) == 2 else terms[0] + terms[1] + terms[2]
 
 
-@api_boundary
+@array_function
 def hamming(M: int) -> Array:
     """The Hamming window of M samples.
 
@@ -271,7 +272,7 @@ def hamming(M: int) -> Array:
     return _cosines(M, 0.54, 0.46)
 
 
-@api_boundary
+@array_function
 def hanning(M: int) -> Array:
     """The Hann window of M samples.
 
@@ -282,7 +283,7 @@ def hanning(M: int) -> Array:
     return _cosines(M, 0.5, 0.5)
 
 
-@api_boundary
+@array_function
 def blackman(M: int) -> Array:
     """The Blackman window of M samples.
 
@@ -293,7 +294,7 @@ def blackman(M: int) -> Array:
     return _cosines(M, 0.42, 0.5, 0.08)
 
 
-@api_boundary
+@array_function
 def kaiser(M: int, beta: ArrayLike) -> Array:
     """The Kaiser window of M samples; a larger `beta` (14 is usual) makes it narrower.
 
@@ -308,7 +309,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
     return ufuncs.i0(shape * ufuncs.sqrt(1 - ufuncs.square(position))) / ufuncs.i0(shape)
 
 
-@api_boundary
+@array_function
 def bartlett(M: int) -> Array:
     """The triangular window of M samples, zero at the ends.
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.creation import linspace, ones, zeros
@@ -33,7 +34,7 @@ __all__ = ["corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges",
 # --- histograms ---------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def histogram_bin_edges(
     a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
 ) -> Array:
@@ -68,7 +69,7 @@ def _limits(x: Array, range: Any, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     return ufuncs.where(is_point, low - 0.5, low), ufuncs.where(is_point, high + 0.5, high)
 
 
-@api_boundary
+@array_function
 def histogram(
     a: ArrayLike,
     bins: ArrayLike = 10,
@@ -111,7 +112,7 @@ def _bin_of(x: Array, edges: Array) -> Array:
     return ufuncs.where(ufuncs.equal(x, edges[-1]), edges.size - 1, place)
 
 
-@api_boundary
+@array_function
 def histogramdd(
     sample: ArrayLike,
     bins: Any = 10,
@@ -173,7 +174,7 @@ def _per_axis(name: str, given: Any, ndim: int) -> list[Any]:
     return list(given)
 
 
-@api_boundary
+@array_function
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,
@@ -221,7 +222,7 @@ def _as_rows(x: Array) -> Array:
     return x if x.ndim else reshape(x, (1,))
 
 
-@api_boundary
+@array_function
 def cov(
     m: ArrayLike,
     y: ArrayLike | None = None,
@@ -281,7 +282,7 @@ def _product(x: Array | None, y: Array | None) -> Array | None:
     return (x if y is None else y) if x is None or y is None else x * y
 
 
-@api_boundary
+@array_function
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike = None) -> Array:
     """Correlations: covariances over the product of standard deviations, between -1 and 1.
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from didax.array import sharing
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, message, strip_internal_frames
@@ -98,7 +99,8 @@ class ufunc:
                 self._check_keywords(kwargs)
             if len(args) != self.nin:
                 raise self._wrong_count(args)
-            return self.plan(args)(*args)
+            out = self.plan(args)(*args)
+            return out if out is not args[0] else sharing(out)
         except Exception as error:
             strip_internal_frames(error)
             raise
@@ -275,7 +277,8 @@ def unary_operator(function: ufunc, name: str) -> Callable[[Any], Any]:
 
     def operator(self: Any) -> Any:
         try:
-            return function.plan((self,))(self)
+            out = function.plan((self,))(self)
+            return out if out is not self else sharing(out)
         except Exception as error:
             strip_internal_frames(error)
             raise

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.inspect import eval_shape
+from didax.api.results import array_function
 from didax.core.errors import api_boundary, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
@@ -87,7 +88,7 @@ def _identity(function: ufunc, dtype: np.dtype[Any]) -> Any:
 # --- along an axis ------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def reduce(
     self: ufunc, a: ArrayLike, axis: Any = 0, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None,
@@ -153,7 +154,7 @@ def _in_pairs(function: ufunc, rows: Array) -> Array:
     return rows[0]
 
 
-@api_boundary
+@array_function
 def accumulate(self: ufunc, a: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None) -> Array:
     """The results of `reduce` so far, at each element along an axis.
 
@@ -178,7 +179,7 @@ def accumulate(self: ufunc, a: ArrayLike, axis: int = 0, dtype: DTypeLike = None
     return moveaxis(concatenate([rows[:1], totals]), 0, dimension)
 
 
-@api_boundary
+@array_function
 def reduceat(
     self: ufunc, a: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None
 ) -> Array:

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy.promotion import (
     PYTHON_SCALARS,
@@ -182,7 +183,7 @@ def _power_int(x: Any, y: Any) -> Any:
 _power = ufunc("power", 2, "x ** y.", iu=_power_int, fc=el.pow_, b=_as_int(_power_int))
 
 
-@api_boundary
+@array_function
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 ** x2. A Python integer x2 becomes multiplications, which are exact and differentiable everywhere.
 
@@ -375,7 +376,7 @@ signbit = ufunc("signbit", 1, "Whether the sign bit is set: true for -0.0.",
                 f=_sign_bit, i=lambda x: el.lt(x, 0), bu=lambda x: el.ne(x, x))  # fmt: skip
 
 
-@api_boundary
+@array_function
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The argument of complex numbers, in (-π, π], or in degrees; 0 or π for real ones.
 
@@ -389,7 +390,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     return rad2deg(result) if deg else result
 
 
-@api_boundary
+@array_function
 def round(a: ArrayLike, decimals: int = 0) -> Array:
     """Round to that many decimals, halves to the even neighbour; negative `decimals` count left of the point.
 
@@ -423,7 +424,7 @@ def round(a: ArrayLike, decimals: int = 0) -> Array:
 around = round
 
 
-@api_boundary
+@array_function
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 * 2 ** x2 for an integer x2.
 
@@ -442,7 +443,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return multiply(cast(x, x.dtype), el.exp2(cast(exponent, x.dtype)))
 
 
-@api_boundary
+@array_function
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """The mantissa, of magnitude from 0.5 up to 1, and the int32 exponent: x = mantissa * 2 ** exponent.
 
@@ -480,7 +481,7 @@ def _magnitude_bits(x: Array) -> Array:
     return el.and_(bits, (1 << (8 * word.itemsize - 1)) - 1)
 
 
-@api_boundary
+@array_function
 def modf(x: ArrayLike, /) -> tuple[Array, Array]:
     """The fractional and the integral part, both with the sign of x.
 
@@ -493,7 +494,7 @@ def modf(x: ArrayLike, /) -> tuple[Array, Array]:
     return copysign(where(isinf(value), 0, value - whole), value), whole
 
 
-@api_boundary
+@array_function
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """The pair (floor_divide(x1, x2), remainder(x1, x2)).
 
@@ -631,7 +632,7 @@ def choose_where(condition: Any, x: Any, y: Any) -> Array:
 where = choose_where
 
 
-@api_boundary
+@array_function
 def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """`arr` limited to [min, max]; `max` wins where they cross. Either limit may be None.
 
@@ -656,7 +657,7 @@ def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = N
     return x if max is None else minimum(max, x)
 
 
-@api_boundary
+@array_function
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Array:

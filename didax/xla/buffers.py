@@ -17,7 +17,7 @@ from didax.xla.client import Backend, backend, forked, is_forked, xe  # pyright:
 from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view_of_buffer
 
 __all__ = [
-    "CPU_DEVICE", "capsule_of_buffer", "capsule_of_host", "copy_to_device", "dlpack_device", "find_device",
+    "CPU_DEVICE", "capsule_of_buffer", "capsule_of_host", "copy_of", "copy_to_device", "dlpack_device", "find_device",
     "lend", "put", "reads_in_place", "start_copy_to_host", "to_device", "to_host",
 ]  # fmt: skip
 
@@ -95,14 +95,24 @@ def start_copy_to_host(buffer: Any) -> None:
     buffer._copy_single_device_array_to_host_async()
 
 
+def copy_of(buffer: Any) -> Any:
+    """A buffer with the same contents in memory of its own, on the same device."""
+    (device,) = buffer._sharding.device_set
+    return _copied(buffer, device, xe.ArrayCopySemantics.ALWAYS_COPY)
+
+
 def copy_to_device(buffer: Any, device: Any) -> Any:
     """A buffer with the same contents on another device."""
+    return _copied(buffer, device, xe.ArrayCopySemantics.REUSE_INPUT)
+
+
+def _copied(buffer: Any, device: Any, how: Any) -> Any:
     started = backend()
     return xe.batched_copy_array_to_devices_with_sharding(
         [buffer],
         [started.device_lists[device]],
         [started.shardings[device]],
-        [xe.ArrayCopySemantics.REUSE_INPUT],
+        [how],
     )[0]
 
 

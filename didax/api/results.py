@@ -1,0 +1,72 @@
+"""The results of library functions: arrays of their own, whatever becomes of the arguments.
+
+    y = x.ravel()        # x has one axis: these are its contents as they are
+    step(x)              # to which x is donated
+    y + 1                # y has them still
+
+Functions return an argument where there is nothing to do. What `array_function` decorates gives a new array then, which
+shares the memory (Note [Arrays that share a buffer] in `array.py`). Functions that promise no array of their own, like
+`asarray` and `device_put`, and transformations of functions that return their argument, are not decorated with it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar, cast
+
+from didax.array import ConcreteArray, sharing
+from didax.core import pytree
+from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def array_function(f: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a public function that computes arrays: an `api_boundary` whose results are no arguments."""
+
+    @functools.wraps(f)
+    def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if kwargs and not is_free_of_idle(kwargs):
+                out = cast("Callable[..., R]", f)(*args, **without_idle(f, kwargs))
+            else:
+                out = f(*args, **kwargs)
+            for x in args:
+                if x is out:
+                    return sharing(out)
+            if kwargs:
+                for x in kwargs.values():
+                    if x is out:
+                        return sharing(out)
+            if type(out) in NESTED or (args and type(args[0]) in NESTED):
+                return own_results(out, (args, kwargs))
+            return out
+        except Exception as error:
+            strip_internal_frames(error)
+            raise
+
+    return bounded
+
+
+NESTED = frozenset({list, tuple})
+
+
+def own_results(out: Any, arguments: Any) -> Any:
+    """A function's results, new arrays in the place of those that are among its arguments."""
+    if type(out) is not ConcreteArray and type(out) not in NESTED:
+        return out
+    given = identities(pytree.leaves(arguments))
+    if not given:
+        return out
+
+    def own(y: Any) -> Any:
+        return sharing(y) if id(y) in given else y
+
+    return pytree.map(own, out)
+
+
+def identities(xs: Iterable[Any]) -> frozenset[int]:
+    """The identities of the concrete arrays among some values, which have to live as long as these are used."""
+    return frozenset([id(x) for x in xs if type(x) is ConcreteArray])
