@@ -37,8 +37,12 @@ LEVELS = {
 def nested(level, depth):
     f = dnp.sin
     for _ in range(depth):
-        f = LEVELS[level](lambda x, f=f: f(x + 1))
+        f = LEVELS[level](one_more(f))
     return f
+
+
+def one_more(f):
+    return lambda x: f(x + 1)
 
 
 @pytest.mark.parametrize("level", LEVELS)
