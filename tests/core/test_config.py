@@ -186,7 +186,9 @@ def test_options_without_effect_refuse_what_jax_refuses(bad: object, restored: N
             continue  # which JAX looks up by another rule: numbers as text, names of platforms
         try:
             parse(bad)
-        except RuntimeError:  # after the start of its backends, which other tests have caused, JAX refuses any value
+        except (
+            RuntimeError
+        ):  # after the start of its backends, which other tests have caused, JAX refuses any value
             continue
         except (TypeError, ValueError) as error:
             with pytest.raises(TypeError if isinstance(error, TypeError) else ValueError):
