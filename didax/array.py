@@ -18,11 +18,12 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
 from didax.core.primitive import no_numbers
-from didax.core.tracing import Tracer, eager_trace, leaked, set_current_trace
+from didax.core.tracing import Tracer, current_trace, eager_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.primitives.convert import copy_p
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.key_reuse import Keys, holds_keys
+from didax.transforms.staging import StagingTrace
 
 # jaxlib is loaded with the first buffer, not with this module
 _buffers: Any = None
@@ -413,8 +414,11 @@ _NEW_LINE = "\n" + " " * len("Array(")
 
 
 def sharing(x: Any) -> Any:
-    """An array with the contents of `x`, which it outlives; all but concrete arrays pass through."""
-    if type(x) is not ConcreteArray:
+    """An array with the contents of `x`, which it outlives; all but concrete arrays pass through.
+
+    A function that is being staged gets `x` itself: a program captures one array once, whatever is done with it.
+    """
+    if type(x) is not ConcreteArray or _is_staging():
         return x
     if x.is_deleted():
         raise x._deleted()
@@ -422,6 +426,15 @@ def sharing(x: Any) -> Any:
     if x._buffer is not None:
         join_sharers(x, y)
     return with_keys(y, keys_of(x))
+
+
+def _is_staging() -> bool:
+    trace = current_trace()
+    while trace is not eager_trace:
+        if isinstance(trace, StagingTrace):
+            return True
+        trace = trace.parent
+    return False
 
 
 def join_sharers(x: ConcreteArray, y: ConcreteArray) -> None:
