@@ -154,7 +154,7 @@ def test_every_name_of_ndarray_and_of_jax_is_there_or_accounted_for():
     traced = [
         name for name in set(dir(type(dnp.ones(1)))) - set(dir(tracer_type())) if not name.startswith("_")
     ]
-    assert set(traced) <= {"committed", "device_buffer", "forget_donated", "host_value", "rows"}
+    assert set(traced) <= {"committed", "device_buffer", "forget_donated", "host_value", "own_buffer", "rows"}
 
 
 def tracer_type() -> type:
