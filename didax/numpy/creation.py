@@ -309,7 +309,14 @@ def _fill(shape: tuple[int, ...], value: Any) -> Array:
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=())
 
 
+def _is_float0(dtype: Any) -> bool:
+    """True for the dtype of tangents of integers. It has one value, and its arrays are NumPy's."""
+    return isinstance(dtype, np.dtype) and dtype == dtypes.float0
+
+
 def _filled(name: str, shape: Any, value: Any, dtype: DTypeLike, device: Any) -> Array:
+    if _is_float0(dtype):
+        return np.zeros(canonical_shape(name, shape), dtypes.float0)  # pyright: ignore[reportReturnType]  # see _is_float0
     stated = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
     return placed(_fill(canonical_shape(name, shape), full_of((), value, stated)), device)
 
@@ -357,6 +364,8 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device
     Array([7, 7], dtype=int32, weak_type=True)
     """
     lengths = canonical_shape("full", shape)
+    if _is_float0(dtype):
+        return np.zeros(lengths, dtypes.float0)  # pyright: ignore[reportReturnType]  # see _is_float0
     if dtype is None:
         value = checked_operand("full", fill_value, "fill_value")
     else:
@@ -376,7 +385,8 @@ def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: A
         aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
     )
     lengths = given.shape if shape is None else canonical_shape(name, shape)
-    if dtype is not None:
+    if dtype is not None or _is_float0(given.dtype):
+        dtype = given.dtype if dtype is None else dtype
         return full(lengths, value, dtype, device=device)
     like = given.dtype if not isinstance(a, np.ndarray | np.generic) else aval_of(as_operand(a)).dtype
     filler = value

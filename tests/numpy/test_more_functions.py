@@ -316,3 +316,17 @@ def test_bounds_of_arange_are_named() -> None:
 def test_keys_are_finite_and_no_nan() -> None:
     key = dx.random.key(0)
     assert not dnp.isnan(key) and not dnp.isinf(key) and dnp.isfinite(key)
+
+
+def test_arrays_of_float0_are_made() -> None:
+    like = dx.grad(lambda i: i * 1.0, allow_int=True)(3)
+    made = [
+        dnp.zeros(2, dx.float0),
+        dnp.ones((2,), dx.float0),
+        dnp.empty(2, dx.float0),
+        dnp.full(2, 0, dx.float0),
+    ]
+    made += [dnp.zeros_like(like, shape=(2,)), dnp.zeros_like(dnp.ones(2), dx.float0)]
+    for x in made:
+        assert x.dtype == dx.float0 and x.shape == (2,) and bool((x == x).all())
+    assert dx.vjp(lambda i: i + 1, 3)[1](dnp.zeros((), dx.float0))[0].dtype == dx.float0
