@@ -415,13 +415,15 @@ def test_raveled_pytrees_are_those_of_jax(pytree: Any):
     assert_close(unravel(flat), jax.tree.map(np.asarray, wanted_unravel(wanted)))
 
 
-def test_unravel_takes_traced_vectors_of_its_size_and_dtype_only():
+def test_unravel_takes_traced_vectors_of_its_size_and_dtype():
     flat, unravel = ravel_pytree({"w": np.ones((2, 2), "float32"), "b": np.float32(3)})
     gradient = dx.jit(dx.grad(lambda v: (unravel(v)["w"] ** 2).sum()))(flat)
     assert gradient.tolist() == [0, 2, 2, 2, 2]
     assert dx.vmap(unravel)(np.ones((3, 5), "float32"))["w"].shape == (3, 2, 2)
     with pytest.raises(ValueError, match=r"given: float32\[4\], wanted: float32\[5\]"):
         unravel(flat[:4])
+    assert unravel(flat.astype("int32"))["w"].dtype == "int32"  # leaves of one dtype take that of the vector
+    flat, unravel = ravel_pytree({"w": np.ones((2, 2), "float32"), "b": np.int32(3)})
     with pytest.raises(TypeError, match=r"given: int32\[5\], wanted: float32\[5\]"):
         unravel(flat.astype("int32"))
 
