@@ -393,9 +393,11 @@ def _handle(pointer: Any) -> int | None:
     return None
 
 
-@sound
 def _answer(frame: _CallFrame) -> None:
-    """Find the run and its callback, call it, and write its results where XLA wants them."""
+    """Find the run and its callback, call it, and write its results where XLA wants them.
+
+    Every exception is kept in the run, so only inside of `_call` may the handler of a signal raise one.
+    """
     number, *pointers = [frame.args.items[i].contents for i in range(frame.args.count)]
     run = _runs[ctypes.cast(number.data, ctypes.POINTER(ctypes.c_int64))[0]]
     scalar = ctypes.cast(frame.attributes.items[0], ctypes.POINTER(_Scalar)).contents
@@ -403,15 +405,16 @@ def _answer(frame: _CallFrame) -> None:
     tokens = int(bool(pointers) and pointers[0].dtype == _TOKEN)
     results = [frame.rets.items[i].contents.data for i in range(tokens, frame.rets.count)]
     try:
-        raise_held()
         _call(run, index, [p.data for p in pointers[tokens:]], results)
     except BaseException as error:
         run.keep(error)
         raise
 
 
+@sound
 def _call(run: Run, index: int, operands: Sequence[int | None], results: Sequence[int]) -> None:
     """Call a callback on the memory at the addresses of its operands, and fill that at those of its results."""
+    raise_held()
     callback = run.callbacks[index]
     shapes = [aval.shape for aval in callback.in_avals]
     inputs = list(map(_argument, operands, shapes, callback.wire_in))
