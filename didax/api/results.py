@@ -33,16 +33,7 @@ def array_function(f: Callable[P, R]) -> Callable[P, R]:
                 out = cast("Callable[..., R]", f)(*args, **without_idle(f, kwargs))
             else:
                 out = f(*args, **kwargs)
-            for x in args:
-                if x is out:
-                    return sharing(out)
-            if kwargs:
-                for x in kwargs.values():
-                    if x is out:
-                        return sharing(out)
-            if type(out) in NESTED or (args and type(args[0]) in NESTED):
-                return own_results(out, (args, kwargs))
-            return out
+            return own_result(out, args, kwargs)
         except Exception as error:
             strip_internal_frames(error)
             raise
@@ -50,12 +41,26 @@ def array_function(f: Callable[P, R]) -> Callable[P, R]:
     return bounded
 
 
-NESTED = frozenset({list, tuple})
+_NESTED = frozenset({list, tuple})
 
 
-def own_results(out: Any, arguments: Any) -> Any:
+def own_result(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a function called with these arguments, a new array where it is one of them."""
+    for x in args:
+        if x is out:
+            return sharing(out)
+    if kwargs:
+        for x in kwargs.values():
+            if x is out:
+                return sharing(out)
+    if type(out) in _NESTED or (args and type(args[0]) in _NESTED):
+        return _own_results(out, (args, kwargs))
+    return out
+
+
+def _own_results(out: Any, arguments: Any) -> Any:
     """A function's results, new arrays in the place of those that are among its arguments."""
-    if type(out) is not ConcreteArray and type(out) not in NESTED:
+    if type(out) is not ConcreteArray and type(out) not in _NESTED:
         return out
     given = identities(pytree.leaves(arguments))
     if not given:

@@ -20,8 +20,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 import numpy as np
 
 from didax.api.flat import narrowed_scalar
-from didax.api.results import NESTED, own_results
-from didax.array import ConcreteArray, sharing
+from didax.api.results import own_result
+from didax.array import ConcreteArray
 from didax.core import pytree
 from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
 from didax.core.value import Array
@@ -63,17 +63,7 @@ def _decorated(f: Any, exact: Sequence[str]) -> Any:
             if kwargs and not (is_free_of_idle(kwargs) and _are_settled(kwargs.values())):
                 kwargs = kwargs if is_free_of_idle(kwargs) else without_idle(f, kwargs)
                 kwargs = {name: x if name in kept else narrowed(x) for name, x in kwargs.items()}
-            out = f(*args, **kwargs)
-            for x in args:
-                if x is out:
-                    return sharing(out)
-            if kwargs:
-                for x in kwargs.values():
-                    if x is out:
-                        return sharing(out)
-            if type(out) in NESTED or (args and type(args[0]) in NESTED):
-                return own_results(out, (args, kwargs))
-            return out
+            return own_result(f(*args, **kwargs), args, kwargs)
         except Exception as error:
             strip_internal_frames(error)
             raise

@@ -5,7 +5,7 @@
 `backward` walks linear equations from the last to the first, asks each primitive for its transpose rule and sums the
 cotangents that meet in one variable. In these equations every variable is linear and every literal is known; a rule
 sees `Undef` in the place of a linear argument. Cotangents nobody sends stay symbolic `Zero`s. Read next:
-`linearize.py` (where linear programs come from), `api.py` (vjp and grad).
+`linearize.py` (where linear programs come from), `didax/api/autodiff.py` (vjp and grad).
 """
 
 from __future__ import annotations
@@ -188,6 +188,13 @@ def strong_cotangents(cts: Sequence[Any], *jaxprs: Jaxpr) -> tuple[bool, ...]:
     return strong if True in strong else ()
 
 
+def cotangent_avals(jaxpr: Jaxpr, strong_ct: tuple[bool, ...]) -> Sequence[ShapedArray]:
+    """The types of the outputs' cotangents: those of the outputs, strong where `strong_ct` says so."""
+    if not strong_ct:
+        return jaxpr.out_avals
+    return [a.strip_weak_type() if s else a for a, s in zip(jaxpr.out_avals, strong_ct, strict=True)]
+
+
 @cached_on_jaxpr
 def transpose_jaxpr(
     jaxpr: Jaxpr,
@@ -212,9 +219,7 @@ def transpose_jaxpr(
         return [instantiate(x_bar) for x_bar, nz in zip(x_bars, found, strict=True) if nz]
 
     known_avals = [v.aval for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin]
-    out_avals = jaxpr.out_avals
-    if strong_ct:
-        out_avals = [a.strip_weak_type() if s else a for a, s in zip(out_avals, strong_ct, strict=True)]
+    out_avals = cotangent_avals(jaxpr, strong_ct)
     ct_avals = [a for a, nz in zip(out_avals, nonzero_ct, strict=True) if nz]
     new, captured = trace_to_jaxpr(transposed, [*known_avals, *ct_avals], what="transpose")
     assert not captured, "jaxprs are closed"

@@ -3,7 +3,7 @@
 `compile_text(text, ...)` first looks among the programs this process has compiled, then in the compilation cache on
 disk (bounded, safe against concurrent writers; a bad entry is a miss), then asks XLA. `Executable` runs on device
 buffers. XLA checks only number and byte size of what it is fed: callers key their programs by abstract values. Read
-next: `buffers.py`, `didax/api.py` (jit).
+next: `buffers.py`, `didax/api/jit.py`.
 """
 
 from __future__ import annotations

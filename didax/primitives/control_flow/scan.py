@@ -52,7 +52,7 @@ from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
-from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
+from didax.transforms.transpose import cotangent_avals, is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value, names, tensor_type, types
 
@@ -809,9 +809,7 @@ def transpose_body(
     found_consts, found_carry, found_xs = split_at(found, num_linear, num_carry)
     (res_consts, _, res_xs), (lin_consts, _, _) = parts_by(linear, jaxpr.in_avals, num_consts, num_carry)
     const_avals = marked(lin_consts, found_consts)
-    out_avals = jaxpr.out_avals
-    if strong_ct:
-        out_avals = [a.strip_weak_type() if s else a for a, s in zip(out_avals, strong_ct, strict=True)]
+    out_avals = cotangent_avals(jaxpr, strong_ct)
     carry_avals = marked(out_avals[:num_carry], carry)
     y_avals = marked(out_avals[num_carry:], ys)
 
