@@ -47,6 +47,12 @@ def test_upper_halves_of_products(dtype: str) -> None:
         np.testing.assert_array_equal(function(a, b), np.array(wanted, dtype))
 
 
+def test_upper_halves_of_products_of_python_integers_are_weak() -> None:
+    for x64 in (False, True):
+        with dx.enable_x64(x64):
+            assert dx.typeof(lax.mulhi(3, 4)) == dx.typeof(lax.mul(3, 4))
+
+
 def test_products_in_another_dtype() -> None:
     x = np.int8([100, -100])
     check(lambda lax, x: lax.mul(x, x, out_dtype="int32"), x)
