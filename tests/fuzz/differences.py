@@ -52,6 +52,8 @@ KNOWN = [
     ("jax refuses", r"abs does not accept dtype", "gcd and abs of narrow integers"),
     ("jax refuses", r"^np\.trapezoid", "trapezoid of no elements"),
     ("jax refuses", r"No constant handler for type|argument to reduce_sum as a JAX value", "faults of jax"),
+    ("jax refuses", r"is not supported by dot_general on CPU", "attention in float16"),
+    ("jax refuses", r"logical reduction requires .* got u?int[24]", "reductions of 4-bit integers"),
     ("jax refuses", r"clamp requires max.shape", "vmap of clamp between scalars"),
     ("didax refuses", r"^lax\.full\w* .*must fit the dtype", "integers out of a dtype's range"),
     (
