@@ -21,9 +21,9 @@ from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import numpy_scalar
 from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.primitive import Primitive, application_key, infer
+from didax.core.primitive import EagerTrace, Primitive, application_key, current_trace_var, eager_trace, infer
 from didax.core.source import user_line
-from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked, set_current_trace
+from didax.core.tracing import Tracer, leaked, set_current_trace
 from didax.transforms.checkify import check_operands
 from didax.transforms.key_reuse import flow, holds_keys, known_integer
 from didax.transforms.key_reuse import is_on as key_reuse_is_on

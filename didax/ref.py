@@ -20,9 +20,9 @@ from didax.compiled import Program
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, Trace, eager_trace
 from didax.core.ref import Cell, Ref
-from didax.core.tracing import Trace, current_trace, eager_trace, set_current_trace
+from didax.core.tracing import current_trace, set_current_trace
 from didax.core.value import Array
 from didax.eager import evaluates_with_numpy
 from didax.numpy.creation import asarray, zeros

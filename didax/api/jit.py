@@ -35,10 +35,11 @@ from didax.compiled import KeyFlow, Program, with_checks
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, strip_internal_frames
+from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.process import after_fork, lock_for_forks
 from didax.core.ref import Ref, RefType, ref_type
 from didax.core.source import describe_function, user_line
-from didax.core.tracing import Tracer, current_trace_var, eager_trace
+from didax.core.tracing import Tracer
 from didax.primitives.call import jit_p
 from didax.transforms.batching import axis_env
 from didax.transforms.key_reuse import is_on as key_reuse_is_on

@@ -1,5 +1,6 @@
-"""`Primitive`: an operation, declared once with all of its rules.
+"""`Primitive`: an operation, declared once with all of its rules. `Trace`: an interpreter, which asks for them.
 
+The two know each other: `Primitive.bind` hands an operation to the current trace, and a trace processes primitives.
 A primitive is one object. Its class holds, as methods, what every interpreter needs to know of it; nothing is
 registered anywhere else. Arrays are positional arguments, static parameters are hashable keywords:
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
@@ -30,12 +32,58 @@ from didax.core.dtypes import as_extended, carrier, is_sub_byte
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
 from didax.core.exact import exact, holds_floats
-from didax.core.tracing import current_trace_var
+from didax.core.source import describe_function
+from didax.core.value import Array
 
 Rule = Callable[..., Any] | None
-_get_current = current_trace_var.get
 _type_cache: dict[Any, tuple[ShapedArray, ...]] = {}
 _TYPE_CACHE_MAX = 100_000
+
+
+class Trace:
+    """An interpreter of primitives. `process` receives every operation bound while the trace is current.
+
+    A trace passes operations that do not concern it on to its `parent`, the trace that was current when it began.
+    """
+
+    __slots__ = ("ended", "function", "parent")
+    what: str = "trace"
+
+    def __init__(self, parent: Trace, function: Any = None):
+        self.parent = parent
+        self.function = function
+        self.ended = False
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Apply `primitive`; a single result, or a list when `primitive.multiple_results`."""
+        raise NotImplementedError
+
+    def replacement(self, tracer: Array) -> Any | None:
+        """The value to use here for a tracer whose trace has ended; None without one. See transforms/closure.py."""
+        return None if self.parent is self else self.parent.replacement(tracer)
+
+    def describe(self) -> str:
+        """`vmap of f (file:line)`."""
+        return (
+            f"{self.what} of {describe_function(self.function)}" if self.function is not None else self.what
+        )
+
+
+class EagerTrace(Trace):
+    """The end of every chain of parents: it evaluates operations at once. `didax/eager.py` gives it its `process`."""
+
+    __slots__ = ()
+    what = "eager evaluation"
+
+    def __init__(self) -> None:
+        self.parent = self
+        self.function = None
+        self.ended = False
+
+
+eager_trace = EagerTrace()
+current_trace_var: ContextVar[Trace] = ContextVar("didax_trace", default=eager_trace)
+_get_current = current_trace_var.get
 
 
 class Primitive:

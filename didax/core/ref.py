@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, NoReturn, final
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import UnexpectedTracerError, message
+from didax.core.primitive import Trace, eager_trace
 from didax.core.source import SourceLine, user_line
-from didax.core.tracing import Trace, Tracer, current_trace, eager_trace, leaked
+from didax.core.tracing import Tracer, current_trace, leaked
 
 
 class Cell:
@@ -33,6 +34,16 @@ class Cell:
         self.value = value
         self.written = False
         self.shared = True  # others may hold the value: its memory must not be reused
+
+
+class RefScope(Trace):
+    """A trace within which Refs from outside have cells of its own, as staging is."""
+
+    __slots__ = ()
+
+    def cell_of(self, ref: Ref) -> Cell:
+        """The cell of a Ref from outside."""
+        raise NotImplementedError
 
 
 class RefType(NamedTuple):
@@ -132,8 +143,8 @@ class Ref:
             passed.append(trace)
             trace = trace.parent
         for i, inner in enumerate(passed):
-            if (own := inner.cell_of(self)) is not None:
-                return Site(inner, own, passed[:i])
+            if isinstance(inner, RefScope):
+                return Site(inner, inner.cell_of(self), passed[:i])
         return Site(trace, cell, passed)
 
     def read(self) -> Any:

@@ -26,7 +26,8 @@ from didax.core.primitive import Primitive
 from didax.core.source import describe_function
 from didax.primitives.control_flow.effects import for_each
 from didax.transforms.batching import AxisData, batched_aval
-from didax.xla.callbacks import HostCallback, call_python
+from didax.xla.callbacks import HostCallback
+from didax.xla.lowering import call_python
 from didax.xla.text import FunctionContext, Value
 
 DEBUG = Effect("debug", ordered=True)  # whatever a call says: what is shown out of order misleads

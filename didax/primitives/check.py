@@ -29,7 +29,8 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import dynamic_slice_p
 from didax.transforms.batching import AxisData
 from didax.transforms.checkify import CHECK, Condition, Kinds, Report, Site
-from didax.xla.callbacks import HostCallback, call_python
+from didax.xla.callbacks import HostCallback
+from didax.xla.lowering import call_python
 from didax.xla.text import FunctionContext, Value
 
 ERRORS: dict[str, type[CheckError]] = {

@@ -54,6 +54,7 @@ from didax.primitives.window_positions import (
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.checkify import Condition
 from didax.transforms.transpose import is_undef
+from didax.xla.lowering import call
 from didax.xla.text import int_array, tensor_type
 
 _INT32 = np.dtype(np.int32)
@@ -75,12 +76,7 @@ def materialized(ctx: Any, update: Any) -> Any:
     """`update`, computed in full before an operation that may write in place. See Note [Updates in place]."""
     if update.aval.size <= 1 or update.constant is not None:
         return update
-    name = ctx.module.function(_identity(update.aval.strip_weak_type()))
-    return ctx.emit(
-        f'func.call @{name}({update}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
-        f"({update.type}) -> {update.type}",
-        update.aval,
-    )
+    return call(ctx, _identity(update.aval.strip_weak_type()), [update], inline=False)[0]
 
 
 @functools.lru_cache

@@ -25,7 +25,8 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
-from didax.core.tracing import current_trace, eager_trace
+from didax.core.primitive import eager_trace
+from didax.core.tracing import current_trace
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, or_, shift_left, shift_right_logical, xor
 from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl, impl_of, use_up

@@ -22,9 +22,9 @@ from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, infer, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, infer, require
 from didax.core.source import SourceLine
-from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, run_under
+from didax.core.tracing import Tracer, current_trace, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_batch
 from didax.transforms.staging import trace_to_jaxpr

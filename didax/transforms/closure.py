@@ -16,8 +16,8 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.core.errors import UnexpectedTracerError, message
-from didax.core.primitive import Primitive
-from didax.core.tracing import Trace, Tracer, current_trace, eager_trace, leaked, set_current_trace
+from didax.core.primitive import Primitive, Trace, eager_trace
+from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.transforms.jvp import JVPTracer
 from didax.transforms.linearize import LinearizeTracer
@@ -58,9 +58,9 @@ class ClosureTrace(Trace):
                 self._constants[id(x)] = x, self.constant(x)
         return self._constants[id(x)][1]
 
-    def stand_in(self, tracer: Tracer) -> Any | None:
+    def replacement(self, tracer: Array) -> Any | None:
         new = self.replace(tracer) if self.replace is not None else None
-        return super().stand_in(tracer) if new is None else new
+        return super().replacement(tracer) if new is None else new
 
     def _check_in_scope(self, x: Tracer) -> None:
         trace: Trace = self.parent

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from didax.core.primitive import Primitive
-from didax.core.tracing import Trace, Tracer, eager_trace, set_current_trace
+from didax.core.primitive import Primitive, Trace, eager_trace
+from didax.core.tracing import Tracer, set_current_trace
 
 
 class CompileTimeTrace(Trace):

@@ -18,17 +18,9 @@ from didax.core.avals import aval_of
 from didax.core.basis import Zero, basis
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, require
 from didax.core.source import SourceLine
-from didax.core.tracing import (
-    Trace,
-    Tracer,
-    current_trace,
-    current_trace_var,
-    known_value,
-    run_under,
-    set_current_trace,
-)
+from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import strong_tangent
 from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune

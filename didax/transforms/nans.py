@@ -21,9 +21,9 @@ from didax.core.avals import aval_of
 from didax.core.errors import NaNError, message
 from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_print import eqn_text, type_text
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, eager_trace
 from didax.core.source import SourceLine, follows_equations, user_line
-from didax.core.tracing import eager_trace, set_current_trace
+from didax.core.tracing import set_current_trace
 
 _SHOWN_ELEMENTS = 8
 

@@ -22,10 +22,10 @@ from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, infer
-from didax.core.ref import Cell, Ref
+from didax.core.primitive import Primitive, Trace, infer
+from didax.core.ref import Cell, Ref, RefScope
 from didax.core.source import SourceLine, user_line
-from didax.core.tracing import Trace, Tracer, current_trace, leaked, run_under
+from didax.core.tracing import Tracer, current_trace, leaked, run_under
 
 _PYTHON_SCALARS = (float, int, bool, complex)
 
@@ -46,7 +46,7 @@ class StagingTracer(Tracer):
         return trace.origin_of(self.variable)
 
 
-class StagingTrace(Trace):
+class StagingTrace(RefScope):
     """Writes every operation as an equation."""
 
     __slots__ = ("arg_names", "cells", "constants", "eqns", "invars", "what")
@@ -103,7 +103,7 @@ class StagingTrace(Trace):
             return Literal(x)
         if isinstance(x, Tracer):
             if x.owner.ended:
-                now = self.parent.stand_in(x)
+                now = self.parent.replacement(x)
                 if now is None:
                     raise leaked(x)
                 return self.atom(now)

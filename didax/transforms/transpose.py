@@ -18,9 +18,9 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import MissingRuleError, NonlinearError, UnexpectedTracerError, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from didax.core.primitive import require
+from didax.core.primitive import Trace, eager_trace, require
 from didax.core.source import follows_equations
-from didax.core.tracing import Trace, Tracer, eager_trace, leaked
+from didax.core.tracing import Tracer, leaked
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr

@@ -4,6 +4,7 @@
 
 Each equation asks its primitive's `lower` rule for text. Jaxprs inside equations become private functions, one per
 distinct jaxpr; two whose text is equal share one. Literals become constants, captured arrays were inputs already.
+Operations that have an ordered effect are chained by tokens, which are led through functions, loops and branches.
 Read next: `text.py` (what rules write with), `compile.py`.
 """
 
@@ -21,54 +22,19 @@ from didax.core.primitive import Primitive, require
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.transforms.physical import physical_jaxpr
 from didax.transforms.simplify import simplify_jaxpr
-from didax.xla.callbacks import HostCallback
+from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
 from didax.xla.outline import cut
-from didax.xla.text import TOKEN, FunctionContext, LiteralValue, Value, names, tensor_type, types
-
-
-class Module:
-    """The functions of a module under construction; with `outline` large ones are cut into several."""
-
-    def __init__(self, outline: bool = False) -> None:
-        self.outline = outline
-        self.functions: list[str] = []
-        self.callbacks: list[HostCallback] = []
-        self.calling: set[str] = set()  # functions that take the number of the run: they call Python
-        self._by_jaxpr: dict[Jaxpr, str] = {}
-        self._by_text: dict[str, str] = {}
-        self._taken: set[str] = {"main"}
-
-    def function(self, jaxpr: Jaxpr) -> str:
-        """Name of the private function for an inner jaxpr, lowered on first use."""
-        name = self._by_jaxpr.get(jaxpr)
-        if name is None:
-            text, calls_python = function_text(self, jaxpr)
-            name = self._by_text.get(text)
-            if name is None:
-                name = self._by_text[text] = self._fresh_name(jaxpr.name)
-                if calls_python:
-                    self.calling.add(name)
-                self.functions.append(f"func.func private @{name}{text}")
-            self._by_jaxpr[jaxpr] = name
-        return name
-
-    def callback_index(self, callback: HostCallback) -> int:
-        """The number of a callback in this program."""
-        for index, known in enumerate(self.callbacks):
-            if known.same_as(callback):
-                return index
-        self.callbacks.append(callback)
-        return len(self.callbacks) - 1
-
-    def _fresh_name(self, wish: str) -> str:
-        base = "".join(c if c.isalnum() and c.isascii() else "_" for c in wish) or "f"
-        base = base if base[0].isalpha() else f"f{base}"
-        name, n = base, 0
-        while name in self._taken:
-            n += 1
-            name = f"{base}_{n}"
-        self._taken.add(name)
-        return name
+from didax.xla.text import (
+    TOKEN,
+    FunctionContext,
+    LiteralValue,
+    Module,
+    Value,
+    function_type,
+    names,
+    tensor_type,
+    types,
+)
 
 
 def lower_module(
@@ -95,6 +61,15 @@ def lower_module(
     if callbacks is not None:
         callbacks += module.callbacks
     return "\n".join([f"module @{name} {{", *module.functions, main, "}"]) + "\n"
+
+
+def function_name(module: Module, jaxpr: Jaxpr) -> str:
+    """Name of the private function for an inner jaxpr, lowered on first use."""
+    name = module.named.get(jaxpr)
+    if name is None:
+        text, calls_python = function_text(module, jaxpr)
+        name = module.named[jaxpr] = module.add(text, jaxpr.name, calls_python)
+    return name
 
 
 def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None = None) -> tuple[str, bool]:
@@ -218,13 +193,13 @@ def call(
     one_kernel: bool = False,
 ) -> list[Value]:
     """Call the function of an inner jaxpr; as `one_kernel` XLA compiles it, loops and all, to one function."""
-    name = ctx.module.function(jaxpr)
+    name = function_name(ctx.module, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals
     order = ordered(jaxpr.effects)
     if order:
         operands = [*(ctx.tokens[effect] for effect in order), *operands]
         avals = [*[TOKEN] * len(order), *avals]
-    if name in ctx.module.calling:
+    if name in ctx.module.calling_python:
         operands = [ctx.run.use(), *operands]
     results = ", ".join([tensor_type(aval) for aval in avals])
     marks = _ONE_KERNEL if one_kernel else "" if inline else _NOT_INLINED
@@ -234,3 +209,43 @@ def call(
     )
     ctx.tokens.update(zip(order, outs, strict=False))
     return outs[len(order) :]
+
+
+def call_python(
+    ctx: FunctionContext,
+    callback: HostCallback,
+    operands: Sequence[Value],
+    *,
+    side_effect: bool,
+    order: Effect | None = None,
+) -> list[Value]:
+    """Write a call of the callback; calls of one `order` happen in the order in which they are written."""
+    outs = [
+        aval.update(dtype=dtype) for aval, dtype in zip(callback.out_avals, callback.wire_out, strict=True)
+    ]
+    operands = [ctx.convert(x, dtype) for x, dtype in zip(operands, callback.wire_in, strict=True)]
+    tokens = [] if order is None else [ctx.tokens[order]]
+    given = [ctx.run.use(), *tokens, *operands]
+    returned = [TOKEN] * len(tokens) + outs
+    results = ctx.emit_many(
+        f"stablehlo.custom_call @{_target()}({names(given)}) {{api_version = 4 : i32, "
+        f"backend_config = {{index = {ctx.module.number_of(callback)} : ui64}}, "
+        f"has_side_effect = {'true' if side_effect else 'false'}, "
+        f"operand_layouts = [{', '.join([_rows_first(x.aval) for x in given])}], "
+        f"result_layouts = [{', '.join(map(_rows_first, returned))}]}} : {function_type(given, returned)}",
+        returned,
+    )
+    if order is not None:
+        ctx.tokens[order] = results.pop(0)
+    return [ctx.convert(y, aval.dtype) for y, aval in zip(results, callback.out_avals, strict=True)]
+
+
+def _target() -> str:
+    from didax.xla.client import backend  # loads jaxlib: on first need
+
+    return CPU_TARGET if backend().platform == "cpu" else GPU_TARGET
+
+
+def _rows_first(aval: ShapedArray) -> str:
+    order = list(range(aval.ndim))[::-1]
+    return f"dense<{order if order else ''}> : tensor<{aval.ndim}xindex>"

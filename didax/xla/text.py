@@ -13,16 +13,15 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.effects import Effect
-
-if TYPE_CHECKING:
-    from didax.xla.lowering import Module
+from didax.core.jaxpr import Jaxpr
+from didax.xla.callbacks import HostCallback
 
 _ELEMENT_TYPES = {
     "bool": "i1",
@@ -171,6 +170,47 @@ class RunNumber:
 
 # XLA folds constants of these wrongly: it loses the signs of numbers and of zeros, and makes zeros of infinities.
 _NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8m0fnu")])
+
+
+class Module:
+    """The functions and callbacks of a module that is being written; with `outline` large functions are cut."""
+
+    def __init__(self, outline: bool = False) -> None:
+        self.outline = outline
+        self.functions: list[str] = []
+        self.callbacks: list[HostCallback] = []
+        self.calling_python: set[str] = set()  # names of the functions that take the number of the run
+        self.named: dict[Jaxpr, str] = {}  # names of the functions of inner jaxprs
+        self._by_text: dict[str, str] = {}
+        self._taken: set[str] = {"main"}
+
+    def add(self, text: str, name: str, calls_python: bool) -> str:
+        """The name of the private function with this text: `name` or one made of it. Equal texts are one function."""
+        found = self._by_text.get(text)
+        if found is None:
+            found = self._by_text[text] = self._fresh_name(name)
+            self.functions.append(f"func.func private @{found}{text}")
+            if calls_python:
+                self.calling_python.add(found)
+        return found
+
+    def number_of(self, callback: HostCallback) -> int:
+        """The number of a callback in this module."""
+        for number, known in enumerate(self.callbacks):
+            if known.same_as(callback):
+                return number
+        self.callbacks.append(callback)
+        return len(self.callbacks) - 1
+
+    def _fresh_name(self, wish: str) -> str:
+        base = "".join(c if c.isalnum() and c.isascii() else "_" for c in wish) or "f"
+        base = base if base[0].isalpha() else f"f{base}"
+        name, n = base, 0
+        while name in self._taken:
+            n += 1
+            name = f"{base}_{n}"
+        self._taken.add(name)
+        return name
 
 
 class FunctionContext:

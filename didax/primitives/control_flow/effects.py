@@ -14,8 +14,8 @@ from typing import Any
 from didax.core.avals import aval_of
 from didax.core.basis import basis
 from didax.core.jaxpr import Jaxpr
-from didax.core.primitive import Primitive, infer
-from didax.core.tracing import current_trace, eager_trace
+from didax.core.primitive import Primitive, eager_trace, infer
+from didax.core.tracing import current_trace
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.shape import reshape, zeros
 from didax.primitives.slicing import concatenate, slice_axis

@@ -20,8 +20,8 @@ from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.basis import Zero
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
-from didax.core.primitive import Primitive
-from didax.core.tracing import Trace, current_trace, set_current_trace
+from didax.core.primitive import Primitive, Trace
+from didax.core.tracing import current_trace, set_current_trace
 from didax.primitives.call import Call, jit_p, scatter_cotangents
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.custom.derived import Pushed, Transposed

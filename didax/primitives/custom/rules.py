@@ -22,7 +22,8 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, instantiate
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
-from didax.core.tracing import Trace, Tracer, current_trace, set_current_trace
+from didax.core.primitive import Trace
+from didax.core.tracing import Tracer, current_trace, set_current_trace
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.shape import reduce_sum
 from didax.transforms.batching import (
