@@ -24,11 +24,11 @@ FLOORS = {
     "didax.core": 1,
     "didax.version": 1,
     "didax.transforms": 2,
+    "didax.passes.loops": 4,
+    "didax.passes": 2,
     "didax.xla": 2,
     "didax.primitives": 3,
-    "didax.array": 4,
-    "didax.eager": 4,
-    "didax.compiled": 4,
+    "didax.runtime": 4,
     "didax.api": 4,
 }
 TOP = 5
@@ -150,7 +150,7 @@ def f():
     from jaxlib import _jax
     return import_module("didax.nn"), importlib.import_module(".tree", __package__)
 if TYPE_CHECKING:
-    from didax.array import Array
+    from didax.runtime.array import Array
 else:
     import jax.numpy
 """
@@ -174,7 +174,7 @@ def test_the_reader_of_imports_sees_every_form():
             ("didax.nn", 9),
             ("didax.core.tree", 9),
         ],
-        *[("didax.array", 11), ("jax.numpy", 13)],
+        *[("didax.runtime.array", 11), ("jax.numpy", 13)],
     ]
     in_init = imports_of("from .dtypes import lattice", "didax.core", is_package=True, modules=modules)
     assert in_init == [("didax.core.dtypes", 1)]
