@@ -18,6 +18,7 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
@@ -26,8 +27,6 @@ from didax.core.primitive import Primitive, Trace, infer
 from didax.core.ref import Cell, Ref, RefScope
 from didax.core.source import SourceLine, user_line
 from didax.core.tracing import Tracer, current_trace, leaked, run_under
-
-_PYTHON_SCALARS = (float, int, bool, complex)
 
 
 class StagingTracer(Tracer):
@@ -99,7 +98,7 @@ class StagingTrace(RefScope):
 
     def constant(self, x: Any) -> Atom:
         """The atom for a value from outside: a literal for scalars, else a captured variable (one per object)."""
-        if type(x) in _PYTHON_SCALARS or isinstance(x, np.generic):
+        if type(x) in PYTHON_SCALARS or isinstance(x, np.generic):
             return Literal(x)
         if isinstance(x, Tracer):
             if x.owner.ended:

@@ -122,8 +122,8 @@ def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[An
     fits = array.dtype == aval.dtype or (
         array.dtype.kind in "iufc" and dtypes.narrowed(array.dtype) == aval.dtype
     )
-    if type(result) in _PYTHON_SCALARS:  # it has no dtype of its own
-        fits = _PYTHON_SCALARS.index(type(result)) <= _rank(aval.dtype)
+    if (kind := dtypes.PYTHON_SCALARS.get(type(result))) is not None:  # it has no dtype of its own
+        fits = dtypes.KIND_RANKS[kind] <= dtypes.KIND_RANKS[dtypes.kind_of(aval.dtype)]
     if array.shape != aval.shape or not fits:
         raise TypeError(
             message(
@@ -133,16 +133,6 @@ def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[An
             )
         )
     return array.astype(aval.dtype, order="C", copy=False)
-
-
-_PYTHON_SCALARS = (bool, int, float, complex)
-
-
-def _rank(dtype: np.dtype[Any]) -> int:
-    """The last of Python's kinds of scalars that fits into the dtype."""
-    if dtypes.is_inexact(dtype):
-        return 3 if dtypes.is_complex(dtype) else 2
-    return int(dtypes.is_integer(dtype))
 
 
 # --- Runs -----------------------------------------------------------------------------------------
