@@ -75,10 +75,10 @@ class Check(Primitive):
         callback = HostCallback(functools.partial(_fail, **site), avals, [], "check")
         failing = ctx.region()
         call_python(failing, callback, values, side_effect=True)
-        body = "\n".join(["{", *failing.lines, "stablehlo.return", "}"])
         holds = ctx.convert(pred, _INT32)
         ctx.emit_many(
-            f'"stablehlo.case"({holds}) ({body}, {{ stablehlo.return }}) : ({holds.type}) -> ()', []
+            f'"stablehlo.case"({holds}) ({failing.body([])}, {{ stablehlo.return }}) : ({holds.type}) -> ()',
+            [],
         )
         return []
 

@@ -23,7 +23,7 @@ from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.text import names, tensor_type, types
+from didax.xla.text import names, types
 
 _E8M0 = dtypes.dtype("float8_e8m0fnu")
 _NO_OPERANDS = "it has no operands"
@@ -264,8 +264,7 @@ class Iota(Primitive):
         return out
 
     def lower(self, ctx: Any, *, dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> Any:
-        out = ctx.out_avals[0]
-        return ctx.emit(f"stablehlo.iota dim = {dimension} : {tensor_type(out)}", out)
+        return ctx.iota(ctx.out_avals[0], dimension)
 
 
 convert_element_type_p = ConvertElementType("convert_element_type")

@@ -37,7 +37,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import rev
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.text import Value, function_type, tensor_type
+from didax.xla.text import Value, function_type
 
 Axes = tuple[int, ...]
 Padding = tuple[tuple[int, int], ...]
@@ -383,45 +383,33 @@ def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: C
         starts = [k * d for k, d in zip(offset, window.rhs_dilation, strict=True)]
         shifted = _slice(ctx, image, lhs_spec[2:], starts, spatial, window.strides)
         factor = _slice(ctx, rhs, rhs_spec[2:], offset, [1] * len(offset), [1] * len(offset))
-        factor = ctx.op("reshape", [factor], ShapedArray(shape[out_spec[1] : out_spec[1] + 2], sums))
+        factor = ctx.reshape(factor, shape[out_spec[1] : out_spec[1] + 2])
         terms = (
             ctx.broadcast(shifted, wide, image_dims),
             ctx.broadcast(factor, wide, position[1:2] + [position[1] + 1]),
         )
-        product = ctx.emit(f"stablehlo.multiply {terms[0]}, {terms[1]} : {tensor_type(wide)}", wide)
-        total = (
-            product if total is None else ctx.emit(f"stablehlo.add {total}, {product} : {product.type}", wide)
-        )
+        product = ctx.op("multiply", terms)
+        total = product if total is None else ctx.op("add", [total, product])
     assert total is not None
-    return ctx.convert(ctx.op("reshape", [total], out.update(dtype=sums)), out.dtype)
+    return ctx.convert(ctx.reshape(total, out.shape), out.dtype)
 
 
 def _padded(ctx: Any, x: Value, window: Window, spec: Axes) -> Value:
     """`x` spread by lhs_dilation and padded, as the convolution sees it."""
-    low, high, interior = ([0] * len(spec) for _ in range(3))
-    shape = list(x.aval.shape)
+    config = [(0, 0, 0)] * len(spec)
     for axis, (before, after), spread in zip(spec[2:], window.padding, window.lhs_dilation, strict=True):
-        low[axis], high[axis], interior[axis] = before, after, spread - 1
-        shape[axis] = dilated(shape[axis], spread) + before + after
-    out = x.aval.update(shape=tuple(shape))
-    zero = ctx.scalar(0, x.aval.dtype)
-    return ctx.emit(
-        f"stablehlo.pad {x}, {zero}, low = {low}, high = {high}, interior = {interior} : "
-        f"{function_type([x, zero], [out])}",
-        out,
-    )
+        config[axis] = (before, after, spread - 1)
+    return ctx.pad(x, ctx.scalar(0, x.aval.dtype), config)
 
 
 def _slice(
     ctx: Any, x: Value, axes: Axes, starts: Sequence[int], lengths: Sequence[int], strides: Sequence[int]
 ) -> Value:
     """`x[start : ... : stride]` with that many elements along each of the axes, whole along the others."""
-    ranges, shape = [f"0:{n}" for n in x.aval.shape], list(x.aval.shape)
+    first, last, steps = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
     for axis, start, length, stride in zip(axes, starts, lengths, strides, strict=True):
-        ranges[axis] = f"{start}:{start + (length - 1) * stride + 1}:{stride}"
-        shape[axis] = length
-    out = x.aval.update(shape=tuple(shape))
-    return ctx.emit(f"stablehlo.slice {x} [{', '.join(ranges)}] : {function_type([x], [out])}", out)
+        first[axis], last[axis], steps[axis] = start, start + (length - 1) * stride + 1, stride
+    return ctx.slice(x, first, last, steps)
 
 
 # --- checks -----------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@
 A `PRNGImpl` says what a generator does with the words of one key: how a seed becomes them, how they split, take
 in a number, and give random bits. It is written in Didax operations, so keys of every implementation are
 compiled, mapped and differentiated around alike. The dtype carries the implementation, and the operations on
-keys (`random_bits` and its like in `threefry.py`) ask the dtype. That keys are moved about like other arrays
-is written in `didax/passes/physical.py`. Read next: `threefry.py`, `rbg.py` (implementations).
+keys (`random_bits.py`) ask the dtype. That keys are moved about like other arrays is written in
+`didax/passes/physical.py`. Read next: `random_bits.py`, then `threefry.py` and `rbg.py` (implementations).
 """
 
 from __future__ import annotations

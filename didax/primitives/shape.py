@@ -20,7 +20,6 @@ from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, infer
 from didax.primitives.keys import random_wrap_p
 from didax.transforms.batching import AxisData
-from didax.xla.text import tensor_type
 
 
 class LinearUnary(Primitive):
@@ -128,7 +127,7 @@ class Reshape(LinearUnary):
         return np.reshape(x, new_sizes)
 
     def lower(self, ctx: Any, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
-        return ctx.op("reshape", [x], ctx.out_avals[0])
+        return ctx.reshape(x, new_sizes)
 
     def transpose(self, ct: Any, x: Any, *, new_sizes: tuple[int, ...]) -> list[Any]:
         return [reshape(ct, x.aval.shape)]
@@ -159,10 +158,7 @@ class Transpose(LinearUnary):
         return np.transpose(x, permutation)
 
     def lower(self, ctx: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
-        out = ctx.out_avals[0]
-        return ctx.emit(
-            f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}", out
-        )
+        return ctx.transpose(x, permutation)
 
     def transpose(self, ct: Any, x: Any, *, permutation: tuple[int, ...]) -> list[Any]:
         return [transpose(ct, tuple(int(i) for i in np.argsort(permutation)))]
@@ -188,7 +184,7 @@ class ReduceSum(LinearUnary):
         return np.sum(x, axis=axes, dtype=x.dtype)
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-        return lower_reduction(ctx, x, axes, "add", 0)
+        return ctx.reduce(x, axes, "add", 0)
 
     def transpose(self, ct: Any, x: Any, *, axes: tuple[int, ...]) -> list[Any]:
         kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
@@ -222,17 +218,6 @@ def batched_axes(axes: Sequence[int], dim: int) -> tuple[tuple[int, ...], int]:
     """Axes of the batched operand for axes of one element, and where the batch axis lands when they are removed."""
     inner = tuple(i + (i >= dim) for i in axes)
     return inner, dim - sum(i < dim for i in inner)
-
-
-def lower_reduction(ctx: Any, x: Any, axes: tuple[int, ...], op: str, init: Any) -> Any:
-    """`stablehlo.reduce` with a one-operation body."""
-    out = ctx.out_avals[0].update(dtype=x.aval.dtype)
-    start = ctx.scalar(init, x.aval.dtype)
-    return ctx.emit(
-        f"stablehlo.reduce({x} init: {start}) applies stablehlo.{op} across dimensions = {list(axes)} : "
-        f"({x.type}, {start.type}) -> {tensor_type(out)}",
-        out,
-    )
 
 
 broadcast_in_dim_p = BroadcastInDim("broadcast_in_dim")

@@ -25,10 +25,10 @@ from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR, scalar_like
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
 from didax.primitives.select import where
-from didax.primitives.shape import LinearUnary, out_type
-from didax.primitives.slicing import lower_pad, lower_slice_axis, pad, pad_p, slice_axis
+from didax.primitives.shape import LinearUnary
+from didax.primitives.slicing import pad, slice_axis
 from didax.transforms.batching import AxisData
-from didax.xla.text import int_array, int_matrix, keep_nan, names, tensor_type
+from didax.xla.text import int_array, int_matrix, keep_nan, tensor_type
 
 
 class Window(NamedTuple):
@@ -105,15 +105,13 @@ def _lower_edges(ctx: Any, x: Any, start: Any, windows: Sequence[Window]) -> tup
     ]
     if not any(map(any, config)):
         return x, windows
-    return lower_pad(
-        ctx, x, start, config, out_type(pad_p, x.aval, start.aval, padding_config=tuple(config))
-    ), windows
+    return ctx.pad(x, start, config), windows
 
 
 def _lower_strides(ctx: Any, x: Any, windows: Sequence[Window]) -> Any:
     for i, w in enumerate(windows):
         if w.stride > 1:
-            x = lower_slice_axis(ctx, x, 0, x.aval.shape[i], i, w.stride)
+            x = ctx.slice_axis(x, 0, x.aval.shape[i], i, w.stride)
     return x
 
 
@@ -160,9 +158,8 @@ class ReduceWindow(Primitive):
         return ctx.emit(
             f'"stablehlo.reduce_window"({x}, {start}) <{{base_dilations = {base}, '
             f"padding = {int_matrix([w.padding for w in windows], 2)}, window_dilations = {dilation}, "
-            f"window_dimensions = {sizes}, window_strides = {strides}}}> ({{\n{header}\n"
-            + "\n".join([*body.lines, f"stablehlo.return {names([result])} : {result.type}"])
-            + f"\n}}) : ({x.type}, {start.type}) -> {tensor_type(out)}",
+            f"window_dimensions = {sizes}, window_strides = {strides}}}> ({body.body([result], header)}) : "
+            f"({x.type}, {start.type}) -> {tensor_type(out)}",
             out,
         )
 

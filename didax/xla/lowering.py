@@ -10,19 +10,26 @@ Read next: `text.py` (what rules write with), `compile.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import carrier
 from didax.core.effects import Effect, Effects
+from didax.core.errors import message
+from didax.core.exact import exact, value_of
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import Primitive, require
+from didax.core.source import describe_function
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.passes.outline import cut
 from didax.passes.physical import physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
+from didax.transforms.cache import on_clear
+from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
 from didax.xla.text import (
     TOKEN,
@@ -175,9 +182,7 @@ def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) 
     region = ctx.region()
     results = lower_jaxpr_body(region, simplify_jaxpr(jaxpr), operands)
     outs = [*region.tokens.values(), *results]
-    # asking for the names of literals writes their constants, so it comes before the lines are taken
-    ending = f"stablehlo.return {names(outs)} : {types(outs)}" if outs else "stablehlo.return"
-    return "\n".join(["{", *region.lines, ending, "}"])
+    return region.body(outs)
 
 
 # Marks by which XLA knows functions that it shall leave alone, and those that it shall compile as one kernel.
@@ -209,6 +214,77 @@ def call(
     )
     ctx.tokens.update(zip(order, outs, strict=False))
     return outs[len(order) :]
+
+
+def lower_function(
+    ctx: FunctionContext, f: Callable[..., Any], operands: Sequence[Value], **params: Any
+) -> list[Value]:
+    """Write a call of the operations that `f(*operands, **params)`, a function of arrays, is made of.
+
+    `f` returns an array or a list of arrays, and captures none. It is staged once for operands of these types.
+    """
+    avals = tuple([x.aval for x in operands])
+    return call(ctx, _staged(f, avals, exact(tuple(params.items())), config.state()), operands)
+
+
+@functools.lru_cache(maxsize=1024)
+def _staged(
+    f: Callable[..., Any], avals: tuple[ShapedArray, ...], params: Any, options: config.State
+) -> Jaxpr:
+    def flat(*args: Any) -> list[Any]:
+        out = f(*args, **dict(value_of(params)))
+        return list(out) if isinstance(out, (list, tuple)) else [out]
+
+    jaxpr, captured = trace_to_jaxpr(flat, avals, function=f, what="lowering")
+    if captured:
+        raise TypeError(
+            message(
+                "The function that a primitive is lowered as captures arrays.",
+                f"function: {describe_function(f)}",
+                f"captured: {', '.join(str(getattr(x, 'aval', type(x))) for x in captured)}",
+                fix="Make them operands of the primitive, or compute them inside.",
+            )
+        )
+    return jaxpr
+
+
+on_clear(_staged.cache_clear)
+
+
+def lower_as(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A `lower` rule for a class: the operations that `f(*operands, **params)`, a function of arrays, is made of.
+
+    `f` returns an array, or a list of them where the primitive has `multiple_results`. It captures no arrays.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> from didax.extend.core import Primitive
+    >>> class Hypot(Primitive):
+    ...     def type(self, x, y):
+    ...         return x
+    ...     lower = lower_as(lambda x, y: dnp.sqrt(x * x + y * y))
+    >>> float(dx.jit(Hypot("hypotenuse").bind)(3.0, 4.0))
+    5.0
+    """
+
+    def lower(self: Primitive, ctx: FunctionContext, *operands: Value, **params: Any) -> Any:
+        outs = lower_function(ctx, f, operands, **params)
+        return outs if self.multiple_results else outs[0]
+
+    return lower
+
+
+def materialized(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
+    """The same values, all of them computed in full before what follows reads any.
+
+    XLA drops a barrier before it fuses operations; a call that is not inlined holds.
+    """
+    return call(ctx, _identity(tuple([x.aval.strip_weak_type() for x in xs])), xs, inline=False)
+
+
+@functools.lru_cache(maxsize=512)
+def _identity(avals: tuple[ShapedArray, ...]) -> Jaxpr:
+    xs = [Var(aval) for aval in avals]
+    return Jaxpr(xs, [], xs, "materialized")
 
 
 def call_python(

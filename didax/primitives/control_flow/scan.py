@@ -54,7 +54,7 @@ from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import cotangent_avals, is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
-from didax.xla.text import FunctionContext, Value, names, tensor_type, types
+from didax.xla.text import FunctionContext, Value
 
 
 class Scan(Primitive):
@@ -441,7 +441,7 @@ class Steps(NamedTuple):
         if not outputs:
             return [*carry, *(ctx.constant(0, aval) for aval in out_avals)]
         columns = zip(*(outputs[:: -1 if self.reverse else 1]), strict=True)
-        return [*carry, *map(_concatenate, [ctx] * len(out_avals), columns, out_avals)]
+        return [*carry, *[ctx.concatenate(rows, 0) for rows in columns]]
 
     def loop(
         self, ctx: FunctionContext, carry: list[Value], out_avals: Sequence[ShapedArray], unroll: int
@@ -492,36 +492,18 @@ def _at_row(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:
 def _read_row(ctx: FunctionContext, x: Value, at: Value) -> Value:
     starts = _at_row(ctx, x, at)
     row = x.aval.update(shape=(1, *x.aval.shape[1:]))
-    window = ctx.emit(
-        f"stablehlo.dynamic_slice {x}, {names(starts)}, sizes = {list(row.shape)} : "
-        f"({x.type}, {types(starts)}) -> {tensor_type(row)}",
-        row,
-    )
-    return ctx.op("reshape", [window], row.update(shape=row.shape[1:]))
+    return ctx.reshape(ctx.dynamic_slice(x, starts, row.shape), row.shape[1:])
 
 
 def _as_row(ctx: FunctionContext, y: Value) -> Value:
-    return ctx.op("reshape", [y], y.aval.update(shape=(1, *y.aval.shape)))
+    return ctx.reshape(y, (1, *y.aval.shape))
 
 
 def write_row(ctx: FunctionContext, ys: Value, y: Value, at: Value) -> Value:
     """`ys` with row `at` replaced by `y`."""
     # No guard against an update that reads what it overwrites (Note [Updates in place]): nothing reads `ys` before
     # the loop has ended. Guarded, a loop of small rows is three times slower.
-    row, starts = _as_row(ctx, y), _at_row(ctx, ys, at)
-    return ctx.emit(
-        f"stablehlo.dynamic_update_slice {ys}, {row}, {names(starts)} : "
-        f"({ys.type}, {row.type}, {types(starts)}) -> {ys.type}",
-        ys.aval,
-    )
-
-
-def _concatenate(ctx: FunctionContext, rows: Sequence[Value], aval: ShapedArray) -> Value:
-    if len(rows) == 1:
-        return rows[0]
-    return ctx.emit(
-        f"stablehlo.concatenate {names(rows)}, dim = 0 : ({types(rows)}) -> {tensor_type(aval)}", aval
-    )
+    return ctx.dynamic_update_slice(ys, _as_row(ctx, y), _at_row(ctx, ys, at))
 
 
 # --- What the body hands on -----------------------------------------------------------------------
