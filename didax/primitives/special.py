@@ -24,7 +24,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.control_flow.while_loop import while_p
+from didax.primitives.control_flow.while_loop import run_while, while_of
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import (
     abs_,
@@ -56,7 +56,6 @@ from didax.primitives.families import Elementwise, scalar_like
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
-from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import lower_function
 
 # --- The two expansions -------------------------------------------------------------------------------------
@@ -144,26 +143,15 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
     Elements that arrived early must take no harm from further steps.
     """
     state = type(start)
-    avals = [aval_of(x) for x in start]
-    axes = tuple(range(avals[0].ndim))
-    most = 20 * math.sqrt(_large_from(avals[0].dtype))  # several times what was seen: it always ends
+    first = aval_of(start[0])
+    axes = tuple(range(first.ndim))
+    most = 20 * math.sqrt(_large_from(first.dtype))  # several times what was seen: it always ends
 
-    def goes_on(*args: Any) -> list[Any]:
+    def goes_on(*args: Any) -> Any:
         s = state(*args)
-        return [reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)]
+        return reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)
 
-    cond, outside = trace_to_jaxpr(goes_on, avals, what="while")
-    body, constants = trace_to_jaxpr(lambda *s: step(state(*s)), avals, what="while")
-    outs = while_p.bind(
-        *outside,
-        *constants,
-        *start,
-        cond_jaxpr=cond,
-        body_jaxpr=body,
-        cond_nconsts=len(outside),
-        body_nconsts=len(constants),
-    )
-    return state(*outs)
+    return state(*while_of(run_while, goes_on, lambda *s: step(state(*s)), start))
 
 
 # --- The functions made of them -----------------------------------------------------------------------------
