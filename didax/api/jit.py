@@ -113,7 +113,7 @@ class Staged:
             return self.program.run(leaves)
         operands = [*self.consts, *leaves]
         replaced = [i for i in self.written if self.program.uses(i - self._fixed)]
-        self.program.prepare([x.site().cell.value if isinstance(x, Ref) else x for x in operands])
+        self.program.prepare([x.location().cell.value if isinstance(x, Ref) else x for x in operands])
         # Python that the program calls may want the Refs, from another thread: it waits for nobody, nor do they for it.
         alone = not self.program.calls_python
         with borrowed(operands, replaced, alone) as (values, cells):

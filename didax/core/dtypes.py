@@ -159,7 +159,7 @@ def is_packed(dtype: DType) -> bool:
     return dtype in _PACKED
 
 
-_CARRIERS = {
+_SUPPORTED_DTYPES = {
     _NODE_DTYPES["int2"]: np.dtype(np.int8),
     _NODE_DTYPES["uint2"]: np.dtype(np.uint8),
     _NODE_DTYPES["float8_e8m0fnu"]: np.dtype(
@@ -168,17 +168,19 @@ _CARRIERS = {
 }
 
 
-def carrier(dtype: DType) -> DType:
+def supported_dtype(dtype: DType) -> DType:
     """The dtype in which XLA moves and combines numbers of this one: a wider one where it cannot in their own."""
-    return _CARRIERS.get(dtype, dtype)
+    return _SUPPORTED_DTYPES.get(dtype, dtype)
 
 
-_CALCULATORS = {d: _CARRIERS.get(d, np.dtype(np.float32)) for d in map(_node_dtype, _NARROW_FLOATS)}
+_COMPUTE_DTYPES = {
+    d: _SUPPORTED_DTYPES.get(d, np.dtype(np.float32)) for d in map(_node_dtype, _NARROW_FLOATS)
+}
 
 
-def calculator(dtype: DType) -> DType | None:
+def compute_dtype(dtype: DType) -> DType | None:
     """The dtype in which functions of floats of a byte or less are computed; None for other dtypes."""
-    return _CALCULATORS.get(dtype)
+    return _COMPUTE_DTYPES.get(dtype)
 
 
 def is_sub_byte(dtype: DType) -> bool:

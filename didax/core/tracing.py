@@ -177,7 +177,7 @@ class Tracer(Array):
         return ConcretizationTypeError(message(rule, *self.facts(), fix=fix))
 
     def __repr__(self) -> str:
-        return f"Traced<{self.aval}>({self.owner.what})"
+        return f"Traced<{self.aval}>({self.owner.transformation})"
 
     def __hash__(self) -> int:
         raise TypeError(

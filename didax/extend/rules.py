@@ -8,7 +8,7 @@ is written as a function of arrays: `lower_as`. Read next: `docs/extending.md`.
 
 from __future__ import annotations
 
-from didax.core.basis import Zero, add_tangents, instantiate
+from didax.core.array_ops import Zero, add_tangents, instantiate
 from didax.primitives.families import Elementwise, binary, unary
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData, move_batch_axis

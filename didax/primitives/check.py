@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.effects import Effects
 from didax.core.errors import CheckError, DivisionByZeroError, NaNError, OutOfBoundsError, message
 from didax.core.primitive import Primitive
@@ -55,7 +55,7 @@ class Check(Primitive):
     def effects(self, params: dict[str, Any]) -> Effects:
         return frozenset([CHECK])
 
-    def type(self, pred: ShapedArray, *values: ShapedArray, **how: Any) -> list[ShapedArray]:
+    def type(self, pred: ShapedArray, *values: ShapedArray, **params: Any) -> list[ShapedArray]:
         if pred.shape != () or pred.dtype != _BOOL:
             rule = "The condition of a check is a bool scalar."
             raise TypeError(message(rule, f"condition: {pred}", fix="Compare, and reduce it with all()."))
@@ -90,7 +90,9 @@ class Check(Primitive):
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
         if axis.size == 0:
             return [], []
-        rows = [x if dim is None else basis.move_axis(x, dim, 0) for x, dim in zip(args, dims, strict=True)]
+        rows = [
+            x if dim is None else array_ops.move_axis(x, dim, 0) for x, dim in zip(args, dims, strict=True)
+        ]
         pred, *values = rows
         first = np.int32(0)
         if dims[0] is not None:
@@ -109,7 +111,7 @@ class Check(Primitive):
         site = Site(kind, message, names, tuple([aval_of(x) for x in values]), line)
         return [], Report(not_(pred), np.int32(0), shown, (site,))
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         return []
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, no_numbers
 from didax.primitives.numpy_rules import convert
@@ -49,7 +49,7 @@ class ConvertElementType(Primitive):
             return ctx.compare("NE", x, ctx.constant(0, x.aval))
         if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(new_dtype):
             x = ctx.op("real", [x], x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype)))
-        if dtypes.is_integer(new_dtype) and (wide := dtypes.calculator(x.aval.dtype)) is not None:
+        if dtypes.is_integer(new_dtype) and (wide := dtypes.compute_dtype(x.aval.dtype)) is not None:
             x = ctx.convert(
                 x, wide
             )  # XLA compares with the limits of integers, which narrow floats cannot hold

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type
@@ -52,7 +52,7 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: Axes
 
 
-class Window(NamedTuple):
+class ConvWindow(NamedTuple):
     """The parameters that belong to the spatial axes, one entry for each."""
 
     strides: Axes
@@ -96,7 +96,7 @@ class Convolution(BilinearContraction):
         precision: Precisions,
         preferred_element_type: np.dtype[Any] | None,
     ) -> ShapedArray:
-        window = Window(window_strides, padding, lhs_dilation, rhs_dilation)
+        window = ConvWindow(window_strides, padding, lhs_dilation, rhs_dilation)
         _check_specs(lhs, rhs, dimension_numbers)
         _check_window(lhs, rhs, window)
         _check_groups(lhs, rhs, dimension_numbers, feature_group_count, batch_group_count)
@@ -134,7 +134,7 @@ class Convolution(BilinearContraction):
             return ctx.constant(0, out)
         inner = operand_dtype(out.dtype, lhs.aval.dtype)
         lhs, rhs = ctx.convert(lhs, inner), ctx.convert(rhs, inner)
-        window = Window(window_strides, padding, lhs_dilation, rhs_dilation)
+        window = ConvWindow(window_strides, padding, lhs_dilation, rhs_dilation)
         if batch_group_count == 1 and is_small_depthwise(
             lhs.aval, rhs.aval, dimension_numbers, feature_group_count
         ):
@@ -293,11 +293,11 @@ def fold_axis(x: Any, source: int, into: int, outer: int = 1) -> Any:
     The merged axis counts (source, into); with `outer` groups on `into` it counts (group, source, rest of
     into).
     """
-    x = basis.move_axis(x, source, into)
+    x = array_ops.move_axis(x, source, into)
     shape = aval_of(x).shape
     before, (size, n), after = shape[:into], shape[into : into + 2], shape[into + 2 :]
     if outer > 1:
-        x = basis.move_axis(reshape(x, (*before, size, outer, n // outer, *after)), into + 1, into)
+        x = array_ops.move_axis(reshape(x, (*before, size, outer, n // outer, *after)), into + 1, into)
     return reshape(x, (*before, size * n, *after))
 
 
@@ -306,7 +306,7 @@ def unfold_axis(x: Any, size: int, axis: int, outer: int = 1) -> Any:
     shape = aval_of(x).shape
     before, n, after = shape[:axis], shape[axis] // size, shape[axis + 1 :]
     if outer > 1:
-        x = basis.move_axis(reshape(x, (*before, outer, size, n // outer, *after)), axis + 1, axis)
+        x = array_ops.move_axis(reshape(x, (*before, outer, size, n // outer, *after)), axis + 1, axis)
     return reshape(x, (*before, size, n, *after))
 
 
@@ -329,7 +329,7 @@ def _dim_numbers_text(numbers: ConvDimensionNumbers) -> str:
     return f"{texts[0]}x{texts[1]}->{texts[2]}"
 
 
-def _window_text(window: Window) -> str:
+def _window_text(window: ConvWindow) -> str:
     pads = [list(pair) for pair in window.padding]
     return (
         f"{{stride = {list(window.strides)}, pad = {pads}, lhs_dilate = {list(window.lhs_dilation)}, "
@@ -350,7 +350,9 @@ def is_small_depthwise(
     return one_per_feature and math.prod([rhs.shape[i] for i in numbers.rhs_spec[2:]]) <= 81
 
 
-def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: ConvDimensionNumbers) -> Value:
+def lower_depthwise(
+    ctx: Any, lhs: Value, rhs: Value, window: ConvWindow, numbers: ConvDimensionNumbers
+) -> Value:
     """A depthwise convolution as a sum of shifted images, one for each element of the window.
 
     XLA's CPU backend runs feature groups by a generic loop; the shifted images fuse into one vectorised one.
@@ -394,7 +396,7 @@ def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: C
     return ctx.convert(ctx.reshape(total, out.shape), out.dtype)
 
 
-def _padded(ctx: Any, x: Value, window: Window, spec: Axes) -> Value:
+def _padded(ctx: Any, x: Value, window: ConvWindow, spec: Axes) -> Value:
     """`x` spread by lhs_dilation and padded, as the convolution sees it."""
     config = [(0, 0, 0)] * len(spec)
     for axis, (before, after), spread in zip(spec[2:], window.padding, window.lhs_dilation, strict=True):
@@ -428,7 +430,7 @@ def _check_specs(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbe
         )
 
 
-def _check_window(lhs: ShapedArray, rhs: ShapedArray, window: Window) -> None:
+def _check_window(lhs: ShapedArray, rhs: ShapedArray, window: ConvWindow) -> None:
     spatial = lhs.ndim - 2
     for name, values in window._asdict().items():
         if len(values) != spatial or (name != "padding" and any(n < 1 for n in values)):

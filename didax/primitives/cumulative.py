@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import stop_gradient_p
@@ -40,7 +40,7 @@ _FLOAT32 = np.dtype(np.float32)
 class Cumulative(Primitive):
     """Each element combined with all before it (after it, with `reverse`) along `axis`."""
 
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
     in_float32 = True  # how narrow floats are accumulated
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import config, dtypes
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import MissingRuleError, message
 from didax.core.primitive import Primitive
@@ -135,7 +135,7 @@ class Elementwise(Primitive):
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> Any:
         dtype = operands[0].aval.dtype
-        wide = dtypes.calculator(dtype) if self.widens else None
+        wide = dtypes.compute_dtype(dtype) if self.widens else None
         if self.widens_halves and dtypes.is_float(dtype) and dtype.itemsize == 2:
             wide = np.dtype(np.float32)
         if wide is not None:
@@ -169,7 +169,7 @@ class Elementwise(Primitive):
             if rule is None or type(t) is Zero:
                 continue
             share = stretch(rule(t, out, *primals, **params), out)
-            total = share if total is None else basis.add(total, share)
+            total = share if total is None else array_ops.add(total, share)
         return out, Zero(aval_of(out).tangent()) if total is None else total
 
     def transpose(self, ct: Any, *args: Any, **params: Any) -> list[Any]:
@@ -307,7 +307,7 @@ def align_batches(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None
             return x if rank == 0 else broadcast_in_dim(x, full, tuple(range(1, len(full))))
         if rank == 0 and inner:
             return broadcast_in_dim(x, full, (0,))
-        return x if dim == 0 else basis.move_axis(x, dim, 0)
+        return x if dim == 0 else array_ops.move_axis(x, dim, 0)
 
     return [align(*item) for item in zip(args, avals, dims, ranks, strict=True)], 0
 

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, add_tangents, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents, basis, instantiate
 from didax.core.errors import MissingRuleError, message
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
@@ -174,7 +174,7 @@ class Gather(Primitive):
 
     def transpose(self, ct: Any, operand: Any, indices: Any, **params: Any) -> list[Any]:
         mode = params["mode"]
-        x_bar = scatter_add_p.bind(
+        ct_x = scatter_add_p.bind(
             zeros(operand.aval.strip_weak_type()),
             indices,
             ct,
@@ -184,7 +184,7 @@ class Gather(Primitive):
             and mode is not CLIP,  # clipping may bring indices together
             mode=mode,
         )
-        return [x_bar, None]
+        return [ct_x, None]
 
     def batch(
         self,
@@ -196,7 +196,7 @@ class Gather(Primitive):
         slice_sizes: tuple[int, ...],
         **flags: Any,
     ) -> tuple[Any, int]:
-        args = [x if d is None else basis.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        args = [x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         operand_batched, indices_batched = [d is not None for d in dims]
         both = operand_batched and indices_batched
         offset, collapsed, index_map, batching, indices_batching = dimension_numbers
@@ -239,7 +239,7 @@ class Scatter(Primitive):
     update meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
     """
 
-    in_carrier = True
+    in_supported_dtype = True
 
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
         super().__init__(name)
@@ -356,7 +356,7 @@ class Scatter(Primitive):
     ) -> tuple[Any, int]:
         indices_batched = dims[1] is not None
         operand, updates = [move_batch_axis(args[i], dims[i], 0, axis.size) for i in (0, 2)]
-        indices = args[1] if dims[1] is None else basis.move_axis(args[1], dims[1], 0)
+        indices = args[1] if dims[1] is None else array_ops.move_axis(args[1], dims[1], 0)
         window, inserted, to_operand, batching, indices_batching = dimension_numbers
         new = ScatterDimensionNumbers(
             (*(() if indices_batched else (0,)), *_shift(window)),
@@ -382,11 +382,11 @@ class Scatter(Primitive):
 
     def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
         # recorded by the jvp above, for indices that do not repeat
-        x_bar = self.bind(
+        ct_x = self.bind(
             ct, indices, zeros(updates.aval if is_undef(updates) else aval_of(updates)), **params
         )
-        u_bar = read_back(ct, indices, aval_of(updates).shape, params) if is_undef(updates) else None
-        return [x_bar if is_undef(operand) else None, None, u_bar]
+        ct_u = read_back(ct, indices, aval_of(updates).shape, params) if is_undef(updates) else None
+        return [ct_x if is_undef(operand) else None, None, ct_u]
 
 
 def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
@@ -452,8 +452,8 @@ class ScatterAdd(Scatter):
         return out, self.bind(instantiate(x_dot), primals[1], u_dot, **params)
 
     def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
-        u_bar = self.share(read_back(ct, indices, updates.aval.shape, params)) if is_undef(updates) else None
-        return [ct if is_undef(operand) else None, None, u_bar]
+        ct_u = self.share(read_back(ct, indices, updates.aval.shape, params)) if is_undef(updates) else None
+        return [ct if is_undef(operand) else None, None, ct_u]
 
 
 class ScatterMul(Scatter):

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import message
 from didax.passes.key_reuse import UNKNOWN, Keys
 from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl, impl_of, use_up
@@ -140,7 +140,7 @@ class RandomFoldIn(KeyPrimitive):
         ndim = len(_shape_of_keys("random_fold_in", aval_of(keys)))
         shape = aval_of(data).shape
         if data_dim is not None:
-            data = basis.move_axis(data, data_dim, 0)
+            data = array_ops.move_axis(data, data_dim, 0)
             data = reshape(
                 data, (axis.size, *(shape[:data_dim] + shape[data_dim + 1 :] or (1,) * (ndim - 1)))
             )

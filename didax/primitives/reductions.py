@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type
@@ -83,7 +83,7 @@ def is_narrow_float(dtype: np.dtype[Any]) -> bool:
 class Reduction(Primitive):
     """Combines the elements along `axes` with a binary operation: `op` in StableHLO, `ufunc` in NumPy."""
 
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
 
     def __init__(
@@ -184,7 +184,7 @@ def _reduce(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
 class Extremum(Reduction):
     """The largest or smallest element. If one is NaN it is NaN, or any value where `keeps_nan` is false."""
 
-    in_carrier = False  # the identity is that of the dtype itself
+    in_supported_dtype = False  # the identity is that of the dtype itself
 
     def __init__(self, *declaration: Any, keeps_nan: bool = True) -> None:
         super().__init__(*declaration)
@@ -196,7 +196,7 @@ class Extremum(Reduction):
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         dtype = x.aval.dtype
-        init, x = self.identity(dtype), ctx.convert(x, dtypes.carrier(dtype))
+        init, x = self.identity(dtype), ctx.convert(x, dtypes.supported_dtype(dtype))
         out = (
             lower_extremum(ctx, x, axes, self.op, init)
             if self.keeps_nan
@@ -227,7 +227,7 @@ def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) 
     return np.where(out == 0, np.where(found, x.dtype.type(wins), x.dtype.type(-wins)), out)
 
 
-class Product(Reduction):
+class ReduceProd(Reduction):
     """The product, in the operand's dtype (integers wrap)."""
 
     def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
@@ -281,7 +281,7 @@ def _block_length(x: ShapedArray, axis: int) -> int | None:
 class ArgExtremum(Primitive):
     """Position of the first extremum along one axis (`axes` holds one), NaN counting as one."""
 
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_DIFFERENTIABLE}
 
     def __init__(
@@ -391,7 +391,7 @@ reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
 reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
 # A stable softmax subtracts the largest element from all: a NaN among them shows there, and need not show here.
 reduce_max_no_nan_p = Extremum("reduce_max_no_nan", "maximum", np.maximum, "biuf", least, keeps_nan=False)
-reduce_prod_p = Product("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
+reduce_prod_p = ReduceProd("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
 reduce_and_p = LogicalReduction("reduce_and", "and", np.bitwise_and, "biu", _all_ones)
 reduce_or_p = LogicalReduction("reduce_or", "or", np.bitwise_or, "biu", lambda dtype: dtype.type(0))
 reduce_xor_p = LogicalReduction("reduce_xor", "xor", np.bitwise_xor, "biu", lambda dtype: dtype.type(0))

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, infer
 from didax.primitives.keys import random_wrap_p
@@ -96,7 +96,7 @@ class BroadcastInDim(LinearUnary):
         if dims[0] == len(broadcast_dimensions):  # the batch axis is the last: it stays that
             ndim = len(shape)
             return broadcast_in_dim(args[0], (*shape, axis.size), (*broadcast_dimensions, ndim)), ndim
-        x = basis.move_axis(args[0], dims[0], 0)
+        x = array_ops.move_axis(args[0], dims[0], 0)
         return broadcast_in_dim(x, (axis.size, *shape), (0, *(d + 1 for d in broadcast_dimensions))), 0
 
 
@@ -135,7 +135,7 @@ class Reshape(LinearUnary):
     def batch(self, axis: AxisData, args: Any, dims: Any, *, new_sizes: tuple[int, ...]) -> tuple[Any, int]:
         if dims[0] == aval_of(args[0]).ndim - 1:  # the batch axis is the last: it stays that
             return reshape(args[0], (*new_sizes, axis.size)), len(new_sizes)
-        return reshape(basis.move_axis(args[0], dims[0], 0), (axis.size, *new_sizes)), 0
+        return reshape(array_ops.move_axis(args[0], dims[0], 0), (axis.size, *new_sizes)), 0
 
 
 class Transpose(LinearUnary):
@@ -172,7 +172,7 @@ class Transpose(LinearUnary):
 class ReduceSum(LinearUnary):
     """Sum over axes, in the operand's dtype (integers wrap)."""
 
-    in_carrier = True
+    in_supported_dtype = True
 
     def type(self, x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
         return reduced_aval("reduce_sum", x, axes, "iufc")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
@@ -40,7 +40,7 @@ class Sort(Primitive):
     """
 
     multiple_results = True
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
 
     def type(
@@ -261,7 +261,7 @@ class TopK(Primitive):
     """The `k` largest elements along `axis`, from the largest down, and where they are."""
 
     multiple_results = True
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
 
     def type(self, x: ShapedArray, *, k: int, axis: int) -> Sequence[ShapedArray]:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
@@ -118,7 +118,7 @@ def _lower_strides(ctx: Any, x: Any, windows: Sequence[Window]) -> Any:
 class ReduceWindow(Primitive):
     """Combines the elements of each window: `op` in StableHLO, `ufunc` in NumPy."""
 
-    in_carrier = True
+    in_supported_dtype = True
 
     def __init__(
         self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]
@@ -211,10 +211,10 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
             return [None]
         shape = x.aval.shape
         back = [_reversed(w, n) for w, n in zip(windows_of(**params), shape, strict=True)]
-        x_bar = self.bind(ct, **params_of(back))
+        ct_x = self.bind(ct, **params_of(back))
         for i, (n, step) in enumerate(zip(shape, params["base_dilation"], strict=True)):
-            x_bar = slice_axis(x_bar, 0, max((n - 1) * step + 1, 0), i, step)
-        return [x_bar]
+            ct_x = slice_axis(ct_x, 0, max((n - 1) * step + 1, 0), i, step)
+        return [ct_x]
 
 
 def _reversed(w: Window, n: int) -> Window:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import basis
 from didax.core.errors import PositionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, iota
@@ -226,7 +226,7 @@ def _categories_without(
     aval = aval_of(logits)
     noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype, high), logits)
     count = math.prod(shape[: len(shape) - aval.ndim + 1])
-    _, indices = top_k_p.bind(basis.move_axis(noisy, axis, 0), k=count, axis=0)
+    _, indices = top_k_p.bind(array_ops.move_axis(noisy, axis, 0), k=count, axis=0)
     return convert_element_type(reshape(indices, shape), dtype)
 
 

@@ -29,7 +29,7 @@ class ClosureTrace(Trace):
     """Replaces values from outside: tracers by `replace`, and arrays by `constant` where that is given."""
 
     __slots__ = ("_constants", "constant", "replace")
-    what = "a function with rules of its own"
+    transformation = "a function with rules of its own"
 
     def __init__(
         self, parent: Trace, function: Any, replace: Replace | None = None, constant: Replace | None = None
@@ -40,8 +40,8 @@ class ClosureTrace(Trace):
         self._constants: dict[int, tuple[Any, Any]] = {}  # id of an array -> the array, what stands for it
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if primitive.enclose is not None and not (self.replace is self.constant is None):
-            params = primitive.enclose(self, **params)
+        if primitive.replace_captured is not None and not (self.replace is self.constant is None):
+            params = primitive.replace_captured(self, **params)
         return self.parent.process(primitive, tuple([self.current(x) for x in args]), params)
 
     def current(self, x: Any) -> Any:

@@ -16,7 +16,7 @@ class CompileTimeTrace(Trace):
     """Evaluates operations on values, and leaves others to its parent."""
 
     __slots__ = ()
-    what = "ensure_compile_time_eval"
+    transformation = "ensure_compile_time_eval"
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         waits = any([isinstance(x, Tracer) for x in args])

@@ -43,7 +43,7 @@ class PartialEvalTrace(Trace):
     """
 
     __slots__ = ("eqns", "keeps_lines", "rule", "split")
-    what = "partial evaluation"
+    transformation = "partial evaluation"
 
     def __init__(self, parent: Trace, function: Any = None, split: bool = False):
         super().__init__(parent, function)

@@ -48,11 +48,11 @@ class StagingTracer(Tracer):
 class StagingTrace(RefScope):
     """Writes every operation as an equation."""
 
-    __slots__ = ("arg_names", "cells", "constants", "eqns", "invars", "what")
+    __slots__ = ("arg_names", "cells", "constants", "eqns", "invars", "transformation")
 
     def __init__(self, parent: Trace, function: Any = None, what: str = "jit", arg_names: Sequence[str] = ()):
         super().__init__(parent, function)
-        self.what = what
+        self.transformation = what
         self.arg_names = arg_names
         self.eqns: list[Eqn] = []
         self.invars: list[Var] = []
@@ -71,7 +71,7 @@ class StagingTrace(RefScope):
             rule = "A Ref from outside was used where it can be neither read nor written: within another operation, or "
             rule += "by a rule of a program that was staged before."
             fix = "Read it before and pass the value; with derivative rules stage last, jit(grad(f)), not grad(jit(f))."
-            raise ValueError(message(rule, *ref.facts(), f"within: {self.what}", fix=fix))
+            raise ValueError(message(rule, *ref.facts(), f"within: {self.transformation}", fix=fix))
         found = self.cells.get(ref)
         if found is None:
             var = Var(ref.type)

@@ -17,7 +17,7 @@ from typing import Any
 
 from didax.core import config
 from didax.core.avals import ShapedArray
-from didax.core.dtypes import carrier
+from didax.core.dtypes import supported_dtype
 from didax.core.effects import Effect, Effects
 from didax.core.errors import message
 from didax.core.exact import exact, value_of
@@ -127,8 +127,8 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         ctx.out_avals = out_avals = tuple([v.aval for v in eqn.outvars])
         rule = primitive.lower or require(primitive, "lower")
         operands = [read(x) for x in eqn.invars]
-        if primitive.moves_elements or primitive.in_carrier:
-            out = _lower_in_carrier(ctx, primitive, rule, operands, eqn.params)
+        if primitive.moves_elements or primitive.in_supported_dtype:
+            out = _lower_in_supported_dtypes(ctx, primitive, rule, operands, eqn.params)
         else:
             out = rule(ctx, *operands, **eqn.params)
         if primitive.multiple_results:
@@ -138,7 +138,7 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
     return [read(x) for x in jaxpr.outvars]
 
 
-def _lower_in_carrier(
+def _lower_in_supported_dtypes(
     ctx: FunctionContext, primitive: Primitive, rule: Any, operands: Sequence[Value], params: dict[str, Any]
 ) -> Any:
     """What the rule writes, with operands and results in the carriers of their dtypes.
@@ -147,9 +147,11 @@ def _lower_in_carrier(
     (a sort of a large array). Sums and products of bytes, cut off to 2 bits, are those of 2-bit integers. Of
     float8_e8m0fnu, which has neither 0 nor infinities, a reduction has nothing to start from.
     """
-    wide = [x if (to := carrier(x.aval.dtype)) is x.aval.dtype else ctx.convert(x, to) for x in operands]
+    wide = [
+        x if (to := supported_dtype(x.aval.dtype)) is x.aval.dtype else ctx.convert(x, to) for x in operands
+    ]
     out_avals = ctx.out_avals
-    ctx.out_avals = tuple([aval.update(dtype=carrier(aval.dtype)) for aval in out_avals])
+    ctx.out_avals = tuple([aval.update(dtype=supported_dtype(aval.dtype)) for aval in out_avals])
     if all([a is b for a, b in zip(ctx.out_avals, out_avals, strict=True)]):
         return rule(ctx, *wide, **params)
     out = rule(ctx, *wide, **params)

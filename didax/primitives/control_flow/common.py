@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
@@ -109,7 +109,7 @@ def carry_types(what: str, before: Sequence[ShapedArray], after: Sequence[Shaped
 
 def batch_first(axis: AxisData, x: Any, dim: int | None) -> Any:
     """`x` with its batch axis first, repeated along one where it has none."""
-    return basis.broadcast_axis(x, axis.size, 0) if dim is None else basis.move_axis(x, dim, 0)
+    return array_ops.broadcast_axis(x, axis.size, 0) if dim is None else array_ops.move_axis(x, dim, 0)
 
 
 def lower_loop(

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
-from didax.primitives.call import check_operands, fill_zeros
+from didax.primitives.call import check_jaxpr_operands, fill_zeros
 from didax.primitives.control_flow.accumulate import accumulate_in_place
 from didax.primitives.control_flow.common import (
     Marks,
@@ -100,7 +100,7 @@ class Scan(Primitive):
                     fix="Cut or pad the inputs.",
                 )
             )
-        check_operands(
+        check_jaxpr_operands(
             "the body of scan", jaxpr, [*consts, *carry, *(x.update(shape=x.shape[1:]) for x in xs)]
         )
         _, before, _ = split_at(jaxpr.in_avals, num_consts, num_carry)
@@ -225,7 +225,7 @@ class Scan(Primitive):
         (res_consts, _, res_xs), _ = parts_by(linear_in, args, num_consts, num_carry)
         carry_bars, y_bars = split_at(cts, num_carry)
         const_bars = [
-            basis.zeros(v.aval)
+            array_ops.zeros(v.aval)
             for v in marked(marked(jaxpr.invars[:num_consts], linear[:num_consts]), new.consts)
         ]
         carry_bars = [instantiate(ct) for ct in marked(carry_bars, new.carry)]
@@ -290,7 +290,7 @@ class Scan(Primitive):
     ) -> Any:
         consts, carry, xs = split_at(args, num_consts, num_carry)
         const_dims, carry_dims, x_dims = split_at(dims, num_consts, num_carry)
-        xs = [basis.move_axis(x, 0, 1) if dim == 0 else x for x, dim in zip(xs, x_dims, strict=True)]
+        xs = [array_ops.move_axis(x, 0, 1) if dim == 0 else x for x, dim in zip(xs, x_dims, strict=True)]
         row_dims = [None if dim is None else max(dim - 1, 0) for dim in x_dims]
         start = tuple(dim is not None for dim in carry_dims)
         new, batched = batch_body(jaxpr, axis, tuple(const_dims), start, tuple(row_dims))
@@ -338,7 +338,7 @@ class Scan(Primitive):
         arrays, outs = split_at(outs, len(start))
         return outs, report_of(arrays, sites) if sites else None
 
-    def interpret(
+    def run_jaxprs(
         self, run: Any, *args: Any, jaxpr: Jaxpr, length: int, reverse: bool, num_consts: int, num_carry: int,
         **how: Any,
     ) -> list[Any]:  # fmt: skip
@@ -351,7 +351,7 @@ class Scan(Primitive):
         columns = zip(*(reversed(rows) if reverse else rows), strict=True)
         stacked = [concatenate([reshape(y, (1, *aval_of(y).shape)) for y in ys], 0) for ys in columns]
         empty = [v.aval.update(shape=(0, *v.aval.shape)) for v in jaxpr.outvars[num_carry:]]
-        return [*carry, *(stacked if length else map(basis.zeros, empty))]
+        return [*carry, *(stacked if length else map(array_ops.zeros, empty))]
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params
@@ -801,7 +801,7 @@ def transpose_body(
         x_bars = iter(eval_jaxpr(new, [*consts, *rows, *carry_bars, *y_bars]))
         const_bars = [add(total, next(x_bars)) for total in const_bars]
         moved = marked(zip(jaxpr.in_avals[num_consts:], found_carry, strict=False), carry)
-        before = [next(x_bars) if f else basis.zeros(aval) for aval, f in moved]
+        before = [next(x_bars) if f else array_ops.zeros(aval) for aval, f in moved]
         return [*const_bars, *before, *x_bars]
 
     body, captured = trace_to_jaxpr(

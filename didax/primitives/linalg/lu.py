@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents
 from didax.core.errors import message
 from didax.primitives.elementwise import sub
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
@@ -122,7 +122,7 @@ def take_rows(x: Any, rows: Any) -> Any:
 class PivotsToPermutation(MatrixPrimitive):
     """The permutation of `permutation_size` rows that a sequence of exchanges makes."""
 
-    contraction = False
+    materializes_operands = False
     holes = {"transpose": NOT_DIFFERENTIABLE}
 
     def type(self, pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:

@@ -46,7 +46,7 @@ _GAP = (
 class MatrixPrimitive(Primitive):
     """A primitive on the matrices that are the last two axes of its operands."""
 
-    contraction = True
+    materializes_operands = True
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.primitives.elementwise import add, sub
 from didax.primitives.families import NOT_LINEAR, scalar_like
