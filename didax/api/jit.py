@@ -528,7 +528,7 @@ def _leave_hot_path() -> None:
         programs.direct.clear()
 
 
-after_fork(_leave_hot_path)  # which does not ask whether XLA is there: see `client.py`
+after_fork(_leave_hot_path)  # which does not ask whether XLA is there: see `didax/xla/client.py`
 
 
 def clear_functions() -> None:
