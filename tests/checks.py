@@ -14,6 +14,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from hypothesis import settings
 
 import didax as dx
 from didax import tree
@@ -32,6 +33,11 @@ RTOL = {
     "float16": 4e-3,
     "bfloat16": 3e-2,
 }
+
+
+def examples(fraction: float) -> settings:
+    """That part of the examples that the profile of Hypothesis asks for, which is 50 in `make test`."""
+    return settings(max_examples=max(1, round(settings.default.max_examples * fraction)))
 
 
 def numpy_of(x: Any) -> np.ndarray:
