@@ -29,7 +29,7 @@ from hypothesis import settings
 from tests.answers import PATH, Answers, read, write
 
 # No deadline: the first example of a program compiles it. Derandomized: a commit is either green or red.
-# `make test-all` tries four times as many, and `pytest --hypothesis-profile=search` looks for programs not tried before.
+# `make test-all` tries four times as many; `pytest --hypothesis-profile=search` looks for programs not tried before.
 settings.register_profile("didax", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=200)
 settings.register_profile("search", deadline=None, max_examples=1000)
