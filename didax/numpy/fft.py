@@ -1,13 +1,13 @@
-"""`didax.numpy.fft`: discrete Fourier transforms along any axes, with the names and arguments of NumPy's.
+"""`didax.numpy.fft`: discrete Fourier transforms along any axes, with the names and arguments of `numpy.fft`.
 
     y = dnp.fft.rfft(x)                 half of the spectrum of a real signal
     x = dnp.fft.irfft(y, n=len(x))      and back
 
-float32 and narrower give complex64, float64 gives complex128, integers count as default floats. `n` and `s`
-are the lengths transformed along each axis, padded with zeros or cut to them. `norm` says which direction
-divides by the number of points: "backward" the inverse (the default), "forward" the other, "ortho" both, by
-its square root. An axis without elements has no transform: ValueError, as in NumPy.
-Read next: `didax/primitives/fft.py`.
+float32 and narrower dtypes give complex64, float64 gives complex128, and integers count as default floats.
+`n` and `s` are the transformed lengths; each axis is padded with zeros or cut to its length. `norm` says
+which direction divides by the number of points: "backward" the inverse (the default), "forward" the forward
+transform, and with "ortho" both directions divide by the square root of this number. An axis without elements
+has no transform: ValueError, as in NumPy. Read next: `didax/primitives/fft.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 Axes = tuple[int, ...]
-_AT_ONCE = 3  # axes XLA transforms together
+_AT_ONCE = 3  # the number of axes that XLA transforms together
 _REAL = (FftType.RFFT, FftType.IRFFT)
 _INVERSE = (FftType.IFFT, FftType.IRFFT)
 _OTHER_NORM = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -45,7 +45,7 @@ _OTHER_NORM = {None: "forward", "backward": "forward", "forward": "backward", "o
 
 
 def _transform(name: str, kind: FftType, x: Array, lengths: dict[int, int], norm: Any) -> Array:
-    """The transform of axes, in their order, each padded or cut to its length; normalised."""
+    """Return the normalised transform along axes, in their order, each padded or cut to its length."""
     last = next(reversed(lengths), None)
     for axis, n in lengths.items():
         x = _fitted(x, axis, n // 2 + 1 if kind is FftType.IRFFT and axis == last else n)
@@ -58,7 +58,9 @@ def _transform(name: str, kind: FftType, x: Array, lengths: dict[int, int], norm
 
 
 def _parts(kind: FftType, axes: Axes) -> list[tuple[FftType, Axes]]:
-    """Few enough axes at a time; the last ones first where they are real, and last where they become so."""
+    """Split the axes into groups for XLA: a real transform starts with the last axes, a real inverse ends
+    with them.
+    """
     groups = [axes[max(end - _AT_ONCE, 0) : end] for end in range(len(axes), 0, -_AT_ONCE)]
     if kind not in _REAL:
         return [(kind, group) for group in groups]
@@ -73,7 +75,7 @@ def _fitted(x: Array, axis: int, length: int) -> Array:
 
 
 def _scale(name: str, kind: FftType, points: int, norm: Any) -> float:
-    """What to multiply XLA's transform by, whose inverses divide by the number of points."""
+    """Return the factor for XLA's result; XLA's inverse transforms divide by the number of points."""
     if norm not in _OTHER_NORM:
         raise ValueError(
             message(
@@ -87,7 +89,7 @@ def _scale(name: str, kind: FftType, points: int, norm: Any) -> float:
 
 
 def _operand(name: str, kind: FftType, a: Any) -> Array:
-    """`a` in the dtype the transform takes: of at least float32 or complex64."""
+    """Return `a` in the dtype of the transform: at least float32 or complex64."""
     x = as_array(name, a, "a")
     dtype = dtypes.complex_dtype(inexact(x.dtype, x.weak_type)[0])
     if kind is not FftType.RFFT:
@@ -111,7 +113,10 @@ def _integer(name: str, n: Any, argument: str) -> int:
 
 
 def _points(name: str, n: int | None, x: Array, axis: int, half: bool) -> int:
-    """The points along an axis: `n`, or as many as it has, which with `half` are n // 2 + 1."""
+    """Return the number of points along an axis: `n`, or the length of the axis.
+
+    With `half` the axis holds half of a spectrum: n // 2 + 1 elements for n points.
+    """
     have = x.shape[axis]
     points = n if n is not None else 2 * (have - 1) if half else have
     if points < 1:
@@ -160,7 +165,7 @@ def _over_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) ->
 
 @array_function
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The discrete Fourier transform along an axis: `sum(a[j] * exp(-2j * pi * j * k / n))` for each k.
+    """Return the discrete Fourier transform along an axis: `sum(a[j] * exp(-2j * pi * j * k / n))` for each k.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fft(dnp.array([1.0, 2, 3, 4]))
@@ -171,7 +176,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
 
 @array_function
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `fft`.
+    """Return the inverse of `fft` along an axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ifft(dnp.array([4, 0, 0, 0]))
@@ -182,7 +187,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 @array_function
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The first n // 2 + 1 results of `fft` of real numbers; the others are their conjugates.
+    """Return the first n // 2 + 1 results of `fft` of real numbers; the others are complex conjugates of these.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.rfft(dnp.array([1.0, 2, 3, 4]))
@@ -193,7 +198,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 @array_function
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `rfft`: n real numbers, by default 2 * (m - 1) from m complex ones.
+    """Return the inverse of `rfft`: n real numbers, by default 2 * (m - 1) numbers from m complex ones.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.irfft(dnp.array([10, -2 + 2j, -2]))
@@ -204,7 +209,7 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 @array_function
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The transform of a signal that is its own conjugate reversed, given by its first half: n real numbers.
+    """Return the n real values of the transform of a Hermitian-symmetric signal, given by its first half.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.hfft(dnp.array([1.0, 2, 3]))
@@ -215,7 +220,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 @array_function
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `hfft`.
+    """Return the inverse of `hfft`: the first half of a Hermitian-symmetric signal.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ihfft(dnp.array([8.0, -2, 0, -2])).real
@@ -234,7 +239,7 @@ def fft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """`fft` along two axes.
+    """Return `fft` along two axes.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fft2(dnp.ones((2, 2))).real
@@ -251,7 +256,7 @@ def ifft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `fft2`.
+    """Return the inverse of `fft2`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ifft2(dnp.array([[4, 0], [0, 0]])).real
@@ -268,7 +273,7 @@ def rfft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """`rfft` along the last of two axes, `fft` along the other.
+    """Return the transform along two axes: `rfft` along the last one, `fft` along the other.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.rfft2(dnp.ones((4, 4))).shape
@@ -284,7 +289,7 @@ def irfft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `rfft2`; `s` gives the lengths of the result.
+    """Return the inverse of `rfft2`; `s` gives the lengths of the result.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.irfft2(dnp.fft.rfft2(dnp.ones((4, 5))), s=(4, 5)).shape
@@ -300,7 +305,9 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """`fft` along several axes: all, or the last `len(s)`, unless named. An s of -1 leaves the axis as long as it is.
+    """Return `fft` along several axes: by default all axes, or the last `len(s)`.
+
+    Where `s` is -1 the axis keeps its length.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fftn(dnp.ones((2, 2, 2)))[0, 0, 0]
@@ -316,7 +323,7 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `fftn`.
+    """Return the inverse of `fftn`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ifftn(dnp.ones((2, 2, 2)))[0, 0, 0]
@@ -332,7 +339,7 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """`rfft` along the last of several axes, `fft` along the others.
+    """Return the transform along several axes: `rfft` along the last one, `fft` along the others.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.rfftn(dnp.ones((2, 4, 4))).shape
@@ -348,7 +355,7 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `rfftn`; `s` gives the lengths of the result.
+    """Return the inverse of `rfftn`; `s` gives the lengths of the result.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.irfftn(dnp.ones((2, 4, 3))).shape
@@ -362,7 +369,7 @@ def irfftn(
 
 @array_function
 def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
-    """The frequency each result of `fft` of n points belongs to, for points `d` apart.
+    """Return the frequency of each result of `fft` of n points, for points at a distance of `d`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fftfreq(4)
@@ -375,7 +382,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any 
 
 @array_function
 def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
-    """The frequency each result of `rfft` of n points belongs to, for points `d` apart.
+    """Return the frequency of each result of `rfft` of n points, for points at a distance of `d`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.rfftfreq(4)
@@ -396,7 +403,7 @@ def _frequencies(name: str, k: Array, count: int, d: Any, dtype: Any, device: An
 
 
 def _center(name: str, x: Any, axes: Any, first: bool) -> Array:
-    """Rolled so that the first element comes to the middle, or the middle one first."""
+    """Roll the axes so that the first element comes to the middle, or with `first` the middle element to the front."""
     value = as_array(name, x)
     found = canonical_axes(name, axes, value.ndim)
     lengths = [value.shape[i] for i in found]
@@ -405,7 +412,7 @@ def _center(name: str, x: Any, axes: Any, first: bool) -> Array:
 
 @array_function
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """Frequencies in rising order, with zero in the middle, along all axes or those named.
+    """Roll the axes (all by default) so that frequencies rise, with zero in the middle.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fftshift(dnp.fft.fftfreq(4))
@@ -416,7 +423,7 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
 
 @array_function
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """The inverse of `fftshift`.
+    """Return the inverse of `fftshift`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ifftshift(dnp.array([-2, -1, 0, 1]))

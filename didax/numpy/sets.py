@@ -1,8 +1,8 @@
 """Sets as sorted vectors of distinct numbers: union, intersection, differences.
 
-The length of a result depends on the values: under jit `size=` fixes it, cutting off or filling up with
-`fill_value` (by default the smallest element found).
-Read next: `selection.py` (`unique`, `isin`).
+The length of a result depends on the values: under jit `size=` fixes it, and results are cut off or filled up
+with `fill_value` (by default the smallest element of the result). Read next: `selection.py` (`unique`,
+`isin`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _vectors(name: str, ar1: Any, ar2: Any) -> list[Array]:
 
 
 def _kept(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
-    """The elements of a vector that the mask names, `size` of them."""
+    """Return the elements of a vector where the mask holds, `size` of them."""
     if size is None:
         return getitem(x, flatnonzero(mask))
     if not x.shape[0]:
@@ -41,7 +41,9 @@ def _kept(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
 
 
 def _filler(x: Array, mask: Array, fill_value: Any) -> Any:
-    """What follows the elements that the mask names: by default the first of them, or 0 where there is none."""
+    """Return the value that fills up the result: by default the first element where the mask holds, or 0
+    without one.
+    """
     if fill_value is not None:
         return as_array("size", fill_value, "fill_value").astype(x.dtype)
     zero = cast(0, x.dtype)
@@ -52,7 +54,7 @@ def _filler(x: Array, mask: Array, fill_value: Any) -> Any:
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The distinct elements of both arrays, sorted.
+    """Return the distinct elements of both arrays, sorted.
 
     >>> import didax.numpy as dnp
     >>> dnp.union1d(dnp.array([3, 1]), dnp.array([1, 2]))
@@ -70,9 +72,11 @@ def setdiff1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """The distinct elements of the first array that are not in the second, sorted unless `assume_unique`.
+    """Return the distinct elements of the first array that are not in the second.
 
-    Under `size` the result is filled up with 0 unless there is a `fill_value`.
+    They are sorted unless `assume_unique`.
+
+    Under `size` the result is filled up with 0 unless `fill_value` is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.setdiff1d(dnp.array([3, 1, 2]), dnp.array([1]))
@@ -88,7 +92,7 @@ def setdiff1d(
 
 
 def _sorted_distinct(x: Array) -> tuple[Array, Array]:
-    """A vector sorted, and which elements are the first of their value: shapes do not depend on values."""
+    """Return a vector sorted, and a mask of the first element of each value: the shapes are static."""
     x = getitem(x, argsort(x))
     differs = ufuncs.not_equal(x[1:], x[:-1])
     return x, concatenate([ufuncs.equal(iota(np.dtype(np.int32), (min(1, x.shape[0]),), 0), 0), differs])
@@ -103,7 +107,7 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """The distinct elements that are in one of the arrays only, sorted.
+    """Return the distinct elements that are in exactly one of the arrays, sorted.
 
     >>> import didax.numpy as dnp
     >>> dnp.setxor1d(dnp.array([3, 1, 2]), dnp.array([1, 4]))
@@ -128,7 +132,7 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The distinct elements that are in both arrays, sorted; on request also where each first occurs.
+    """Return the distinct elements that are in both arrays, sorted; on request also where each first occurs.
 
     >>> import didax.numpy as dnp
     >>> dnp.intersect1d(dnp.array([3, 1, 2]), dnp.array([2, 3, 5]))
