@@ -1,10 +1,10 @@
-"""Collectives: combining values across a mapped axis, which `vmap(..., axis_name="i")` gives a name.
+"""Collectives: operations across a mapped axis, to which `vmap(..., axis_name="i")` gives a name.
 
     vmap(lambda x: x / psum(x, "i"), axis_name="i")(xs)     = xs / sum(xs)
 
-Most take pytrees and treat every array in them. `axis_name` is a name, or for some a tuple of names: the axes
-are then combined into one, the first varying slowest. A name that no enclosing `vmap` maps is a NameError.
-Read next: `didax/primitives/collectives.py`.
+Most functions take pytrees and treat every array in them. `axis_name` is a name, or for some functions a
+tuple of names: these axes are combined into one, of which the first varies slowest. A name that no enclosing
+`vmap` maps is a NameError. Read next: `didax/primitives/collectives.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ AxisName = str | tuple[str, ...] | list[str]
 
 @operation
 def axis_size(axis_name: AxisName) -> int:
-    """How many elements the mapped axis (or the combination of several) has: a Python integer.
+    """Return the length of the mapped axis (or the product of the lengths of several), as a Python integer.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -63,7 +63,7 @@ def axis_size(axis_name: AxisName) -> int:
 
 @operation
 def axis_index(axis_name: AxisName) -> Any:
-    """The position along the mapped axis (or the combination of several), an int32 scalar.
+    """Return the position along the mapped axis (or along the combination of several), as an int32 scalar.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -83,9 +83,10 @@ def axis_index(axis_name: AxisName) -> Any:
 
 @operation
 def psum(x: Any, axis_name: AxisName) -> Any:
-    """The sum over the mapped axis, or over several; booleans count as integers.
+    """Return the sum over the mapped axis, or over several; booleans count as integers.
 
-    What does not depend on the axis is multiplied by its size: `psum(1, axis_name)` is a Python integer.
+    A value that does not depend on the axis is multiplied by its length: `psum(1, axis_name)` is a Python
+    integer.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -106,7 +107,7 @@ def psum(x: Any, axis_name: AxisName) -> Any:
 
 @operation
 def pmean(x: Any, axis_name: AxisName) -> Any:
-    """The mean over the mapped axis, or over several; floating point for integers.
+    """Return the mean over the mapped axis, or over several; the mean of integers is floating point.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -127,7 +128,7 @@ def pmean(x: Any, axis_name: AxisName) -> Any:
 
 @operation
 def pmax(x: Any, axis_name: AxisName) -> Any:
-    """The largest element over the mapped axis, or over several.
+    """Return the largest element over the mapped axis, or over several.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -140,7 +141,7 @@ def pmax(x: Any, axis_name: AxisName) -> Any:
 
 @operation
 def pmin(x: Any, axis_name: AxisName) -> Any:
-    """The smallest element over the mapped axis, or over several.
+    """Return the smallest element over the mapped axis, or over several.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -156,7 +157,7 @@ def pmin(x: Any, axis_name: AxisName) -> Any:
 
 @operation
 def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = False) -> Any:
-    """The arrays of all elements, stacked along a new axis `axis`; with `tiled` joined along an existing one.
+    """Return the arrays of all elements, stacked along a new axis `axis`; with `tiled` joined along an existing axis.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -178,9 +179,9 @@ def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = Fals
 
 @operation
 def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
-    """The sum over the mapped axis, of which each element gets its own part along `scatter_dimension`.
+    """Return the sum over the mapped axis, of which each element gets one part along `scatter_dimension`.
 
-    That dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
+    The dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -201,9 +202,10 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
 
 @operation
 def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False) -> Any:
-    """Cut `split_axis` into a piece for every element, exchange them, and join them along `concat_axis`.
+    """Cut `split_axis` into a piece for every element, exchange the pieces, and join them along `concat_axis`.
 
-    Without `tiled` the split axis is as long as the mapped axis and is removed; pieces stack along a new one.
+    Without `tiled` the split axis is as long as the mapped axis and is removed; the pieces stack along a new
+    axis.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -233,7 +235,9 @@ def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, til
 
 @operation
 def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
-    """For pairs (source, destination) in `perm` the destination gets the source's arrays; others get zeros.
+    """Send arrays between elements: for each pair (source, destination) in `perm` the destination gets the arrays.
+
+    An element that is no destination gets zeros.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -248,7 +252,7 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
 
 @operation
 def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
-    """Element i gets the arrays of element `perm[i]`; `perm` is a permutation of the axis.
+    """Give element i the arrays of element `perm[i]`; `perm` is a permutation of the axis.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -269,7 +273,7 @@ def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
 
 @operation
 def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
-    """Exchange the mapped axis with the axis `axis` of the arrays, which is as long.
+    """Exchange the mapped axis with the axis `axis` of the arrays, which has the same length.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -300,7 +304,7 @@ def _over_axes(primitive: Any, x: Any, axis_name: Any) -> Any:
 
 
 def _axis(what: str, name: str, axis: int, aval: ShapedArray, extra: int = 0) -> int:
-    """The axis counted from the front, of an array with `extra` axes more than `aval`."""
+    """Return the axis, counted from the front, of an array with `extra` more axes than `aval`."""
     ndim = aval.ndim + extra
     axis = operator.index(axis)
     if -ndim <= axis < ndim:

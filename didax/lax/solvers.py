@@ -3,10 +3,11 @@
     custom_linear_solve(matvec, b, solve)    = x with matvec(x) = b
     custom_root(f, x0, solve, ...)           = x with f(x) = 0
 
-The solver is a function of yours; it may use any loop. Derivatives do not go through it: they follow from
-the equation (the implicit function theorem), cost one more linear system, and need no memory of the solver's steps.
-Functions may close over arrays, traced or not; it is with respect to these that solutions are differentiated.
-Read next: `didax/primitives/control_flow/linear_solve.py`; `didax/scipy/sparse/linalg.py`, solvers built with this.
+You write the solver; it may use any loop. Derivatives do not go through the solver: they follow from the
+equation (the implicit function theorem), cost one more linear system, and need no memory of the steps of the
+solver. Solutions are differentiated with respect to the arrays over which the functions close, traced or not.
+Read next: `didax/primitives/control_flow/linear_solve.py`; `didax/scipy/sparse/linalg.py`, solvers built with
+this module.
 """
 
 from __future__ import annotations
@@ -53,17 +54,17 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The x with `matvec(x) = b` that `solve(matvec, b)` finds; derivatives are those of a solution.
+    """Return the x with `matvec(x) = b` that `solve(matvec, b)` finds; its derivatives follow from this equation.
 
     Args:
       matvec: a linear function from pytrees like `b` to pytrees like `b`.
       b: the right-hand side, a pytree of floating-point or complex arrays.
       solve: a function of `matvec` and a right-hand side. It is not differentiated, so it may hold a `while_loop`.
-      transpose_solve: the same for the transpose of `matvec`, which it is given; reverse mode needs it.
-      symmetric: `matvec` is its own transpose, and `solve` solves that too.
+      transpose_solve: a function of the transpose of `matvec` and a right-hand side; reverse mode needs it.
+      symmetric: `matvec` is its own transpose, so `solve` also solves the transposed system.
       has_aux: the solvers return pairs, the solution and auxiliary data, which has no derivatives.
 
-    Raises TypeError when `matvec` or a solver returns something that is not like `b`.
+    Raises TypeError when `matvec` or a solver returns a pytree that is not like `b`.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> def divide(a, b):
@@ -103,7 +104,7 @@ def custom_root(
     tangent_solve: Solver,
     has_aux: bool = False,
 ) -> Any:
-    """The x with `f(x) = 0` that `solve(f, initial_guess)` finds; its derivatives are those of a root.
+    """Return the x with `f(x) = 0` that `solve(f, initial_guess)` finds; its derivatives follow from this equation.
 
     Args:
       f: a function from pytrees like `initial_guess` to pytrees like it, differentiable at the root.
@@ -113,7 +114,7 @@ def custom_root(
         mode transposes it: use a `custom_linear_solve` in it, or operations that are linear in y.
       has_aux: `solve` returns a pair, the root and auxiliary data, which has no derivatives.
 
-    Raises TypeError when `f`, `solve` or `tangent_solve` returns something that is not like `initial_guess`.
+    Raises TypeError when `f`, `solve` or `tangent_solve` returns a pytree that is not like `initial_guess`.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> def newton(f, x):
@@ -169,7 +170,7 @@ def _transpose(matvec: Jaxpr, num_consts: int) -> Jaxpr:
 
 
 class _System:
-    """The unknowns of an equation, pytrees like `given`, and functions of them as jaxprs."""
+    """The unknowns of an equation, pytrees like `given`, and functions of the unknowns as jaxprs."""
 
     def __init__(self, what: str, name: str, given: Any, has_aux: bool):
         self.what, self.name, self.given, self.has_aux = what, name, given, has_aux
@@ -197,7 +198,7 @@ class _System:
         may_have_aux: bool = False,
         count: int = 1,
     ) -> TracedFunction:
-        """A function of `count` times the unknowns as a jaxpr; its results have their types, or `f` is to blame."""
+        """Trace a function of `count` times the unknowns; TypeError if the results have other types."""
         check_callable(self.what, f)
         tree = pytree.structure(((self.given,) * count, {}))
         traced = trace_function(self.what, of_unknowns, tree, self.avals * count)
@@ -209,11 +210,11 @@ class _System:
         return traced._replace(jaxpr=converted(traced.jaxpr, [*self.avals, *found[n:]]))
 
     def as_function(self, traced: TracedFunction) -> Callable[[Any], Any]:
-        """A traced function of the unknowns as a function again."""
+        """Return a traced function of the unknowns as a Python function."""
         return lambda v: self._call(traced.jaxpr, [*traced.captured, *pytree.leaves(v)])
 
     def transposed(self, traced: TracedFunction) -> Callable[[Any], Any]:
-        """The transpose of a traced linear function of the unknowns."""
+        """Return the transpose of a traced linear function of the unknowns."""
         jaxpr = _transpose(traced.jaxpr, len(traced.captured))
         return lambda v: self._call(jaxpr, [*traced.captured, *pytree.leaves(v)])
 

@@ -1,4 +1,4 @@
-"""Attention: every query takes a mean of the values, weighted by how well it goes with their keys.
+"""Attention: the result for a query is a mean of the values, weighted by how well the query fits their keys.
 
     softmax(q kᵀ / sqrt(H) + bias) v
 
@@ -35,22 +35,22 @@ def dot_product_attention(
     implementation: str | None = None,
     return_residual: bool = False,
 ) -> Any:
-    """Scaled dot-product attention of N heads over sequences of T queries and S keys, each of H numbers.
+    """Return scaled dot-product attention of N heads over T queries and S keys, each of H numbers.
 
     Args:
       query: floats of shape (B, T, N, H), or (T, N, H) without a batch.
       key, value: the same dtype, shape (B, S, K, H); each of the K heads serves N / K heads of queries.
-      bias, mask: added to the logits, or true where a query sees a key; they broadcast to (B, N, T, S). Where a query
-        sees no key its weights are equal.
-      scale: of the logits, 1 / sqrt(H) by default.
+      bias, mask: `bias` is added to the logits; `mask` is true where a query sees a key. Both broadcast to
+        (B, N, T, S). A query that sees no key weights all keys equally.
+      scale: multiplies the logits, 1 / sqrt(H) by default.
       is_causal: query t sees the keys up to t.
-      query_seq_lengths, key_value_seq_lengths: B integers, how many queries and keys are no padding. Results of padding
-        are 0.
-      local_window_size: query t sees the keys from t - left to t + right: a number for both, or two.
+      query_seq_lengths, key_value_seq_lengths: B integers, the numbers of queries and keys before the padding. Results
+        of padding are 0.
+      local_window_size: query t sees the keys from t - left to t + right: one number for both, or two.
       implementation: "xla", the only one there is.
-      return_residual: also the logsumexp of the logits, of shape (B, T, N) and the dtype of `key`.
+      return_residual: also return the logsumexp of the logits, of shape (B, T, N) and the dtype of `key`.
 
-    Logits and softmax are computed in float32 at least. Returns an array like `query`.
+    Logits and softmax are computed in float32 at least. The result is an array like `query`.
 
     >>> import didax.numpy as dnp
     >>> x = dnp.ones((1, 5, 8, 4))
@@ -74,7 +74,7 @@ def dot_product_attention(
     if seen is not None:
         logits = dnp.where(
             seen, logits, -0.7 * float(dtypes.finfo(logits.dtype).max)
-        )  # finite: no NaN follows
+        )  # finite, so no NaN follows
     groups = (sizes[0], k.shape[2], sizes[1] // k.shape[2], *sizes[2:])
     weights = softmax(logits, axis=-1).astype(v.dtype).reshape(groups)
     out = dnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(q.shape)
@@ -104,7 +104,7 @@ def _check_shapes(q: Array, k: Array, v: Array) -> None:
 
 
 def _outer(x: Array) -> tuple[int, ...]:
-    """The axes that queries and keys have in common."""
+    """Return the axes that queries and keys have in common."""
     return (*x.shape[:-3], x.shape[-1])
 
 
@@ -147,7 +147,7 @@ def _seen(
     keys: Array | None,
     window: int | tuple[int, int] | None,
 ) -> Array | None:
-    """Which query sees which key; None where all see all."""
+    """Return the mask of which query sees which key; None where each query sees all keys."""
     conditions = []
     if mask is not None:
         x = _pairwise("mask", mask, sizes)

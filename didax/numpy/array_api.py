@@ -57,9 +57,7 @@ class __array_namespace_info__:
     __module__ = "didax.numpy"
 
     def capabilities(self) -> dict[str, Any]:
-        """Say that boolean masks and data-dependent shapes work (both only outside of jit), and how many axes
-        NumPy allows.
-        """
+        """Say that boolean masks and data-dependent shapes work outside of jit, and how many axes NumPy allows."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Any:

@@ -58,9 +58,7 @@ def _transform(name: str, kind: FftType, x: Array, lengths: dict[int, int], norm
 
 
 def _parts(kind: FftType, axes: Axes) -> list[tuple[FftType, Axes]]:
-    """Split the axes into groups for XLA: a real transform starts with the last axes, a real inverse ends
-    with them.
-    """
+    """Split the axes into groups for XLA; the real transform takes the last group, first or (inverse) last."""
     groups = [axes[max(end - _AT_ONCE, 0) : end] for end in range(len(axes), 0, -_AT_ONCE)]
     if kind not in _REAL:
         return [(kind, group) for group in groups]

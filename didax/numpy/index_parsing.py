@@ -275,9 +275,7 @@ def _not_an_index(item: Any) -> TypeError:
 
 
 def lift_scalar_masks(x: Any, items: list[Any]) -> tuple[Any, list[Any]]:
-    """Replace a mask without axes, which selects all or nothing of a new axis: make this axis and index it by
-    integers.
-    """
+    """Replace a mask without axes, which selects all or nothing of a new axis: make the axis and index it."""
     positions = [
         i
         for i, item in enumerate(items)

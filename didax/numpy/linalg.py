@@ -90,9 +90,7 @@ class SVDResult(NamedTuple):
 
 
 class SlogdetResult(NamedTuple):
-    """The sign of the determinant (the determinant over its absolute value), and the logarithm of the
-    absolute value.
-    """
+    """The sign of the determinant, or its phase if it is complex, and the logarithm of its absolute value."""
 
     sign: Array
     logabsdet: Array
@@ -480,9 +478,7 @@ def svd(
 
 
 def _hermitian_svd(x: Array, compute_uv: bool) -> Array | SVDResult:
-    """Compute the decomposition from eigenvalues w and eigenvectors V: the singular values are |w|, and U = V
-    sign(w).
-    """
+    """Compute the decomposition from eigenvalues w and eigenvectors V: S = |w|, and U = V sign(w)."""
     if not compute_uv:
         return -selection.sort(-ufuncs.abs(eigvalsh(x)))
     w, v = eigh(x)

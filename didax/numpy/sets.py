@@ -41,9 +41,7 @@ def _kept(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
 
 
 def _filler(x: Array, mask: Array, fill_value: Any) -> Any:
-    """Return the value that fills up the result: by default the first element where the mask holds, or 0
-    without one.
-    """
+    """Return the value that fills up the result: by default the first element where the mask holds, or 0."""
     if fill_value is not None:
         return as_array("size", fill_value, "fill_value").astype(x.dtype)
     zero = cast(0, x.dtype)

@@ -393,8 +393,9 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 @array_function
 def round(a: ArrayLike, decimals: int = 0) -> Array:
-    """Round to the given number of decimals, halves to the even neighbour; negative `decimals` round left of
-    the point.
+    """Round to the given number of decimals, halves to the even neighbour.
+
+    Negative `decimals` count digits left of the point.
 
     NotImplementedError for integers with negative `decimals`.
 

@@ -2,9 +2,9 @@
 
     x, _ = cg(lambda v: A @ (A.T @ v) + v, b)
 
-The operator is a function from pytrees like `b` to pytrees like it, or a matrix. Derivatives are those of a solution
-(`lax.custom_linear_solve`): in reverse mode a system with the transposed operator is solved in the same way, so memory
-does not grow with the number of steps. Read next: `didax/lax/solvers.py`.
+The operator is a function from pytrees like `b` to pytrees like it, or a matrix. The derivatives follow from
+the equation A x = b (`lax.custom_linear_solve`): reverse mode solves a system with the transposed operator by
+the same method, so memory does not grow with the number of steps. Read next: `didax/lax/solvers.py`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def cg(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """The x with A x = b for a positive definite A, by conjugate gradients; returns (x, None).
+    """Return (x, None) with A x = b for a positive definite A, by conjugate gradients.
 
     Args:
       A: a symmetric (Hermitian) linear function, or a matrix.
       b: the right-hand side, an array or a pytree of arrays.
-      x0: where to start, like `b`; zeros by default.
+      x0: where to start, a pytree like `b`; zeros by default.
       tol, atol: stop where the residual is at most max(tol * |b|, atol).
       maxiter: the largest number of steps, by default ten times the number of unknowns.
       M: an approximate inverse of A, a function or a matrix.
@@ -65,9 +65,9 @@ def bicgstab(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """The x with A x = b for any regular A, by stabilised biconjugate gradients; returns (x, None).
+    """Return (x, None) with A x = b for any regular A, by stabilised biconjugate gradients.
 
-    Arguments are those of `cg`; A need not be symmetric.
+    The arguments are those of `cg`; A need not be symmetric.
 
     >>> import didax.numpy as dnp
     >>> bicgstab(dnp.array([[2.0, 1.0], [0.0, 4.0]]), dnp.array([4.0, 4.0]))[0].round(4)
@@ -89,14 +89,14 @@ def gmres(
     M: Any = None,
     solve_method: str = "batched",
 ) -> tuple[Any, None]:
-    """The x with A x = b for any regular A, by minimal residuals over Krylov spaces; returns (x, None).
+    """Return (x, None) with A x = b for any regular A, by minimal residuals over Krylov spaces.
 
-    Arguments are those of `cg`, and:
+    The arguments are those of `cg`, and:
 
     Args:
-      restart: the dimension of a Krylov space, after which the next begins; memory grows with it.
-      maxiter: the largest number of spaces.
-      solve_method: "batched" or "incremental"; there is one way here to do either.
+      restart: the dimension of a Krylov space, after which the next one begins; memory grows with it.
+      maxiter: the largest number of Krylov spaces.
+      solve_method: "batched" or "incremental"; both names run the same method here.
 
     >>> import didax.numpy as dnp
     >>> gmres(dnp.array([[2.0, 1.0], [0.0, 4.0]]), dnp.array([4.0, 4.0]))[0].round(4)
@@ -189,7 +189,7 @@ def _plus(x: Any, factor: Any, y: Any) -> Any:
 
 
 def _over(x: Any, y: Any) -> Any:
-    """x / y, and 0 where y is: nothing is left to do in that direction."""
+    """Return x / y, and 0 where y is 0: then nothing is left to do in this direction."""
     return dnp.where(y == 0, 0, x / dnp.where(y == 0, 1, y))
 
 
@@ -261,7 +261,7 @@ def _gmres(restart: int, A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: 
 
 
 def _arnoldi(A: Operator, unit: Any, n: int) -> tuple[Any, Array]:
-    """An orthonormal basis of the Krylov space of A, stacked, and A in it; vectors beyond the space are 0."""
+    """Return an orthonormal basis of the Krylov space of A, stacked, and A in this basis; unused vectors are 0."""
     dtype = dnp.result_type(*pytree.leaves(unit))
     basis = pytree.map(lambda v: dnp.zeros((n + 1, *v.shape), v.dtype).at[0].set(v), unit)
 
