@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from didax.api.devices import device_put
-from didax.array import ConcreteArray, sharing
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
+from didax.runtime.array import ConcreteArray, sharing
 
 __all__ = ["from_dlpack"]
 
