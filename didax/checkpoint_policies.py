@@ -186,13 +186,13 @@ def save_and_offload_only_these_names(
 
     The values stay in the memory of their device; see the module. ValueError when a name is in both lists.
     """
-    what = "save_and_offload_only_these_names"
-    saved, offloaded = _names(what, names_which_can_be_saved), _names(what, names_which_can_be_offloaded)
+    policy = "save_and_offload_only_these_names"
+    saved, offloaded = _names(policy, names_which_can_be_saved), _names(policy, names_which_can_be_offloaded)
     both = sorted({*saved} & {*offloaded})
     if both:
         raise ValueError(
             message(
-                f"{what} takes names to save and other names to offload.",
+                f"{policy} takes names to save and other names to offload.",
                 f"in both: {', '.join(map(repr, both))}",
                 fix="Leave each name in one of the lists.",
             )
@@ -200,13 +200,13 @@ def save_and_offload_only_these_names(
     return SaveAndOffloadNames(saved, offloaded, offload_src, offload_dst)
 
 
-def _names(what: str, names: Any) -> tuple[str, ...]:
+def _names(policy: str, names: Any) -> tuple[str, ...]:
     """Return the names in a tuple; TypeError for anything else."""
     wrong = [names] if isinstance(names, str) else [name for name in names if not isinstance(name, str)]
     if wrong:
         raise TypeError(
             message(
-                f"{what} takes names, which are strings.",
+                f"{policy} takes names, which are strings.",
                 f"got: {wrong[0]!r:.100} of type {type(wrong[0]).__name__}",
                 fix="Pass the names that checkpoint_name gave: each as an argument of its own, or in a list where "
                 "a list of them is asked for.",

@@ -77,11 +77,13 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
             fix = "Call it as converted(*args, *values)."
             raise TypeError(message(rule, f"function: {describe_function(fun)}", *facts, fix=fix))
         given = iter(args[split:])
-        captured = [next(given) if moved else x for x, moved in zip(traced.captured, hoist, strict=True)]
+        captured = [
+            next(given) if is_hoisted else x for x, is_hoisted in zip(traced.captured, hoist, strict=True)
+        ]
         outs = eval_jaxpr(traced.jaxpr, [*captured, *leaves])
         return pytree.unflatten(traced.out_tree, [as_array(y) for y in outs])
 
-    return converted, [x for x, moved in zip(traced.captured, hoist, strict=True) if moved]
+    return converted, [x for x, is_hoisted in zip(traced.captured, hoist, strict=True) if is_hoisted]
 
 
 def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custom_vjp[..., Any]:
@@ -114,8 +116,8 @@ def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custo
 
     def bwd(residuals: Any, ct: Any) -> Any:
         rule, captured = residuals
-        x_bars = rule(ct) if captured is None else rule((captured, ct))
-        return x_bars if isinstance(x_bars, tuple | list) else (x_bars,)
+        cts = rule(ct) if captured is None else rule((captured, ct))
+        return cts if isinstance(cts, tuple | list) else (cts,)
 
     defined = custom_vjp(function)
     defined.defvjp(fwd, bwd)

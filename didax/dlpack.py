@@ -2,7 +2,7 @@
 
 The other libraries have the opposite function: `torch.from_dlpack(x)` and `np.from_dlpack(x)` call
 `x.__dlpack__`. Shared memory stays alive while either side uses it. An array must not change, so neither side
-may write to shared memory: copy first. Read next: `xla/dlpack.py` (capsules), `array.py`
+may write to shared memory: copy first. Read next: `xla/dlpack.py` (capsules), `runtime/array.py`
 (`ConcreteArray.__dlpack__`).
 """
 

@@ -190,18 +190,18 @@ def _is_whole(idx: Any) -> bool:
 
 
 def _update(ref: Ref, idx: Any, value: Any, kind: str) -> None:
-    value = _fitting(_checked("addupdate" if kind == "add" else kind, ref), value)
+    value = _as_contents(_checked("addupdate" if kind == "add" else kind, ref), value)
     with ref.lock:
         site = ref.site()
         if idx is None or _is_whole(idx):
-            new, shared = _all_of(ref, site.cell, value, kind), True
+            new, shared = _changed_whole(ref, site.cell, value, kind), True
         else:
-            new, shared = _part_of(site.cell, idx, value, kind)
+            new, shared = _changed_part(site.cell, idx, value, kind)
         ref.check(site, new)
         ref.store(site.cell, new, shared)
 
 
-def _fitting(ref: Ref, value: Any) -> Any:
+def _as_contents(ref: Ref, value: Any) -> Any:
     """Return the value as an operand; TypeError where the dtype of the Ref cannot hold values of its dtype."""
     value = checked_operand("ref[...] = value", asarray(value) if isinstance(value, list) else value, "value")
     aval = aval_of(value)
@@ -213,7 +213,7 @@ def _fitting(ref: Ref, value: Any) -> Any:
     return value
 
 
-def _all_of(ref: Ref, cell: Cell, value: Any, kind: str) -> Any:
+def _changed_whole(ref: Ref, cell: Cell, value: Any, kind: str) -> Any:
     """Return the new contents of the whole Ref: the value, or the sum with it."""
     if aval_of(value) is not ref.type:
         value = _stretched(cast(value, ref.dtype, ref.weak_type), ref)
@@ -231,7 +231,7 @@ def _stretched(value: Array, ref: Ref) -> Array:
     return broadcast_in_dim(value, ref.shape, tuple(range(lead, ref.ndim)))
 
 
-def _part_of(cell: Cell, idx: Any, value: Any, kind: str) -> tuple[Any, bool]:
+def _changed_part(cell: Cell, idx: Any, value: Any, kind: str) -> tuple[Any, bool]:
     """Return the contents with a part changed, and whether others may share them: large contents change in place."""
     x = cell.value
     if current_trace() is eager_trace and isinstance(x, ConcreteArray) and not evaluates_with_numpy(x):

@@ -66,7 +66,7 @@ def _optimizer(memory: Callable[[Any], tuple[Any, ...]], update: Callable[..., t
     )
 
 
-def _nothing(x: Any) -> tuple[Any, ...]:
+def _no_memory(x: Any) -> tuple[Any, ...]:
     return ()
 
 
@@ -80,7 +80,7 @@ def _zeros(count: int) -> Callable[[Any], tuple[Any, ...]]:
 def sgd(step_size: Any) -> Optimizer:
     """Return an optimizer that steps along the negative gradient."""
     rate = make_schedule(step_size)
-    return _optimizer(_nothing, lambda i, g, x: (x - rate(i) * g,))
+    return _optimizer(_no_memory, lambda i, g, x: (x - rate(i) * g,))
 
 
 def momentum(step_size: Any, mass: float) -> Optimizer:

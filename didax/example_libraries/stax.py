@@ -156,20 +156,22 @@ Flatten: Layer = (lambda key, shape: ((shape[0], math.prod(shape[1:])), ()), _fl
 def MaxPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
     """Return the layer that takes the largest value in each window of an image."""
     return _pool(
-        lambda x, *how: lax.reduce_window(x, -dnp.inf, lax.max, *how), window_shape, strides, padding
+        lambda x, *window: lax.reduce_window(x, -dnp.inf, lax.max, *window), window_shape, strides, padding
     )
 
 
 def SumPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
     """Return the layer that takes the sum of each window of an image."""
-    return _pool(lambda x, *how: lax.reduce_window(x, 0.0, lax.add, *how), window_shape, strides, padding)
+    return _pool(
+        lambda x, *window: lax.reduce_window(x, 0.0, lax.add, *window), window_shape, strides, padding
+    )
 
 
 def AvgPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
     """Return the layer that takes the mean of each window of an image, over the elements inside the image."""
 
-    def mean(x: Any, *how: Any) -> Any:
-        total, count = (lax.reduce_window(y, 0.0, lax.add, *how) for y in (x, dnp.ones_like(x)))
+    def mean(x: Any, *window: Any) -> Any:
+        total, count = (lax.reduce_window(y, 0.0, lax.add, *window) for y in (x, dnp.ones_like(x)))
         return total / count
 
     return _pool(mean, window_shape, strides, padding)

@@ -7,7 +7,7 @@ steps end at the requested times. Derivatives do not go through its steps; they 
 differential equations:
 
     forward   s' = f_y s + f_p p_dot                     beside y (sensitivity)
-    reverse   a' = -f_y^T a,   p_bar' = -f_p^T a         backwards, from each output's cotangent (adjoint)
+    reverse   a' = -f_y^T a,   ct_p' = -f_p^T a          backwards, from the cotangent of each output (adjoint)
 
 so memory does not grow with the number of steps, and there are derivatives of any order. Read next:
 `implicit.py`.
@@ -77,9 +77,9 @@ def odeint(
     True
     """
     ts = _times(t)
-    field, start, tree, moved, fixed = _field(func, y0, ts, args)
+    field, start, tree, active, fixed = _field(func, y0, ts, args)
     options = _Options(float(rtol), float(atol), float(mxstep), float(hmax))
-    ys = _odeint(field, options, start, ts, moved, fixed)
+    ys = _odeint(field, options, start, ts, active, fixed)
     return pytree.unflatten(tree, ys)
 
 
@@ -91,14 +91,14 @@ class _Options(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """The right-hand side: a jaxpr of the parameters to differentiate by, the other parameters, y and t."""
+    """The right-hand side: a jaxpr of the active parameters (to differentiate by), the fixed ones, y and t."""
 
     jaxpr: Jaxpr
-    num_moved: int
+    num_active: int
     num_fixed: int
 
-    def __call__(self, y: Values, t: Any, moved: Values, fixed: Values) -> list[Any]:
-        return jit_p.bind(*moved, *fixed, *y, t, jaxpr=self.jaxpr)
+    def __call__(self, y: Values, t: Any, active: Values, fixed: Values) -> list[Any]:
+        return jit_p.bind(*active, *fixed, *y, t, jaxpr=self.jaxpr)
 
 
 # --- From the user's function to a field --------------------------------------------------------------------
@@ -281,12 +281,12 @@ def _step(f: Any, options: _Options, target: Any, s: _State) -> _State:
 
 
 def _integrate(
-    field: _Field, options: _Options, y0: Values, ts: Any, moved: Values, fixed: Values
+    field: _Field, options: _Options, y0: Values, ts: Any, active: Values, fixed: Values
 ) -> list[Any]:
     """Return y at the times, from the first to the last."""
 
     def f(y: Values, t: Any) -> list[Any]:
-        return field(y, t, moved, fixed)
+        return field(y, t, active, fixed)
 
     def unfinished(target: Any) -> Any:
         least = 4 * float(dtypes.finfo(ts.dtype).eps)
@@ -315,35 +315,35 @@ def _integrate(
 
 
 @cached_on_jaxpr
-def _adjoint_field(jaxpr: Jaxpr, num_moved: int, num_fixed: int) -> _Field:
-    """Return the field of (y, y_bar, cotangents of the parameters), which is integrated backwards."""
-    field = _Field(jaxpr, num_moved, num_fixed)
+def _adjoint_field(jaxpr: Jaxpr, num_active: int, num_fixed: int) -> _Field:
+    """Return the field of (y, ct_y, cotangents of the parameters), which is integrated backwards."""
+    field = _Field(jaxpr, num_active, num_fixed)
     n = len(jaxpr.outvars)
 
     def adjoint(*args: Any) -> list[Any]:
-        moved, fixed, y, y_bar, _, (t,) = split_at(args, num_moved, num_fixed, n, n, num_moved)
-        slope, pull = vjp(lambda y, moved: field(y, t, moved, fixed), y, moved)
-        y_bar_slope, moved_slope = pull([-x for x in y_bar])
-        return [*slope, *y_bar_slope, *moved_slope]
+        active, fixed, y, ct_y, _, (t,) = split_at(args, num_active, num_fixed, n, n, num_active)
+        slope, pull = vjp(lambda y, active: field(y, t, active, fixed), y, active)
+        ct_y_slope, ct_active_slope = pull([-x for x in ct_y])
+        return [*slope, *ct_y_slope, *ct_active_slope]
 
-    params, y, t = split_at(jaxpr.in_avals, num_moved + num_fixed, n)
-    avals = [*params, *y, *y, *params[:num_moved], *t]
-    return _Field(_staged(adjoint, avals), num_moved, num_fixed)
+    params, y, t = split_at(jaxpr.in_avals, num_active + num_fixed, n)
+    avals = [*params, *y, *y, *params[:num_active], *t]
+    return _Field(_staged(adjoint, avals), num_active, num_fixed)
 
 
 @cached_on_jaxpr
-def _sensitivity_field(jaxpr: Jaxpr, num_moved: int, num_fixed: int) -> _Field:
+def _sensitivity_field(jaxpr: Jaxpr, num_active: int, num_fixed: int) -> _Field:
     """Return the field of (y, y_dot), where the tangents of the parameters are parameters."""
-    field = _Field(jaxpr, num_moved, num_fixed)
+    field = _Field(jaxpr, num_active, num_fixed)
     n = len(jaxpr.outvars)
 
     def sensitivity(*args: Any) -> list[Any]:
-        moved, moved_dot, fixed, y, y_dot, (t,) = split_at(args, num_moved, num_moved, num_fixed, n, n)
-        slope, slope_dot = jvp(lambda y, moved: field(y, t, moved, fixed), (y, moved), (y_dot, moved_dot))
+        active, active_dot, fixed, y, y_dot, (t,) = split_at(args, num_active, num_active, num_fixed, n, n)
+        slope, slope_dot = jvp(lambda y, active: field(y, t, active, fixed), (y, active), (y_dot, active_dot))
         return [*slope, *slope_dot]
 
-    moved, fixed, y, t = split_at(jaxpr.in_avals, num_moved, num_fixed, n)
-    return _Field(_staged(sensitivity, [*moved, *moved, *fixed, *y, *y, *t]), 2 * num_moved, num_fixed)
+    active, fixed, y, t = split_at(jaxpr.in_avals, num_active, num_fixed, n)
+    return _Field(_staged(sensitivity, [*active, *active, *fixed, *y, *y, *t]), 2 * num_active, num_fixed)
 
 
 def _staged(f: Callable[..., list[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:
@@ -352,65 +352,65 @@ def _staged(f: Callable[..., list[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:
     return jaxpr
 
 
-def _slopes(field: _Field, ys: Values, ts: Any, moved: Values, fixed: Values) -> list[Any]:
+def _slopes(field: _Field, ys: Values, ts: Any, active: Values, fixed: Values) -> list[Any]:
     """Return the slope at each of the times."""
-    return vmap(lambda y, t: field(y, t, moved, fixed))(ys, ts)
+    return vmap(lambda y, t: field(y, t, active, fixed))(ys, ts)
 
 
 def _jvp(field: _Field, options: _Options, primals: Any, tangents: Any) -> tuple[Values, Values]:
-    (y0, ts, moved, fixed), (y0_dot, ts_dot, moved_dot, _) = primals, tangents
+    (y0, ts, active, fixed), (y0_dot, ts_dot, active_dot, _) = primals, tangents
     n = len(y0)
     sensitivity = _sensitivity_field(*field)
-    slope = field(y0, ts[0], moved, fixed)
+    slope = field(y0, ts[0], active, fixed)
     start = [a - b * ts_dot[0].astype(dtypes.real_dtype(b.dtype)) for a, b in zip(y0_dot, slope, strict=True)]
-    both = _odeint(sensitivity, options, [*y0, *start], ts, [*moved, *moved_dot], fixed)
-    ys = _odeint(field, options, y0, ts, moved, fixed)  # its steps do not depend on the tangents
-    slopes = _slopes(field, ys, ts, moved, fixed)
-    return ys, [s + _along(k, ts_dot) for s, k in zip(both[n:], slopes, strict=True)]
+    both = _odeint(sensitivity, options, [*y0, *start], ts, [*active, *active_dot], fixed)
+    ys = _odeint(field, options, y0, ts, active, fixed)  # its steps do not depend on the tangents
+    slopes = _slopes(field, ys, ts, active, fixed)
+    return ys, [s + _slopes_times(k, ts_dot) for s, k in zip(both[n:], slopes, strict=True)]
 
 
-def _along(k: Any, ts_dot: Any) -> Any:
+def _slopes_times(k: Any, ts_dot: Any) -> Any:
     """Return the slopes, each multiplied by the tangent of its time."""
     return k * ts_dot.astype(dtypes.real_dtype(k.dtype)).reshape(-1, *[1] * (k.ndim - 1))
 
 
 def _forward(
-    field: _Field, options: _Options, y0: Values, ts: Any, moved: Values, fixed: Values
+    field: _Field, options: _Options, y0: Values, ts: Any, active: Values, fixed: Values
 ) -> tuple[Values, Any]:
-    ys = _odeint(field, options, y0, ts, moved, fixed)
-    return ys, (ys, ts, moved, fixed)
+    ys = _odeint(field, options, y0, ts, active, fixed)
+    return ys, (ys, ts, active, fixed)
 
 
-def _backward(field: _Field, options: _Options, residuals: Any, ys_bar: Values) -> tuple[Any, ...]:
-    ys, ts, moved, fixed = residuals
+def _backward(field: _Field, options: _Options, residuals: Any, ct_ys: Values) -> tuple[Any, ...]:
+    ys, ts, active, fixed = residuals
     n = len(ys)
     adjoint = _adjoint_field(*field)
 
     def back(carry: Any, row: Any) -> tuple[Any, None]:
-        y_bar, moved_bar = carry
-        y, y_bar_before, t, t_before = row
-        start = [*y, *y_bar, *moved_bar]
-        ends = _odeint(adjoint, options, start, dnp.stack([t, t_before]), moved, fixed)
-        _, y_bar, moved_bar = split_at([x[1] for x in ends], n, n)
-        return ([a + b for a, b in zip(y_bar, y_bar_before, strict=True)], moved_bar), None
+        ct_y, ct_active = carry
+        y, ct_y_before, t, t_before = row
+        start = [*y, *ct_y, *ct_active]
+        ends = _odeint(adjoint, options, start, dnp.stack([t, t_before]), active, fixed)
+        _, ct_y, ct_active = split_at([x[1] for x in ends], n, n)
+        return ([a + b for a, b in zip(ct_y, ct_y_before, strict=True)], ct_active), None
 
-    start = [x[-1] for x in ys_bar], [dnp.zeros_like(x) for x in moved]
-    rows = [y[1:] for y in ys], [x[:-1] for x in ys_bar], ts[1:], ts[:-1]
-    (y0_bar, moved_bar), _ = lax.scan(back, start, rows, reverse=True)
-    slopes = _slopes(field, ys, ts, moved, fixed)
-    arriving = [x - y[0] for x, y in zip(y0_bar, ys_bar, strict=True)]
-    return y0_bar, _times_bar(ys_bar, arriving, slopes, ts), moved_bar, [None] * len(fixed)
+    start = [x[-1] for x in ct_ys], [dnp.zeros_like(x) for x in active]
+    rows = [y[1:] for y in ys], [x[:-1] for x in ct_ys], ts[1:], ts[:-1]
+    (ct_y0, ct_active), _ = lax.scan(back, start, rows, reverse=True)
+    slopes = _slopes(field, ys, ts, active, fixed)
+    arriving = [x - y[0] for x, y in zip(ct_y0, ct_ys, strict=True)]
+    return ct_y0, _times_ct(ct_ys, arriving, slopes, ts), ct_active, [None] * len(fixed)
 
 
-def _times_bar(ys_bar: Values, arriving: Values, slopes: Values, ts: Any) -> Any:
+def _times_ct(ct_ys: Values, arriving: Values, slopes: Values, ts: Any) -> Any:
     """Return the cotangents of the times.
 
     A later output moves along its slope when its own time moves; when the first time moves, the whole
     solution moves the other way.
     """
     total = dnp.zeros_like(ts)
-    for y_bar, first, slope in zip(ys_bar, arriving, slopes, strict=True):
-        cotangents = y_bar.at[0].set(-first)
+    for ct_y, first, slope in zip(ct_ys, arriving, slopes, strict=True):
+        cotangents = ct_y.at[0].set(-first)
         shares = (cotangents * slope).real.reshape(len(ts), -1)
         total = total + dnp.sum(shares, axis=1).astype(ts.dtype)
     return total

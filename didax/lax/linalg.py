@@ -209,7 +209,7 @@ def eigh(
     if subset_by_index is None:
         return v, w
     start, stop = _subset("eigh", subset_by_index, aval_of(w).shape[-1])
-    return _last(v, start, stop), _last(w, start, stop)
+    return _last_axis(v, start, stop), _last_axis(w, start, stop)
 
 
 @operation
@@ -235,13 +235,19 @@ def svd(
     if not compute_uv:
         s = svd_.singular_values(x)
         return (
-            s if subset_by_index is None else _last(s, *_subset("svd", subset_by_index, aval_of(s).shape[-1]))
+            s
+            if subset_by_index is None
+            else _last_axis(s, *_subset("svd", subset_by_index, aval_of(s).shape[-1]))
         )
     u, s, vh = svd_.svd(x, bool(full_matrices))
     if subset_by_index is None:
         return u, s, vh
     start, stop = _subset("svd", subset_by_index, aval_of(s).shape[-1])
-    return _last(u, start, stop), _last(s, start, stop), slice_axis(vh, start, stop, aval_of(vh).ndim - 2)
+    return (
+        _last_axis(u, start, stop),
+        _last_axis(s, start, stop),
+        slice_axis(vh, start, stop, aval_of(vh).ndim - 2),
+    )
 
 
 @operation
@@ -292,7 +298,7 @@ def _symmetrized(name: str, x: Any) -> Any:
     return matrix.hermitian_part(x)
 
 
-def _last(x: Any, start: int, stop: int) -> Any:
+def _last_axis(x: Any, start: int, stop: int) -> Any:
     """Return part of the last axis."""
     return slice_axis(x, start, stop, aval_of(x).ndim - 1)
 

@@ -51,7 +51,7 @@ def reduction_of(
     leaves, structure = tree.flatten(operands)
     init_leaves, init_structure = tree.flatten(init_values)
     avals = [aval_of(x) for x in leaves]
-    _check_operands(name, avals, init_leaves)
+    _check_init_values(name, avals, init_leaves)
     if structure != init_structure:
         facts = f"operands: {structure}, init values: {init_structure}"
         fix = "Give a scalar for each operand, in the same structure."
@@ -95,7 +95,7 @@ def _monoid_of(name: str, on_scalars: Callable[..., Any], found: Sequence[np.dty
     return eqn.primitive if applied and not eqn.params else None
 
 
-def _check_operands(name: str, avals: Sequence[ShapedArray], inits: Sequence[Any]) -> None:
+def _check_init_values(name: str, avals: Sequence[ShapedArray], inits: Sequence[Any]) -> None:
     facts = [
         f"operands: {', '.join(map(str, avals))}",
         f"init_values: {', '.join(map(_text, inits))}",

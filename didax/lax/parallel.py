@@ -193,7 +193,7 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
         aval = aval_of(leaf)
         where = _axis("psum_scatter", "scatter_dimension", scatter_dimension, aval)
         if not tiled:
-            _check_as_long("psum_scatter", "scatter_dimension", where, aval, axis_name)
+            _check_length("psum_scatter", "scatter_dimension", where, aval, axis_name)
         out = _bind(p.reduce_scatter_p, leaf, axis_name, dimension=where)
         return out if tiled else reshape(out, (*aval.shape[:where], *aval.shape[where + 1 :]))
 
@@ -220,7 +220,7 @@ def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, til
         split = _axis("all_to_all", "split_axis", split_axis, aval)
         concat = _axis("all_to_all", "concat_axis", concat_axis, aval)
         if not tiled:
-            _check_as_long("all_to_all", "split_axis", split, aval, axis_name)
+            _check_length("all_to_all", "split_axis", split, aval, axis_name)
         out = _bind(p.all_to_all_p, leaf, axis_name, dimension=split)
         if not tiled:
             return move_axis(out, split, concat)
@@ -303,7 +303,7 @@ def _over_axes(primitive: Any, x: Any, axis_name: Any) -> Any:
     return x
 
 
-def _axis(what: str, name: str, axis: int, aval: ShapedArray, extra: int = 0) -> int:
+def _axis(name: str, argument: str, axis: int, aval: ShapedArray, extra: int = 0) -> int:
     """Return the axis, counted from the front, of an array with `extra` more axes than `aval`."""
     ndim = aval.ndim + extra
     axis = operator.index(axis)
@@ -311,20 +311,20 @@ def _axis(what: str, name: str, axis: int, aval: ShapedArray, extra: int = 0) ->
         return axis % ndim
     raise ValueError(
         message(
-            f"{name} of {what} must be an axis of the {'result' if extra else 'array'}.",
-            f"array: {aval}, {name}: {axis}",
+            f"{argument} of {name} must be an axis of the {'result' if extra else 'array'}.",
+            f"array: {aval}, {argument}: {axis}",
             fix=f"Use an axis from {-ndim} to {ndim - 1}." if ndim else "Give the array an axis (reshape).",
         )
     )
 
 
-def _check_as_long(what: str, name: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
+def _check_length(name: str, argument: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
     size = batching.axis_size(axis_name)
     if aval.shape[axis] != size:
         raise ValueError(
             message(
-                f"{name} of {what} must be as long as the mapped axis.",
-                f"array: {aval}, {name}: {axis}; axis {axis_name!r} has {size} elements",
+                f"{argument} of {name} must be as long as the mapped axis.",
+                f"array: {aval}, {argument}: {axis}; axis {axis_name!r} has {size} elements",
                 fix="Use tiled=True to cut a longer axis into pieces.",
             )
         )

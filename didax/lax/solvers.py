@@ -75,11 +75,11 @@ def custom_linear_solve(
     system = _System("custom_linear_solve", "b", b, has_aux)
     operator = system.trace("matvec", matvec, matvec)
     solver = system.trace("solve", solve, functools.partial(solve, matvec), may_have_aux=True)
-    traced = [operator, solver]
+    functions = [operator, solver]
     if transpose_solve is not None or symmetric:
         transposed = system.as_function(operator) if symmetric else system.transposed(operator)
         transpose_solve = transpose_solve or solve
-        traced.append(
+        functions.append(
             system.trace(
                 "transpose_solve",
                 transpose_solve,
@@ -87,9 +87,9 @@ def custom_linear_solve(
                 may_have_aux=True,
             )
         )
-    consts, places = captured_values(traced)
+    consts, places = captured_values(functions)
     const_avals = tuple(aval_of(x) for x in consts)
-    jaxprs = [with_captured(t.jaxpr, own, const_avals) for t, own in zip(traced, places, strict=True)]
+    jaxprs = [with_captured(t.jaxpr, own, const_avals) for t, own in zip(functions, places, strict=True)]
     if len(jaxprs) == 3:
         jaxprs.insert(2, jaxprs[0] if symmetric else _transpose(jaxprs[0], len(consts)))
     outs = linear_solve_p.bind(*consts, *system.leaves, jaxprs=tuple(jaxprs), num_consts=len(consts))
@@ -132,13 +132,13 @@ def custom_root(
     def linearize_and_solve(x: Any, y: Any) -> Any:
         return tangent_solve(linearize(f, x)[1], y)
 
-    traced = [function, solver, system.trace("tangent_solve", tangent_solve, linearize_and_solve, count=2)]
-    consts, places = captured_values(traced)
+    functions = [function, solver, system.trace("tangent_solve", tangent_solve, linearize_and_solve, count=2)]
+    consts, places = captured_values(functions)
     const_avals = tuple(aval_of(x) for x in consts)
     f_jaxpr, solve_jaxpr, tangent_jaxpr = [
-        with_captured(t.jaxpr, own, const_avals) for t, own in zip(traced, places, strict=True)
+        with_captured(t.jaxpr, own, const_avals) for t, own in zip(functions, places, strict=True)
     ]
-    moves = [dtypes.is_inexact(aval.dtype) for aval in const_avals]
+    is_differentiable = [dtypes.is_inexact(aval.dtype) for aval in const_avals]
     n = len(system.leaves)
 
     @custom_jvp
@@ -151,11 +151,12 @@ def custom_root(
         outs = root(consts, guess)
         x = outs[:n]
 
-        def residual(moved: Sequence[Any]) -> list[Any]:
-            return eval_jaxpr(f_jaxpr, [*merge(moves, moved, unmarked(consts, moves)), *x])
+        def residual(differentiable: Sequence[Any]) -> list[Any]:
+            others = unmarked(consts, is_differentiable)
+            return eval_jaxpr(f_jaxpr, [*merge(is_differentiable, differentiable, others), *x])
 
-        _, by_constants = linearize(residual, marked(consts, moves))
-        y = [neg(t) for t in by_constants(marked(const_dots, moves))]
+        _, of_constants = linearize(residual, marked(consts, is_differentiable))
+        y = [neg(t) for t in of_constants(marked(const_dots, is_differentiable))]
         x_dots = eval_jaxpr(tangent_jaxpr, [*consts, *x, *y])
         return outs, [*x_dots, *map(zero_from_primal, outs[n:])]
 
@@ -172,15 +173,15 @@ def _transpose(matvec: Jaxpr, num_consts: int) -> Jaxpr:
 class _System:
     """The unknowns of an equation, pytrees like `given`, and functions of the unknowns as jaxprs."""
 
-    def __init__(self, what: str, name: str, given: Any, has_aux: bool):
-        self.what, self.name, self.given, self.has_aux = what, name, given, has_aux
-        avals = leaf_avals(what, lambda given: given, (given,), {})
+    def __init__(self, solver: str, argument: str, given: Any, has_aux: bool):
+        self.solver, self.argument, self.given, self.has_aux = solver, argument, given, has_aux
+        avals = leaf_avals(solver, lambda given: given, (given,), {})
         if not all(dtypes.is_inexact(aval.dtype) for aval in avals):
             raise TypeError(
                 message(
-                    f"{what} solves for floating-point or complex numbers.",
+                    f"{solver} solves for floating-point or complex numbers.",
                     *self._facts(avals),
-                    fix=f"Cast {name} first ({name}.astype('float32')).",
+                    fix=f"Cast {argument} first ({argument}.astype('float32')).",
                 )
             )
         leaves, _ = flatten_arguments((given,), {})
@@ -199,9 +200,9 @@ class _System:
         count: int = 1,
     ) -> TracedFunction:
         """Trace a function of `count` times the unknowns; TypeError if the results have other types."""
-        check_callable(self.what, f)
+        check_callable(self.solver, f)
         tree = pytree.structure(((self.given,) * count, {}))
-        traced = trace_function(self.what, of_unknowns, tree, self.avals * count)
+        traced = trace_function(self.solver, of_unknowns, tree, self.avals * count)
         has_aux = self.has_aux and may_have_aux
         out_tree = self._first_of_pair(name, f, traced.out_tree) if has_aux else traced.out_tree
         found = traced.out_avals
@@ -227,7 +228,7 @@ class _System:
             return out_tree.children()[0]
         raise TypeError(
             message(
-                f"With has_aux=True the {name} of {self.what} returns a pair (x, auxiliary data).",
+                f"With has_aux=True the {name} of {self.solver} returns a pair (x, auxiliary data).",
                 f"{name}: {describe_function(f)}",
                 f"it returned: {out_tree}",
                 fix="Return (x, aux), or drop has_aux=True.",
@@ -236,7 +237,7 @@ class _System:
 
     def _check(self, name: str, f: Any, out_tree: Any, found: Sequence[ShapedArray]) -> None:
         if out_tree != self.tree:
-            facts = pytree.mismatch(self.tree, out_tree, self.name, f"the result of {name}").splitlines()
+            facts = pytree.mismatch(self.tree, out_tree, self.argument, f"the result of {name}").splitlines()
         else:
             pairs = zip(self._facts(self.avals), self.avals, found, strict=True)
             facts = [
@@ -247,13 +248,16 @@ class _System:
         if facts:
             raise ArgumentError(
                 message(
-                    f"The {name} of {self.what} must return arrays of the structure, shapes and dtypes of {self.name}.",
+                    f"The {name} of {self.solver} must return arrays of the structure, shapes and dtypes "
+                    f"of {self.argument}.",
                     *facts,
                     f"{name}: {describe_function(f)}",
-                    fix=f"Cast or reshape its result, or {self.name}.",
+                    fix=f"Cast or reshape its result, or {self.argument}.",
                 )
             )
 
     def _facts(self, avals: Sequence[ShapedArray]) -> list[str]:
         paths = [path for path, _ in pytree.flatten_with_path(self.given)[0]]
-        return [f"{self.name}{pytree.keystr(path)}: {aval}" for path, aval in zip(paths, avals, strict=True)]
+        return [
+            f"{self.argument}{pytree.keystr(path)}: {aval}" for path, aval in zip(paths, avals, strict=True)
+        ]

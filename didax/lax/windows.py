@@ -158,12 +158,14 @@ def _combine_windows(
         return filled
     all_present = np.ones((1,) * len(windows), bool)
     for axis in reversed(range(len(windows))):  # the last axis first: elements meet in row-major order
-        part = _combine_axis(combine, _spread(xs, axis, windows[axis]), axis, windows[axis], shape[axis])
+        part = _combine_axis(
+            combine, _dilated_and_padded(xs, axis, windows[axis]), axis, windows[axis], shape[axis]
+        )
         xs, all_present = part.values, all_present & _along(part.present, axis, len(windows))
     return _where(all_present, combine(filled, xs), filled)
 
 
-def _spread(xs: list[Any], axis: int, w: Window) -> _Part:
+def _dilated_and_padded(xs: list[Any], axis: int, w: Window) -> _Part:
     """Dilate and pad the axis; absent elements get the value of a present one, which `combine` can take."""
     n = aval_of(xs[0]).shape[axis]
     if w.padding == (0, 0) and w.base_dilation == 1:

@@ -70,10 +70,10 @@ def dot_product_attention(
     logits = _logits(q, k, scale, bias, sizes)
     queries = _lengths("query_seq_lengths", query_seq_lengths, sizes[0])
     keys = _lengths("key_value_seq_lengths", key_value_seq_lengths, sizes[0])
-    seen = _seen(sizes, mask, is_causal, queries, keys, local_window_size)
-    if seen is not None:
+    visible = _visibility(sizes, mask, is_causal, queries, keys, local_window_size)
+    if visible is not None:
         logits = dnp.where(
-            seen, logits, -0.7 * float(dtypes.finfo(logits.dtype).max)
+            visible, logits, -0.7 * float(dtypes.finfo(logits.dtype).max)
         )  # finite, so no NaN follows
     groups = (sizes[0], k.shape[2], sizes[1] // k.shape[2], *sizes[2:])
     weights = softmax(logits, axis=-1).astype(v.dtype).reshape(groups)
@@ -89,7 +89,7 @@ def dot_product_attention(
 
 def _check_shapes(q: Array, k: Array, v: Array) -> None:
     facts = f"query: {q.aval}, key: {k.aval}, value: {v.aval}"
-    if q.ndim not in (3, 4) or k.ndim != q.ndim or k.shape != v.shape or _outer(q) != _outer(k):
+    if q.ndim not in (3, 4) or k.ndim != q.ndim or k.shape != v.shape or _common_axes(q) != _common_axes(k):
         rule = (
             "Attention takes a query (B, T, N, H), and a key and a value (B, S, K, H), all with or without B."
         )
@@ -103,7 +103,7 @@ def _check_shapes(q: Array, k: Array, v: Array) -> None:
         raise ValueError(message(rule, facts, fix="Repeat the heads of one of them, or drop some."))
 
 
-def _outer(x: Array) -> tuple[int, ...]:
+def _common_axes(x: Array) -> tuple[int, ...]:
     """Return the axes that queries and keys have in common."""
     return (*x.shape[:-3], x.shape[-1])
 
@@ -115,11 +115,11 @@ def _logits(q: Array, k: Array, scale: Any, bias: Any, sizes: tuple[int, ...]) -
     logits = dnp.einsum("btkgh,bskh->bkgts", grouped, k, preferred_element_type=wide).reshape(sizes)
     logits = logits * (1 / math.sqrt(max(q.shape[3], 1)) if scale is None else scale)
     if bias is not None:
-        logits = logits + dnp.broadcast_to(_pairwise("bias", bias, sizes), sizes)
+        logits = logits + dnp.broadcast_to(_per_query_and_key("bias", bias, sizes), sizes)
     return logits.astype(wide)
 
 
-def _pairwise(name: str, given: Any, sizes: tuple[int, ...]) -> Array:
+def _per_query_and_key(name: str, given: Any, sizes: tuple[int, ...]) -> Array:
     x = dnp.asarray(given)
     if len(x.shape) > 4 or any(n not in (1, m) for n, m in zip(x.shape[::-1], sizes[::-1], strict=False)):
         rule, facts = f"{name} broadcasts to (B, N, T, S).", f"{name}: {x.aval}, to broadcast to {sizes}"
@@ -139,7 +139,7 @@ def _lengths(name: str, given: Any, batch: int) -> Array | None:
     return x
 
 
-def _seen(
+def _visibility(
     sizes: tuple[int, ...],
     mask: Any,
     is_causal: bool,
@@ -150,7 +150,7 @@ def _seen(
     """Return the mask of which query sees which key; None where each query sees all keys."""
     conditions = []
     if mask is not None:
-        x = _pairwise("mask", mask, sizes)
+        x = _per_query_and_key("mask", mask, sizes)
         if x.dtype != np.bool_:
             fix = "Compare it with something, or pass it as bias if it is to be added."
             facts = f"mask: {dnp.asarray(mask).aval}"
@@ -166,7 +166,7 @@ def _seen(
         conditions.append(t < queries[:, None, None, None])
     if keys is not None:
         conditions.append(s < keys[:, None, None, None])
-    seen = None
+    visible = None
     for condition in conditions:
-        seen = condition if seen is None else dnp.logical_and(seen, condition)
-    return seen
+        visible = condition if visible is None else dnp.logical_and(visible, condition)
+    return visible

@@ -229,12 +229,12 @@ def _contains(self: Array, element: Any) -> bool:
     return bool(reductions.any(ufuncs.equal(self, element)))
 
 
-def _immutable(what: str, fix: str) -> Any:
+def _immutable(attempt: str, fix: str) -> Any:
     """Make an operation that would write to the array: it raises the TypeError that says what to do instead."""
 
     @api_boundary
     def refuse(self: Array, key: Any, value: Any = None, /) -> None:
-        raise TypeError(message(f"Arrays are immutable: {what}.", f"array: {self.aval}", fix=fix))
+        raise TypeError(message(f"Arrays are immutable: {attempt}.", f"array: {self.aval}", fix=fix))
 
     return refuse
 

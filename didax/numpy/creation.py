@@ -232,10 +232,10 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
-        raise _ragged(xs) from None
+        raise _ragged_error(xs) from None
 
 
-def _ragged(xs: Sequence[Any]) -> ValueError:
+def _ragged_error(xs: Sequence[Any]) -> ValueError:
     lengths = ", ".join([str(len(x)) if hasattr(x, "__len__") else "a scalar" for x in xs])
     return ValueError(
         message(
@@ -382,7 +382,7 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Array:
     return array(value, dtype)
 
 
-def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any) -> Array:
+def _filled_like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any) -> Array:
     given = (
         aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
     )
@@ -406,7 +406,7 @@ def zeros_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: An
     >>> dnp.zeros_like(dnp.array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    return _like("zeros_like", a, 0, dtype, shape, device)
+    return _filled_like("zeros_like", a, 0, dtype, shape, device)
 
 
 @api_boundary
@@ -417,7 +417,7 @@ def ones_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any
     >>> dnp.ones_like(dnp.array([1.5, 2.5]))
     Array([1., 1.], dtype=float32)
     """
-    return _like("ones_like", a, 1, dtype, shape, device)
+    return _filled_like("ones_like", a, 1, dtype, shape, device)
 
 
 @api_boundary
@@ -428,7 +428,7 @@ def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, de
     >>> dnp.empty_like(dnp.array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    return _like("empty_like", prototype, 0, dtype, shape, device)
+    return _filled_like("empty_like", prototype, 0, dtype, shape, device)
 
 
 @api_boundary
@@ -441,7 +441,7 @@ def full_like(
     >>> dnp.full_like(dnp.array([1, 2]), 7)
     Array([7, 7], dtype=int32)
     """
-    return _like("full_like", a, fill_value, dtype, shape, device)
+    return _filled_like("full_like", a, fill_value, dtype, shape, device)
 
 
 # --- counted and spaced -------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def _transform(name: str, kind: FftType, x: Array, lengths: dict[int, int], norm
     """Return the normalised transform along axes, in their order, each padded or cut to its length."""
     last = next(reversed(lengths), None)
     for axis, n in lengths.items():
-        x = _fitted(x, axis, n // 2 + 1 if kind is FftType.IRFFT and axis == last else n)
+        x = _padded_or_cut(x, axis, n // 2 + 1 if kind is FftType.IRFFT and axis == last else n)
     scale = _scale(name, kind, math.prod(lengths.values()), norm)
     for part, axes in _parts(kind, tuple(lengths)):
         ends = tuple(range(-len(axes), 0))
@@ -67,7 +67,7 @@ def _parts(kind: FftType, axes: Axes) -> list[tuple[FftType, Axes]]:
     return [*[(FftType.IFFT, group) for group in groups[1:]], (kind, groups[0])]
 
 
-def _fitted(x: Array, axis: int, length: int) -> Array:
+def _padded_or_cut(x: Array, axis: int, length: int) -> Array:
     more = length - x.shape[axis]
     return pad(x, x.dtype.type(0), tuple([(0, more if i == axis else 0, 0) for i in range(x.ndim)]))
 
@@ -124,14 +124,14 @@ def _points(name: str, n: int | None, x: Array, axis: int, half: bool) -> int:
     return points
 
 
-def _along(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: Any) -> Array:
+def _along_one_axis(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: Any) -> Array:
     x = _operand(name, kind, a)
     i = canonical_axis(name, axis, x.ndim)
     n = None if n is None else _integer(name, n, "n")
     return _transform(name, kind, x, {i: _points(name, n, x, i, kind is FftType.IRFFT)}, norm)
 
 
-def _over(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
+def _along_several_axes(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
     x = _operand(name, kind, a)
     lengths = None if s is None else [_integer(name, n, "s") for n in s]
     if axes is None:
@@ -150,12 +150,12 @@ def _over(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Arr
     return _transform(name, kind, x, points, norm)
 
 
-def _over_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
+def _along_two_axes(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
     if len(axes) != 2:
         raise ValueError(
             message(f"{name} transforms two axes.", f"axes: {axes}", fix=f"Use {name[:-1]}n for any number.")
         )
-    return _over(name, kind, a, s, axes, norm)
+    return _along_several_axes(name, kind, a, s, axes, norm)
 
 
 # --- one axis -----------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
     >>> dnp.fft.fft(dnp.array([1.0, 2, 3, 4]))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
-    return _along("fft", FftType.FFT, a, n, axis, norm)
+    return _along_one_axis("fft", FftType.FFT, a, n, axis, norm)
 
 
 @array_function
@@ -180,7 +180,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> dnp.fft.ifft(dnp.array([4, 0, 0, 0]))
     Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
-    return _along("ifft", FftType.IFFT, a, n, axis, norm)
+    return _along_one_axis("ifft", FftType.IFFT, a, n, axis, norm)
 
 
 @array_function
@@ -191,7 +191,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> dnp.fft.rfft(dnp.array([1.0, 2, 3, 4]))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
-    return _along("rfft", FftType.RFFT, a, n, axis, norm)
+    return _along_one_axis("rfft", FftType.RFFT, a, n, axis, norm)
 
 
 @array_function
@@ -202,7 +202,7 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     >>> dnp.fft.irfft(dnp.array([10, -2 + 2j, -2]))
     Array([1., 2., 3., 4.], dtype=float32)
     """
-    return _along("irfft", FftType.IRFFT, a, n, axis, norm)
+    return _along_one_axis("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
 @array_function
@@ -213,7 +213,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> dnp.fft.hfft(dnp.array([1.0, 2, 3]))
     Array([ 8., -2.,  0., -2.], dtype=float32)
     """
-    return _along("hfft", FftType.IRFFT, ufuncs.conj(a), n, axis, _OTHER_NORM.get(norm, norm))
+    return _along_one_axis("hfft", FftType.IRFFT, ufuncs.conj(a), n, axis, _OTHER_NORM.get(norm, norm))
 
 
 @array_function
@@ -224,7 +224,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     >>> dnp.fft.ihfft(dnp.array([8.0, -2, 0, -2])).real
     Array([1., 2., 3.], dtype=float32)
     """
-    return ufuncs.conj(_along("ihfft", FftType.RFFT, a, n, axis, _OTHER_NORM.get(norm, norm)))
+    return ufuncs.conj(_along_one_axis("ihfft", FftType.RFFT, a, n, axis, _OTHER_NORM.get(norm, norm)))
 
 
 # --- two axes, and any number -------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def fft2(
     Array([[4., 0.],
            [0., 0.]], dtype=float32)
     """
-    return _over_two("fft2", FftType.FFT, a, s, axes, norm)
+    return _along_two_axes("fft2", FftType.FFT, a, s, axes, norm)
 
 
 @array_function
@@ -261,7 +261,7 @@ def ifft2(
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    return _over_two("ifft2", FftType.IFFT, a, s, axes, norm)
+    return _along_two_axes("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
 @array_function
@@ -277,7 +277,7 @@ def rfft2(
     >>> dnp.fft.rfft2(dnp.ones((4, 4))).shape
     (4, 3)
     """
-    return _over_two("rfft2", FftType.RFFT, a, s, axes, norm)
+    return _along_two_axes("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 @array_function
@@ -293,7 +293,7 @@ def irfft2(
     >>> dnp.fft.irfft2(dnp.fft.rfft2(dnp.ones((4, 5))), s=(4, 5)).shape
     (4, 5)
     """
-    return _over_two("irfft2", FftType.IRFFT, a, s, axes, norm)
+    return _along_two_axes("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
 @array_function
@@ -311,7 +311,7 @@ def fftn(
     >>> dnp.fft.fftn(dnp.ones((2, 2, 2)))[0, 0, 0]
     Array(8.+0.j, dtype=complex64)
     """
-    return _over("fftn", FftType.FFT, a, s, axes, norm)
+    return _along_several_axes("fftn", FftType.FFT, a, s, axes, norm)
 
 
 @array_function
@@ -327,7 +327,7 @@ def ifftn(
     >>> dnp.fft.ifftn(dnp.ones((2, 2, 2)))[0, 0, 0]
     Array(1.+0.j, dtype=complex64)
     """
-    return _over("ifftn", FftType.IFFT, a, s, axes, norm)
+    return _along_several_axes("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 @array_function
@@ -343,7 +343,7 @@ def rfftn(
     >>> dnp.fft.rfftn(dnp.ones((2, 4, 4))).shape
     (2, 4, 3)
     """
-    return _over("rfftn", FftType.RFFT, a, s, axes, norm)
+    return _along_several_axes("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 @array_function
@@ -359,7 +359,7 @@ def irfftn(
     >>> dnp.fft.irfftn(dnp.ones((2, 4, 3))).shape
     (2, 4, 4)
     """
-    return _over("irfftn", FftType.IRFFT, a, s, axes, norm)
+    return _along_several_axes("irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
 # --- frequencies --------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def _frequencies(name: str, k: Array, count: int, d: Any, dtype: Any, device: An
     return creation.placed(cast(k, stated) / cast(spacing * count, stated), device)
 
 
-def _center(name: str, x: Any, axes: Any, first: bool) -> Array:
+def _shift(name: str, x: Any, axes: Any, first: bool) -> Array:
     """Roll the axes so that the first element comes to the middle, or with `first` the middle element to the front."""
     value = as_array(name, x)
     found = canonical_axes(name, axes, value.ndim)
@@ -416,7 +416,7 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     >>> dnp.fft.fftshift(dnp.fft.fftfreq(4))
     Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
     """
-    return _center("fftshift", x, axes, first=False)
+    return _shift("fftshift", x, axes, first=False)
 
 
 @array_function
@@ -427,4 +427,4 @@ def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     >>> dnp.fft.ifftshift(dnp.array([-2, -1, 0, 1]))
     Array([ 0,  1, -2, -1], dtype=int32)
     """
-    return _center("ifftshift", x, axes, first=True)
+    return _shift("ifftshift", x, axes, first=True)

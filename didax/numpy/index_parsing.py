@@ -84,7 +84,7 @@ def parse(
     A position along an axis without elements always raises, unless `drops` says that reads or writes out of
     range are dropped.
     """
-    consumed = [_consumes(item) for item in items]
+    consumed = [_axes_taken(item) for item in items]
     missing = x.ndim - sum(consumed)
     if missing < 0:
         rule = "An index has at most one entry for each axis."
@@ -123,7 +123,7 @@ def _item_text(item: Any) -> str:
     return "..." if item is Ellipsis else f"{item!r:.100}"
 
 
-def _consumes(item: Any) -> int:
+def _axes_taken(item: Any) -> int:
     """Return the number of array axes that an item of an index takes."""
     if item is None or item is Ellipsis:
         return 0
@@ -262,13 +262,13 @@ def _out_of_range(x: ShapedArray, axis: int, index: Any) -> IndexError:
 
 
 def _not_an_index(item: Any) -> TypeError:
-    what = _item_text(item)
+    described = _item_text(item)
     if not isinstance(item, Array | np.ndarray):
-        what = f"{item!r:.100} of type {type(item).__name__}"
+        described = f"{item!r:.100} of type {type(item).__name__}"
     return TypeError(
         message(
             "An index is made of integers, slices, Ellipsis, None, and arrays of integers or booleans.",
-            f"got: {what}",
+            f"got: {described}",
             fix="Cast an array to integers (x.astype('int32')); use a field's position instead of its name.",
         )
     )
@@ -291,13 +291,13 @@ def lift_scalar_masks(x: Any, items: list[Any]) -> tuple[Any, list[Any]]:
     return x, items
 
 
-def around(x: ShapedArray, items: list[Any]) -> list[Any]:
+def wrapped_items(x: ShapedArray, items: list[Any]) -> list[Any]:
     """Return the items of an index with integers out of range wrapped around the length of their axis."""
-    return [_around(item, _length_at(x, items, i)) for i, item in enumerate(items)]
+    return [_wrapped_item(item, _length_at(x, items, i)) for i, item in enumerate(items)]
 
 
-def _around(item: Any, length: int) -> Any:
-    if not length or type(item) is slice or _is_mask(item) or _consumes(item) == 0:
+def _wrapped_item(item: Any, length: int) -> Any:
+    if not length or type(item) is slice or _is_mask(item) or _axes_taken(item) == 0:
         return item
     if not isinstance(item, Array | np.ndarray):
         return operator.index(item) % length if hasattr(item, "__index__") else item
@@ -316,8 +316,8 @@ def _length_at(x: ShapedArray, items: list[Any], i: int) -> int:
 def _axis_of(items: Sequence[Any], i: int, ndim: int) -> int:
     """Return the axis of an array with `ndim` axes to which the i-th item of an index belongs."""
     if any(item is Ellipsis for item in items[:i]):
-        return ndim - sum(map(_consumes, items[i:]))
-    return sum(map(_consumes, items[:i]))
+        return ndim - sum(map(_axes_taken, items[i:]))
+    return sum(map(_axes_taken, items[:i]))
 
 
 # --- Where the result's axes come from ----------------------------------------------------------------------
@@ -387,13 +387,13 @@ def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Wind
     for e in entries:
         if type(e) is Point:
             columns[e.axis] = (
-                _placed(e.position, point_axes[len(point_axes) - e.ndim :], batch_shape)
+                _at_batch_axes(e.position, point_axes[len(point_axes) - e.ndim :], batch_shape)
                 if e.ndim
                 else scalar_of(e.position)
             )
         elif type(e) is Span and e.step != 1:
             ramp = np.arange(e.start, e.start + e.size * e.step, e.step, dtype=np.int32)
-            columns[e.axis] = _placed(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
+            columns[e.axis] = _at_batch_axes(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
         elif type(e) is Span and e.size != x.shape[e.axis]:
             columns[e.axis], sizes[e.axis] = e.start, e.size
             continue
@@ -409,7 +409,7 @@ def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Wind
     return Windows(_stacked(list(columns.values()), batch_shape), dims, tuple(sizes))
 
 
-def _placed(index: Any, axes: Sequence[int], shape: tuple[int, ...]) -> Any:
+def _at_batch_axes(index: Any, axes: Sequence[int], shape: tuple[int, ...]) -> Any:
     """Return an index reshaped so that its axes lie at `axes` of the batch axes."""
     if isinstance(index, Array):
         kept = [(n, i) for n, i in zip(index.shape, axes, strict=True) if n == shape[i]]  # the rest repeats

@@ -38,13 +38,13 @@ from didax.numpy.index_parsing import (
     New,
     Point,
     Span,
-    around,
     items_of,
     layout_of,
     lift_scalar_masks,
     parse,
     scalar_of,
     windows_of,
+    wrapped_items,
 )
 from didax.numpy.promotion import PYTHON_SCALARS, ArrayLike, as_array, cast, checked_operand, scalar
 from didax.primitives.gather import (
@@ -147,7 +147,7 @@ class _Options(NamedTuple):
     unique_indices: bool = False
     mode: GatherScatterMode | None = None
     wraps: bool = True
-    around: bool = False  # mode "wrap": positions out of range are taken modulo the length
+    wraps_around: bool = False  # mode "wrap": positions out of range are taken modulo the length
 
     @staticmethod
     def of(
@@ -155,13 +155,13 @@ class _Options(NamedTuple):
     ) -> _Options:
         promises = bool(indices_are_sorted), bool(unique_indices)
         if mode == "wrap":
-            return _Options(*promises, _PROMISE, wraps=True, around=True)
+            return _Options(*promises, _PROMISE, wraps=True, wraps_around=True)
         chosen = None if mode is None else GatherScatterMode.from_any(mode)
         return _Options(*promises, chosen, bool(wrap_negative_indices))
 
     def items(self, x: ShapedArray, items: list[Any]) -> list[Any]:
         """Return the items of an index into an array of type `x`, changed as the mode asks."""
-        return around(x, items) if self.around else items
+        return wrapped_items(x, items) if self.wraps_around else items
 
 
 # --- Reading ------------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> 
         return _write_window(x, window, kind, values)
     if _is_traced_mask(index) and aval_of(values).ndim == 0 and index.shape == x.shape[: index.ndim]:
         mask = broadcast_in_dim(index, x.shape, tuple(range(index.ndim)))
-        return where(mask, _fitted(_UPDATES[kind].combine(x, values), x.aval, x.shape, kind), x)
+        return where(mask, _fitting_values(_UPDATES[kind].combine(x, values), x.aval, x.shape, kind), x)
     lifted, items = lift_scalar_masks(x, items_of(index))
     entries = parse(
         lifted.aval, options.items(lifted.aval, items), options.mode is None, options.wraps, drops=True
@@ -338,7 +338,7 @@ def _write_with_numpy(x: Any, index: Any, kind: str, values: Any) -> Array | Non
     items, dtype = _numpy_index(index), x.aval.dtype
     if items is None:
         return None
-    if type(values) in PYTHON_SCALARS and "bifc".find(PYTHON_SCALARS[type(values)]) <= _rank(dtype):
+    if type(values) in PYTHON_SCALARS and "bifc".find(PYTHON_SCALARS[type(values)]) <= _kind_rank(dtype):
         new: Any = scalar(values, dtype, False)
     elif getattr(values, "dtype", None) == dtype and (
         type(values) in (ConcreteArray, np.ndarray) or isinstance(values, np.generic)
@@ -365,7 +365,7 @@ def _scatter_of(kind: str, dtype: Any) -> Scatter:
     return update.scatter_bool if dtype == np.bool_ and update.scatter_bool else update.scatter
 
 
-def _rank(dtype: Any) -> int:
+def _kind_rank(dtype: Any) -> int:
     """Rank the kinds of dtypes: 0 for booleans, 1 for integers, 2 for real numbers, 3 for complex ones."""
     return "bifc".find(dtypes.kind_of(dtype).replace("u", "i"))
 
@@ -380,7 +380,7 @@ def _write_window(x: Array, window: _StaticWindow, kind: str, values: Any) -> Ar
         return x
     if kind != "set":
         values = _UPDATES[kind].combine(_take_static(x, window), values)
-    new = _unflipped(_fitted(values, x.aval, window.layout.final_shape, kind), window.layout)
+    new = _unflipped(_fitting_values(values, x.aval, window.layout.final_shape, kind), window.layout)
     return dynamic_update_slice_p.bind(x, reshape(new, window.sizes), *window.starts)
 
 
@@ -396,7 +396,7 @@ def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options
             _warn_if_unsafe(kind, aval_of(values), x.aval)
             operand = cast(x, wide)
     if not x.aval.size:  # every write is out of range
-        _fitted(values, operand.aval, layout.final_shape, kind)
+        _fitting_values(values, operand.aval, layout.final_shape, kind)
         return x
     windows = windows_of(x.aval, entries, layout)
     static = all(e.static for e in entries if type(e) is Point)
@@ -404,7 +404,7 @@ def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options
     out = _scatter_of(kind, dtype).bind(
         operand,
         windows.indices,
-        _unflipped(_fitted(values, operand.aval, layout.final_shape, kind), layout),
+        _unflipped(_fitting_values(values, operand.aval, layout.final_shape, kind), layout),
         dimension_numbers=ScatterDimensionNumbers(*windows.dimension_numbers),
         indices_are_sorted=options.indices_are_sorted or once,
         unique_indices=options.unique_indices or once or (static and _all_differ(windows.indices)),
@@ -426,7 +426,7 @@ def _unflipped(values: Any, layout: Layout) -> Any:
     return rev(reshape(values, layout.shape), layout.flipped)
 
 
-def _fitted(values: Any, x: ShapedArray, shape: tuple[int, ...], kind: str) -> Any:
+def _fitting_values(values: Any, x: ShapedArray, shape: tuple[int, ...], kind: str) -> Any:
     """Return the values in the dtype of the array, broadcast to the indexed shape."""
     aval = aval_of(values)
     if aval.dtype != x.dtype or aval.weak_type != x.weak_type:
@@ -464,7 +464,7 @@ def _checked_values(kind: str, given: Any, x: ShapedArray) -> Any:
 
 def _warn_if_unsafe(kind: str, values: ShapedArray, x: ShapedArray) -> None:
     """Warn, at the user's line, where fractions are lost; narrower numbers of one kind give no warning."""
-    if _rank(values.dtype) <= _rank(x.dtype):
+    if _kind_rank(values.dtype) <= _kind_rank(x.dtype):
         return
     frame, level = sys._getframe(), 1
     while is_internal(frame.f_code) and frame.f_back is not None:

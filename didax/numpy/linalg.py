@@ -117,7 +117,7 @@ def _square(name: str, x: Any) -> Array:
     return value
 
 
-def _any_matrices(name: str, x: Any, argument: str = "x") -> Array:
+def _with_two_axes(name: str, x: Any, argument: str = "x") -> Array:
     """Return an array with two or more axes, of any dtype."""
     value = as_array(name, x, argument)
     if value.ndim < 2:
@@ -134,13 +134,13 @@ def _eps(x: Array) -> float:
     return float(dtypes.finfo(dtypes.real_dtype(x.dtype)).eps)
 
 
-def _per_matrix(name: str, x: Any, a: Array, argument: str) -> Array:
+def _tolerance_per_matrix(name: str, x: Any, a: Array, argument: str) -> Array:
     """Return a tolerance for each matrix of `a`, in the real dtype of `a`."""
     value = cast(as_array(name, x, argument), dtypes.real_dtype(a.dtype))
     return broadcast(value, broadcast_shapes(name, [value.shape, a.shape[:-2]]))
 
 
-def _only_one(name: str, **given: Any) -> Any:
+def _given_value(name: str, **given: Any) -> Any:
     """Return the only given value of an argument that has several names."""
     found = {key: value for key, value in given.items() if value is not None}
     if len(found) > 1:
@@ -209,9 +209,9 @@ def pinv(
            [0. , 0. ]], dtype=float32)
     """
     x = _matrices("pinv", a)
-    tolerance = _only_one("pinv", rtol=rtol, rcond=rcond)
+    tolerance = _given_value("pinv", rtol=rtol, rcond=rcond)
     tolerance = 10 * max(x.shape[-2:]) * _eps(x) if tolerance is None else tolerance
-    return pinv_.pinv(x, _per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
+    return pinv_.pinv(x, _tolerance_per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
 
 
 @array_function
@@ -245,12 +245,12 @@ def lstsq(
     tolerance = max(m, n) * _eps(left) if rcond is None else rcond
     tolerance = ufuncs.where(ufuncs.less(tolerance, 0), _eps(left), tolerance)
     s = svdvals(left)
-    x = matmul(pinv_.pinv(left, _per_matrix("lstsq", tolerance, left, "rcond")), right)
+    x = matmul(pinv_.pinv(left, _tolerance_per_matrix("lstsq", tolerance, left, "rcond")), right)
     rank = reductions.sum(s > tolerance * reductions.max(s, initial=0))
     if numpy_resid and (int(rank) < n or m <= n):
         return x, creation.zeros(0, s.dtype), rank, s
     error = right - matmul(left, x)
-    return x, reductions.sum(_square_size(error if error.ndim == 2 else error[:, None]), 0), rank, s
+    return x, reductions.sum(_squared_magnitude(error if error.ndim == 2 else error[:, None]), 0), rank, s
 
 
 @array_function
@@ -386,7 +386,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     return r if mode == "r" else QRResult(q, r)
 
 
-def _reads_lower(name: str, given: Any) -> bool:
+def _is_lower(name: str, given: Any) -> bool:
     if given not in (None, "L", "U"):
         raise ValueError(
             message(f"{name} reads one triangle.", f"UPLO: {given!r}", fix="Use UPLO='L' or UPLO='U'.")
@@ -406,7 +406,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     Array([1., 2.], dtype=float32)
     """
     x = _square("eigh", a)
-    v, w = lax_linalg.eigh(x, lower=_reads_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
+    v, w = lax_linalg.eigh(x, lower=_is_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
     return EighResult(w, v)
 
 
@@ -418,7 +418,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
     >>> dnp.linalg.eigvalsh(dnp.array([[0, 2], [2, 0]]))
     Array([-2.,  2.], dtype=float32)
     """
-    x, lower = _square("eigvalsh", a), _reads_lower("eigvalsh", UPLO)
+    x, lower = _square("eigvalsh", a), _is_lower("eigvalsh", UPLO)
     return eigen.eigvalsh(matrix.hermitian_part(x) if symmetrize_input else x, lower)
 
 
@@ -571,28 +571,28 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | N
     >>> dnp.linalg.matrix_norm(dnp.array([[1, 2], [3, 4]]), ord=1)
     Array(6., dtype=float32)
     """
-    value = _inexact("matrix_norm", _any_matrices("matrix_norm", x), "x")
+    value = _inexact("matrix_norm", _with_two_axes("matrix_norm", x), "x")
     return _matrix_norm("matrix_norm", value, ord, (value.ndim - 2, value.ndim - 1), keepdims)
 
 
-def _wide(x: Array) -> Array:
+def _at_least_float32(x: Array) -> Array:
     """Return `x` in float32 at least: squares overflow at smaller numbers than their root."""
     return cast(x, np.dtype(np.float32)) if x.dtype.itemsize < 4 else x
 
 
-def _square_size(x: Array) -> Array:
+def _squared_magnitude(x: Array) -> Array:
     """Return `abs(x) ** 2`, smooth at 0."""
     return ufuncs.square(x.real) + ufuncs.square(x.imag) if dtypes.is_complex(x.dtype) else ufuncs.square(x)
 
 
 def _vector_norm(name: str, x: Array, order: Any, axes: Axes, keepdims: bool) -> Array:
-    dtype, x = dtypes.real_dtype(x.dtype), _wide(x)
+    dtype, x = dtypes.real_dtype(x.dtype), _at_least_float32(x)
     return cast(_power_norm(name, x, _order(name, order, "vectors", ()), axes, keepdims), dtype)
 
 
 def _power_norm(name: str, x: Array, order: float, axes: Axes, keepdims: bool) -> Array:
     if order == 2:
-        return _root(reductions.sum(_square_size(x), axes, keepdims=keepdims), 2)
+        return _root(reductions.sum(_squared_magnitude(x), axes, keepdims=keepdims), 2)
     if order == 0:
         return reductions.sum(x != 0, axes, dtypes.real_dtype(x.dtype), keepdims=keepdims)
     sizes = ufuncs.abs(x)
@@ -615,14 +615,14 @@ def _root(total: Array, order: float) -> Array:
     return where(zero, scalar_like(0, total.dtype), root)
 
 
-def _order(name: str, order: Any, what: str, names: tuple[str, ...]) -> Any:
+def _order(name: str, order: Any, operands: str, names: tuple[str, ...]) -> Any:
     """Return the order: a number, or one of the names; None is 2 where there are no names."""
     if order is None:
         return names[0] if names else 2.0
     if isinstance(order, str) and order not in names:
         known = ", ".join([*map(repr, names), "or a number (numpy.inf for the largest)"])
         raise ValueError(
-            message(f"{name} of {what} has no such order.", f"ord: {order!r}", fix=f"Use {known}.")
+            message(f"{name} of {operands} has no such order.", f"ord: {order!r}", fix=f"Use {known}.")
         )
     return order if isinstance(order, str) else float(order)
 
@@ -645,7 +645,7 @@ def _matrix_norm(name: str, x: Array, order: Any, axes: Axes, keepdims: bool) ->
 
 def _singular_norm(x: Array, order: Any, axes: Axes) -> Array:
     """Return the norm of the singular values; both matrix axes are kept, with length 1."""
-    s = svdvals(manipulation.moveaxis(_wide(x), axes, (-2, -1)))
+    s = svdvals(manipulation.moveaxis(_at_least_float32(x), axes, (-2, -1)))
     if order == "nuc":
         y = reductions.sum(s, -1)
     else:
@@ -695,14 +695,14 @@ def matrix_rank(
     >>> dnp.linalg.matrix_rank(dnp.ones((3, 3)))
     Array(1, dtype=int32)
     """
-    given = _only_one("matrix_rank", rtol=rtol, tol=tol)
+    given = _given_value("matrix_rank", rtol=rtol, tol=tol)
     x = as_array("matrix_rank", M, "M")
     if x.ndim < 2:
         return cast(reductions.any(x != 0), dtypes.default_dtype("i"))
     x = _square("matrix_rank", x) if hermitian else _matrices("matrix_rank", x, "M")
     s = ufuncs.abs(eigvalsh(x)) if hermitian else svdvals(x)
     given = max(x.shape[-2:]) * _eps(x) if given is None else given
-    limit = _per_matrix("matrix_rank", given, x, "rtol" if tol is None else "tol")[..., None]
+    limit = _tolerance_per_matrix("matrix_rank", given, x, "rtol" if tol is None else "tol")[..., None]
     if tol is None:
         limit = limit * reductions.max(s, -1, keepdims=True, initial=0)
     return reductions.sum(s > limit, -1)
@@ -720,7 +720,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     Array([[1, 5],
            [0, 1]], dtype=int32)
     """
-    x, count = _any_matrices("matrix_power", a, "a"), _integer("matrix_power", n, "n")
+    x, count = _with_two_axes("matrix_power", a, "a"), _integer("matrix_power", n, "n")
     if x.shape[-1] != x.shape[-2]:
         fix = "Pass an array whose last two axes have one length."
         raise ArgumentError(message("matrix_power takes square matrices.", f"a: {x.aval}", fix=fix))
@@ -803,7 +803,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     >>> dnp.linalg.diagonal(dnp.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
     """
-    return manipulation.diagonal(_any_matrices("diagonal", x), offset, -2, -1)
+    return manipulation.diagonal(_with_two_axes("diagonal", x), offset, -2, -1)
 
 
 @array_function
@@ -814,4 +814,4 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike = None) -> Array
     >>> dnp.linalg.trace(dnp.ones((3, 2, 2)))
     Array([2., 2., 2.], dtype=float32)
     """
-    return linear.trace(_any_matrices("trace", x), offset, -2, -1, dtype)
+    return linear.trace(_with_two_axes("trace", x), offset, -2, -1, dtype)

@@ -511,12 +511,12 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     if len(shifts) not in (1, count):
         rule, fix = "roll takes a shift for each axis, or one for all.", "Pass as many shifts as axes."
         raise ValueError(message(rule, f"a: {x.aval}, shift: {shift}, axis: {axis}", fix=fix))
-    for i, by in zip(_for_each(axes, count), _for_each(shifts, count), strict=True):
+    for i, by in zip(_repeated_list(axes, count), _repeated_list(shifts, count), strict=True):
         x = _roll(x, by, i)
     return x
 
 
-def _for_each(xs: list[Any], count: int) -> list[Any]:
+def _repeated_list(xs: list[Any], count: int) -> list[Any]:
     """Return the list, or its only element `count` times."""
     return xs * count if len(xs) == 1 else xs
 

@@ -88,7 +88,7 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     place = el.mul(broadcast_in_dim(flat, shape, (0,)), last)
     low = el.floor(place)
     stacked = broadcast_in_dim(rows, (*shape, length), tuple(range(1, len(shape) + 1)))
-    below, above = _pick(stacked, low), _pick(stacked, ufuncs.minimum(el.ceil(place), last))
+    below, above = _elements_at(stacked, low), _elements_at(stacked, ufuncs.minimum(el.ceil(place), last))
     result = _METHODS[method](below, above, el.sub(place, low))
     if ignore_nan:
         return result
@@ -99,7 +99,7 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     )
 
 
-def _pick(rows: Array, place: Array) -> Array:
+def _elements_at(rows: Array, place: Array) -> Array:
     last = rows.shape[-1] - 1
     dtype = np.dtype(np.int32 if last < 2**31 else np.int64)
     index = ufuncs.clip(cast(place, dtype), 0, last)

@@ -73,7 +73,7 @@ def pad(
     Array([-1.,  1.,  3.,  5.], dtype=float32)
     """
     x = as_array("pad", array, "array")
-    widths = _widths(_by_axis(pad_width, x.ndim) if isinstance(pad_width, dict) else pad_width, x.ndim)
+    widths = _widths(_pairs_by_axis(pad_width, x.ndim) if isinstance(pad_width, dict) else pad_width, x.ndim)
     if callable(mode):
         return _pad_with(mode, x, widths, kwargs)
     _check_options(mode, kwargs)
@@ -88,7 +88,7 @@ def pad(
 # --- arguments ----------------------------------------------------------------------------------------------
 
 
-def _by_axis(given: dict[int, Any], ndim: int) -> list[Any]:
+def _pairs_by_axis(given: dict[int, Any], ndim: int) -> list[Any]:
     """Return a pair per axis from a dictionary with the axes that are padded."""
     pairs: list[Any] = [(0, 0)] * ndim
     for axis, widths in given.items():
@@ -219,13 +219,13 @@ def _pad_ramp(x: Array, axis: int, pair: tuple[int, int], values: Any) -> Array:
     before, after = [
         linspace(as_array_of("pad", value, x.dtype, False, "end_values"), edge, width, False, dtype=x.dtype, axis=axis)
         for value, edge, width in zip(
-            values, (_at(x, 0, axis), _at(x, n - 1, axis)), pair, strict=True
+            values, (_slice_at(x, 0, axis), _slice_at(x, n - 1, axis)), pair, strict=True
         )
     ]  # fmt: skip
     return join([before, x, rev(after, (axis,))], axis)
 
 
-def _at(x: Array, position: int, axis: int) -> Array:
+def _slice_at(x: Array, position: int, axis: int) -> Array:
     return getitem(x, (slice(None),) * axis + (position,))
 
 

@@ -94,11 +94,11 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     return axes
 
 
-def _keep(y: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
+def _with_kept_axes(y: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
     return reshape(y, tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else y
 
 
-def _accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _integer_accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which sums and products of integers are kept: at least the default width."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
@@ -108,7 +108,7 @@ def _accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which floats are accumulated: at least float32."""
     return _FLOAT32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
 
@@ -129,7 +129,7 @@ def _reduce(
     keepdims: bool,
     initial: Any,
 ) -> Array:
-    result = _keep(bind(x, axes), x.shape, axes, keepdims)
+    result = _with_kept_axes(bind(x, axes), x.shape, axes, keepdims)
     return (
         result
         if initial is None
@@ -140,7 +140,7 @@ def _reduce(
 # --- sums and products --------------------------------------------------------------------------------------
 
 
-def _total(
+def _sum_or_product(
     name: str,
     bind: Any,
     combine: Any,
@@ -153,9 +153,9 @@ def _total(
     where_: Any,
 ) -> Array:
     x = as_array(name, a, "a")
-    stated = _accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
+    stated = _integer_accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
     x = truth(x) if stated == _BOOL else x  # 0.5 is true, although the integer of 0.5 is 0
-    wide = dtypes.default_dtype("i") if stated == _BOOL else _wide(stated)
+    wide = dtypes.default_dtype("i") if stated == _BOOL else _at_least_float32(stated)
     x = _masked(name, cast(x, wide), where_, identity)
     return cast(_reduce(bind, combine, x, canonical_axes(name, axis, x.ndim), keepdims, initial), stated)
 
@@ -183,7 +183,7 @@ def sum(
     """
     no_out("sum", out)
     dtype = dtype if promote_integers else _own_dtype("sum", a, dtype)
-    return _total("sum", reduce_sum, el.add, 0, a, axis, dtype, keepdims, initial, where)
+    return _sum_or_product("sum", reduce_sum, el.add, 0, a, axis, dtype, keepdims, initial, where)
 
 
 def _own_dtype(name: str, a: Any, dtype: DTypeLike) -> DTypeLike:
@@ -211,7 +211,7 @@ def prod(
     """
     no_out("prod", out)
     dtype = dtype if promote_integers else _own_dtype("prod", a, dtype)
-    return _total("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
+    return _sum_or_product("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
 
 
 def no_out(name: str, out: Any) -> None:
@@ -253,7 +253,7 @@ def mean(
     no_out("mean", out)
     x = as_array("mean", a, "a")
     stated = inexact(x.dtype, x.weak_type)[0] if dtype is None else dtypes.dtype(dtype)
-    compute = _wide(inexact(stated, False)[0])
+    compute = _at_least_float32(inexact(stated, False)[0])
     axes = canonical_axes("mean", axis, x.ndim)
     total = sum(cast(x, compute), axes, keepdims=keepdims, where=where)
     count = _count("mean", x, axes, where, keepdims)
@@ -287,7 +287,7 @@ def var(
     x = as_array("var", a, "a")
     computed = inexact(x.dtype, x.weak_type)[0]
     stated = dtypes.real_dtype(computed) if dtype is None else dtypes.dtype(dtype)
-    compute = _wide(
+    compute = _at_least_float32(
         computed if dtype is None else dtypes.join(computed, False, inexact(stated, False)[0], False)[0]
     )
     axes = canonical_axes("var", axis, x.ndim)
@@ -303,10 +303,10 @@ def var(
     squares = el.real(el.mul(offset, el.conj(offset))) if dtypes.is_complex(compute) else el.square(offset)
     total = sum(squares, axes, keepdims=keepdims)
     count = _count("var", x, axes, where, keepdims)
-    return cast(_over_freedom(total, count, ddof if correction is None else correction), stated)
+    return cast(_over_degrees_of_freedom(total, count, ddof if correction is None else correction), stated)
 
 
-def _over_freedom(total: Array, count: Any, fewer: Any) -> Array:
+def _over_degrees_of_freedom(total: Array, count: Any, fewer: Any) -> Array:
     """Return total / (count - fewer); NaN, a constant, where no degree of freedom is left."""
     nan = constant(np.nan, total.dtype)
     if type(count) is int and type(fewer) in (int, float):
@@ -485,7 +485,7 @@ def _position(name: str, primitive: Any, a: Any, axis: int | None, keepdims: boo
         dimension = canonical_axis(name, axis, x.ndim)
         axes = (dimension,)
     result = primitive.bind(x, axes=(dimension,), index_dtype=dtypes.default_dtype("i"))
-    return _keep(result, shape, axes, bool(keepdims))
+    return _with_kept_axes(result, shape, axes, bool(keepdims))
 
 
 @array_function
@@ -519,12 +519,12 @@ def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
 # --- truth --------------------------------------------------------------------------------------------------
 
 
-def _truth_over(
+def _all_or_any(
     name: str, primitive: Any, identity: bool, a: Any, axis: Any, keepdims: bool, where_: Any
 ) -> Array:
     x = _masked(name, truth(as_array(name, a, "a")), where_, identity)
     axes = canonical_axes(name, axis, x.ndim)
-    return _keep(primitive.bind(x, axes=axes) if axes else x, x.shape, axes, keepdims)
+    return _with_kept_axes(primitive.bind(x, axes=axes) if axes else x, x.shape, axes, keepdims)
 
 
 @array_function
@@ -543,7 +543,7 @@ def all(
     Array([False,  True], dtype=bool)
     """
     no_out("all", out)
-    return _truth_over("all", rd.reduce_and_p, True, a, axis, keepdims, where)
+    return _all_or_any("all", rd.reduce_and_p, True, a, axis, keepdims, where)
 
 
 @array_function
@@ -562,7 +562,7 @@ def any(
     Array(True, dtype=bool)
     """
     no_out("any", out)
-    return _truth_over("any", rd.reduce_or_p, False, a, axis, keepdims, where)
+    return _all_or_any("any", rd.reduce_or_p, False, a, axis, keepdims, where)
 
 
 @array_function
@@ -584,7 +584,9 @@ def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) ->
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     stated = (
-        (_accumulator(x.dtype) if x.dtype == _BOOL else x.dtype) if dtype is None else dtypes.dtype(dtype)
+        (_integer_accumulator(x.dtype) if x.dtype == _BOOL else x.dtype)
+        if dtype is None
+        else dtypes.dtype(dtype)
     )
     dimension = canonical_axis(name, axis, x.ndim)
     if stated == _BOOL:
@@ -619,7 +621,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out:
     return _running("cumprod", cumulative.cumprod_p, a, axis, dtype)
 
 
-def _running_from(
+def _running_with_initial(
     name: str, running: Any, start: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
 ) -> Array:
     values = as_array(name, x)
@@ -628,7 +630,7 @@ def _running_from(
             message(f"{name} needs an axis unless x is a vector.", f"x: {values.aval}", fix="Give axis=.")
         )
     dimension = canonical_axis(name, 0 if axis is None else axis, values.ndim)
-    stated = _accumulator(values.dtype) if dtype is None else dtype
+    stated = _integer_accumulator(values.dtype) if dtype is None else dtype
     result = running(values, dimension, stated)
     if not include_initial:
         return result
@@ -647,7 +649,7 @@ def cumulative_sum(
     >>> dnp.cumulative_sum(dnp.array([1, 2]), include_initial=True)
     Array([0, 1, 3], dtype=int32)
     """
-    return _running_from("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+    return _running_with_initial("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
 
 
 @array_function
@@ -660,7 +662,7 @@ def cumulative_prod(
     >>> dnp.cumulative_prod(dnp.array([2, 3]), include_initial=True)
     Array([1, 2, 6], dtype=int32)
     """
-    return _running_from("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
+    return _running_with_initial("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
 
 
 # --- without NaN --------------------------------------------------------------------------------------------
@@ -675,7 +677,7 @@ def without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array | Non
     return where(missing, constant(replacement, x.dtype), x), missing
 
 
-def _present(missing: Array | None, where_: Any) -> Any:
+def _is_counted(missing: Array | None, where_: Any) -> Any:
     if missing is None:
         return where_
     present = el.not_(missing)
@@ -736,7 +738,7 @@ def nanmean(
     Array(2., dtype=float32)
     """
     x, missing = without_nan("nanmean", a, 0)
-    return mean(x, axis, dtype, out, keepdims, where=_present(missing, where))
+    return mean(x, axis, dtype, out, keepdims, where=_is_counted(missing, where))
 
 
 @array_function
@@ -757,7 +759,7 @@ def nanvar(
     Array(1., dtype=float32)
     """
     x, missing = without_nan("nanvar", a, 0)
-    return var(x, axis, dtype, out, ddof, keepdims, where=_present(missing, where), mean=mean)
+    return var(x, axis, dtype, out, ddof, keepdims, where=_is_counted(missing, where), mean=mean)
 
 
 @array_function

@@ -310,13 +310,15 @@ def _insertion_points(x: Array, values: Array, side: str) -> Array:
     for _ in range(x.shape[0].bit_length()):
         middle = el.add(low, el.div(el.sub(high, low), 2))  # low + high may overflow
         element = getitem(x, ufuncs.minimum(middle, x.shape[0] - 1))
-        goes_right = _before(element, values) if side == "left" else el.not_(_before(values, element))
+        goes_right = (
+            _sorts_before(element, values) if side == "left" else el.not_(_sorts_before(values, element))
+        )
         goes_right = el.and_(goes_right, el.lt(low, high))
         low, high = ufuncs.where(goes_right, middle + 1, low), ufuncs.where(goes_right, high, middle)
     return low
 
 
-def _before(x: Array, y: Array) -> Any:
+def _sorts_before(x: Array, y: Array) -> Any:
     """Compare x < y in the order of sort, where NaN comes last."""
     less = ufuncs.less(x, y)
     return (
@@ -373,7 +375,7 @@ def isin(
 # --- found by value -----------------------------------------------------------------------------------------
 
 
-def _found(name: str, mask: Array, size: int | None) -> int:
+def _result_count(name: str, mask: Array, size: int | None) -> int:
     """Return the number of results: `size`, or the number of True elements, which must be known."""
     if size is not None:
         return operator.index(size)
@@ -389,10 +391,10 @@ def _found(name: str, mask: Array, size: int | None) -> int:
     return int(np.count_nonzero(np.asarray(known)))
 
 
-def _hits(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
+def _true_positions(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
     """Return the flat positions of the True elements, in order, and a mask that is False at filled-up places."""
     flat = _ravel(mask)
-    count = _found(name, mask, size)
+    count = _result_count(name, mask, size)
     order = stable_order(el.not_(flat), 0)
     taken = slice_axis(order, 0, min(count, flat.size), 0)
     if count > flat.size:
@@ -416,7 +418,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         raise ValueError(
             message("nonzero takes an array with axes.", f"a: {x.aval}", fix="Use atleast_1d first.")
         )
-    flat, is_hit = _hits("nonzero", truth(x), size)
+    flat, is_hit = _true_positions("nonzero", truth(x), size)
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * x.ndim
     columns = []
     for length, fill in zip(reversed(x.shape), reversed(fills), strict=True):
@@ -490,7 +492,9 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fi
     Array([1], dtype=int32)
     """
     x = _ravel(as_array("extract", arr, "arr"))
-    flat, is_hit = _hits("extract", truth(_ravel(as_array("extract", condition, "condition"))), size)
+    flat, is_hit = _true_positions(
+        "extract", truth(_ravel(as_array("extract", condition, "condition"))), size
+    )
     return ufuncs.where(is_hit, getitem(x, flat), as_array_of("extract", fill_value, x.dtype, x.weak_type))
 
 
@@ -542,8 +546,10 @@ def unique(
     dimension = None if axis is None else canonical_axis("unique", axis, x.ndim)
     rows = reshape(x, (x.size, 1)) if dimension is None else _rows(x, dimension)
     groups = _groups(rows, equal_nan)
-    count, kind = _found("unique", groups.is_first, size), dtypes.default_dtype("i")
-    starts, _ = _hits("unique", groups.is_first, count + 1)  # one more, which is the end of the last one
+    count, kind = _result_count("unique", groups.is_first, size), dtypes.default_dtype("i")
+    starts, _ = _true_positions(
+        "unique", groups.is_first, count + 1
+    )  # one more, which is the end of the last one
     starts, ends = slice_axis(starts, 0, count, 0), slice_axis(starts, 1, count + 1, 0)
     source = getitem(groups.order, starts) if rows.shape[0] else starts
     number = el.add(iota(_INT32, (count,), 0), 1)
@@ -736,7 +742,7 @@ def interp(
             )
         )
     if period is not None:
-        values, points, heights = _unrolled(values, points, heights, period)
+        values, points, heights = _periodic_points(values, points, heights, period)
         left = right = None
     high = ufuncs.clip(searchsorted(points, values, side="right"), 1, max(points.size - 1, 1))
     low, high = high - 1, ufuncs.minimum(high, points.size - 1)
@@ -745,11 +751,11 @@ def interp(
     is_step = el.eq(width, 0)
     slope = ufuncs.where(is_step, 0.0, (y1 - y0) / ufuncs.where(is_step, 1.0, width))
     inner = y0 + slope * (values - x0)
-    result = ufuncs.where(values < points[0], _beyond("left", left, heights[0], inner), inner)
-    return ufuncs.where(values > points[-1], _beyond("right", right, heights[-1], inner), result)
+    result = ufuncs.where(values < points[0], _value_beyond("left", left, heights[0], inner), inner)
+    return ufuncs.where(values > points[-1], _value_beyond("right", right, heights[-1], inner), result)
 
 
-def _beyond(name: str, given: Any, end: Array, line: Array) -> Any:
+def _value_beyond(name: str, given: Any, end: Array, line: Array) -> Any:
     """Return the value that `interp` has on one side of the points."""
     if isinstance(given, str):
         if given != "extrapolate":
@@ -759,7 +765,7 @@ def _beyond(name: str, given: Any, end: Array, line: Array) -> Any:
     return end if given is None else checked_operand("interp", given, name)
 
 
-def _unrolled(values: Array, points: Array, heights: Array, period: Any) -> tuple[Array, Array, Array]:
+def _periodic_points(values: Array, points: Array, heights: Array, period: Any) -> tuple[Array, Array, Array]:
     """Move all points into one period, in order, with one point of the period before and one of the period after."""
     known = known_value(period) if isinstance(period, Array) else period
     if known is not None and (np.ndim(known) or float(known) == 0):

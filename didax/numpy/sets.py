@@ -29,18 +29,18 @@ def _vectors(name: str, ar1: Any, ar2: Any) -> list[Array]:
     return [ravel(as_array(name, x, i)) for i, x in enumerate(promote_dtypes(name, ar1, ar2))]
 
 
-def _kept(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
+def _selected(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
     """Return the elements of a vector where the mask holds, `size` of them."""
     if size is None:
         return getitem(x, flatnonzero(mask))
     if not x.shape[0]:
-        return broadcast(_filler(x, mask, fill_value), (size,))
+        return broadcast(_fill_value(x, mask, fill_value), (size,))
     places = flatnonzero(mask, size=size, fill_value=0)
     is_hit = ufuncs.less(iota(np.dtype(np.int32), (size,), 0), count_nonzero(mask))
-    return ufuncs.where(is_hit, getitem(x, places), _filler(x, mask, fill_value)).astype(x.dtype)
+    return ufuncs.where(is_hit, getitem(x, places), _fill_value(x, mask, fill_value)).astype(x.dtype)
 
 
-def _filler(x: Array, mask: Array, fill_value: Any) -> Any:
+def _fill_value(x: Array, mask: Array, fill_value: Any) -> Any:
     """Return the value that fills up the result: by default the first element where the mask holds, or 0."""
     if fill_value is not None:
         return as_array("size", fill_value, "fill_value").astype(x.dtype)
@@ -83,10 +83,10 @@ def setdiff1d(
     x, tests = _vectors("setdiff1d", ar1, ar2)
     if size is None:
         x = x if assume_unique else unique(x)
-        return _kept(x, isin(x, tests, invert=True), None, None)
+        return _selected(x, isin(x, tests, invert=True), None, None)
     x, is_first = (x, ufuncs.equal(x, x)) if assume_unique else _sorted_distinct(x)
     filler = 0 if fill_value is None else fill_value
-    return _kept(x, ufuncs.logical_and(isin(x, tests, invert=True), is_first), size, filler)
+    return _selected(x, ufuncs.logical_and(isin(x, tests, invert=True), is_first), size, filler)
 
 
 def _sorted_distinct(x: Array) -> tuple[Array, Array]:
@@ -112,12 +112,12 @@ def setxor1d(
     Array([2, 3, 4], dtype=int32)
     """
     x, y = _vectors("setxor1d", ar1, ar2)
-    alone = concatenate([isin(x, y, invert=True), isin(y, x, invert=True)])
+    unshared = concatenate([isin(x, y, invert=True), isin(y, x, invert=True)])
     both = concatenate([x, y])
     order = argsort(both)
-    both, alone = getitem(both, order), getitem(alone, order)
+    both, unshared = getitem(both, order), getitem(unshared, order)
     is_first = _sorted_distinct(both)[1]
-    return _kept(both, ufuncs.logical_and(alone, is_first), size, fill_value)
+    return _selected(both, ufuncs.logical_and(unshared, is_first), size, fill_value)
 
 
 @array_function
@@ -140,11 +140,11 @@ def intersect1d(
     order = argsort(x)
     values, is_first = _sorted_distinct(x)
     hit = ufuncs.logical_and(isin(values, y), is_first)
-    found = _kept(values, hit, size, fill_value)
+    found = _selected(values, hit, size, fill_value)
     if not return_indices:
         return found
-    first = _kept(order, hit, size, x.shape[0])
+    first = _selected(order, hit, size, x.shape[0])
     order_y = argsort(y)
     sorted_y, first_y = _sorted_distinct(y)
-    second = _kept(order_y, ufuncs.logical_and(isin(sorted_y, x), first_y), size, y.shape[0])
+    second = _selected(order_y, ufuncs.logical_and(isin(sorted_y, x), first_y), size, y.shape[0])
     return found, first, second

@@ -172,7 +172,7 @@ class ufunc:
         if apply is None:
             raise self._wrong_kind(operands)
         return _on_operands(apply, weak), [
-            _both(cast, shape) for cast, shape in zip(casts, shapes, strict=True)
+            _composed(cast, shape) for cast, shape in zip(casts, shapes, strict=True)
         ]
 
     def _wrong_kind(self, operands: Sequence[Any]) -> ArgumentError:
@@ -215,7 +215,7 @@ def truth(x: Any) -> Any:
     return x if x.dtype == _BOOL else ne(x, 0)
 
 
-def _both(first: Step | None, second: Step | None) -> Step | None:
+def _composed(first: Step | None, second: Step | None) -> Step | None:
     if first is None or second is None:
         return first or second
     return lambda x: second(first(x))
@@ -225,12 +225,12 @@ def _with_steps(apply: Plan, steps: Sequence[Step | None]) -> Plan:
     if not any(steps):
         return apply
     if len(steps) == 2:
-        first, second = [step or _as_it_is for step in steps]
+        first, second = [step or _identity for step in steps]
         return lambda x, y: apply(first(x), second(y))
     return lambda *args: apply(*[x if step is None else step(x) for x, step in zip(args, steps, strict=True)])
 
 
-def _as_it_is(x: Any) -> Any:
+def _identity(x: Any) -> Any:
     return x
 
 

@@ -104,9 +104,9 @@ def choice(
     else:
         _check_probabilities(p, n)
         indices = (
-            _drawn_with(words, p, shape=shape)
+            _draw_with_replacement(words, p, shape=shape)
             if replace
-            else _drawn_without(words, p, shape=shape, high=high)
+            else _draw_without_replacement(words, p, shape=shape, high=high)
         )
     return _take(a, indices, axis) if aval.ndim else indices
 
@@ -154,7 +154,7 @@ def categorical(
                 fix=f"Draw at most {aval.shape[axis]}, or with replace=True.",
             )
         )
-    return _categories_without(words, logits, shape=shape, dtype=dtype, axis=axis, high=high)
+    return _categories_without_replacement(words, logits, shape=shape, dtype=dtype, axis=axis, high=high)
 
 
 @exact_program
@@ -178,7 +178,7 @@ def shuffle(words: Any, x: Any, axis: int) -> Any:
 
 
 @compiled_program
-def _drawn_with(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
+def _draw_with_replacement(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
     """Return positions in the cumulative distribution, of uniform numbers in (0, 1]."""
     total = cumsum_p.bind(p, axis=0, reverse=False)
     n, dtype = aval_of(p).shape[0], aval_of(p).dtype
@@ -200,7 +200,7 @@ def count_below(ascending: Any, x: Any) -> Any:
 
 
 @compiled_program
-def _drawn_without(words: Any, p: Any, *, shape: tuple[int, ...], high: bool) -> Any:
+def _draw_without_replacement(words: Any, p: Any, *, shape: tuple[int, ...], high: bool) -> Any:
     """Draw without replacement: take the positions of the largest log(p) + Gumbel noise."""
     aval = aval_of(p)
     noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype, high), log.bind(p))
@@ -219,7 +219,7 @@ def _categorical(
 
 
 @compiled_program
-def _categories_without(
+def _categories_without_replacement(
     words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, high: bool
 ) -> Any:
     """Draw without replacement: take the positions of the largest logits + Gumbel noise."""

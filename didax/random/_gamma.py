@@ -465,7 +465,7 @@ def multinomial(
     check("multinomial", "n", n, lambda v: v >= 0, "of at least 0")
     check("multinomial", "p", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
     if shape is None:
-        shape = (*common_shape("multinomial", None, n=n, p=_first(p)), aval.shape[-1])
+        shape = (*common_shape("multinomial", None, n=n, p=_batch_shaped(p)), aval.shape[-1])
     words, shape, dtype = arguments("multinomial", key, shape, dtype)
     if shape[-1:] != aval.shape[-1:]:
         raise ValueError(
@@ -481,7 +481,7 @@ def multinomial(
     return _multinomial(words, n, p, shape=shape, dtype=dtype, unroll=unroll)
 
 
-def _first(p: Any) -> Any:
+def _batch_shaped(p: Any) -> Any:
     """Return an array with the batch shape of `p`; only its shape is used."""
     return np.empty(aval_of(p).shape[:-1], np.float32)
 

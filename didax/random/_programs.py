@@ -53,7 +53,7 @@ class compiled_program:
 
     def __call__(self, key: Any, *args: Any, **static: Any) -> Any:
         if _is_concrete_key(key):
-            _use_up(key)
+            _note_use(key)
             # The program gets the words of the key, because a key would take jit's slow path, which notes its
             # use.
             words = ConcreteArray(key.aval.physical, None, key.device_buffer(), key.committed)
@@ -80,7 +80,7 @@ class exact_program(compiled_program):
             if len(self._drawn) >= _PROGRAMS_MAX:
                 self._drawn.clear()
             self._drawn[kind] += 1
-            return self.sampler(_taken(key), *args, **static)
+            return self.sampler(_used_key(key), *args, **static)
         return super().__call__(key, *args, **static)
 
 
@@ -126,7 +126,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
                     ready[key.aval, args] = found
                 return result
             if entry.state.debug_key_reuse != "off":
-                _use_up(key)
+                _note_use(key)
             outs = entry.loaded.execute_sharded([key.device_buffer()]).consume_with_handlers(
                 entry.handlers, False
             )
@@ -154,15 +154,15 @@ def _is_concrete_key(key: Any) -> bool:
     return type(key) is ConcreteArray and holds_keys(key.aval) and current_trace_var.get() is eager_trace
 
 
-def _use_up(key: ConcreteArray) -> None:
+def _note_use(key: ConcreteArray) -> None:
     """Note one use of the key, which stands for all uses of its words within a draw."""
     if key_reuse_is_on() and (keys := keys_of(key)) is not None:
         keys.use(DRAWN, user_line())
 
 
-def _taken(key: Any) -> Any:
+def _used_key(key: Any) -> Any:
     """Note the use of the key, and return a copy whose uses are not noted as uses of the key."""
     if not _is_concrete_key(key):
         return key
-    _use_up(key)
+    _note_use(key)
     return ConcreteArray(key.aval, key.host_value(), key._buffer, key.committed)  # pyright: ignore[reportPrivateUsage]

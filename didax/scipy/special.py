@@ -292,13 +292,13 @@ def _floating(x: Any) -> Array:
     return x if dnp.issubdtype(x.dtype, dnp.floating) else x.astype(default_dtype("f"))
 
 
-def _static_integer(what: str, name: str, value: Any) -> int:
+def _static_integer(name: str, argument: str, value: Any) -> int:
     number = int(value)
     if number != value or number < 0:
         raise ValueError(
             message(
-                f"{what} takes an integer of at least 0 as {name}.",
-                f"{name}: {value!r:.100}",
+                f"{name} takes an integer of at least 0 as {argument}.",
+                f"{argument}: {value!r:.100}",
                 fix="Pass a Python integer.",
             )
         )

@@ -114,12 +114,12 @@ def gmres(
 
 
 def _solve(
-    what: str, method: Method, A: Any, b: Any, x0: Any, tol: Any, atol: Any, maxiter: Any, M: Any
+    name: str, method: Method, A: Any, b: Any, x0: Any, tol: Any, atol: Any, maxiter: Any, M: Any
 ) -> tuple[Any, None]:
     b = pytree.map(_inexact, b)
     start = pytree.map(dnp.zeros_like, b) if x0 is None else pytree.map(_inexact, x0)
-    _check_start(what, b, start)
-    matvec, precondition = _operator(what, "A", A), _operator(what, "M", M)
+    _check_start(name, b, start)
+    matvec, precondition = _operator(name, "A", A), _operator(name, "M", M)
     limit = 10 * sum(x.size for x in pytree.leaves(b)) if maxiter is None else maxiter
     start = pytree.map(lax.stop_gradient, start)
 
@@ -137,7 +137,7 @@ def _inexact(x: Any) -> Array:
     return x if dtypes.is_inexact(x.dtype) else x.astype(dtypes.default_dtype("f"))
 
 
-def _check_start(what: str, b: Any, x0: Any) -> None:
+def _check_start(name: str, b: Any, x0: Any) -> None:
     facts = pytree.mismatch(pytree.structure(b), pytree.structure(x0), "b", "x0", root="b").splitlines()
     if pytree.structure(b) == pytree.structure(x0):
         pairs = zip(pytree.flatten_with_path(b)[0], pytree.leaves(x0), strict=True)
@@ -148,11 +148,11 @@ def _check_start(what: str, b: Any, x0: Any) -> None:
         ]
     if facts:
         raise ValueError(
-            message(f"The guess of {what} is like the right-hand side.", *facts, fix="Reshape or cast x0.")
+            message(f"The guess of {name} is like the right-hand side.", *facts, fix="Reshape or cast x0.")
         )
 
 
-def _operator(what: str, name: str, given: Any) -> Operator:
+def _operator(name: str, argument: str, given: Any) -> Operator:
     if given is None:
         return lambda x: x
     if callable(given):
@@ -161,8 +161,8 @@ def _operator(what: str, name: str, given: Any) -> Operator:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(
             message(
-                f"{what} takes a linear function or a square matrix as {name}.",
-                f"{name}: {matrix.aval}",
+                f"{name} takes a linear function or a square matrix as {argument}.",
+                f"{argument}: {matrix.aval}",
                 fix="Pass a function for a batch of systems (vmap), lstsq for others.",
             )
         )
@@ -188,7 +188,7 @@ def _plus(x: Any, factor: Any, y: Any) -> Any:
     return pytree.map(lambda x, y: x + (factor * y).astype(x.dtype), x, y)
 
 
-def _over(x: Any, y: Any) -> Any:
+def _quotient_or_zero(x: Any, y: Any) -> Any:
     """Return x / y, and 0 where y is 0: then nothing is left to do in this direction."""
     return dnp.where(y == 0, 0, x / dnp.where(y == 0, 1, y))
 
@@ -204,11 +204,11 @@ def _cg(A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: int, M: Operator)
     def step(state: Any) -> Any:
         x, r, p, gamma, k = state
         Ap = A(p)
-        alpha = _over(gamma, _dot(p, Ap).real)
+        alpha = _quotient_or_zero(gamma, _dot(p, Ap).real)
         r = _plus(r, -alpha, Ap)
         z = M(r)
         new = _dot(r, z).real
-        return _plus(x, alpha, p), r, _plus(z, _over(new, gamma), p), new, k + 1
+        return _plus(x, alpha, p), r, _plus(z, _quotient_or_zero(new, gamma), p), new, k + 1
 
     r = _minus(b, A(x0))
     z = M(r)
@@ -226,15 +226,15 @@ def _bicgstab(A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: int, M: Ope
         x, r, p, rho, k = state
         p_hat = M(p)
         v = A(p_hat)
-        alpha = _over(rho, _dot(first, v))
+        alpha = _quotient_or_zero(rho, _dot(first, v))
         s = _plus(r, -alpha, v)
         s_hat = M(s)
         t = A(s_hat)
-        omega = _over(_dot(t, s), _dot(t, t))
+        omega = _quotient_or_zero(_dot(t, s), _dot(t, t))
         x = _plus(_plus(x, alpha, p_hat), omega, s_hat)
         r = _plus(s, -omega, t)
         new = _dot(first, r)
-        beta = _over(new, rho) * _over(alpha, omega)
+        beta = _quotient_or_zero(new, rho) * _quotient_or_zero(alpha, omega)
         return x, r, _plus(r, beta, _plus(p, -omega, v)), new, k + 1
 
     return lax.while_loop(goes_on, step, (x0, first, first, _dot(first, first), 0))[0]
@@ -250,7 +250,7 @@ def _gmres(restart: int, A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: 
     def step(state: Any) -> Any:
         x, r, k = state
         size = _norm(r)
-        unit = pytree.map(lambda y: y * _over(1, size).astype(y.dtype), r)
+        unit = pytree.map(lambda y: y * _quotient_or_zero(1, size).astype(y.dtype), r)
         basis, hessenberg = _arnoldi(lambda v: A(M(v)), unit, restart)
         goal = dnp.zeros(restart + 1, hessenberg.dtype).at[0].set(size.astype(hessenberg.dtype))
         y = dnp.linalg.lstsq(hessenberg, goal)[0]
@@ -280,7 +280,9 @@ def _arnoldi(A: Operator, unit: Any, n: int) -> tuple[Any, Array]:
             column = column + h
         size = _norm(w)
         size = dnp.where(size > 10 * float(dtypes.finfo(dtype).eps) * before, size, 0)
-        basis = pytree.map(lambda v, w: v.at[k + 1].set(w * _over(1, size).astype(w.dtype)), basis, w)
+        basis = pytree.map(
+            lambda v, w: v.at[k + 1].set(w * _quotient_or_zero(1, size).astype(w.dtype)), basis, w
+        )
         return basis, hessenberg.at[:, k].set(column.at[k + 1].set(size.astype(dtype)))
 
     return lax.fori_loop(0, n, extend, (basis, dnp.zeros((n + 1, n), dtype)))
