@@ -530,28 +530,32 @@ def _scatter(primitive: Scatter, doc: str, example: str) -> Callable[..., Any]:
 
 scatter = _scatter(
     scatter_p,
-    "The operand with windows overwritten; the last update of a place stays.",
+    "Return the operand with windows overwritten; where windows overlap, the last update stays.",
     "Array([1., 4., 3.], dtype=float32)",
 )
 scatter_add = _scatter(
-    scatter_add_p, "The operand with updates added to windows.", "Array([ 1., 11.,  3.], dtype=float32)"
+    scatter_add_p,
+    "Return the operand with updates added to windows.",
+    "Array([ 1., 11.,  3.], dtype=float32)",
 )
 scatter_sub = _scatter(
     scatter_sub_p,
-    "The operand with updates subtracted from windows.",
+    "Return the operand with updates subtracted from windows.",
     "Array([ 1., -7.,  3.], dtype=float32)",
 )
 scatter_mul = _scatter(
-    scatter_mul_p, "The operand with windows multiplied by updates.", "Array([ 1., 40.,  3.], dtype=float32)"
+    scatter_mul_p,
+    "Return the operand with windows multiplied by updates.",
+    "Array([ 1., 40.,  3.], dtype=float32)",
 )
 scatter_min = _scatter(
     scatter_min_p,
-    "The lesser of the operand's windows and the updates.",
+    "Return the operand with the minimum of its windows and the updates in the windows.",
     "Array([1., 2., 3.], dtype=float32)",
 )
 scatter_max = _scatter(
     scatter_max_p,
-    "The greater of the operand's windows and the updates.",
+    "Return the operand with the maximum of its windows and the updates in the windows.",
     "Array([1., 5., 3.], dtype=float32)",
 )
 

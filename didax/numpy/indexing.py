@@ -591,49 +591,49 @@ class _IndexUpdateRef:
 
     set = _updater(
         "set",
-        "The array with `x[index] = values`; where indices repeat, the last value stays.",
+        "Return the array with `x[index] = values`; where indices repeat, the last value stays.",
         "dnp.zeros(3).at[1].set(5.)",
         "Array([0., 5., 0.], dtype=float32)",
     )
     add = _updater(
         "add",
-        "The array with `x[index] += values`, repeatedly where indices repeat.",
+        "Return the array with `x[index] += values`, repeatedly where indices repeat.",
         "dnp.zeros(3).at[dnp.array([0, 0, 2])].add(1.)",
         "Array([2., 0., 1.], dtype=float32)",
     )
     subtract = _updater(
         "subtract",
-        "The array with `x[index] -= values`, repeatedly where indices repeat.",
+        "Return the array with `x[index] -= values`, repeatedly where indices repeat.",
         "dnp.zeros(2).at[0].subtract(1.)",
         "Array([-1.,  0.], dtype=float32)",
     )
     multiply = mul = _updater(
         "multiply",
-        "The array with `x[index] *= values`, repeatedly where indices repeat.",
+        "Return the array with `x[index] *= values`, repeatedly where indices repeat.",
         "dnp.ones(2).at[0].multiply(3.)",
         "Array([3., 1.], dtype=float32)",
     )
     divide = _updater(
         "divide",
-        "The array with `x[index] /= values`, repeatedly where indices repeat; integers become floats.",
+        "Return the array with `x[index] /= values`, repeatedly where indices repeat; integers become floats.",
         "dnp.array([1., 2.]).at[1].divide(4.)",
         "Array([1. , 0.5], dtype=float32)",
     )
     power = _updater(
         "power",
-        "The array with `x[index] **= values`, repeatedly where indices repeat.",
+        "Return the array with `x[index] **= values`, repeatedly where indices repeat.",
         "dnp.array([1., 2.]).at[1].power(3)",
         "Array([1., 8.], dtype=float32)",
     )
     min = _updater(
         "min",
-        "The array with `x[index] = minimum(x[index], values)`.",
+        "Return the array with `x[index] = minimum(x[index], values)`.",
         "dnp.ones(2).at[0].min(0.)",
         "Array([0., 1.], dtype=float32)",
     )
     max = _updater(
         "max",
-        "The array with `x[index] = maximum(x[index], values)`.",
+        "Return the array with `x[index] = maximum(x[index], values)`.",
         "dnp.ones(2).at[0].max(2.)",
         "Array([2., 1.], dtype=float32)",
     )

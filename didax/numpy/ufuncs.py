@@ -145,10 +145,10 @@ true_divide = divide
 floor_divide = ufunc("floor_divide", 2, "x / y rounded down.",
                      i=_floor_divide_int, u=el.div, f=_floor_divide_float,
                      b=_as_int(_floor_divide_int))  # fmt: skip
-remainder = ufunc("remainder", 2, "What floor_divide leaves: x - y * floor(x / y), with the sign of y.",
+remainder = ufunc("remainder", 2, "The remainder of floor_divide: x - y * floor(x / y), with the sign of y.",
                   f=_modulo, iu=_modulo_int, b=_as_int(_modulo_int))  # fmt: skip
 mod = remainder
-fmod = ufunc("fmod", 2, "What division rounded towards zero leaves, with the sign of x.",
+fmod = ufunc("fmod", 2, "The remainder of the division rounded towards zero, with the sign of x.",
              f=el.rem, iu=_remainder_int, b=_as_int(_remainder_int))  # fmt: skip
 negative = ufunc("negative", 1, "-x.", iufc=el.neg)
 positive = ufunc("positive", 1, "+x, which is x.", biufc=_same)
@@ -293,10 +293,10 @@ arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
 sinc = real_function("sinc", _sinc, "sin(πx) / (πx), and 1 at 0.")
 i0 = real_function("i0", fitted.bessel_i0, "The modified Bessel function of order 0.", kinds="f")
 deg2rad = radians = real_function(
-    "deg2rad", lambda x: el.mul(x, math.pi / 180), "Degrees to radians.", kinds="f"
+    "deg2rad", lambda x: el.mul(x, math.pi / 180), "Convert degrees to radians.", kinds="f"
 )
 rad2deg = degrees = real_function(
-    "rad2deg", lambda x: el.mul(x, 180 / math.pi), "Radians to degrees.", kinds="f"
+    "rad2deg", lambda x: el.mul(x, 180 / math.pi), "Convert radians to degrees.", kinds="f"
 )
 
 # --- rounding, signs, parts ---------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ floor = ufunc(
 )
 ceil = ufunc("ceil", 1, "The smallest integer not below x; integers stay as they are.", f=el.ceil, biu=_same)
 trunc = ufunc("trunc", 1, "x rounded towards zero; integers stay as they are.", f=_truncate, biu=_same)
-rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even one.",
+rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even neighbour.",
              biu=lambda x: cast(x, dtypes.default_dtype("f")),
              f=_round_to_even, c=_by_parts(_round_to_even))  # fmt: skip
 sign = ufunc("sign", 1, "-1, 0 or 1 (0 for -0.0); z / |z| for complex numbers.", iuc=el.sign,
@@ -348,7 +348,7 @@ def _strong(value: float, like: Any) -> Any:
     return aval_of(like).dtype.type(value)
 
 
-spacing = ufunc("spacing", 1, "The distance to the next float away from zero, signed as x.",
+spacing = ufunc("spacing", 1, "The distance to the next float away from zero, with the sign of x.",
                 operands="inexact", f=_spacing)  # fmt: skip
 
 
@@ -558,7 +558,7 @@ fmin = ufunc("fmin", 2, "The smaller of x and y; NaN only if both are.", biu=el.
 
 logical_and = ufunc("logical_and", 2, "Whether both are nonzero.", operands="truth", b=el.and_)
 logical_or = ufunc("logical_or", 2, "Whether either is nonzero.", operands="truth", b=el.or_)
-logical_xor = ufunc("logical_xor", 2, "Whether just one is nonzero.", operands="truth", b=el.xor)
+logical_xor = ufunc("logical_xor", 2, "Whether exactly one is nonzero.", operands="truth", b=el.xor)
 logical_not = ufunc("logical_not", 1, "Whether x is zero.", operands="truth", b=el.not_)
 bitwise_and = ufunc("bitwise_and", 2, "x & y.", biu=el.and_)
 bitwise_or = ufunc("bitwise_or", 2, "x | y.", biu=el.or_)
@@ -594,7 +594,7 @@ isnan = ufunc(
 isinf = ufunc(
     "isinf",
     1,
-    "Whether x is infinite, in either part.",
+    "Whether x is infinite; for complex x, whether either part is.",
     f=_is_infinite,
     c=_either_part(_is_infinite),
     biux=_false,

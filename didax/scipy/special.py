@@ -75,9 +75,9 @@ xlog1py = _function(
     "xlog1py", 2, "x log(1 + y), and 0 where x is 0, with its derivatives.", logarithmic.xlog1py
 )
 entr = _function("entr", 1, "-x log(x), 0 at 0 and -inf below.", _entr)
-rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p or q is negative, or only q is 0.",
+rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p or q is negative, or where only q is 0.",
                      logarithmic.rel_entr)  # fmt: skip
-kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf as `rel_entr`.", _kl_div)
+kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf where `rel_entr` is inf.", _kl_div)
 
 
 @api_boundary
