@@ -103,7 +103,7 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Return the shape of the result of `reduce_window`; an axis with windows of 1 and no padding may be -1.
+    """Return the shape of the result of `reduce_window`; an axis that the windows do not change may be -1.
 
     >>> reduce_window_shape_tuple((-1, 28, 28, 3), (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
     (-1, 14, 14, 3)
