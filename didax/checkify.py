@@ -203,7 +203,14 @@ def _kinds(errors: Any) -> frozenset[str]:
 
 @api_boundary
 def debug_check(pred: Any, msg: str, /, *values: Any, **named: Any) -> None:
-    """Check like `check`, but only where checkify turns the check into data; elsewhere do nothing."""
+    """Check like `check`, but only where checkify turns the check into data; elsewhere do nothing.
+
+    >>> def f(x):
+    ...     debug_check(x > 0, "not positive: {}", x)
+    ...     return x
+    >>> f(-1.0), checkify(f)(-1.0)[0].get() is None
+    (-1.0, False)
+    """
     bind_check(pred, msg, values, named, debug=True)
 
 

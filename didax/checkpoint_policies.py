@@ -104,7 +104,14 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
-    """Save only values to which `checkpoint_name` gave a name that is not one of these."""
+    """Save only values to which `checkpoint_name` gave a name that is not one of these.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> policy = dx.checkpoint_policies.save_any_names_but_these("other")
+    >>> f = dx.checkpoint(lambda x: dnp.sin(dx.checkpoint_name(dnp.sin(x), "h")), policy=policy)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, 1.0)]
+    ['argument x', "named 'h'"]
+    """
     return SaveNames(_names("save_any_names_but_these", names_not_to_save), False, False)
 
 
@@ -112,7 +119,13 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     """Save any value, named or not, except values with one of these names.
 
     The operands from which a named value is computed may be saved: name the results of all operations that
-    must not be.
+    must not be saved.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> policy = dx.checkpoint_policies.save_anything_except_these_names("h")
+    >>> f = dx.checkpoint(lambda x: dnp.sin(dx.checkpoint_name(dnp.sin(x), "h")), policy=policy)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, 1.0)]
+    ['output of cos', 'output of cos']
     """
     return SaveNames(_names("save_anything_except_these_names", names_not_to_save), False, True)
 
@@ -132,7 +145,15 @@ class SaveFromBoth:
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Save what at least one of the policies saves."""
+    """Save what at least one of the policies saves.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> p, q = [dx.checkpoint_policies.save_only_these_names(name) for name in "gh"]
+    >>> policy = dx.checkpoint_policies.save_from_both_policies(p, q)
+    >>> f = dx.checkpoint(lambda x: dnp.sin(dx.checkpoint_name(dnp.sin(x), "h")), policy=policy)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, 1.0)]
+    ['argument x', "named 'h'"]
+    """
     return SaveFromBoth(policy_1, policy_2)
 
 
@@ -153,6 +174,12 @@ def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy
     """Save products of matrices without batch dimensions, offloaded from one kind of memory to another.
 
     The values stay in the memory of their device; see the module.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> policy = dx.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+    >>> f = dx.checkpoint(lambda w, x: dnp.sin(dnp.exp(x @ w)), policy=policy)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, dnp.ones((2, 2)), dnp.ones((2, 2)))]
+    ['argument w', 'argument x', 'output of dot_general']
     """
     return OffloadDots(offload_src, offload_dst)
 
@@ -185,6 +212,15 @@ def save_and_offload_only_these_names(
     """Save values with some names, and offload values with others from one kind of memory to another.
 
     The values stay in the memory of their device; see the module. ValueError when a name is in both lists.
+
+    >>> import didax as dx
+    >>> dx.checkpoint_policies.save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=["g"],
+    ...     names_which_can_be_offloaded=["h"],
+    ...     offload_src="device",
+    ...     offload_dst="pinned_host",
+    ... )
+    SaveAndOffloadNames(saved=('g',), offloaded=('h',), src='device', dst='pinned_host')
     """
     policy = "save_and_offload_only_these_names"
     saved, offloaded = _names(policy, names_which_can_be_saved), _names(policy, names_which_can_be_offloaded)

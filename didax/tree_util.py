@@ -103,7 +103,18 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_func: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
-    """Register a class as a node with keys: `flatten_with_keys(node)` gives pairs (key, child), and metadata."""
+    """Register a class as a node with keys: `flatten_with_keys(node)` gives pairs (key, child), and metadata.
+
+    >>> from didax.tree_util import GetAttrKey
+    >>> class Scale:
+    ...     def __init__(self, factor):
+    ...         self.factor = factor
+    >>> register_pytree_with_keys(
+    ...     Scale, lambda s: ([(GetAttrKey("factor"), s.factor)], None), lambda _, children: Scale(*children)
+    ... )
+    >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path(Scale(2.0))]
+    [('.factor', 2.0)]
+    """
 
     def without_keys(node: Any) -> tuple[list[Any], Any]:
         pairs, metadata = flatten_with_keys(node)
@@ -133,7 +144,21 @@ def register_pytree_node_class(cls: C) -> C:
 
 
 def register_pytree_with_keys_class(cls: C) -> C:
-    """Register a class as a node with keys, by `tree_flatten_with_keys`; `tree_flatten` is optional."""
+    """Register a class as a node with keys, by `tree_flatten_with_keys`; `tree_flatten` is optional.
+
+    >>> from didax.tree_util import GetAttrKey
+    >>> @register_pytree_with_keys_class
+    ... class Shift:
+    ...     def __init__(self, offset):
+    ...         self.offset = offset
+    ...     def tree_flatten_with_keys(self):
+    ...         return [(GetAttrKey("offset"), self.offset)], None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, metadata, children):
+    ...         return cls(*children)
+    >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path(Shift(2.0))]
+    [('.offset', 2.0)]
+    """
     node: Any = cls
     flatten = getattr(cls, "tree_flatten", None)
     register_pytree_with_keys(cls, node.tree_flatten_with_keys, node.tree_unflatten, flatten)

@@ -104,7 +104,12 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 @operation
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """Return `x` with leading axes of length 1, so that it has `rank` axes."""
+    """Return `x` with leading axes of length 1, so that it has `rank` axes.
+
+    >>> import numpy as np
+    >>> broadcast_to_rank(np.ones(3), 2).shape
+    (1, 3)
+    """
     shape = aval_of(x).shape
     if rank < len(shape):
         raise ValueError(

@@ -40,56 +40,116 @@ def relu(x: Any) -> Array:
 
 
 def relu6(x: Any) -> Array:
-    """Return min(max(x, 0), 6)."""
+    """Return min(max(x, 0), 6).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.relu6(dnp.array([-2.0, 2.0, 8.0]))
+    Array([0., 2., 6.], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x >= 6, dnp.full_like(x, 6), relu(x))
 
 
 def sigmoid(x: Any) -> Array:
-    """Return 1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x)).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.sigmoid(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.119, 0.5  , 0.881], dtype=float32)
+    """
     return lax.logistic(_inexact(x))
 
 
 def tanh(x: Any) -> Array:
-    """Return the hyperbolic tangent."""
+    """Return the hyperbolic tangent.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.tanh(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.964,  0.   ,  0.964], dtype=float32)
+    """
     return dnp.tanh(x)
 
 
 def softplus(x: Any) -> Array:
-    """Return log(1 + exp(x))."""
+    """Return log(1 + exp(x)).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.softplus(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.127, 0.693, 2.127], dtype=float32)
+    """
     return dnp.logaddexp(_inexact(x), 0.0)
 
 
 def sparse_plus(x: Any) -> Array:
-    """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between."""
+    """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.sparse_plus(dnp.array([-2.0, 0.0, 2.0]))
+    Array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x <= -1.0, 0.0, dnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
 def sparse_sigmoid(x: Any) -> Array:
-    """Return the derivative of `sparse_plus`: 0 below -1, 1 above 1, and (x + 1) / 2 between."""
+    """Return the derivative of `sparse_plus`: 0 below -1, 1 above 1, and (x + 1) / 2 between.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.sparse_sigmoid(dnp.array([-2.0, 0.0, 2.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return dnp.clip((_inexact(x) + 1.0) / 2.0, 0.0, 1.0)
 
 
 def squareplus(x: Any, b: Any = 4) -> Array:
-    """Return (x + sqrt(x^2 + b)) / 2, a smooth relu (Barron, 2021); `b` >= 0 is the width of its bend."""
+    """Return (x + sqrt(x^2 + b)) / 2, a smooth relu (Barron, 2021); `b` >= 0 is the width of its bend.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.squareplus(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.414, 1.   , 2.414], dtype=float32)
+    """
     x = _inexact(x)
     return (x + dnp.sqrt(dnp.square(x) + b)) / 2
 
 
 def identity(x: Any) -> Array:
-    """Return x, as an array."""
+    """Return x, as an array.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.identity(dnp.array([-2.0, 0.0, 2.0]))
+    Array([-2.,  0.,  2.], dtype=float32)
+    """
     return sharing(dnp.asarray(x))
 
 
 def soft_sign(x: Any) -> Array:
-    """Return x / (1 + |x|)."""
+    """Return x / (1 + |x|).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.soft_sign(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.667,  0.   ,  0.667], dtype=float32)
+    """
     x = _inexact(x)
     return x / (dnp.abs(x) + 1)
 
 
 def silu(x: Any) -> Array:
-    """Return x * sigmoid(x), also called swish."""
+    """Return x * sigmoid(x), also called swish.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.silu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.238,  0.   ,  1.762], dtype=float32)
+    """
     x = _inexact(x)
     return x * sigmoid(x)
 
@@ -98,35 +158,71 @@ swish = silu
 
 
 def log_sigmoid(x: Any) -> Array:
-    """Return log(sigmoid(x))."""
+    """Return log(sigmoid(x)).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.log_sigmoid(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-2.127, -0.693, -0.127], dtype=float32)
+    """
     return -softplus(-_inexact(x))
 
 
 def mish(x: Any) -> Array:
-    """Return x * tanh(softplus(x))."""
+    """Return x * tanh(softplus(x)).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.mish(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.253,  0.   ,  1.944], dtype=float32)
+    """
     x = _inexact(x)
     return x * dnp.tanh(softplus(x))
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Array:
-    """Return x above 0, and alpha * (exp(x) - 1) below."""
+    """Return x above 0, and alpha * (exp(x) - 1) below.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.elu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.865,  0.   ,  2.   ], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x)))
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Array:
-    """Return x above 0, and alpha * (exp(x / alpha) - 1) below."""
+    """Return x above 0, and alpha * (exp(x / alpha) - 1) below.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.celu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.865,  0.   ,  2.   ], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x) / alpha))
 
 
 def selu(x: Any) -> Array:
-    """Return the scaled elu of self-normalising networks (Klambauer and others, 2017)."""
+    """Return the scaled elu of self-normalising networks (Klambauer and others, 2017).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.selu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-1.52 ,  0.   ,  2.101], dtype=float32)
+    """
     return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
 
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
-    """Return x above 0, and negative_slope * x below."""
+    """Return x above 0, and negative_slope * x below.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.leaky_relu(dnp.array([-2.0, 0.0, 2.0]))
+    Array([-0.02,  0.  ,  2.  ], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x >= 0, x, negative_slope * x)
 
@@ -135,6 +231,11 @@ def gelu(x: Any, approximate: bool = True) -> Array:
     """Return x times the normal distribution function at x (Hendrycks and Gimpel, 2016).
 
     By default the distribution function is approximated with a tanh.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.gelu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.045,  0.   ,  1.955], dtype=float32)
     """
     x = _inexact(x)
     if approximate:
@@ -143,24 +244,48 @@ def gelu(x: Any, approximate: bool = True) -> Array:
 
 
 def glu(x: Any, axis: int = -1) -> Array:
-    """Return the first half of an axis times the sigmoid of the second half; the axis has an even length."""
+    """Return the first half of an axis times the sigmoid of the second half; the axis has an even length.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.glu(dnp.array([1.0, 2.0, 0.0, 0.0]))
+    Array([0.5, 1. ], dtype=float32)
+    """
     a, b = dnp.split(dnp.asarray(x), 2, axis)
     return a * sigmoid(b)
 
 
 def hard_tanh(x: Any) -> Array:
-    """Return x limited to [-1, 1]."""
+    """Return x limited to [-1, 1].
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.hard_tanh(dnp.array([-2.0, 0.0, 2.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x > 1, 1.0, dnp.where(x < -1, -1.0, x))
 
 
 def hard_sigmoid(x: Any) -> Array:
-    """Return relu6(x + 3) / 6."""
+    """Return relu6(x + 3) / 6.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.hard_sigmoid(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.167, 0.5  , 0.833], dtype=float32)
+    """
     return relu6(_inexact(x) + 3.0) / 6.0
 
 
 def hard_silu(x: Any) -> Array:
-    """Return x * hard_sigmoid(x)."""
+    """Return x * hard_sigmoid(x).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.hard_silu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.333,  0.   ,  1.667], dtype=float32)
+    """
     x = _inexact(x)
     return x * hard_sigmoid(x)
 
@@ -204,7 +329,13 @@ def logsumexp(
 
 
 def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
-    """Return log(mean(exp(x))) over an axis, without overflow: the mean of the elements where `where` is true."""
+    """Return log(mean(exp(x))) over an axis, without overflow: the mean of the elements where `where` is true.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.logmeanexp(dnp.array([0.0, 0.0]))
+    Array(0., dtype=float32)
+    """
     x = _inexact(x)
     counted = dnp.broadcast_to(True if where is None else where, x.shape)
     count = dnp.sum(counted, axis=axis, keepdims=keepdims)
@@ -212,7 +343,13 @@ def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = Fa
 
 
 def log1mexp(x: Any) -> Array:
-    """Return log(1 - exp(-x)) for x > 0, precise near 0 and for large x."""
+    """Return log(1 - exp(-x)) for x > 0, precise near 0 and for large x.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.log1mexp(dnp.array([1e-4, 1.0])).round(3)
+    Array([-9.21 , -0.459], dtype=float32)
+    """
     x = _inexact(x)
     near = x < math.log(2)
     small, large = dnp.where(near, x, 1.0), dnp.where(near, 1.0, x)
@@ -220,7 +357,13 @@ def log1mexp(x: Any) -> Array:
 
 
 def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
-    """Return log(softmax(x)), without overflow; elements where `where` is false are -inf."""
+    """Return log(softmax(x)), without overflow; elements where `where` is false are -inf.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.log_softmax(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-4.143, -2.143, -0.143], dtype=float32)
+    """
     x = _inexact(x)
     if where is not None:
         x = dnp.where(where, x, -dnp.inf)

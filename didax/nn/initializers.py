@@ -23,27 +23,52 @@ Axes = int | Sequence[int]
 
 
 def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Array:
-    """Return an array of zeros."""
+    """Return an array of zeros.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.zeros(random.key(0), (2,))
+    Array([0., 0.], dtype=float32)
+    """
     return dnp.zeros(shape, dtype)
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Array:
-    """Return an array of ones."""
+    """Return an array of ones.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.ones(random.key(0), (2,))
+    Array([1., 1.], dtype=float32)
+    """
     return dnp.ones(shape, dtype)
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
-    """Return an initialiser that sets every element to `value`."""
+    """Return an initialiser that sets every element to `value`.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.constant(0.5)(random.key(0), (2,))
+    Array([0.5, 0.5], dtype=float32)
+    """
     return lambda key, shape, dtype=dtype: dnp.full(shape, value, dtype or dtypes.default_dtype("f"))
 
 
 def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
-    """Return an initialiser that draws from the uniform distribution on [0, scale)."""
+    """Return an initialiser that draws from the uniform distribution on [0, scale).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.uniform()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return lambda key, shape, dtype=dtype: random.uniform(key, shape, dtype) * scale
 
 
 def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
-    """Return an initialiser that draws from the normal distribution with mean 0."""
+    """Return an initialiser that draws from the normal distribution with mean 0.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return lambda key, shape, dtype=dtype: random.normal(key, shape, dtype) * stddev
 
 
@@ -55,6 +80,10 @@ def truncated_normal(
     It is cut off at `lower` and `upper` standard deviations.
 
     `stddev` is the standard deviation before the cut.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.truncated_normal()(random.key(0), (4, 6)).shape
+    (4, 6)
     """
     return lambda key, shape, dtype=dtype: random.truncated_normal(key, lower, upper, shape, dtype) * stddev
 
@@ -141,42 +170,72 @@ def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axe
 def glorot_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Return an initialiser: uniform, with variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+    """Return an initialiser: uniform, with variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.glorot_uniform()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def glorot_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Return an initialiser: truncated normal, with variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+    """Return an initialiser: truncated normal, with variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.glorot_normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 def he_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Return an initialiser: uniform, with variance 2 / fan_in (He and others, 2015)."""
+    """Return an initialiser: uniform, with variance 2 / fan_in (He and others, 2015).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.he_uniform()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def he_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Return an initialiser: truncated normal, with variance 2 / fan_in (He and others, 2015)."""
+    """Return an initialiser: truncated normal, with variance 2 / fan_in (He and others, 2015).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.he_normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 def lecun_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Return an initialiser: uniform, with variance 1 / fan_in (LeCun and others, 1998)."""
+    """Return an initialiser: uniform, with variance 1 / fan_in (LeCun and others, 1998).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.lecun_uniform()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def lecun_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Return an initialiser: truncated normal, with variance 1 / fan_in (LeCun and others, 1998)."""
+    """Return an initialiser: truncated normal, with variance 1 / fan_in (LeCun and others, 1998).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.lecun_normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
