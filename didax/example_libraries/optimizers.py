@@ -78,13 +78,25 @@ def _zeros(count: int) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def sgd(step_size: Any) -> Optimizer:
-    """Return an optimizer that steps along the negative gradient."""
+    """Return an optimizer that steps along the negative gradient.
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.sgd(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
     return _optimizer(_no_memory, lambda i, g, x: (x - rate(i) * g,))
 
 
 def momentum(step_size: Any, mass: float) -> Optimizer:
-    """Return an optimizer that sums past gradients, each weighted `mass` times its successor (Polyak, 1964)."""
+    """Return an optimizer that sums past gradients, each weighted `mass` times its successor (Polyak, 1964).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.momentum(0.1, 0.9)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any, velocity: Any) -> tuple[Any, ...]:
@@ -98,6 +110,11 @@ def nesterov(step_size: Any, mass: float) -> Optimizer:
     """Return an optimizer with momentum that looks one step ahead (Nesterov, 1983).
 
     The form is that of Sutskever and others (2013).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.nesterov(0.1, 0.9)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
     """
     rate = make_schedule(step_size)
 
@@ -112,6 +129,11 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Optimizer:
     """Return an optimizer that divides steps by the root of the sum of squared gradients, with momentum.
 
     The method is that of Duchi and others (2011).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adagrad(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
     """
     rate = make_schedule(step_size)
 
@@ -128,6 +150,11 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Optimizer:
     """Return an optimizer that divides steps by the root of a running mean of squared gradients.
 
     The method is that of Tieleman and Hinton (2012).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.rmsprop(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
     """
     rate = make_schedule(step_size)
 
@@ -142,6 +169,11 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
     """Return an optimizer with running means of gradients and of their squares (Kingma and Ba, 2014).
 
     Both means are corrected for their start at zero.
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adam(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
     """
     rate = make_schedule(step_size)
 
@@ -155,7 +187,13 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
 
 
 def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
-    """Return Adam with a running maximum in the place of the mean of squares (Kingma and Ba, 2014)."""
+    """Return Adam with a running maximum in the place of the mean of squares (Kingma and Ba, 2014).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adamax(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any, mean: Any, largest: Any) -> tuple[Any, ...]:
@@ -170,17 +208,32 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 
 
 def make_schedule(step_size: Any) -> Schedule:
-    """Return the schedule that is constant at a number; a schedule is returned as it is."""
+    """Return the schedule that is constant at a number; a schedule is returned as it is.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.make_schedule(0.1)(5)), 3)
+    0.1
+    """
     return step_size if callable(step_size) else constant(step_size)
 
 
 def constant(step_size: Any) -> Schedule:
-    """Return the schedule with one step size for all steps."""
+    """Return the schedule with one step size for all steps.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.constant(0.1)(5)), 3)
+    0.1
+    """
     return lambda step: step_size
 
 
 def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
-    """Return the schedule step_size * decay_rate ** (step / decay_steps)."""
+    """Return the schedule step_size * decay_rate ** (step / decay_steps).
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.exponential_decay(1.0, 10, 0.5)(20)), 3)
+    0.25
+    """
     return lambda step: step_size * decay_rate ** (step / decay_steps)
 
 
@@ -190,6 +243,10 @@ def inverse_time_decay(
     """Return the schedule step_size / (1 + decay_rate * step / decay_steps).
 
     With `staircase` the quotient step / decay_steps is rounded down.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.inverse_time_decay(1.0, 10, 0.5)(20)), 3)
+    0.5
     """
 
     def schedule(step: Any) -> Any:
@@ -203,6 +260,10 @@ def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, pow
     """Return the schedule from `step_size` to `final_step_size` within `decay_steps`.
 
     The distance to the final step size is a power of the share of the steps that remain.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.polynomial_decay(1.0, 10, 0.0)(5)), 3)
+    0.5
     """
 
     def schedule(step: Any) -> Any:
@@ -216,6 +277,10 @@ def piecewise_constant(boundaries: Sequence[Any], values: Sequence[Any]) -> Sche
     """Return the schedule of values[k] for steps from boundaries[k - 1] (exclusive) to boundaries[k].
 
     There is one more value than boundaries.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.piecewise_constant([10, 20], [1.0, 0.5, 0.1])(15)), 3)
+    0.5
     """
     if len(values) != len(boundaries) + 1:
         raise ValueError(
@@ -232,11 +297,21 @@ def piecewise_constant(boundaries: Sequence[Any], values: Sequence[Any]) -> Sche
 
 
 def l2_norm(params: Any) -> Any:
-    """Return the norm of the vector of all leaves."""
+    """Return the norm of the vector of all leaves.
+
+    >>> from didax.example_libraries import optimizers
+    >>> float(optimizers.l2_norm({'a': 3.0, 'b': 4.0}))
+    5.0
+    """
     return dnp.sqrt(sum(dnp.vdot(x, x) for x in tree.leaves(params)))
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
-    """Return the gradients, scaled down where their norm is larger than `max_norm`."""
+    """Return the gradients, scaled down where their norm is larger than `max_norm`.
+
+    >>> from didax.example_libraries import optimizers
+    >>> optimizers.clip_grads({'a': 3.0, 'b': 4.0}, 1.0)
+    {'a': Array(0.6, dtype=float32, weak_type=True), 'b': Array(0.8, dtype=float32, weak_type=True)}
+    """
     norm = l2_norm(grad_tree)
     return tree.map(lambda g: dnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)

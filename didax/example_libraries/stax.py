@@ -39,7 +39,16 @@ Layer = tuple[Callable[..., Any], Callable[..., Any]]
 
 
 def Dense(out_dim: int, W_init: Any = None, b_init: Any = None) -> Layer:
-    """Return the layer x @ W + b over the last axis, with W of shape (in, out_dim)."""
+    """Return the layer x @ W + b over the last axis, with W of shape (in, out_dim).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.Dense(10)
+    >>> shape, params = init(random.key(0), (-1, 784))
+    >>> shape, apply(params, dnp.ones((8, 784))).shape
+    ((-1, 10), (8, 10))
+    """
     make_w = initializers.glorot_normal() if W_init is None else W_init
     make_b = initializers.normal() if b_init is None else b_init
 
@@ -66,6 +75,12 @@ def Conv(
     """Return the convolution of images with `out_chan` filters and a bias per channel.
 
     Images have the axes (batch, height, width, channels).
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.Conv(16, (3, 3))
+    >>> init(random.key(0), (-1, 28, 28, 1))[0]
+    (-1, 26, 26, 16)
     """
     numbers = ("NHWC", "HWIO", "NHWC")
     make_w = initializers.glorot_normal(2, 3) if W_init is None else W_init
@@ -95,7 +110,14 @@ def BatchNorm(
     beta_init: Any = initializers.zeros,
     gamma_init: Any = initializers.ones,
 ) -> Layer:
-    """Return the layer that normalises over `axis` to mean 0 and variance 1 in the batch, then scales and shifts."""
+    """Return the layer that normalises over `axis` to mean 0 and variance 1 in the batch, then scales and shifts.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.BatchNorm()
+    >>> init(random.key(0), (-1, 28, 28, 16))[0]
+    (-1, 28, 28, 16)
+    """
 
     def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
         shape = tuple(n for i, n in enumerate(input_shape) if i not in axis)
@@ -125,7 +147,14 @@ def _shape_of(f: Callable[[Any], Any], shape: Shape) -> Shape:
 
 
 def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
-    """Return the layer that applies a function which keeps shapes."""
+    """Return the layer that applies a function which keeps shapes.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.elementwise(dnp.tanh)
+    >>> apply((), dnp.zeros(2))
+    Array([0., 0.], dtype=float32)
+    """
     return lambda key, input_shape: (input_shape, ()), lambda params, inputs, **kwargs: fun(
         inputs, **fun_kwargs
     )
@@ -154,21 +183,42 @@ Flatten: Layer = (lambda key, shape: ((shape[0], math.prod(shape[1:])), ()), _fl
 
 
 def MaxPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
-    """Return the layer that takes the largest value in each window of an image."""
+    """Return the layer that takes the largest value in each window of an image.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.MaxPool((2, 2), (2, 2))
+    >>> init(random.key(0), (-1, 28, 28, 16))[0]
+    (-1, 14, 14, 16)
+    """
     return _pool(
         lambda x, *window: lax.reduce_window(x, -dnp.inf, lax.max, *window), window_shape, strides, padding
     )
 
 
 def SumPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
-    """Return the layer that takes the sum of each window of an image."""
+    """Return the layer that takes the sum of each window of an image.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.SumPool((2, 2), (2, 2))
+    >>> init(random.key(0), (-1, 28, 28, 16))[0]
+    (-1, 14, 14, 16)
+    """
     return _pool(
         lambda x, *window: lax.reduce_window(x, 0.0, lax.add, *window), window_shape, strides, padding
     )
 
 
 def AvgPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
-    """Return the layer that takes the mean of each window of an image, over the elements inside the image."""
+    """Return the layer that takes the mean of each window of an image, over the elements inside the image.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.AvgPool((2, 2), (2, 2))
+    >>> init(random.key(0), (-1, 28, 28, 16))[0]
+    (-1, 14, 14, 16)
+    """
 
     def mean(x: Any, *window: Any) -> Any:
         total, count = (lax.reduce_window(y, 0.0, lax.add, *window) for y in (x, dnp.ones_like(x)))
@@ -191,6 +241,13 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     """Return the layer that keeps each element with probability `rate`, scaled by 1 / rate, and sets the others to 0.
 
     With a `mode` other than 'train' the layer returns its inputs. `apply` needs `rng`.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.Dropout(0.9)
+    >>> apply((), dnp.ones((8, 16)), rng=random.key(0)).shape
+    (8, 16)
     """
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -215,7 +272,14 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
 
 def FanOut(num: int) -> Layer:
-    """Return the layer that gives its input `num` times, for `parallel`."""
+    """Return the layer that gives its input `num` times, for `parallel`.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.FanOut(2)
+    >>> apply((), dnp.zeros(1))
+    [Array([0.], dtype=float32), Array([0.], dtype=float32)]
+    """
     return lambda key, shape: ([shape] * num, ()), lambda params, inputs, **kwargs: [inputs] * num
 
 
@@ -224,7 +288,14 @@ FanInSum: Layer = (lambda key, shapes: (shapes[0], ()), lambda params, inputs, *
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """Return the layer that joins several inputs along an axis."""
+    """Return the layer that joins several inputs along an axis.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.FanInConcat()
+    >>> apply((), [dnp.zeros(1), dnp.ones(1)])
+    Array([0., 1.], dtype=float32)
+    """
 
     def init(key: Any, shapes: Sequence[Shape]) -> tuple[Shape, Any]:
         shape = list(shapes[0])
@@ -238,7 +309,14 @@ def FanInConcat(axis: int = -1) -> Layer:
 
 
 def serial(*layers: Layer) -> Layer:
-    """Compose layers one after another; each layer gets a key of its own."""
+    """Compose layers one after another; each layer gets a key of its own.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.serial(stax.Dense(16), stax.Relu, stax.Dense(10))
+    >>> init(random.key(0), (-1, 784))[0]
+    (-1, 10)
+    """
     inits, applies = [f for f, _ in layers], [g for _, g in layers]
 
     def init(key: Any, shape: Any) -> tuple[Any, list[Any]]:
@@ -258,7 +336,14 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Compose layers in parallel: the i-th of several inputs goes through the i-th layer, with a key of its own."""
+    """Compose layers in parallel: the i-th of several inputs goes through the i-th layer, with a key of its own.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.serial(stax.FanOut(2), stax.parallel(stax.Dense(4), stax.Dense(4)), stax.FanInSum)
+    >>> init(random.key(0), (-1, 8))[0]
+    (-1, 4)
+    """
     inits, applies = [f for f, _ in layers], [g for _, g in layers]
 
     def init(key: Any, shapes: Any) -> tuple[Any, list[Any]]:
@@ -278,7 +363,14 @@ def _keys(rng: Any, num: int) -> Any:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """Return a layer that `make_layer(shape)` makes once the shape of the input is known."""
+    """Return a layer that `make_layer(shape)` makes once the shape of the input is known.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.shape_dependent(lambda shape: stax.Dense(shape[-1]))
+    >>> init(random.key(0), (-1, 8))[0]
+    (-1, 8)
+    """
 
     def init(key: Any, input_shape: Any) -> tuple[Any, Any]:
         return make_layer(input_shape)[0](key, input_shape)
