@@ -69,7 +69,11 @@ KNOWN = [
     ("weak type", r"^lax\.custom_(root|linear_solve)", "solutions are not weakly typed"),
     ("type", r"\bnn\.\w+\(.*(int|bool)", "activations of integers are floats"),
     ("weak type", r"^(nn|special)\.", WEAK_TYPES),
-    ("weak type", r"^np\.(hypot|angle|gcd|lcm|heaviside|sinc|deg2rad|rad2deg|radians|degrees)", WEAK_TYPES),
+    (
+        "weak type",
+        r"\bnp\.(hypot|angle|gcd|lcm|heaviside|sinc|deg2rad|rad2deg|radians|degrees)\(",
+        WEAK_TYPES,
+    ),
     (
         "weak type",
         r"(grad|jvp|vjp|linearize|hessian|jac).*\b(\w*pow\w*|log2|log10|clamp|clip|max|min|maximum|minimum|pad)\(",
