@@ -11,6 +11,8 @@ import re
 from tests.fuzz.comparison import Finding
 
 WEAK_TYPES = "weak types by the rule of docs/promotion.md"
+WEAK_DERIVATIVES = "weak types of derivatives whose formulas have constants: kept"
+DERIVATIVE = r"\b(\w*grad|jvp|vjp|linearize|hessian|jacfwd|jacrev)\b"
 KNOWN = [
     # kind, about, reason
     (
@@ -74,11 +76,8 @@ KNOWN = [
         r"\bnp\.(hypot|angle|gcd|lcm|heaviside|sinc|deg2rad|rad2deg|radians|degrees)\(",
         WEAK_TYPES,
     ),
-    (
-        "weak type",
-        r"(grad|jvp|vjp|linearize|hessian|jac).*\b(\w*pow\w*|log2|log10|clamp|clip|max|min|maximum|minimum|pad)\(",
-        "weak types of derivatives whose formulas have constants",
-    ),
+    ("weak type", DERIVATIVE + r".*\b(\w*pow\w*|log2|log10|clamp|clip|max|min|pad)\(", WEAK_DERIVATIVES),
+    ("weak type", DERIVATIVE + r".*didax \w+\[[\d,]*\]\*[,;] jax \w+\[[\d,]*\] ", WEAK_DERIVATIVES),
     ("value", r"jax \[[^\]]*nan.*np\.linalg\.(vector_|matrix_)?norm", "derivatives of norm at 0"),
     ("value", r"didax \[-?0\..*\.(abs|absolute|fabs)\(", "the derivative of abs at 0"),
     ("value", r"jax \[[^\]]*nan.*\b(pow|power|float_power)\(", "derivatives of negative powers at 0"),
