@@ -34,8 +34,7 @@ class Exact:
 
 
 def exact(value: Any) -> Any:
-    """What to put into a key for the value, beside its type: the value itself where `==` is exact for values of its
-    type.
+    """What a key holds for the value, beside its type: the value itself where `==` is exact for values of its type.
 
     >>> exact(0.0) == exact(-0.0), exact((1,)) == exact((True,)), exact(float("nan")) == exact(float("nan"))
     (False, False, True)

@@ -69,9 +69,7 @@ class Value:
     def __init__(self, name: str, aval: ShapedArray, constant: Any = None):
         self.name = name
         self.aval = aval
-        self.constant = (
-            constant  # the scalar that a literal or constant holds: rules may write it anew in any shape
-        )
+        self.constant = constant  # the scalar behind a literal or a constant; rules may write it in any shape
 
     def __str__(self) -> str:
         return self.name
@@ -501,8 +499,9 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-# Note [NaN in extrema] XLA's CPU compiler hands reductions, with what is fused into them, to a library that loses NaN
-# in `maximum` and `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway
+# Note [NaN in extrema]
+# XLA's CPU compiler hands reductions, with operations that it fuses into them, to a library that loses NaN in `maximum`
+# and `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway
 # is compiled by XLA itself and keeps NaN. For elementwise extrema this costs nothing measurable; for reductions see
 # Note [NaN in reduced extrema].
 
