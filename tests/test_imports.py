@@ -5,6 +5,7 @@ only a type checker reads, and `import_module("...")` with a literal name.
 """
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -81,17 +82,22 @@ def imports_of(source: str, module: str, *, is_package: bool, modules: set[str])
     ]
 
 
-IMPORTS = {
-    module: imports_of(path.read_text(), module, is_package=path.name == "__init__.py", modules=set(FILES))
-    for module, path in FILES.items()
-}
+@functools.cache
+def all_imports() -> dict[str, list[Import]]:
+    """What each file imports. Reading them all takes seconds, so no process does it that does not run these tests."""
+    return {
+        module: imports_of(
+            path.read_text(), module, is_package=path.name == "__init__.py", modules=set(FILES)
+        )
+        for module, path in FILES.items()
+    }
 
 
 def places(wrong: Callable[[str, str], bool]) -> str:
     """The imports of which `wrong(module, imported)` holds, as lines for the assertion's message."""
     return "\n".join(
         f"{FILES[module].relative_to(ROOT)}:{line} imports {name}"
-        for module, found in IMPORTS.items()
+        for module, found in all_imports().items()
         for name, line in found
         if wrong(module, name)
     )
@@ -105,7 +111,7 @@ def test_imports_run_downward_only():
 def test_the_import_graph_has_no_cycle():
     graph = {
         module: {name for name, _ in found if name in FILES and name != module}
-        for module, found in IMPORTS.items()
+        for module, found in all_imports().items()
     }
     try:
         TopologicalSorter(graph).prepare()

@@ -550,8 +550,12 @@ def real_dtype(dtype: DType) -> DType:
 
 
 def complex_dtype(dtype: DType) -> DType:
-    """Return the dtype of `x + 1j`: complex128 for float64, complex64 for other floats, else the default."""
-    return join(dtype, False, default_dtype("c"), True)[0]
+    """Return the dtype for complex numbers of this precision: complex128 for float64, complex64 for other floats,
+    else the default.
+    """
+    if not is_inexact(dtype):
+        return default_dtype("c")
+    return np.dtype(np.complex128 if real_dtype(dtype) == np.float64 else np.complex64)
 
 
 def finfo(x: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":

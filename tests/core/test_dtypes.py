@@ -341,6 +341,8 @@ def test_real_and_complex_dtypes():
     assert dtypes.real_dtype(BF) == BF and dtypes.real_dtype(I1) == I1
     assert dtypes.complex_dtype(F2) == C8 and dtypes.complex_dtype(np.dtype(np.float64)) == np.complex128
     assert dtypes.complex_dtype(C8) == C8 and dtypes.complex_dtype(I4) == C8
+    assert dtypes.complex_dtype(np.dtype(ml_dtypes.float8_e5m2)) == C8
+    assert dtypes.complex_dtype(np.dtype(np.complex128)) == np.complex128
 
 
 def test_limits_of_every_dtype():
