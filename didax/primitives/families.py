@@ -55,8 +55,8 @@ def _promoting(name: str) -> str:
 class Elementwise(Primitive):
     """One output element per element of equally shaped operands (scalars stretch)."""
 
-    # Whether functions of floats of a byte are computed in a wider dtype: XLA computes some of them in 16 bits, and lacks
-    # others.
+    # Whether functions of floats of a byte are computed in a wider dtype: XLA computes some of these in 16 bits, and
+    # lacks others.
     widens = True
     # Whether functions of floats of two bytes are computed in float32: XLA would round after each step of the function.
     widens_halves = False
