@@ -250,6 +250,21 @@ def logarithm(hlo: str) -> Callable[..., Any]:
     return lower
 
 
+def log_add_exp(ctx: Any, z: Any, w: Any) -> Any:
+    """log(e**z + e**w), where XLA has no such operation: its imaginary part is within [-π, π]."""
+    c = Corners(ctx)
+    (x, y), (u, v) = c.parts(z), c.parts(w)
+    first = ctx.compare("GE", x, u)
+    larger, smaller = ctx.select(first, z, w), ctx.select(first, w, z)
+    (x, y), (u, v) = c.parts(larger), c.parts(smaller)
+    distance = c.put(ctx.compare("EQ", x, u), 0.0, ctx.op("subtract", [u, x]))
+    ratio = exp(ctx, ctx.op("complex", [distance, ctx.op("subtract", [v, y])], z.aval))
+    re, im = c.parts(ctx.op("add", [larger, logarithm("stablehlo.log_plus_one")(ctx, ratio)]))
+    turned = ctx.op("atan2", [ctx.op("sine", [im]), ctx.op("cosine", [im])])
+    within = ctx.compare("LE", ctx.op("abs", [im]), ctx.constant(math.pi, im.aval))
+    return ctx.op("complex", [re, ctx.select(within, im, turned)], z.aval)
+
+
 def logistic_corner(c: Corners, x: Any, y: Any, re: Any, im: Any) -> tuple[Any, Any]:
     grown = c.all_of(c.equals(x, math.inf), c.is_endless(y))
     return c.put(grown, 1.0, re), c.put(grown, 0.0, im)

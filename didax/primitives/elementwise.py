@@ -31,7 +31,7 @@ from didax.primitives.families import Elementwise, binary, scalar_like, unary
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
 from didax.transforms.checkify import Condition
-from didax.xla.text import keep_nan
+from didax.xla.text import keep_nan, lower_extremum
 
 _BOOL = np.dtype(np.bool_)
 
@@ -487,12 +487,12 @@ def _share_of_winner(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 
 def _extremum_lower(op: str) -> Callable[..., Any]:
-    return lambda ctx, x, y: keep_nan(ctx, ctx.op(op, [x, y]))  # See Note [NaN in extrema]
+    return lambda ctx, x, y: keep_nan(ctx, lower_extremum(ctx, op, x, y))  # See Note [NaN in extrema]
 
 
-max_ = binary("max", eager=rules.maximum, accepts="biuf", lower=_extremum_lower("maximum"),
+max_ = binary("max", eager=rules.maximum, accepts="biufc", lower=_extremum_lower("maximum"),
               jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
-min_ = binary("min", eager=rules.minimum, accepts="biuf", lower=_extremum_lower("minimum"),
+min_ = binary("min", eager=rules.minimum, accepts="biufc", lower=_extremum_lower("minimum"),
               jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
 clamp = Elementwise("clamp", 3, hlo="clamp", eager=rules.clamp, accepts="iuf",
                     jvp=[lambda t, z, low, x, high: _where_or_zero(and_(gt(low, x), lt(low, high)), t),

@@ -54,7 +54,7 @@ from didax.primitives.window_positions import (
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.checkify import Condition
 from didax.transforms.transpose import is_undef
-from didax.xla.text import int_array, tensor_type
+from didax.xla.text import int_array, lower_extremum, tensor_type
 
 _INT32 = np.dtype(np.int32)
 
@@ -403,8 +403,12 @@ class Scatter(Primitive):
         element = aval.update(shape=())
         region = ctx.region()
         (old, new), header = ctx.block([element, element])
-        result = new if self.hlo is None else region.op(self.hlo, [old, new], element)
+        result = self.combine(region, old, new)
         return "\n".join([header, *region.lines, f"stablehlo.return {result} : {tensor_type(element)}"])
+
+    def combine(self, region: Any, old: Any, new: Any) -> Any:
+        """What becomes of an element and its update."""
+        return new if self.hlo is None else region.op(self.hlo, [old, new])
 
     def batch(
         self,
@@ -550,6 +554,10 @@ class ScatterExtremum(Scatter):
     holes = {"transpose": "the operation is not linear"}
     transpose = None  # pyright: ignore[reportAssignmentType]
 
+    def combine(self, region: Any, old: Any, new: Any) -> Any:
+        assert self.hlo is not None
+        return lower_extremum(region, self.hlo, old, new)
+
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         """The tangents of all that attain the extremum, averaged."""
         operand, indices, updates = primals
@@ -579,5 +587,5 @@ scatter_p = Scatter("scatter", None, None, "biufc0x")
 scatter_add_p = ScatterAdd("scatter_add", "add", np.add, lambda ct: ct)
 scatter_sub_p = ScatterAdd("scatter_sub", "subtract", np.subtract, neg)
 scatter_mul_p = ScatterMul("scatter_mul", "multiply", np.multiply, "iufc")
-scatter_min_p = ScatterExtremum("scatter_min", "minimum", np.minimum, "biuf")
-scatter_max_p = ScatterExtremum("scatter_max", "maximum", np.maximum, "biuf")
+scatter_min_p = ScatterExtremum("scatter_min", "minimum", np.minimum, "biufc")
+scatter_max_p = ScatterExtremum("scatter_max", "maximum", np.maximum, "biufc")

@@ -39,7 +39,16 @@ from didax.primitives.shape import (
 from didax.primitives.slicing import concatenate, lower_slice_axis, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.text import function_type, int_array, keep_nan, names, tensor_type, types
+from didax.xla.text import (
+    function_type,
+    int_array,
+    keep_nan,
+    lower_extremum,
+    lower_order,
+    names,
+    tensor_type,
+    types,
+)
 
 _BOOL = np.dtype(bool)
 
@@ -48,20 +57,24 @@ _BOOL = np.dtype(bool)
 
 
 def least(dtype: np.dtype[Any]) -> Any:
-    """The least value of a real dtype: the identity of `max`."""
+    """The least value of a dtype: the identity of `max`."""
     if dtype == _BOOL:
         return False
     if dtypes.is_integer(dtype):
         return dtypes.iinfo(dtype).min
+    if dtypes.is_complex(dtype):
+        return complex(-math.inf, -math.inf)
     return -math.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).min)
 
 
 def greatest(dtype: np.dtype[Any]) -> Any:
-    """The greatest value of a real dtype: the identity of `min`."""
+    """The greatest value of a dtype: the identity of `min`."""
     if dtype == _BOOL:
         return True
     if dtypes.is_integer(dtype):
         return dtypes.iinfo(dtype).max
+    if dtypes.is_complex(dtype):
+        return complex(math.inf, math.inf)
     return math.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).max)
 
 
@@ -137,10 +150,12 @@ _FLOAT32 = np.dtype(np.float32)
 _LANES = (32, 16, 8)  # several vectors, which hide each other's latency
 
 
-def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
+def lower_reduced_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
     """`stablehlo.reduce` by `maximum` or `minimum`; NaN if there is one. See Note [NaN in reduced extrema]."""
     if is_narrow_float(x.aval.dtype):  # an extremum is one of the elements: nothing is lost
-        return ctx.convert(lower_extremum(ctx, ctx.convert(x, _FLOAT32), axes, op, init), x.aval.dtype)
+        return ctx.convert(
+            lower_reduced_extremum(ctx, ctx.convert(x, _FLOAT32), axes, op, init), x.aval.dtype
+        )
     first = x.aval.ndim  # of the innermost axes, as far as they are all reduced
     while first - 1 in axes:
         first -= 1
@@ -179,7 +194,7 @@ def _reduce(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
     start = ctx.scalar(init, x.aval.dtype)
     args, _ = ctx.block([start.aval, start.aval])
     body = ctx.region()
-    result = keep_nan(body, body.op(op, args))
+    result = keep_nan(body, lower_extremum(body, op, *args))
     operands = function_type([x, start], [out])
     return ctx.emit(
         f"stablehlo.reduce({x} init: {start}) across dimensions = {list(axes)} : "
@@ -204,7 +219,7 @@ class Extremum(Reduction):
         return sign_zeros(super().eager(x, axes=axes), x, self.ufunc, lambda zeros: zeros.any(axis=axes))
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-        lower = lower_extremum if self.keeps_nan else lower_reduction
+        lower = lower_reduced_extremum if self.keeps_nan else lower_reduction
         dtype = x.aval.dtype
         init = self.identity(dtype)
         return ctx.convert(lower(ctx, ctx.convert(x, dtypes.carrier(dtype)), axes, self.op, init), dtype)
@@ -221,11 +236,11 @@ class Extremum(Reduction):
 
 
 def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) -> Any:
-    """Extrema with XLA's signs of zero: 0.0 is larger than -0.0. NumPy returns either.
+    """Real extrema with XLA's signs of zero: 0.0 is larger than -0.0. NumPy returns either.
 
     `any_of` reduces a mask of `x` to the shape of `out`.
     """
-    if not dtypes.is_inexact(x.dtype) or not np.any(out == 0):
+    if not dtypes.is_float(x.dtype) or not np.any(out == 0):
         return out
     wins = 0.0 if ufunc is np.maximum else -0.0
     found = any_of((x == 0) & (np.signbit(x) == np.signbit(wins)))
@@ -302,7 +317,7 @@ class ArgExtremum(Primitive):
         self.direction, self.op, self.find, self.worst = direction, op, find, worst
 
     def type(self, x: ShapedArray, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> ShapedArray:
-        out = reduced_aval(self.name, x, axes, "biuf")
+        out = reduced_aval(self.name, x, axes, "biufc")
         if len(axes) != 1 or not x.shape[axes[0]]:
             raise ValueError(
                 message(
@@ -351,7 +366,7 @@ class ArgExtremum(Primitive):
         shape = x.aval.shape
         blocks = (*shape[:axis], shape[axis] // length, length, *shape[axis + 1 :])
         x = ctx.op("reshape", [x], x.aval.update(shape=blocks))
-        best = lower_extremum(ctx, x, [axis + 1], self.op, self.worst(x.aval.dtype))
+        best = lower_reduced_extremum(ctx, x, [axis + 1], self.op, self.worst(x.aval.dtype))
         block = self._search(ctx, best, axis, index_dtype)
         inside = self._search(ctx, _take_block(ctx, x, block, axis), axis, index_dtype)
         return ctx.op("add", [ctx.op("multiply", [block, ctx.constant(length, block.aval)]), inside])
@@ -360,8 +375,8 @@ class ArgExtremum(Primitive):
         """Of two pairs (value, position) the one with the better value; of equal values the earlier one."""
         (x, y, i, j), _ = ctx.block([value, value, index, index])
         body = ctx.region()
-        better, tie = body.compare(self.direction, x, y), body.compare("EQ", x, y)
-        if dtypes.is_float(value.dtype):
+        better, tie = lower_order(body, self.direction, x, y), body.compare("EQ", x, y)
+        if dtypes.is_inexact(value.dtype):
             better = body.op("or", [better, body.compare("NE", x, x)])  # x comes first: the first NaN stays
         earlier = body.op("and", [tie, body.compare("LT", i, j)])
         first = body.op("or", [better, earlier])
@@ -404,8 +419,8 @@ def _take_block(ctx: Any, x: Any, block: Any, axis: int) -> Any:
     )
 
 
-reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
-reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
+reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biufc", least)
+reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biufc", greatest)
 # A stable softmax subtracts the largest element from all: a NaN among them shows there, and need not show here.
 reduce_max_no_nan_p = Extremum("reduce_max_no_nan", "maximum", np.maximum, "biuf", least, keeps_nan=False)
 reduce_prod_p = Product("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)

@@ -288,6 +288,28 @@ class FunctionContext:
 # XLA itself and keeps NaN. Elementwise it costs nothing that can be measured; `primitives/reductions.py` has the rest.
 
 
+def lower_extremum(ctx: FunctionContext, op: str, x: Value, y: Value) -> Value:
+    """The `maximum` or `minimum` of two arrays, NaN if either is NaN; complex numbers are in lexicographic order.
+
+    Of complex numbers that are equal or not numbers the first one is taken, as in NumPy.
+    """
+    if not dtypes.is_complex(x.aval.dtype):
+        return ctx.op(op, [x, y])
+    wins = lower_order(ctx, "GE" if op == "maximum" else "LE", x, y)
+    return ctx.select(ctx.op("or", [ctx.compare("NE", x, x), wins]), x, y)
+
+
+def lower_order(ctx: FunctionContext, direction: str, x: Value, y: Value) -> Value:
+    """`x > y` for the direction GT, or GE, LT, LE: complex numbers in lexicographic order, none beyond NaN."""
+    if not dtypes.is_complex(x.aval.dtype):
+        return ctx.compare(direction, x, y)
+    part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
+    (x_re, x_im), (y_re, y_im) = [[ctx.op(name, [z], part) for name in ("real", "imag")] for z in (x, y)]
+    tie = ctx.op("and", [ctx.compare("EQ", x_re, y_re), ctx.compare(direction, x_im, y_im)])
+    beyond = ctx.op("or", [ctx.compare(direction[0] + "T", x_re, y_re), tie])
+    return ctx.op("and", [beyond, ctx.compare("EQ", y, y)])
+
+
 def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
     """The same value, rounded to its own precision. See Note [NaN in extrema].
 
