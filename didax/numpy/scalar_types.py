@@ -240,7 +240,7 @@ _KIND_NAMES = {
 @api_boundary
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether a dtype is of a kind of the array API: "bool", "integral", "real floating", ..., a dtype, or a
-    tuple.
+    tuple. None is float64, as for NumPy.
 
     >>> import didax.numpy as dnp
     >>> dnp.isdtype("bfloat16", "real floating")
@@ -248,7 +248,7 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """
     if isinstance(kind, tuple):
         return any([isdtype(dtype, k) for k in kind])
-    found = dtypes.dtype(dtype)
+    found = dtypes.dtype(np.float64 if dtype is None else dtype)
     if isinstance(kind, str) and kind in _KIND_NAMES:
         return dtypes.kind_of(found) in _KIND_NAMES[kind]
     try:
