@@ -153,7 +153,9 @@ def _pow_by_exponent(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
-    return ctx.op("power", [x, y]) if dtypes.is_inexact(x.aval.dtype) else _wrapping_power(ctx, x, y)
+    if dtypes.is_complex(x.aval.dtype):
+        return at_corners.power(ctx, x, y)
+    return ctx.op("power", [x, y]) if dtypes.is_float(x.aval.dtype) else _wrapping_power(ctx, x, y)
 
 
 def _wrapping_power(ctx: Any, x: Any, y: Any) -> Any:
@@ -327,7 +329,7 @@ sqrt = elementary(
 rsqrt = elementary(
     "rsqrt",
     eager=rules.rsqrt,
-    lower=at_corners.symmetric("stablehlo.rsqrt", "conjugate"),
+    lower=at_corners.rsqrt,
     jvp=lambda t, y, x: mul(t, mul(div(y, x), -0.5)),
 )
 cbrt = unary("cbrt", eager=np.cbrt, accepts="f", jvp=lambda t, y, x: div(mul(t, 1 / 3), square(y)))
