@@ -10,8 +10,8 @@ from didax.api.flat import narrowed_scalar
 from didax.api.jit import jit
 from didax.api.stages import ShapeDtypeStruct
 from didax.core import pytree
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import api_boundary
 
 
@@ -109,4 +109,4 @@ def _shapes_with_given(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 def _zeros_of(x: Any) -> Any:
     """Zeros for a type; anything else as it is."""
-    return basis.zeros(x.aval) if isinstance(x, ShapeDtypeStruct) else x
+    return array_ops.zeros(x.aval) if isinstance(x, ShapeDtypeStruct) else x

@@ -109,9 +109,9 @@ def _interpolated(
     count = broadcast(constant(length, dtype), kept)
     if ignore_nan:
         count = el.sub(count, array_sum(missing, -1, dtype=dtype))
-    else:
-        # All elements of the row become NaN, not the result: so the derivatives by q are NaN in both modes.
-        rows = where(any_of(missing, -1, keepdims=True), constant(np.nan, dtype), rows)
+    # All elements of a row become NaN, not the result: so the derivatives by q are NaN in both modes.
+    is_nan = (all_of if ignore_nan else any_of)(missing, -1, keepdims=True)
+    rows = where(is_nan, constant(np.nan, dtype), rows)
     shape = (q.size, *kept)
     spread = functools.partial(_spread, shape=shape)
     shares, last = broadcast_in_dim(reshape(q, (q.size,)), shape, (0,)), spread(ufuncs.maximum(count - 1, 0))

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.passes.checkify import Condition
@@ -31,7 +31,7 @@ from didax.primitives import numpy_rules as rules
 from didax.primitives.families import Elementwise, binary, scalar_like, unary
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
-from didax.xla.text import keep_nan, lower_extremum
+from didax.xla.text import keep_nan, lower_combination
 
 _BOOL = np.dtype(np.bool_)
 
@@ -489,7 +489,7 @@ def _share_of_winner(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 
 def _extremum_lower(op: str) -> Callable[..., Any]:
-    return lambda ctx, x, y: keep_nan(ctx, lower_extremum(ctx, op, x, y))  # See Note [NaN in extrema]
+    return lambda ctx, x, y: keep_nan(ctx, lower_combination(ctx, op, x, y))  # See Note [NaN in extrema]
 
 
 max_ = binary("max", eager=rules.maximum, accepts="biufc", lower=_extremum_lower("maximum"),
