@@ -1,9 +1,9 @@
-"""Order statistics: quantiles, percentiles, medians and their NaN-ignoring forms.
+"""Order statistics: quantiles, percentiles, medians, and their forms that ignore NaN.
 
-The elements over `axis` are sorted, and a quantile lies at the place `q * (n - 1)` of their order; between two elements
-the `method` decides. By the method "inverted_cdf" it is the first element up to which a share `q` of the elements lies,
-or of their weights. NaN sorts to the end: where there is one the result is NaN, or it is left out of the count.
-Read next: `reductions.py`, `didax/primitives/sort.py`.
+The elements over `axis` are sorted, and a quantile lies at the position `q * (n - 1)` of their order; between
+two elements the `method` decides. By the method "inverted_cdf" the quantile is the first element up to which a share
+`q` of the elements lies, or of their weights. NaN sorts to the end: the result is NaN if there is one, and the
+functions that ignore NaN take the numbers before it. Read next: `reductions.py`, `didax/primitives/sort.py`.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def _quantile(
         (x.dtype, x.weak_type) if w is None else dtypes.result_type(*[(y.dtype, y.weak_type) for y in (x, w)])
     )
     dtype = inexact(*found)[0]
-    wide = np.dtype(np.float32) if is_narrow_float(dtype) else dtype  # positions need its digits
+    wide = np.dtype(np.float32) if is_narrow_float(dtype) else dtype  # positions need 24 bits
     x, probability = cast(x, dtype), as_array_of(name, q, wide, argument="q")
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
     rows = _axes_last(x, axes)
-    if rows.size == 0:  # of no elements, as the mean
+    if rows.size == 0:  # no elements: NaN, as for the mean
         shown = tuple([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else kept
         return broadcast(constant(np.nan, dtype), (*probability.shape, *shown))
     columns = [rows] if w is None else [rows, _axes_last(cast(weights_over(name, x, w, axis), wide), axes)]
@@ -92,7 +92,7 @@ def _quantile(
 
 
 def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
-    """The axes merged into one at the end."""
+    """Merge the axes into one axis at the end."""
     for i, axis in enumerate(sorted(axes)):
         x = move_axis(x, axis - i, x.ndim - 1)
     kept = x.shape[: x.ndim - len(axes)]
@@ -102,7 +102,7 @@ def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
 def _interpolated(
     rows: Array, q: Array, method: str, ignore_nan: bool, weights: Array | None = None
 ) -> Array:
-    """Quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
+    """Return quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
     dtype = rows.dtype
     kept, length = rows.shape[:-1], rows.shape[-1]
     missing = isnan(rows)
@@ -118,13 +118,13 @@ def _interpolated(
     stacked = spread(rows)
     if weights is not None:
         place, usable = _place_by_weight(shares, weights, missing)
-        return where(usable, _pick(stacked, ufuncs.minimum(place, last)), constant(np.nan, dtype))
+        return where(usable, _elements_at(stacked, ufuncs.minimum(place, last)), constant(np.nan, dtype))
     if method == _OF_WEIGHTS:
         place = el.sub(el.ceil(el.mul(shares, spread(count))), 1)
-        return where(isnan(shares), shares, _pick(stacked, ufuncs.clip(place, 0, last)))
+        return where(isnan(shares), shares, _elements_at(stacked, ufuncs.clip(place, 0, last)))
     place = el.mul(shares, last)
     low = el.floor(place)
-    below, above = _pick(stacked, low), _pick(stacked, ufuncs.minimum(el.ceil(place), last))
+    below, above = _elements_at(stacked, low), _elements_at(stacked, ufuncs.minimum(el.ceil(place), last))
     return _METHODS[method](below, above, el.sub(place, low))
 
 
@@ -153,7 +153,7 @@ def _place_by_weight(shares: Array, weights: Array, missing: Array) -> tuple[Arr
     return place, el.and_(_spread(usable, shares.shape), el.eq(shares, shares))
 
 
-def _pick(rows: Array, place: Array) -> Array:
+def _elements_at(rows: Array, place: Array) -> Array:
     last = rows.shape[-1] - 1
     dtype = np.dtype(np.int32 if last < 2**31 else np.int64)
     index = ufuncs.clip(cast(place, dtype), 0, last)
@@ -173,7 +173,7 @@ def quantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """The values below which a share `q` (0 to 1) of the elements lies; the axes of `q` come first.
+    """Return the values below which a share `q` (0 to 1) of the elements lies; the axes of `q` come first.
 
     `method` is "linear", "lower", "higher", "midpoint", "nearest" or "inverted_cdf", which takes `weights` of the
     elements, or of the axes in the order in which `axis` names them. Where weights are negative, infinite or NaN, or
@@ -199,7 +199,7 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """`quantile` of what is not NaN.
+    """Return quantiles as `quantile` does, of the elements that are not NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanquantile(dnp.array([0.0, dnp.nan, 2.0]), 0.5)
@@ -221,7 +221,7 @@ def percentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """`quantile` with `q` from 0 to 100.
+    """Return quantiles as `quantile` does, with `q` from 0 to 100.
 
     >>> import didax.numpy as dnp
     >>> dnp.percentile(dnp.array([0.0, 1.0, 2.0]), 25)
@@ -242,7 +242,7 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """`nanquantile` with `q` from 0 to 100.
+    """Return quantiles as `nanquantile` does, with `q` from 0 to 100.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanpercentile(dnp.array([0.0, dnp.nan, 2.0]), 50)
@@ -257,7 +257,7 @@ def nanpercentile(
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
-    """The middle element in order, or the mean of the middle two.
+    """Return the element in the middle of the sorted order, or the mean of the two in the middle.
 
     >>> import didax.numpy as dnp
     >>> dnp.median(dnp.array([3.0, 1.0, 2.0]))
@@ -270,7 +270,7 @@ def median(
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
-    """`median` of what is not NaN.
+    """Return the median of the elements that are not NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanmedian(dnp.array([3.0, dnp.nan, 2.0]))
