@@ -29,14 +29,14 @@ demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
 
 test: $(DEV_READY)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-all: $(DEV_READY)
-	XLA_FLAGS= $(BIN)/python -m pytest -n $(JOBS) -m 'slow or not slow' --hypothesis-profile=thorough
+	XLA_FLAGS= $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'slow or not slow' --hypothesis-profile=thorough
 
 answers: $(DEV_READY)
 	rm -f tests/answers/jax-$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("jax"))').txt
-	$(BIN)/python -m pytest -n $(JOBS) --update-answers
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --update-answers
 
 mutations: $(DEV_READY)
 	$(BIN)/python -m tests.mutations

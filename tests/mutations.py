@@ -106,11 +106,11 @@ MUTATIONS = [
         f"{OPERATIONS} slicing",
     ),
     Mutation(
-        "lowering of a strided slice",
+        "lowering of strided windows",
         SLICING,
         'f"{i}:{j}:{k}" if k > 1',
         'f"{i}:{j}:{k}" if k > 2',
-        f"{OPERATIONS} slicing",
+        "tests/primitives/test_windows.py tests/test_operations.py -k windows",
     ),
     Mutation(
         "transpose of dynamic_slice",
