@@ -106,11 +106,11 @@ MUTATIONS = [
         f"{OPERATIONS} slicing",
     ),
     Mutation(
-        "lowering of strided windows",
-        SLICING,
+        "lowering of a strided slice",
+        "didax/xla/text.py",
         'f"{i}:{j}:{k}" if k > 1',
         'f"{i}:{j}:{k}" if k > 2',
-        "tests/primitives/test_windows.py tests/test_operations.py -k windows",
+        f"{OPERATIONS} slicing",
     ),
     Mutation(
         "transpose of dynamic_slice",
@@ -150,8 +150,8 @@ MUTATIONS = [
     Mutation(
         "length of a scan, off by one",
         SCAN,
-        "looped = self.length - self.length % unroll",
-        "looped = self.length - self.length % unroll - unroll",
+        "values[0], region.scalar(looped, self.index_dtype)",
+        "values[0], region.scalar(looped - unroll, self.index_dtype)",
         "tests/test_loops.py",
     ),
     Mutation(
@@ -247,7 +247,7 @@ MUTATIONS = [
     ),
     Mutation(
         "rotation of threefry",
-        "didax/primitives/threefry.py",
+        "didax/primitives/threefry_cipher.py",
         "high |= x >> np.uint32(32 - distance)",
         "high |= x >> np.uint32(31 - distance)",
         "tests/primitives/test_threefry.py tests/random/test_keys.py",
