@@ -82,8 +82,12 @@ class MissingRuleError(NotImplementedError):
     """A primitive has no rule for the transformation that met it."""
 
 
-class RuleTypeError(TypeError):
-    """A primitive's rule returned a value of a type that it must not have."""
+class RuleError(RuntimeError):
+    """A primitive's rule failed: it raised, wrote what XLA does not take, or returned what it must not."""
+
+
+class RuleTypeError(RuleError, TypeError):
+    """A primitive's rule returned a value of a type that it must not have, or takes no such arguments."""
 
 
 class NonlinearError(TypeError):

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, cast, final
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import NO_EFFECTS, Effects
 from didax.core.primitive import Primitive
+from didax.core.rule_types import check_effects, check_kind
 from didax.core.source import SourceLine, follows_equations
 from didax.core.stack import on_new_stack, stack_is_low
 
@@ -70,7 +71,10 @@ class Eqn:
     @property
     def effects(self) -> Effects:
         """What it does besides computing its results."""
-        return self.primitive.effects(self.params)
+        found = self.primitive.effects(self.params)
+        if found is not NO_EFFECTS:
+            check_effects(self.primitive, found)
+        return found
 
     @property
     def jaxprs(self) -> list[Jaxpr]:
@@ -119,7 +123,7 @@ class Jaxpr:
         if self._axis_names is None:
             if stack_is_low():
                 return on_new_stack(getattr, self, "axis_names")
-            self._axis_names = frozenset[str]().union(*(e.primitive.named_axes(e.params) for e in self.eqns))
+            self._axis_names = frozenset[str]().union(*[_named_axes(e) for e in self.eqns])
         return self._axis_names
 
     @property
@@ -130,6 +134,11 @@ class Jaxpr:
                 return on_new_stack(getattr, self, "effects")
             self._effects = NO_EFFECTS.union(*[e.effects for e in self.eqns])
         return self._effects
+
+
+def _named_axes(eqn: Eqn) -> frozenset[str]:
+    found: Any = eqn.primitive.named_axes(eqn.params)
+    return check_kind(eqn.primitive, "named_axes", found, frozenset, "a frozenset of names")
 
 
 def nested_jaxprs(value: Any) -> Iterator[Jaxpr]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
-from didax.core.errors import JaxprTypeError, MissingRuleError, RuleTypeError
+from didax.core.errors import JaxprTypeError, MissingRuleError, RuleError, RuleTypeError
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, nested_jaxprs
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
@@ -21,7 +21,7 @@ from didax.core.primitive import Primitive
 
 __all__ = [
     "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal",
-    "MissingRuleError", "Primitive", "RuleTypeError", "ShapedArray", "Var", "aval_of", "check_jaxpr",
+    "MissingRuleError", "Primitive", "RuleError", "RuleTypeError", "ShapedArray", "Var", "aval_of", "check_jaxpr",
     "eval_jaxpr", "jaxpr_as_fun", "nested_jaxprs", "num_consts", "parse_jaxpr", "register_param_type",
 ]  # fmt: skip
 

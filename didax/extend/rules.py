@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from didax.core.basis import Zero, add_tangents, instantiate
-from didax.core.errors import message
+from didax.core.errors import RuleTypeError, message
 from didax.primitives.families import Elementwise, binary, unary
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData, move_batch_axis
@@ -49,7 +49,7 @@ def lower_as(f: Callable[..., Any]) -> Callable[..., Any]:
 
         jaxpr, captured = trace_to_jaxpr(flat, [x.aval for x in operands], function=f, what="lowering")
         if captured:
-            raise TypeError(
+            raise RuleTypeError(
                 message(
                     f"The function that primitive {self.name!r} is lowered as captures arrays.",
                     f"captured: {', '.join(str(getattr(x, 'aval', type(x))) for x in captured)}",
