@@ -132,7 +132,7 @@ UNARY = [
     Mistake("lower", "jit", lambda self, ctx, x: ctx.op("sine", [x], STRAY).__class__("%0", x.aval),
             ("XLA does not take what a lower rule wrote",)),
     Mistake("lower", "jit", lambda self, ctx, x: 1 / 0,
-            ("A lower rule raised an exception.", "operands: float32[3]", "raised: ZeroDivisionError: division by zero")),
+            ("A lower rule raised an exception.", "operands: float32[3]", "raised: ZeroDivisionError: division")),
     Mistake("jvp", "jvp", None, ("A jvp rule returns a pair.", "returned: None", "wanted: (result, tangent)")),
     Mistake("jvp", "grad", lambda self, p, t: self.bind(p[0]), ("A jvp rule returns a pair.", "float32[3]")),
     Mistake("jvp", "jvp", lambda self, p, t: (self.bind(p[0]), None), ("tangent of a result is no array", "None")),
