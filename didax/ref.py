@@ -18,6 +18,7 @@ from didax.api.refs import own_value
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
+from didax.core.given import give
 from didax.core.primitive import Primitive
 from didax.core.ref import Cell, Ref
 from didax.core.tracing import Trace, current_trace, eager_trace, set_current_trace
@@ -96,6 +97,7 @@ def free_ref(ref: Ref) -> None:
     _checked("free_ref", ref).close()
 
 
+@give(Ref, "__getitem__")
 @api_boundary
 def get(ref: Ref, idx: Any = None) -> Array:
     """`ref[idx]`, or the whole contents.
@@ -114,6 +116,7 @@ def get(ref: Ref, idx: Any = None) -> Array:
         return found
 
 
+@give(Ref, "__setitem__")
 @api_boundary
 def set(ref: Ref, idx: Any, value: ArrayLike) -> None:
     """`ref[idx] = value`, by NumPy's rules of indexing and broadcasting; with None as index all of it.
@@ -158,14 +161,10 @@ def swap(ref: Ref, idx: Any, value: ArrayLike) -> Array:
     return before
 
 
+@give(Ref, "addupdate")
 def _add_to(self: Ref, x: ArrayLike, idx: Any = None) -> None:
     """`ref[idx] += x` in one step; without an index, to all of it."""
     addupdate(self, idx, x)
-
-
-setattr(Ref, "__getitem__", get)  # noqa: B010 (the class is of a lower floor, which has no indexing)
-setattr(Ref, "__setitem__", set)  # noqa: B010
-setattr(Ref, "addupdate", _add_to)  # noqa: B010
 
 
 # --- Updates --------------------------------------------------------------------------------------

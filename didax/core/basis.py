@@ -1,8 +1,8 @@
 """What every interpreter needs of the primitives, by meaning instead of by name.
 
 Tangent spaces have a zero and a sum; batching moves and makes axes; checks are conditions on values, and their failures
-are chosen among. Interpreters know no primitive, so the primitives floor installs these few operations here when it is
-loaded (`didax/primitives/__init__.py`).
+are chosen among. Interpreters know no primitive, so the primitives floor gives these few operations (`given.py`)
+when it is loaded (`didax/primitives/__init__.py`).
 Also here: `Zero`, the symbolic zero (a tangent or cotangent that is known to vanish and is never allocated).
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from didax.core.avals import ShapedArray
+from didax.core.given import given_by
 
 
 class Zero:
@@ -61,21 +62,13 @@ class Basis(Protocol):
         ...
 
 
-class _Installed:
-    """Holder of the installed `Basis`; attribute access fails with a hint before the primitives are loaded."""
-
-    def install(self, implementation: Basis) -> None:
-        self.zeros = implementation.zeros
-        self.add = implementation.add
-        self.move_axis = implementation.move_axis
-        self.broadcast_axis = implementation.broadcast_axis
-        self.convert = implementation.convert
-        self.select = implementation.select
-        self.check = implementation.check
-        self.no_nan = implementation.no_nan
+class _Given:
+    zeros = add = move_axis = broadcast_axis = convert = select = check = no_nan = given_by(
+        "didax.primitives"
+    )
 
 
-basis = _Installed()
+basis: Basis = _Given()
 
 
 def instantiate(x: Any) -> Any:

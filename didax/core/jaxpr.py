@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast, final
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import NO_EFFECTS, Effects
+from didax.core.given import given_by
 from didax.core.primitive import Primitive
 from didax.core.rule_types import check_effects, check_kind
 from didax.core.source import SourceLine, follows_equations
@@ -53,6 +54,7 @@ class Eqn:
     """`outvars = primitive[params] invars`, with the user's line that made it."""
 
     __slots__ = ("invars", "outvars", "params", "primitive", "source")
+    __repr__ = given_by("didax.core.jaxpr_print")
 
     def __init__(
         self,
@@ -98,6 +100,7 @@ class Jaxpr:
     """A typed, closed program: inputs, equations in order, outputs."""
 
     __slots__ = ("__weakref__", "_axis_names", "_effects", "eqns", "invars", "name", "outvars")
+    __repr__ = given_by("didax.core.jaxpr_print")
 
     def __init__(self, invars: Sequence[Var], eqns: Sequence[Eqn], outvars: Sequence[Atom], name: str = ""):
         self.invars = tuple(invars)
@@ -172,6 +175,7 @@ class ClosedJaxpr(NamedTuple):
 
     jaxpr: Jaxpr
     consts: tuple[Any, ...]
+    __repr__ = given_by("didax.core.jaxpr_print")
 
     @property
     def eqns(self) -> tuple[Eqn, ...]:

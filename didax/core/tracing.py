@@ -8,7 +8,7 @@ and threads and async tasks are independent because context variables are.
     grad(f)(x)   current trace: LinearizeTrace -> parent EagerTrace
     jit(grad(f)) current trace: LinearizeTrace -> parent StagingTrace -> parent EagerTrace
 
-`EagerTrace` is the end of every chain; `didax/runtime/eager.py` gives it its `process`.
+`EagerTrace` is the end of every chain; `didax/runtime/eager.py` gives it its `process` (`given.py`).
 Read next: `primitive.py` (the rules traces ask for), `didax/transforms/` (one trace a file).
 """
 
@@ -27,6 +27,7 @@ from didax.core.errors import (
     UnexpectedTracerError,
     message,
 )
+from didax.core.given import given_by
 from didax.core.source import SourceLine, describe_function
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.core.value import Array
@@ -74,6 +75,7 @@ class EagerTrace(Trace):
 
     __slots__ = ()
     what = "eager evaluation"
+    process = given_by("didax.runtime.eager")
 
     def __init__(self) -> None:
         self.parent = self

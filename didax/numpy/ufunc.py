@@ -74,7 +74,8 @@ class ufunc:
     nout = 1
     identity: Any = None  # that of the functions that have one; reductions of no elements are equal to it
 
-    if TYPE_CHECKING:  # attached by ufunc_methods.py
+    GIVEN_BY = "didax.numpy.ufunc_methods"
+    if TYPE_CHECKING:
         reduce: Callable[..., Array]
         accumulate: Callable[..., Array]
         reduceat: Callable[..., Array]

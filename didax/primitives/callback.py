@@ -22,6 +22,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis
 from didax.core.effects import Effect, Effects
 from didax.core.errors import message
+from didax.core.given import given_by
 from didax.core.primitive import Primitive
 from didax.core.source import describe_function
 from didax.primitives.control_flow.effects import for_each
@@ -61,11 +62,12 @@ class FlatCallback:
 
 
 class CallPython(Primitive):
-    """What the three primitives share. `didax/api/callbacks.py` gives them `evaluate`."""
+    """What the three primitives share."""
 
     multiple_results = True
     remembers_types = False
     side_effect = True
+    evaluate = given_by("didax.api.callbacks")
 
     def type(self, *avals: ShapedArray, result_avals: tuple[ShapedArray, ...], **how: Any) -> Any:
         return result_avals

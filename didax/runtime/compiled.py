@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from didax.core import config
 from didax.core.errors import RuleError, message
+from didax.core.given import give
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import is_of_library
 from didax.core.rule_types import refused_text
@@ -318,6 +319,7 @@ def with_checks(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr
 
 
+@give(jit_p, "evaluate")
 def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[ConcreteArray]:
     """Run a jaxpr, compiled, on concrete arguments."""
     jaxpr = with_checks(jaxpr)
@@ -330,6 +332,3 @@ def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[ConcreteArray]:
 def clear_programs() -> None:
     """Forget every compiled jaxpr."""
     _programs.clear()
-
-
-jit_p.evaluate = run_jaxpr

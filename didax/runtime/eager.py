@@ -18,6 +18,7 @@ import numpy as np
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import numpy_scalar
+from didax.core.given import give
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, application_key, check_against_type, infer
 from didax.core.rule_types import as_list, check_fit, check_numpy, unhashable
@@ -39,6 +40,7 @@ Plan = Callable[[tuple[Any, ...]], Any]
 _INDICES = frozenset(["index"])
 
 
+@give(EagerTrace, "process")
 def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Evaluate one operation."""
     if primitive.evaluate is not None:
@@ -61,9 +63,6 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     if config.values_were_inspected and config.state().inspects_values:
         return _run_watched(plan, primitive, args, params)
     return plan(args)
-
-
-EagerTrace.process = process
 
 
 def _run_watched(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
