@@ -18,11 +18,13 @@ from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive
+from didax.core.tracing import Trace, Tracer, current_trace, run_under
 
 __all__ = [
-    "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal",
-    "MissingRuleError", "Primitive", "RuleError", "RuleTypeError", "ShapedArray", "Var", "aval_of", "check_jaxpr",
-    "eval_jaxpr", "jaxpr_as_fun", "nested_jaxprs", "num_consts", "parse_jaxpr", "register_param_type",
+    "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "MissingRuleError",
+    "Primitive", "RuleError", "RuleTypeError", "ShapedArray", "Trace", "Tracer", "Var", "aval_of", "check_jaxpr",
+    "current_trace", "eval_jaxpr", "jaxpr_as_fun", "nested_jaxprs", "num_consts", "parse_jaxpr",
+    "register_param_type", "run_under",
 ]  # fmt: skip
 
 JaxprEqn = Eqn

@@ -15,16 +15,17 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core.jaxpr_parse import parse_jaxpr
-from didax.extend import core, dtypes, random, rules
+from didax.extend import core, dtypes, random, rules, testing
 
 # A name goes from here only after a minor version in which it is deprecated (docs/versions.md).
 PUBLISHED = {
     core: "Atom ClosedJaxpr Effect Eqn Jaxpr JaxprEqn JaxprTypeError Literal MissingRuleError Primitive RuleError "
-    "RuleTypeError ShapedArray Var aval_of check_jaxpr eval_jaxpr jaxpr_as_fun nested_jaxprs num_consts parse_jaxpr "
-    "register_param_type",
+    "RuleTypeError ShapedArray Trace Tracer Var aval_of check_jaxpr current_trace eval_jaxpr jaxpr_as_fun "
+    "nested_jaxprs num_consts parse_jaxpr register_param_type run_under",
     rules: "AxisData Elementwise FunctionContext LinearUnary Undef Value Zero add_tangents binary instantiate is_undef "
     "lower_as move_batch_axis unary",
     dtypes: "ExtendedDtype as_extended extended register_extended",
+    testing: "RTOL Trial assert_close check check_grads check_jvp check_linearize check_vjp random_like",
     random: "PRNGImpl define_prng_impl rbg_prng_impl threefry_prng_impl unsafe_rbg_prng_impl",
 }
 
