@@ -170,7 +170,7 @@ def _register(primitive: Primitive) -> None:
                 f"taken by: {type(by_name[name]).__name__} of module {_defined_in[name]}",
                 f"module: {module}",
                 fix=f"Choose another name, such as {module.rpartition('.')[2].strip('_') + '_' + name!r}. "
-                "Only the module that made it may make it anew: when it is reloaded, or a cell of a notebook runs again.",
+                "Only the module that made it may make it anew: reloaded, or as a cell of a notebook that runs again.",
             )
         )
     by_name[name], _defined_in[name] = primitive, module
