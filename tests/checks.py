@@ -1,8 +1,8 @@
-"""What tests compare with: the published checks of `didax/extend/testing.py`, and how large programs are compiled."""
+"""What tests compare with: the published checks of `didax/extend/testing.py`, and how many examples a property gets."""
 
 from __future__ import annotations
 
-from typing import Any
+from hypothesis import settings
 
 from didax.extend.testing import (
     RTOL,
@@ -23,15 +23,14 @@ from didax.extend.testing import (
     random_like,
     wide,
 )
-from didax.version import installed_jaxlib
 
 __all__ = [
-    "COMPILE_QUICKLY", "RTOL", "Trial", "assert_close", "assert_close_arrays", "assert_round_trips", "check_grads",
-    "check_jvp", "check_linearize", "check_vjp", "finite_scale", "inexact_leaves", "is_inexact", "numerical_jvp",
-    "numpy_of", "pairing", "random_like", "wide",
+    "RTOL", "Trial", "assert_close", "assert_close_arrays", "assert_round_trips", "check_grads",
+    "check_jvp", "check_linearize", "check_vjp", "examples", "finite_scale", "inexact_leaves", "is_inexact",
+    "numerical_jvp", "numpy_of", "pairing", "random_like", "wide",
 ]  # fmt: skip
 
-# compiler options for large programs that run once, in Didax and in the oracle
-COMPILE_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}
-if (installed_jaxlib() or "").startswith("0.10."):  # later versions refuse the name
-    COMPILE_QUICKLY["xla_cpu_use_fusion_emitters"] = False
+
+def examples(fraction: float) -> settings:
+    """That part of the examples that the profile of Hypothesis asks for, which is 50 in `make test`."""
+    return settings(max_examples=max(1, round(settings.default.max_examples * fraction)))

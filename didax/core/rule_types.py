@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,9 +28,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
 from didax.core.errors import RuleError, RuleTypeError, message
 
-if TYPE_CHECKING:
-    from didax.core.primitive import Primitive
-
+Primitive: TypeAlias = Any  # the class of `primitive.py`, which asks here
 _LISTS = (list, tuple)
 
 

@@ -17,8 +17,8 @@ from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_j
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import register_param_type
-from didax.core.primitive import Primitive
-from didax.core.tracing import Trace, Tracer, current_trace, run_under
+from didax.core.primitive import Primitive, Trace
+from didax.core.tracing import Tracer, current_trace, run_under
 
 __all__ = [
     "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "MissingRuleError",

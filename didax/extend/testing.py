@@ -21,9 +21,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-import didax as dx
+import didax.numpy as dnp
 from didax import tree
+from didax.api.autodiff import jvp, linearize, vjp
+from didax.api.inspect import eval_shape, make_jaxpr
+from didax.api.options import enable_checks
+from didax.api.vmap import vmap
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import as_extended, float0
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
@@ -60,7 +65,7 @@ def numpy_of(x: Any) -> np.ndarray[Any, Any]:
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:
-    return x.dtype if hasattr(x, "dtype") else dx.eval_shape(lambda y: y, x).dtype
+    return x.dtype if hasattr(x, "dtype") else eval_shape(lambda y: y, x).dtype
 
 
 def is_inexact(x: Any) -> bool:
@@ -137,11 +142,11 @@ def random_like(rng: np.random.Generator, x: Any) -> Any:
     def leaf(y: Any) -> Any:
         dtype, shape = dtype_of(y), np.shape(y)
         if not is_inexact(y):
-            return np.zeros(shape, dx.float0)
+            return np.zeros(shape, float0)
         numbers = rng.normal(size=shape)
         if dtype.kind == "c":
             numbers = numbers + 1j * rng.normal(size=shape)
-        return dx.numpy.asarray(np.asarray(numbers).astype(dtype), dtype=dtype)
+        return dnp.asarray(np.asarray(numbers).astype(dtype), dtype=dtype)
 
     return tree.map(leaf, x)
 
@@ -150,7 +155,7 @@ def pairing(a: Any, b: Any) -> float:
     """Re of the sum of products, over all leaves."""
     total = 0.0
     for x, y in zip(tree.leaves(a), tree.leaves(b), strict=True):
-        if numpy_of(x).dtype != dx.float0:
+        if numpy_of(x).dtype != float0:
             total += float(np.real(np.sum(wide(x) * wide(y))))
     return total
 
@@ -173,7 +178,7 @@ def numerical_jvp(
 
     def at(steps: float) -> Any:
         def move(x: Any, t: Any) -> Any:
-            if numpy_of(t).dtype == dx.float0:
+            if numpy_of(t).dtype == float0:
                 return x
             return (wide(x) + steps * step * wide(t)).astype(dtype_of(x))
 
@@ -194,14 +199,14 @@ def check_jvp(f: F, args: Sequence[Any], rng: np.random.Generator, eps: float | 
     """The jvp agrees with finite differences, and its primal result with `f`."""
     args = tuple(args)
     tangents = random_like(rng, args)
-    out, out_dot = dx.jvp(f, args, tangents)
+    out, out_dot = jvp(f, args, tangents)
     assert_close(out, f(*args), what="primal result of jvp")
     numerical, error = numerical_jvp(f, args, tangents, eps)
     for i, (y, y_dot, want) in enumerate(
         zip(tree.leaves(out), tree.leaves(out_dot), tree.leaves(numerical), strict=True)
     ):
         if not is_inexact(y):
-            assert numpy_of(y_dot).dtype == dx.float0, f"jvp, leaf {i}: tangent of an integer is not float0"
+            assert numpy_of(y_dot).dtype == float0, f"jvp, leaf {i}: tangent of an integer is not float0"
             continue
         assert numpy_of(y_dot).dtype == dtype_of(y), f"jvp, leaf {i}: dtype of the tangent"
         atol = error * max(finite_scale(want), finite_scale(y), 1e-3)
@@ -211,12 +216,12 @@ def check_jvp(f: F, args: Sequence[Any], rng: np.random.Generator, eps: float | 
 def check_vjp(f: F, args: Sequence[Any], rng: np.random.Generator) -> None:
     """The vjp is the transpose of the jvp, and cotangents have the arguments' types."""
     args = tuple(args)
-    out, f_vjp = dx.vjp(f, *args)
+    out, f_vjp = vjp(f, *args)
     x_dots, y_bars = random_like(rng, args), random_like(rng, out)
-    _, y_dots = dx.jvp(f, args, x_dots)
+    _, y_dots = jvp(f, args, x_dots)
     x_bars = f_vjp(y_bars)
     for x, x_bar in zip(tree.leaves(args), tree.leaves(x_bars), strict=True):
-        wanted = dtype_of(x) if is_inexact(x) else dx.float0
+        wanted = dtype_of(x) if is_inexact(x) else float0
         assert numpy_of(x_bar).dtype == wanted, (
             f"cotangent of dtype {numpy_of(x_bar).dtype} for {dtype_of(x)}"
         )
@@ -225,7 +230,7 @@ def check_vjp(f: F, args: Sequence[Any], rng: np.random.Generator) -> None:
     scale = sum(
         float(np.sum(np.abs(wide(a) * wide(b))))
         for a, b in zip(tree.leaves(x_bars), tree.leaves(x_dots), strict=True)
-        if numpy_of(a).dtype != dx.float0
+        if numpy_of(a).dtype != float0
     )
     tolerance = 100 * coarsest_eps(args, out) * max(scale, abs(forward), 1e-3)
     assert abs(forward - backward) <= tolerance, f"<y_bar, jvp> = {forward}, <vjp, x_dot> = {backward}"
@@ -235,8 +240,8 @@ def check_linearize(f: F, args: Sequence[Any], rng: np.random.Generator) -> None
     """linearize computes what jvp computes."""
     args = tuple(args)
     tangents = random_like(rng, args)
-    out, out_dot = dx.jvp(f, args, tangents)
-    y, f_lin = dx.linearize(f, *args)
+    out, out_dot = jvp(f, args, tangents)
+    y, f_lin = linearize(f, *args)
     rtol = 50 * coarsest_eps(args, out)
     assert_close(y, out, what="primal result of linearize")
     assert_close(f_lin(*tangents), out_dot, rtol=rtol, what="linearize")
@@ -257,13 +262,13 @@ def check_grads(
     if order > 1:
         x_dots, y_bars = random_like(rng, tuple(args)), random_like(rng, f(*args))
         # tangents and cotangents are fixed: the derivative in them is the linear map itself, checked above
-        check_grads(lambda *xs: inexact_leaves(dx.jvp(f, xs, x_dots)[1]), args, order - 1, rng, eps)
-        check_grads(lambda *xs: inexact_leaves(dx.vjp(f, *xs)[1](y_bars)), args, order - 1, rng, eps)
+        check_grads(lambda *xs: inexact_leaves(jvp(f, xs, x_dots)[1]), args, order - 1, rng, eps)
+        check_grads(lambda *xs: inexact_leaves(vjp(f, *xs)[1](y_bars)), args, order - 1, rng, eps)
 
 
 def inexact_leaves(tangents: Any) -> list[Any]:
     """Leaves that are not float0, which no program can return."""
-    return [t for t in tree.leaves(tangents) if getattr(t, "dtype", None) != dx.float0]
+    return [t for t in tree.leaves(tangents) if getattr(t, "dtype", None) != float0]
 
 
 def assert_round_trips(jaxpr: Any) -> None:
@@ -336,31 +341,42 @@ class Trial:
             for x, y, axis in zip(self.args, self.more, axes, strict=True)
         ]
 
+    def values(self, args: Any, corners: list[Any]) -> dict[str, Any]:
+        """The value, and those at the corners."""
+        return {"value": self.fun(*args), "corners": [self.fun(*corner) for corner in corners]}
+
     def everything(self, args: Any, batches: dict[str, Any], corners: list[Any]) -> dict[str, Any]:
-        """All that is compared between eager and compiled."""
-        results: dict[str, Any] = {
-            "value": self.fun(*args), "corners": [self.fun(*corner) for corner in corners]
-        }  # fmt: skip
+        """All that is compared between eager and compiled, with those batches that are given."""
+        results = self.values(args, corners)
         for name, (axes, _) in self.batches().items():
-            results[name] = dx.vmap(self.fun, axes)(*batches[name])
+            if name in batches:
+                results[name] = vmap(self.fun, axes)(*batches[name])
         if self.argnums:
             of_chosen, xs = self.at(args), self.chosen(args)
-            results["jvp"] = inexact_leaves(dx.jvp(of_chosen, xs, self.x_dots)[1])
-            results["vjp"] = inexact_leaves(dx.vjp(of_chosen, *xs)[1](self.y_bars))
+            results["jvp"] = inexact_leaves(jvp(of_chosen, xs, self.x_dots)[1])
+            results["vjp"] = inexact_leaves(vjp(of_chosen, *xs)[1](self.y_bars))
         return results
 
     def check_compiled(
-        self, corners: Sequence[Any] = (), cheap: bool = True, has_text: bool = True
+        self, corners: Sequence[Any] = (), has_text: bool = True, batched: bool = True
     ) -> dict[str, Any]:
-        """Everything, compiled as one program, is what it is at once; returns the latter."""
-        inputs = self.args, {name: stacked for name, (_, stacked) in self.batches().items()}, list(corners)
-        eager = self.everything(*inputs)
-        compiled = _compiled(self.everything, inputs, cheap, has_text)
-        for key, value in eager.items():
-            assert_close(
-                compiled[key], value, self.rtol, what=f"compiled {key}", signed_zeros=self.signed_zeros
-            )
+        """Everything, compiled as one program (batches if `batched`), is what it is at once; returns the latter."""
+        batches = {name: stacked for name, (_, stacked) in self.batches().items()}
+        eager = self.everything(self.args, batches, list(corners))
+        inputs = self.args, batches if batched else {}, list(corners)
+        self._compare(_compiled(self.everything, inputs, has_text), eager, "compiled {}")
         return eager
+
+    def check_values_compiled(
+        self, eager: dict[str, Any], corners: Sequence[Any], has_text: bool, options: Any
+    ) -> None:
+        """The values, compiled with these options of XLA, are those that were computed at once."""
+        found = _compiled(self.values, (self.args, list(corners)), has_text, options)
+        self._compare(found, eager, "{}, compiled with options")
+
+    def _compare(self, found: dict[str, Any], wanted: dict[str, Any], what: str) -> None:
+        for key, value in found.items():
+            assert_close(value, wanted[key], self.rtol, what=what.format(key), signed_zeros=self.signed_zeros)
 
     def check_batches(self, eager: dict[str, Any]) -> None:
         """Each batch is what a loop over it computes."""
@@ -371,10 +387,10 @@ class Trial:
 
     def check_empty_batches(self) -> None:
         """Over an axis of length 0: results and cotangents of the right types, with nothing in them."""
-        outs = tree.leaves(dx.eval_shape(self.fun, *self.args))
+        outs = tree.leaves(eval_shape(self.fun, *self.args))
         for axes, _ in self.batches().values():
             args = [x if a is None else _empty_batch(x) for x, a in zip(self.args, axes, strict=True)]
-            mapped = dx.vmap(self.fun, [None if a is None else 0 for a in axes])
+            mapped = vmap(self.fun, [None if a is None else 0 for a in axes])
             found = tree.leaves(mapped(*args))
             assert [(y.shape, y.dtype) for y in found] == [((0, *y.shape), y.dtype) for y in outs]
             if not self.argnums:
@@ -388,24 +404,24 @@ class Trial:
 
 
 def _stack(xs: Sequence[Any], axis: int) -> Any:
-    if any(dx.dtypes.issubdtype(dtype_of(x), dx.dtypes.extended) for x in xs):
-        return dx.numpy.stack(xs, axis)
+    if any(as_extended(dtype_of(x)) is not None for x in xs):
+        return dnp.stack(xs, axis)
     stacked = np.stack([np.asarray(x) for x in xs], axis)
-    return dx.numpy.asarray(stacked, dtype=stacked.dtype)
+    return dnp.asarray(stacked, dtype=stacked.dtype)
 
 
 def _empty_batch(x: Any) -> Any:
-    return tree.map(lambda leaf: dx.vmap(lambda _: leaf)(dx.numpy.zeros(0)), x)
+    return tree.map(lambda leaf: vmap(lambda _: leaf)(dnp.zeros(0)), x)
 
 
-def _compiled(fun: F, args: Sequence[Any], cheap: bool, has_text: bool) -> Any:
+def _compiled(fun: F, args: Sequence[Any], has_text: bool, options: Any = None) -> Any:
     """Results of `fun` staged, checked, printed, parsed, and compiled as one program."""
-    jaxpr, out = dx.make_jaxpr(fun, return_shape=True)(*args)
+    jaxpr, out = make_jaxpr(fun, return_shape=True)(*args)
     if has_text:
         assert_round_trips(jaxpr)
     callbacks: list[Any] = []
     text = lower_module(jaxpr.jaxpr, callbacks=callbacks)
-    executable = compile_text(text, jaxpr.out_avals, cheap=cheap, callbacks=callbacks)
+    executable = compile_text(text, jaxpr.out_avals, options=options, callbacks=callbacks)
     buffers = executable.run([as_concrete(x).device_buffer() for x in (*jaxpr.consts, *tree.leaves(args))])
     values = [ConcreteArray(aval, None, b) for aval, b in zip(jaxpr.out_avals, buffers, strict=True)]
     return tree.unflatten(tree.structure(out), values)
@@ -414,7 +430,7 @@ def _compiled(fun: F, args: Sequence[Any], cheap: bool, has_text: bool) -> Any:
 # --- A primitive ------------------------------------------------------------------------------------------------
 
 
-@dx.enable_checks(True)
+@enable_checks(True)
 def check(
     primitive: Primitive,
     args: Sequence[Any],
@@ -475,7 +491,7 @@ def check(
     trial = Trial(fun, args, more, batchable=said.has("batch"), rtol=rtol, signed_zeros=signed_zeros)
     if said.has("lower"):
         with said("lower", "compiled values, and batches, are those that are computed at once"):
-            eager = trial.check_compiled(cheap=False)
+            eager = trial.check_compiled()
     else:
         eager = trial.everything(args, {name: stacked for name, (_, stacked) in trial.batches().items()}, [])
     with said("batch", "a batch is what a loop over it computes"):
@@ -505,7 +521,7 @@ def _check_derivatives(trial: Trial, said: _Sayings, order: int) -> None:
             check_grads(of_chosen, xs, order, trial.rng)
     if said.has("lower"):
         with said("lower", "compiled derivatives are those that are computed at once"):
-            trial.check_compiled(cheap=False)
+            trial.check_compiled()
 
 
 def _check_eager(
@@ -544,7 +560,7 @@ def _check_moves(primitive: Primitive, args: Sequence[Any], params: dict[str, An
 
 
 def _reversed(x: Any) -> Any:
-    return as_concrete(dx.numpy.reshape(dx.numpy.reshape(x, -1)[::-1], x.shape))
+    return as_concrete(dnp.reshape(dnp.reshape(x, -1)[::-1], x.shape))
 
 
 class _Sayings:

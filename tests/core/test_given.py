@@ -3,10 +3,10 @@
 import pytest
 
 import didax as dx
-from didax.core.basis import basis
+from didax.core.array_ops import array_ops
 from didax.core.given import GivenLater, give, given_by
 from didax.core.jaxpr import Jaxpr
-from didax.core.tracing import EagerTrace
+from didax.core.primitive import EagerTrace
 from didax.core.value import Array
 from didax.primitives.call import jit_p
 
@@ -17,7 +17,12 @@ class Waiting:
 
 
 def test_what_is_declared_is_given_when_didax_is_loaded() -> None:
-    for owner, name in [(EagerTrace, "process"), (jit_p, "evaluate"), (Jaxpr, "__repr__"), (basis, "add")]:
+    for owner, name in [
+        (EagerTrace, "process"),
+        (jit_p, "evaluate"),
+        (Jaxpr, "__repr__"),
+        (array_ops, "add"),
+    ]:
         assert not isinstance(getattr(owner, name), GivenLater)
     assert Array.GIVEN_BY == "didax.numpy.array_methods" and float(dx.numpy.ones(()) + 1) == 2.0
 

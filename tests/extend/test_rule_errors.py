@@ -356,10 +356,10 @@ HOLDERS: dict[str, tuple[Any, Any, str]] = {
 }  # fmt: skip
 
 
-def test_a_wrong_interpret_rule() -> None:
+def test_a_wrong_run_jaxprs_rule() -> None:
     """The rule runs the program again, without its effects, in search of a NaN."""
     effects = frozenset([core.Effect("of a test")])
-    f = changed(Holder, interpret=lambda self, run, *args, jaxpr: 3, effects=lambda self, params: effects)
+    f = changed(Holder, run_jaxprs=lambda self, run, *args, jaxpr: 3, effects=lambda self, params: effects)
     with (
         dx.debug_nans(True),
         pytest.raises(core.RuleTypeError, match="returned: 3, wanted: a list of 2 results"),
