@@ -23,6 +23,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.core.rule_types import check_parts
 from didax.passes.key_reuse import summarise
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import Call, fill_zeros, run_split
@@ -222,7 +223,14 @@ def _divide_eqn(
     if not any(needed):
         return eqn, None, ()
     if eqn.primitive.recompute is not None and (policy is not None or eqn.effects):
-        return eqn.primitive.recompute(eqn, needed, lambda jaxpr, wanted: divide(jaxpr, wanted, policy))
+        parts = eqn.primitive.recompute(eqn, needed, lambda jaxpr, wanted: divide(jaxpr, wanted, policy))
+        names = (
+            "the equation that runs first",
+            "the one that runs again or None",
+            "the variables that are saved",
+        )
+        check_parts(eqn.primitive, "recompute", parts, *names)
+        return parts
     if eqn.effects or (policy is not None and _saves(policy, eqn)):
         return eqn, None, [v for v, need in zip(eqn.outvars, needed, strict=True) if need]
     return eqn, eqn, ()
