@@ -39,11 +39,12 @@ from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value
 from didax.lax.operands import operation
 from didax.primitives.control_flow.checkpointed import while_checkpointed
-from didax.primitives.control_flow.common import split_at
-from didax.primitives.control_flow.counted import COUNT
+from didax.primitives.control_flow.common import COUNT
+from didax.primitives.control_flow.layout import split_at
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.segments import for_counted, scan_in_segments, while_bounded
-from didax.primitives.control_flow.while_loop import Loop, run_while, varying_only
+from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
+from didax.primitives.control_flow.while_loop import while_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt, min_, sub
 from didax.primitives.select import select_n
@@ -109,7 +110,7 @@ def scan(
     args = [*consts, *carry, *rows]
     how: dict[str, Any] = {"jaxpr": body.jaxpr, "length": length, "reverse": bool(reverse), "unroll": unroll}
     how |= {"num_consts": len(consts), "num_carry": len(carry)}
-    outs = scan_p.bind(*args, **how) if segments is None else scan_in_segments(args, **how, count=segments)
+    outs = scan_p.bind(*args, **how) if segments is None else scan_in_segments(args, how, segments)
     last, ys = split_at([as_array(y) for y in body.results(outs)], len(start))
     return pytree.unflatten(tree, last), pytree.unflatten(body.others, ys)
 
@@ -334,7 +335,7 @@ def while_loop(
     _check_predicate(cond_fun, cond)
     cond_jaxpr, cond_consts = _of_whole_carry(cond, body.written)
     consts, carry = body.consts(), body.carry(init)
-    loop = run_while if steps is None and checkpoints is None else _reversible(steps, checkpoints)
+    loop = while_p.run if steps is None and checkpoints is None else _reversible(steps, checkpoints)
     outs = loop(cond_jaxpr, body.jaxpr, cond_consts, consts, carry)
     return pytree.unflatten(tree, [as_array(y) for y in body.results(outs)])
 
@@ -364,9 +365,9 @@ def _reversible(steps: int | None, checkpoints: int | None) -> Loop:
     """The while loop of these limits on steps and memory. What its body does not change is a constant of it."""
     if checkpoints is None:
         assert steps is not None
-        return functools.partial(varying_only, functools.partial(while_bounded, steps=steps))
+        return functools.partial(loop_over_changed, functools.partial(while_bounded, steps=steps))
     run = functools.partial(while_checkpointed, checkpoints=checkpoints, steps=steps)
-    return functools.partial(varying_only, run)
+    return functools.partial(loop_over_changed, run)
 
 
 def _while_in_python(
@@ -433,7 +434,7 @@ def fori_loop(
     else:
         if limit is not None:
             upper = add(lower, convert_element_type(_distance(lower, upper, limit), counter.dtype))
-        loop = run_while if checkpoints is None else _reversible(None, checkpoints)
+        loop = while_p.run if checkpoints is None else _reversible(None, checkpoints)
         outs = loop(_below(body.jaxpr, len(consts), refs), step, [upper], consts, carry)
     return pytree.unflatten(tree, [as_array(y) for y in body.results(outs)[1:]])
 

@@ -33,7 +33,7 @@ from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.source import describe_function
 from didax.lax.operands import operation
-from didax.primitives.control_flow.common import marked, merge, unmarked
+from didax.primitives.control_flow.layout import merge, where_false, where_true
 from didax.primitives.control_flow.linear_solve import linear_solve_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import neg
@@ -151,10 +151,10 @@ def custom_root(
         x = outs[:n]
 
         def residual(moved: Sequence[Any]) -> list[Any]:
-            return eval_jaxpr(f_jaxpr, [*merge(moves, moved, unmarked(consts, moves)), *x])
+            return eval_jaxpr(f_jaxpr, [*merge(moves, moved, where_false(consts, moves)), *x])
 
-        _, by_constants = linearize(residual, marked(consts, moves))
-        y = [neg(t) for t in by_constants(marked(const_dots, moves))]
+        _, by_constants = linearize(residual, where_true(consts, moves))
+        y = [neg(t) for t in by_constants(where_true(const_dots, moves))]
         x_dots = eval_jaxpr(tangent_jaxpr, [*consts, *x, *y])
         return outs, [*x_dots, *map(zero_from_primal, outs[n:])]
 

@@ -24,7 +24,8 @@ from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.primitives.call import Call, fill_zeros, run_split
-from didax.primitives.control_flow.common import marked, nonzero, run_compiled, unmarked
+from didax.primitives.control_flow.common import run_compiled
+from didax.primitives.control_flow.layout import nonzero, where_false, where_true
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
@@ -117,7 +118,7 @@ class Checkpoint(Call):
             again = how["differentiated"] or half is split.unknown
             return self.bind(*xs, jaxpr=half, policy=policy, **{**how, "differentiated": again})
 
-        return run_split(split, unmarked(args, unknown), marked(args, unknown), run)
+        return run_split(split, where_false(args, unknown), where_true(args, unknown), run)
 
     def keys(
         self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **how: Any

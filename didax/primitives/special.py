@@ -155,16 +155,7 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
 
     cond, outside = trace_to_jaxpr(goes_on, avals, what="while")
     body, constants = trace_to_jaxpr(lambda *s: step(state(*s)), avals, what="while")
-    outs = while_p.bind(
-        *outside,
-        *constants,
-        *start,
-        cond_jaxpr=cond,
-        body_jaxpr=body,
-        cond_nconsts=len(outside),
-        body_nconsts=len(constants),
-    )
-    return state(*outs)
+    return state(*while_p.run(cond, body, outside, constants, start))
 
 
 # --- The functions made of them -----------------------------------------------------------------------------

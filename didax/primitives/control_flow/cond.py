@@ -26,17 +26,10 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.core.tracing import known_value
 from didax.primitives.call import check_operands, fill_zeros, run_split, scatter_cotangents
-from didax.primitives.control_flow.common import (
-    INT32,
-    Marks,
-    along_first,
-    marked,
-    nonzero,
-    stand_in,
-    union,
-    without_tangents,
-)
-from didax.primitives.control_flow.effects import for_each, go_by_element
+from didax.primitives.control_flow.batches import along_first, fill_inactive, replace_inactive
+from didax.primitives.control_flow.common import BOOL, INT32
+from didax.primitives.control_flow.effects import run_by_element, runs_by_element
+from didax.primitives.control_flow.layout import Mask, nonzero, union, where_true
 from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
 from didax.primitives.families import Elementwise
@@ -57,7 +50,6 @@ from didax.transforms.transpose import is_undef, strong_cotangents, transpose_ja
 from didax.xla.lowering import lower_region
 from didax.xla.text import TOKEN, function_type
 
-_BOOL = np.dtype(bool)
 Branches = tuple[Jaxpr, ...]
 
 
@@ -131,8 +123,8 @@ class Cond(Primitive):
     ) -> Any:
         if dims[0] is not None:
             _check_collectives(axis, branches)
-            if go_by_element(*branches):
-                return for_each(self, axis, args, dims, {"branches": branches})
+            if runs_by_element(*branches):
+                return run_by_element(self, axis, args, dims, {"branches": branches})
             return _batch_by_element(axis, args, dims, branches)
         new, batched = _batch(branches[0], branches[1:], axis, tuple(dims[1:]))
         return self.bind(*args, branches=new), [0 if b else None for b in batched]
@@ -164,17 +156,17 @@ class Cond(Primitive):
         pruned, marks = zip(*(dce_jaxpr(branch, tuple(used)) for branch in branches), strict=True)
         needed = union(*marks)
         new = [
-            Jaxpr(marked(branch.invars, needed), small.eqns, small.outvars, branch.name)
+            Jaxpr(where_true(branch.invars, needed), small.eqns, small.outvars, branch.name)
             for branch, small in zip(branches, pruned, strict=True)
         ]
         return eqn.replace(
-            invars=[eqn.invars[0], *marked(eqn.invars[1:], needed)],
-            outvars=marked(eqn.outvars, used),
+            invars=[eqn.invars[0], *where_true(eqn.invars[1:], needed)],
+            outvars=where_true(eqn.outvars, used),
             params={"branches": tuple(new)},
         )
 
     def recompute(
-        self, eqn: Eqn, needed: Marks, divide: Callable[[Jaxpr, Marks], Split[Jaxpr]]
+        self, eqn: Eqn, needed: Mask, divide: Callable[[Jaxpr, Mask], Split[Jaxpr]]
     ) -> tuple[Eqn, Eqn, list[Var]]:
         branches: Branches = eqn.params["branches"]
         split = _join_splits([divide(branch, needed) for branch in branches], needed)
@@ -183,7 +175,7 @@ class Cond(Primitive):
         first = eqn.replace(outvars=[*eqn.outvars, *saved], params={"branches": split.known})
         again = eqn.replace(
             invars=[index, *split.residual_values(operands, saved)],
-            outvars=marked(eqn.outvars, needed),
+            outvars=where_true(eqn.outvars, needed),
             params={"branches": split.unknown},
         )
         return first, again, saved
@@ -211,9 +203,9 @@ def _join_types(avals: Sequence[ShapedArray], branches: Branches) -> ShapedArray
 
 
 def _agree(
-    transform: Callable[[Jaxpr, Marks | None], tuple[Any, Marks]], branches: Branches
-) -> tuple[tuple[Any, ...], Marks]:
-    """Every branch transformed, and which results are marked in any.
+    transform: Callable[[Jaxpr, Mask | None], tuple[Any, Mask]], branches: Branches
+) -> tuple[tuple[Any, ...], Mask]:
+    """Every branch transformed, and which results are where_true in any.
 
     `transform(branch, wanted)` returns the new branch and its marks, at least the wanted ones.
     """
@@ -226,22 +218,22 @@ def _agree(
 
 
 @cached_on_jaxpr
-def _jvp(first: Jaxpr, rest: Branches, nonzero_in: Marks) -> tuple[Branches, Marks]:
+def _jvp(first: Jaxpr, rest: Branches, nonzero_in: Mask) -> tuple[Branches, Mask]:
     return _agree(lambda branch, wanted: jvp_jaxpr(branch, nonzero_in, wanted), (first, *rest))
 
 
 @cached_on_jaxpr
 def _batch(
     first: Jaxpr, rest: Branches, axis: AxisData, dims: tuple[int | None, ...]
-) -> tuple[Branches, Marks]:
+) -> tuple[Branches, Mask]:
     return _agree(lambda branch, wanted: batch_jaxpr(branch, axis, dims, wanted), (first, *rest))
 
 
 @cached_on_jaxpr
 def _transpose(
-    first: Jaxpr, rest: Branches, linear: Marks, nonzero_ct: Marks, strong_ct: Marks
-) -> tuple[Branches, Marks]:
-    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Jaxpr, Marks]:
+    first: Jaxpr, rest: Branches, linear: Mask, nonzero_ct: Mask, strong_ct: Mask
+) -> tuple[Branches, Mask]:
+    def transform(branch: Jaxpr, wanted: Mask | None) -> tuple[Jaxpr, Mask]:
         if wanted is None:
             return transpose_jaxpr(branch, linear, nonzero_ct, strong_ct=strong_ct)
         every, _ = transpose_jaxpr(branch, linear, nonzero_ct, instantiate_all=True, strong_ct=strong_ct)
@@ -251,8 +243,8 @@ def _transpose(
 
 
 @cached_on_jaxpr
-def _linearize(first: Jaxpr, rest: Branches, nonzero_in: Marks) -> Split[Branches]:
-    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Split[Jaxpr], Marks]:
+def _linearize(first: Jaxpr, rest: Branches, nonzero_in: Mask) -> Split[Branches]:
+    def transform(branch: Jaxpr, wanted: Mask | None) -> tuple[Split[Jaxpr], Mask]:
         split = linearize_jaxpr(branch, nonzero_in, wanted or False)
         return split, split.unknown_out
 
@@ -260,8 +252,8 @@ def _linearize(first: Jaxpr, rest: Branches, nonzero_in: Marks) -> Split[Branche
 
 
 @cached_on_jaxpr
-def _partial_eval(first: Jaxpr, rest: Branches, unknown: Marks) -> Split[Branches]:
-    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Split[Jaxpr], Marks]:
+def _partial_eval(first: Jaxpr, rest: Branches, unknown: Mask) -> Split[Branches]:
+    def transform(branch: Jaxpr, wanted: Mask | None) -> tuple[Split[Jaxpr], Mask]:
         split = partial_eval_jaxpr(branch, unknown, wanted or False)
         return split, split.unknown_out
 
@@ -290,7 +282,7 @@ def _checkify(first: Jaxpr, rest: Branches, kinds: Kinds) -> tuple[Branches, tup
     return new, tuple(site for branch in found for site in branch.sites)
 
 
-def _join_splits(splits: Sequence[Split[Jaxpr]], unknown_out: Marks) -> Split[Branches]:
+def _join_splits(splits: Sequence[Split[Jaxpr]], unknown_out: Mask) -> Split[Branches]:
     """One split for all branches.
 
     Operands that any branch keeps for its unknown half are residuals as they are. Computed residuals of equal
@@ -359,7 +351,7 @@ def _zeros_jaxpr(in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArra
 # With a batched index every branch runs on the whole batch and each element selects its result. Elements that
 # do not take a branch pass through it too, and must neither hang there nor put a NaN into a gradient:
 # - No tangent enters a branch at elements that do not take it, and no cotangent leaves it there
-#   (`without_tangents`). The 0 * inf that may arise inside is dropped, not added.
+#   (`replace_inactive`). The 0 * inf that may arise inside is dropped, not added.
 # - A branch of elementwise operations fuses with the selection and is run as it is.
 # - Any other branch is run only if some element takes it, and the elements that do not take it go through it
 #   as copies of one that does: it never sees values it was to be protected from, and a loop in it ends.
@@ -402,7 +394,7 @@ def _again(x: Any) -> Any:
 
 
 def _run_elements(
-    branch: Jaxpr, axis: AxisData, batched: Marks, taken: Any, operands: Sequence[Any]
+    branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Sequence[Any]
 ) -> list[Any]:
     """Results of a branch over the batch, right for the elements that take it."""
     if not axis.size or all(isinstance(eqn.primitive, _FUSED) for eqn in branch.eqns):
@@ -417,7 +409,7 @@ def _run_elements(
 
 
 def _run_fused(
-    branch: Jaxpr, axis: AxisData, batched: Marks, taken: Any, operands: Sequence[Any]
+    branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Sequence[Any]
 ) -> list[Any]:
     # What all elements share is repeated: the cotangent of each copy is masked before these are summed.
     repeated = [
@@ -427,24 +419,24 @@ def _run_fused(
         basis.broadcast_axis(x, axis.size, 0) if r else x for x, r in zip(operands, repeated, strict=True)
     ]
     batched = tuple(b or r for b, r in zip(batched, repeated, strict=True))
-    operands = [without_tangents(taken, x, x) if b else x for x, b in zip(operands, batched, strict=True)]
+    operands = [replace_inactive(taken, x, x) if b else x for x, b in zip(operands, batched, strict=True)]
     return eval_jaxpr(_on_batch(branch, axis, batched), operands)
 
 
-def _on_batch(branch: Jaxpr, axis: AxisData, batched: Marks) -> Jaxpr:
+def _on_batch(branch: Jaxpr, axis: AxisData, batched: Mask) -> Jaxpr:
     """The branch over batches, all of whose results are batched."""
     dims = tuple(0 if b else None for b in batched)
     return batch_jaxpr(branch, axis, dims, (True,) * len(branch.outvars))[0]
 
 
 @cached_on_jaxpr
-def _guarded(branch: Jaxpr, axis: AxisData, batched: Marks) -> Branches:
+def _guarded(branch: Jaxpr, axis: AxisData, batched: Mask) -> Branches:
     """Branches over (which elements take the branch, its operands): zeros, and the branch on those."""
     whole = _on_batch(branch, axis, batched)
 
     def protected(taken: Any, *operands: Any) -> list[Any]:
-        entering = [stand_in(taken, x) if b else x for x, b in zip(operands, batched, strict=True)]
+        entering = [fill_inactive(taken, x) if b else x for x, b in zip(operands, batched, strict=True)]
         return eval_jaxpr(whole, entering)
 
-    in_avals = [ShapedArray((axis.size,), _BOOL), *whole.in_avals]
+    in_avals = [ShapedArray((axis.size,), BOOL), *whole.in_avals]
     return _zeros_jaxpr(in_avals, whole.out_avals), trace_to_jaxpr(protected, in_avals, what="vmap")[0]

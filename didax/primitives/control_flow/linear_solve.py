@@ -24,7 +24,8 @@ from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.primitives.call import check_operands, jit_p
-from didax.primitives.control_flow.common import Marks, batch_first, fixpoint, nonzero, split_at, union
+from didax.primitives.control_flow.batches import batch_carry
+from didax.primitives.control_flow.layout import Mask, fixpoint, nonzero, split_at, union
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import neg
 from didax.transforms.batching import AxisData, batch_jaxpr
@@ -137,7 +138,7 @@ class LinearSolve(Primitive):
             jaxprs[0], jaxprs[1:], axis, tuple(const_dims), tuple(dim is not None for dim in b_dims)
         )
         consts, b = split_at(args, num_consts)
-        b = [batch_first(axis, x, dim) if m else x for x, dim, m in zip(b, b_dims, marks, strict=True)]
+        b = batch_carry(axis, b, b_dims, marks)
         return self.bind(*consts, *b, jaxprs=new, num_consts=num_consts), [0 if m else None for m in out]
 
     def keys(self, line: Any, operands: Sequence[Any], *, jaxprs: Jaxprs, num_consts: int) -> Sequence[Any]:
@@ -169,12 +170,12 @@ def _negative(t: Any) -> Any:
 
 @cached_on_jaxpr
 def _batch(
-    matvec: Jaxpr, rest: Jaxprs, axis: AxisData, const_dims: tuple[int | None, ...], start: Marks
-) -> tuple[Jaxprs, Marks, Marks]:
+    matvec: Jaxpr, rest: Jaxprs, axis: AxisData, const_dims: tuple[int | None, ...], start: Mask
+) -> tuple[Jaxprs, Mask, Mask]:
     """The programs over batches, which parts of their vectors have a batch axis, and which results."""
     n = len(start)
 
-    def batched(jaxpr: Jaxpr, marks: Marks, wanted: Marks | None) -> tuple[Jaxpr, Marks]:
+    def batched(jaxpr: Jaxpr, marks: Mask, wanted: Mask | None) -> tuple[Jaxpr, Mask]:
         more = (False,) * (len(jaxpr.outvars) - n)
         dims = (*const_dims, *(0 if m else None for m in marks))
         return batch_jaxpr(jaxpr, axis, dims, None if wanted is None else (*wanted, *more))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
-from didax.primitives.control_flow.common import split_at
+from didax.primitives.control_flow.layout import split_at
 from didax.primitives.control_flow.optimize.notes import Note, note
 from didax.primitives.control_flow.optimize.rewrite import definitions, num_bytes, uses, written
 from didax.primitives.dot import dot_general_p

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
-from didax.primitives.control_flow.common import split_at
+from didax.primitives.control_flow.layout import split_at
 from didax.primitives.control_flow.optimize.apart import PARTS, Free, call_cost, is_product, take_apart
 from didax.primitives.control_flow.optimize.contract import carried_sums
 from didax.primitives.control_flow.optimize.notes import Note, note

@@ -16,7 +16,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
-from didax.primitives.control_flow.common import split_at
+from didax.primitives.control_flow.layout import split_at
 from didax.primitives.control_flow.optimize.apart import (
     Free,
     call_cost,
