@@ -29,7 +29,6 @@ from didax.api.flat import (
 from didax.api.linear_functions import LinearFunction
 from didax.api.refs import RefArguments, leaf_types
 from didax.api.vmap import vmap
-from didax.array import Array, ConcreteArray
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.basis import Zero, instantiate
@@ -38,6 +37,7 @@ from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import filled, reshape
+from didax.runtime.array import Array, ConcreteArray
 from didax.transforms.jvp import JVPTracer, jvp_flat
 from didax.transforms.linearize import LinearizeTracer, LinearProgram, linearize_flat
 from didax.transforms.staging import trace_to_jaxpr, values_of

@@ -2,8 +2,8 @@
 
 A call flattens its arguments and looks up (structure, types, static values, options) among the programs it has; the
 hot path is that lookup and the run. Under another transformation the call stays a call: a `jit_p` equation with the
-staged jaxpr. Read next: `didax/compiled.py` (running), `primitives/call.py` (transforming), `stages.py` (trace, lower,
-compile).
+staged jaxpr.
+Read next: `runtime/compiled.py` (running), `primitives/call.py` (transforming), `stages.py` (trace, lower, compile).
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from didax.api.flat import (
 from didax.api.refs import RefArguments, borrowed, check_not_captured, leaf_types, store
 from didax.api.stages import Lowered, Traced
 from didax.api.static import StaticArguments, as_names, as_numbers, check_arguments_exist, with_gaps
-from didax.array import ConcreteArray, argument_buffer, as_concrete, with_keys
-from didax.compiled import KeyFlow, Program, with_checks
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, strip_internal_frames
@@ -39,10 +37,12 @@ from didax.core.process import after_fork, lock_for_forks
 from didax.core.ref import Ref, RefType, ref_type
 from didax.core.source import describe_function, user_line
 from didax.core.tracing import Tracer, current_trace_var, eager_trace
+from didax.passes.key_reuse import is_on as key_reuse_is_on
+from didax.passes.key_reuse import summarise
 from didax.primitives.call import jit_p
+from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, with_keys
+from didax.runtime.compiled import KeyFlow, Program, with_checks
 from didax.transforms.batching import axis_env
-from didax.transforms.key_reuse import is_on as key_reuse_is_on
-from didax.transforms.key_reuse import summarise
 from didax.transforms.staging import StagedProgram, stage_program, values_of
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from didax.api.flat import argument_names, as_array, flatten_arguments, leaf_avals
-from didax.array import ConcreteArray, seen_by_host
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.ref import Cell, Ref
 from didax.core.source import describe_function
+from didax.runtime.array import ConcreteArray, seen_by_host
 
 
 class RefArguments:

@@ -9,12 +9,12 @@ Read next: `halves.py`, bodies in two parts; `transposition.py`, bodies in rever
 from __future__ import annotations
 
 from didax.core.jaxpr import Jaxpr
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.common import with_invars
 from didax.primitives.control_flow.layout import BodyLayout, Mask, all_false, fixpoint, split_at, where_true
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
-from didax.transforms.simplify import dce_jaxpr
 
 
 @cached_on_jaxpr

@@ -2,7 +2,7 @@
 
 A scan takes all of its steps, and the report keeps what failed first. A while loop ends where a check fails; the
 checks of its condition are reported by the body, because the condition returns nothing but a bool.
-Read next: `didax/transforms/checkify.py`, which says what a report is.
+Read next: `didax/passes/checkify.py`, which says what a report is.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.passes.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.unchanged import Loop
 from didax.primitives.select import select_n
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 
 
 @cached_on_jaxpr

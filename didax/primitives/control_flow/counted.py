@@ -21,6 +21,7 @@ from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Kinds, Report
 from didax.primitives.control_flow.batches import batch_first
 from didax.primitives.control_flow.common import COUNT, INT32, run_compiled
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element
@@ -32,7 +33,6 @@ from didax.primitives.elementwise import sub
 from didax.primitives.reductions import reduce_max_p
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
-from didax.transforms.checkify import Kinds, Report
 from didax.xla.text import FunctionContext, Value
 
 

@@ -17,6 +17,7 @@ from didax.core.basis import basis
 from didax.core.jaxpr import Jaxpr
 from didax.core.primitive import Primitive, infer
 from didax.core.tracing import current_trace, eager_trace
+from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.control_flow.layout import BodyLayout, merge, where_false
 from didax.primitives.control_flow.scan import scan_p
@@ -24,7 +25,6 @@ from didax.primitives.shape import reshape, zeros
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, batched_aval, element_aval
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import CHECK
 
 
 def runs_by_element(*jaxprs: Jaxpr) -> bool:

@@ -15,9 +15,9 @@ import numpy as np
 
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Jaxpr
+from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.order import read_before_writing
-from didax.transforms.simplify import simplify_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value, names, tensor_type, types
 

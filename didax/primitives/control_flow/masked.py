@@ -21,6 +21,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.batches import along_first, fill_inactive, select_active
 from didax.primitives.control_flow.common import BOOL, COUNT, INT32, Unbounded, trace_closed
 from didax.primitives.control_flow.layout import split_at
@@ -30,7 +31,6 @@ from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import select_n
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import CHECK
 
 Dims = tuple[int | None, ...]
 

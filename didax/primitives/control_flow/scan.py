@@ -21,6 +21,8 @@ from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
+from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.primitives.call import check_operands, fill_zeros
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_body, dce_body, jvp_body
@@ -44,8 +46,6 @@ from didax.primitives.control_flow.unchanged import changed_only
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, dynamic_slice_p
 from didax.transforms.batching import AxisData
-from didax.transforms.checkify import Kinds, Report, nothing_failed, report_of
-from didax.transforms.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.transforms.partial_eval import Split
 from didax.transforms.transpose import is_undef, strong_cotangents
 from didax.xla.text import FunctionContext, Value

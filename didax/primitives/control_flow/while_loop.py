@@ -18,6 +18,9 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.passes.checkify import Kinds, Report
+from didax.passes.key_reuse import loop_keys, summarise
+from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.call import check_operands, fill_zeros
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims, jvp_body
@@ -43,10 +46,7 @@ from didax.primitives.control_flow.order import read_before_writing
 from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Kinds, Report
-from didax.transforms.key_reuse import loop_keys, summarise
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
