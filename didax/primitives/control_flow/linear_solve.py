@@ -5,10 +5,11 @@
 The solver may be anything: an iteration with no fixed number of steps, a factorisation. It is never differentiated;
 what is differentiated is the equation, which `matvec`, the program of A, states:
 
-    A x_dot = b_dot - A_dot x        A^T b_bar = x_bar
+    A x_dot = b_dot - A_dot x        A^T ct_b = ct_x
 
-Both are systems again, the second with the transposed operator and its own solver, so derivatives of any order are.
-All programs take the same constants `c`, whatever of them they use; tangents of constants count in the operator only.
+Both are linear systems again, the second with the transposed operator and its own solver, and so are derivatives of
+any order. All programs take the same constants `c`, whichever of them they use; tangents of constants count in the
+operator only.
 Read next: `didax/lax/solvers.py`, what users call.
 """
 
@@ -119,10 +120,10 @@ class LinearSolve(Primitive):
                     "forward mode (jvp, jacfwd).",
                 )
             )
-        x_bars = map(instantiate, cts[: len(b)])
-        b_bars = self.bind(*consts, *x_bars, jaxprs=(*jaxprs[2:], *jaxprs[:2]), num_consts=num_consts)
-        sent = zip(b, b_bars[: len(b)], strict=True)
-        return [*[None] * num_consts, *(b_bar if is_undef(x) else None for x, b_bar in sent)]
+        ct_x = map(instantiate, cts[: len(b)])
+        ct_b = self.bind(*consts, *ct_x, jaxprs=(*jaxprs[2:], *jaxprs[:2]), num_consts=num_consts)
+        sent = zip(b, ct_b[: len(b)], strict=True)
+        return [*[None] * num_consts, *(ct if is_undef(x) else None for x, ct in sent)]
 
     def batch(
         self,
@@ -157,7 +158,7 @@ class LinearSolve(Primitive):
         return run(jaxprs[1], args, "the solver of a linear system")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        """Whole: derivatives may still ask for any of it, and the lowering writes the solver only."""
+        """The equation as it is: derivatives may still ask for any part of it, and only the solver is lowered."""
         return eqn
 
 
