@@ -61,7 +61,7 @@ def batch_body(
 
 
 def batch_dims(batched: Mask) -> tuple[int | None, ...]:
-    """Where values have their batch axis, if it is the first axis of those that have one."""
+    """The batch axis of each value: the first axis of a batched value, None of another."""
     return tuple(0 if b else None for b in batched)
 
 

@@ -60,8 +60,8 @@ class Bounded(Primitive):
     """`bounded_p.bind(limit, *cond_consts, *body_consts, *carry, ...)`: steps taken, the carry, stacked outputs.
 
     `cond_jaxpr` and `body_jaxpr` are those of `while_p`, but the body returns outputs after the next carry. The
-    outputs have `length` rows, of which those from the number of steps on have no meaning; `0 <= limit <= length`, an
-    int32.
+    outputs have `length` rows, and rows from the number of steps on have no meaning. `limit` is an int32 from 0 to
+    `length`.
     """
 
     multiple_results = True

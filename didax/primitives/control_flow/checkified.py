@@ -54,7 +54,7 @@ def run_checkified(
     """Results of a while loop, and the report on its checks.
 
     `loop` runs a loop of another condition and body; `num_before` of its results come before the carry. `parts` are
-    the constants of the condition, those of the body, and the carry.
+    the constants of the condition, the constants of the body, and the carry.
     """
     cond_consts, consts, carry = parts
     new = _checkify_while(body, cond, kinds, len(cond_consts), len(consts))

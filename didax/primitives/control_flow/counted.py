@@ -3,7 +3,7 @@
     counted_p(n, c, h, xs; jaxpr, length):    for x in xs[:n]: h, y = jaxpr(c, h, x);    return h, stacked ys
 
 Inputs and outputs have `length` rows. Rows from `n` on have no meaning, and nobody reads them: in every mode the work
-is that of `n` steps. The rules are those of `scan_p`, where each scan that a rule binds is a counted one of `n` steps
+is the work of `n` steps. The rules are the rules of `scan_p`, but each scan that they bind counts `n` steps
 (`_CountedRules`). Only a count that differs between the elements of a batch is a case of its own: the loop goes on
 for the greatest count, and elements that are through keep what they have (`masked.py`).
 Read next: `bounded.py`, where the count comes from a condition; `scan.py`.
@@ -39,7 +39,8 @@ from didax.xla.text import FunctionContext, Value
 class Counted(Primitive):
     """`counted_p.bind(n, *consts, *carry, *xs, ...)`: the carry after `n` steps, then the stacked outputs.
 
-    Parameters are those of `scan_p`; `0 <= n <= length`, an int32. With `reverse` row `n - 1` comes first.
+    The parameters are the parameters of `scan_p`. `n` is an int32 from 0 to `length`. With `reverse` row `n - 1` comes
+    first.
     """
 
     multiple_results = True

@@ -108,7 +108,7 @@ class Layout(tuple[int, ...]):
         return split_at(values, *self)
 
     def split_by(self, mask: Mask, values: Sequence[Any]) -> tuple[list[list[Any]], list[list[Any]]]:
-        """The parts of those values at which the mask is false, and the parts of those at which it is true."""
+        """The parts of the values at which the mask is false, and the parts of the values at which it is true."""
         pairs = list(zip(self.split(values), self.split(mask), strict=True))
         return [where_false(*pair) for pair in pairs], [where_true(*pair) for pair in pairs]
 

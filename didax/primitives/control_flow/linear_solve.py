@@ -28,6 +28,7 @@ from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import summarise
 from didax.primitives.call import check_operands, jit_p
 from didax.primitives.control_flow.batches import batch_carry
+from didax.primitives.control_flow.bodies import batch_dims
 from didax.primitives.control_flow.layout import Mask, fixpoint, nonzero, split_at, union
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import neg
@@ -43,7 +44,7 @@ Jaxprs = tuple[Jaxpr, ...]
 class LinearSolve(Primitive):
     """`linear_solve_p.bind(*consts, *b, jaxprs=jaxprs, num_consts=n)`: x with A x = b, then what the solver adds.
 
-    `jaxprs` are `(matvec, solve)`, and then, for reverse mode, those of the transposed operator. Each takes the
+    `jaxprs` are `(matvec, solve)`, and then, for reverse mode, the same two of the transposed operator. Each takes the
     constants and a vector, a list of arrays: `matvec` returns one of the same types, as does `solve`, before any
     auxiliary results.
     """
@@ -135,12 +136,12 @@ class LinearSolve(Primitive):
         num_consts: int,
     ) -> Any:
         const_dims, b_dims = split_at(dims, num_consts)
-        new, marks, out = _batch(
+        new, batched, out = _batch(
             jaxprs[0], jaxprs[1:], axis, tuple(const_dims), tuple(dim is not None for dim in b_dims)
         )
         consts, b = split_at(args, num_consts)
-        b = batch_carry(axis, b, b_dims, marks)
-        return self.bind(*consts, *b, jaxprs=new, num_consts=num_consts), [0 if m else None for m in out]
+        b = batch_carry(axis, b, b_dims, batched)
+        return self.bind(*consts, *b, jaxprs=new, num_consts=num_consts), list(batch_dims(out))
 
     def keys(self, line: Any, operands: Sequence[Any], *, jaxprs: Jaxprs, num_consts: int) -> Sequence[Any]:
         return summarise(jaxprs[1]).apply(operands, line)
@@ -176,12 +177,12 @@ def _batch(
     """The programs over batches, which parts of their vectors have a batch axis, and which results."""
     n = len(start)
 
-    def batched(jaxpr: Jaxpr, marks: Mask, wanted: Mask | None) -> tuple[Jaxpr, Mask]:
+    def over_batch(jaxpr: Jaxpr, batched: Mask, wanted: Mask | None) -> tuple[Jaxpr, Mask]:
         more = (False,) * (len(jaxpr.outvars) - n)
-        dims = (*const_dims, *(0 if m else None for m in marks))
+        dims = (*const_dims, *batch_dims(batched))
         return batch_jaxpr(jaxpr, axis, dims, None if wanted is None else (*wanted, *more))
 
     jaxprs = (matvec, *rest)
-    marks = fixpoint(start, lambda m: union(*(batched(jaxpr, m, None)[1][:n] for jaxpr in jaxprs)))
-    new = [batched(jaxpr, marks, marks) for jaxpr in jaxprs]
-    return tuple(jaxpr for jaxpr, _ in new), marks, new[1][1]
+    batched = fixpoint(start, lambda mask: union(*(over_batch(jaxpr, mask, None)[1][:n] for jaxpr in jaxprs)))
+    new = [over_batch(jaxpr, batched, batched) for jaxpr in jaxprs]
+    return tuple(jaxpr for jaxpr, _ in new), batched, new[1][1]

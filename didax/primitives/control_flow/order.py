@@ -114,7 +114,7 @@ def _needed_for(eqns: Sequence[Eqn], wanted: Sequence[Eqn]) -> set[Eqn]:
 
 
 def _dependent(eqns: Sequence[Eqn], reads: Sequence[Eqn], among: set[Eqn]) -> dict[Var, None]:
-    """The variables that the reads give, and those that equations of `among` compute from them, in order."""
+    """The results of the reads, and what equations of `among` compute from these, in order."""
     found: dict[Any, None] = {}
     for eqn in eqns:
         if eqn in reads or (eqn in among and any(x in found for x in eqn.invars)):

@@ -4,8 +4,8 @@
 
 The carries h[i] that were not saved are computed again, from the nearest saved one before them; others are saved on
 the way where there is room (`saved_carries.py`). A replay is linear where its step is, and its transpose is the replay
-of the transposed step in the other direction. Its other derivatives are those of the while loops that it consists of
-(`_as_loops`). Reverse mode has to run through these loops, too: they are run by `checkpointed_p`, whose derivatives
+of the transposed step in the other direction. For other derivatives it is written as the while loops that it consists
+of (`_as_loops`). Reverse mode has to run through these loops, too: they are run by `checkpointed_p`, whose derivatives
 are replays, so `checkpointed.py` makes `replay_p`.
 Read next: `checkpointed.py`.
 """
@@ -93,7 +93,7 @@ class Replay(Primitive):
         *parts: Sequence[Any],
         **changed: Any,
     ) -> list[Any]:
-        """A replay like that of the parameters, but for those that are `changed`, on operands in parts (`_split`)."""
+        """A replay with these parameters, some of them `changed`, on operands in parts (`_split`)."""
         operands, sizes = ReplayLayout.join(*parts)
         return self.bind(*head, *saved, *operands, **{**params, **sizes, **changed})
 

@@ -6,7 +6,7 @@ The body receives constants, the carry, and a row of each of the xs. Every rule 
 scan of it. Linearised, one scan runs now and stacks residuals, and a second, linear scan reads them (`halves.py`).
 Transposed, a linear scan runs in the other direction (`transposition.py`). Lowered, it is a `stablehlo.while` that
 counts (`lowering.py`).
-Read next: those files; `while_loop.py`; `didax/lax/loops.py`, what users call.
+Read next: these three files; `while_loop.py`; `didax/lax/loops.py`, what users call.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Scan(Primitive):
     def run(
         self, params: dict[str, Any], jaxpr: Jaxpr, *parts: Sequence[Any], reverse: bool = False
     ) -> list[Any]:
-        """A scan like that of the parameters, with another body, on these constants, this carry and these xs.
+        """A scan with these parameters but of another body, on these constants, this carry and these xs.
 
         With `reverse` it runs in the other direction.
         """

@@ -2,8 +2,8 @@
 
     h', y = body(c, h, x)    becomes    ct_c += ...;  ct_h, ct_x = ...    from ct_h', ct_y
 
-A transposed loop carries cotangents: those of the carry, and those of linear constants, which are sums over all
-steps. The loop runs in the other direction, along the cotangents of its ys.
+A transposed loop carries the cotangents of the carry, and the cotangents of linear constants, which are sums over all
+steps. It runs in the other direction, along the cotangents of its ys.
 Read next: `accumulate.py`, which adds to a part of an array in place.
 """
 

@@ -169,7 +169,7 @@ class While(Unbounded):
         cond_unknown, consts_unknown, carry_unknown = layout.split(tuple(unknown))
         known, carry_unknown = known_body(body, consts_unknown, carry_unknown)
         stop = partial_eval_jaxpr(cond, (*cond_unknown, *carry_unknown))
-        has_effects = cond.effects or body.effects  # and those are to happen once
+        has_effects = cond.effects or body.effects  # an effect must happen once, not in both loops
         if stop.unknown_out[0] or all(carry_unknown) or has_effects:
             return self.bind(*args, **params)
         cond_consts, consts, carry = layout.split(args)
