@@ -23,7 +23,7 @@ from didax.core.basis import basis
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
-from didax.primitives.call import check_operands, fill_zeros, jit_p
+from didax.primitives.call import check_operands, fill_zeros, jit_p, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
 from didax.primitives.control_flow.common import (
@@ -158,9 +158,8 @@ class Replay(Primitive):
         start = [basis.zeros(x.aval) for x in where_true(linear_consts, new.consts)]
         start += instantiated(cts, new.carry)
         parts = head, saved, body_consts, known, start
-        outs = iter(self.run(params, *parts, jaxpr=new.jaxpr, reverse=not params["reverse"]))
-        cts_in = iter([next(outs) if nz else None for nz in (*new.consts, *new.carry)])
-        found = [next(cts_in) if lin else None for lin in halves.unknown_in[: len(linear)]]
+        outs = self.run(params, *parts, jaxpr=new.jaxpr, reverse=not params["reverse"])
+        found = scatter_cotangents(outs, (*new.consts, *new.carry), halves.unknown_in[: len(linear)])
         found = [ct if lin else None for ct, lin in zip(found, linear, strict=True)]
         return [*[None] * (len(args) - len(found)), *found]
 

@@ -23,7 +23,7 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
-from didax.primitives.call import check_operands, fill_zeros
+from didax.primitives.call import check_operands, fill_zeros, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_body, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import checkify_scan_body
@@ -182,9 +182,7 @@ class Scan(Primitive):
         linear_consts = where_true(where_true(consts, linear[: len(consts)]), new.consts)
         start = [*(basis.zeros(v.aval) for v in linear_consts), *instantiated(ct_carry, new.carry)]
         outs = self.run(params, new.jaxpr, res_consts, start, [*res_xs, *nonzero_only(ct_ys)], reverse=True)
-        given = iter(outs)
-        cts_in = iter([next(given) if nz else None for nz in (*new.consts, *new.carry, *new.xs)])
-        found = [next(cts_in) if lin else None for lin in linear_in]
+        found = scatter_cotangents(outs, (*new.consts, *new.carry, *new.xs), linear_in)
         return [ct if lin else None for ct, lin in zip(found, linear, strict=True)]
 
     def _transpose_unknown(
