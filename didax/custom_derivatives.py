@@ -22,8 +22,8 @@ from didax.api.rules import (
 )
 from didax.api.traced import TracedFunction, trace_function
 from didax.core import dtypes, pytree
+from didax.core.array_ops import instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import instantiate
 from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import eval_jaxpr
 from didax.core.source import describe_function

@@ -18,9 +18,9 @@ from didax.api.refs import own_value
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, Trace, eager_trace
 from didax.core.ref import Cell, Ref
-from didax.core.tracing import Trace, current_trace, eager_trace, set_current_trace
+from didax.core.tracing import current_trace, set_current_trace
 from didax.core.value import Array
 from didax.numpy.creation import asarray, zeros
 from didax.numpy.indexing import at, getitem
@@ -107,7 +107,7 @@ def get(ref: Ref, idx: Any = None) -> Array:
     with _checked("get", ref).lock:
         if idx is None or _is_whole(idx):
             return sharing(ref.read())
-        cell = ref.site().cell
+        cell = ref.location().cell
         found = getitem(cell.value, idx)
         if current_trace() is not eager_trace:  # traces may keep what was read
             cell.shared = True
@@ -190,13 +190,13 @@ def _is_whole(idx: Any) -> bool:
 def _update(ref: Ref, idx: Any, value: Any, kind: str) -> None:
     value = _fitting(_checked("addupdate" if kind == "add" else kind, ref), value)
     with ref.lock:
-        site = ref.site()
+        location = ref.location()
         if idx is None or _is_whole(idx):
-            new, shared = _all_of(ref, site.cell, value, kind), True
+            new, shared = _all_of(ref, location.cell, value, kind), True
         else:
-            new, shared = _part_of(site.cell, idx, value, kind)
-        ref.check(site, new)
-        ref.store(site.cell, new, shared)
+            new, shared = _part_of(location.cell, idx, value, kind)
+        ref.check(location, new)
+        ref.store(location.cell, new, shared)
 
 
 def _fitting(ref: Ref, value: Any) -> Any:
@@ -244,7 +244,7 @@ class InPlaceTrace(Trace):
     """Evaluates at once, and lets updates of one array reuse its memory, once."""
 
     __slots__ = ("done", "target")
-    what = "update in place"
+    transformation = "update in place"
 
     def __init__(self, target: ConcreteArray):
         super().__init__(eager_trace)

@@ -154,18 +154,16 @@ def mulhi(x: Any, y: Any, /) -> Any:
     Array(156, dtype=uint8)
     """
     x, y = match_scalars((x, y))
-    dtype = aval_of(x).dtype
+    dtype, weak = aval_of(x).dtype, aval_of(x).weak_type and aval_of(y).weak_type
     if not dtypes.is_integer(dtype) or aval_of(y).dtype != dtype:
         facts, fix = f"x: {aval_of(x)}, y: {aval_of(y)}", "Cast them to one dtype of integers."
         raise TypeError(message("mulhi multiplies integers of one dtype.", facts, fix=fix))
     if dtype.itemsize == 8:
-        return _upper_half(x, y)
+        return convert_element_type(_upper_half(x, y), dtype, weak)
     bits = dtypes.iinfo(dtype).bits
     wide = np.dtype(f"{'i' if dtypes.is_signed(dtype) else 'u'}{bits // 4 or 1}")
     product = ops.mul(convert_element_type(x, wide), convert_element_type(y, wide))
-    return convert_element_type(
-        ops.shift_right_arithmetic(product, bits), dtype, aval_of(x).weak_type and aval_of(y).weak_type
-    )
+    return convert_element_type(ops.shift_right_arithmetic(product, bits), dtype, weak)
 
 
 def _upper_half(x: Any, y: Any) -> Any:

@@ -16,12 +16,12 @@ from didax import tree
 from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.core.tracing import constant_value
 from didax.primitives import elementwise as el
 from didax.primitives.convert import convert_element_type
-from didax.primitives.reductions import greatest, least
 from didax.primitives.shape import reshape
 from didax.transforms.staging import trace_to_jaxpr
 
@@ -133,7 +133,7 @@ def _checked_results(
 def _initial(name: str, x: Any, operand: ShapedArray) -> Any:
     """An initial value in the dtype of its operand; numbers and weak types take it, if it holds their value."""
     dtype = operand.dtype
-    if (type(x) not in _NUMBERS or operand.weak_type) and aval_of(x).dtype == dtype:
+    if (type(x) not in PYTHON_SCALARS or operand.weak_type) and aval_of(x).dtype == dtype:
         return x
     value = constant_value(x)
     if value is None:
@@ -146,23 +146,18 @@ def _initial(name: str, x: Any, operand: ShapedArray) -> Any:
     return found
 
 
-_NUMBERS = (bool, int, float, complex)
 _KINDS = "biufc"
 
 
 def _is_cast(aval: ShapedArray, dtype: np.dtype[Any]) -> bool:
     """True for a weak type that loses nothing but digits in a dtype."""
-    kinds = [dtypes.kind_of(d) for d in (aval.dtype, dtype)]
-    return aval.weak_type and all(k in _KINDS for k in kinds) and _rank(kinds[0]) <= _rank(kinds[1])
-
-
-def _rank(kind: str) -> int:
-    return {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}[kind]
+    rank, most = (dtypes.KIND_RANKS[dtypes.kind_of(d)] for d in (aval.dtype, dtype))
+    return aval.weak_type and dtypes.kind_of(dtype) in _KINDS and rank <= most
 
 
 def _as_constant(value: Any, dtype: np.dtype[Any]) -> Any | None:
     """A constant in another dtype, infinities as the ends of its range; None where the dtype cannot hold it."""
-    is_number = isinstance(value, _NUMBERS)
+    is_number = isinstance(value, tuple(PYTHON_SCALARS))
     rounds = is_number or aval_of(value).weak_type
     number = value if is_number else _element(value)
     kind = dtypes.kind_of(dtype)
@@ -180,17 +175,13 @@ def _element(value: Any) -> Any:
 
 
 def _as_integer(number: Any, dtype: np.dtype[Any]) -> Any | None:
-    low, high = least(dtype), greatest(dtype)
-    if dtypes.kind_of(aval_of(number).dtype) == "f":
-        if math.isinf(number):
-            return np.asarray(high if number > 0 else low, dtype)[()]
-        if not float(number).is_integer():
-            return None
-    return dtype.type(int(number)) if int(low) <= int(number) <= int(high) else None
+    exact = float(number) if dtypes.is_float(aval_of(number).dtype) else int(number)
+    limited = dtypes.saturated(exact, dtype)
+    return dtype.type(limited) if limited == exact or exact in (-math.inf, math.inf) else None
 
 
 def _text(x: Any) -> str:
-    return repr(x) if type(x) in _NUMBERS else str(aval_of(x))
+    return repr(x) if type(x) in PYTHON_SCALARS else str(aval_of(x))
 
 
 def _wrong_dtype(name: str, x: Any, operand: ShapedArray) -> TypeError:

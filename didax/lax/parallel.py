@@ -18,13 +18,14 @@ import numpy as np
 
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import message
 from didax.core.primitive import infer
 from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
-from didax.primitives.families import PYTHON_SCALARS, scalar_like
+from didax.primitives.families import scalar_like
 from didax.primitives.shape import move_axis, reshape
 from didax.transforms import batching
 

@@ -16,12 +16,13 @@ import numpy as np
 from didax.api.flat import as_array
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import ArgumentError, PositionError, message
 from didax.lax.operands import operation
 from didax.primitives import slicing
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt
-from didax.primitives.families import PYTHON_SCALARS, match_scalars, scalar_like
+from didax.primitives.families import match_scalars, scalar_like
 from didax.primitives.gather import (
     Scatter,
     gather_p,

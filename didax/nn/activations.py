@@ -13,6 +13,7 @@ from didax import lax
 from didax.core.dtypes import default_dtype
 from didax.core.errors import message
 from didax.core.value import Array
+from didax.numpy.promotion import cast, inexact
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.logarithmic import excess
 from didax.primitives.reductions import reduce_max_no_nan_p
@@ -22,9 +23,9 @@ Axes = int | tuple[int, ...] | None
 
 
 def _inexact(x: Any) -> Array:
-    """`x` as an array of floating-point (or complex) dtype."""
+    """`x` as an array of the floating-point (or complex) dtype in which functions of real numbers compute."""
     x = dnp.asarray(x)
-    return x if dnp.issubdtype(x.dtype, dnp.inexact) else x.astype(default_dtype("f"))
+    return cast(x, *inexact(x.dtype, x.weak_type))
 
 
 def relu(x: Any) -> Array:

@@ -21,7 +21,8 @@ from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
-from didax.core.tracing import eager_trace, known_value, set_current_trace
+from didax.core.primitive import eager_trace
+from didax.core.tracing import known_value, set_current_trace
 from didax.core.value import Array
 from didax.numpy import indexing, joining, linear, manipulation, positions, reductions, selection, ufuncs
 from didax.numpy.promotion import DTypeLike, as_operand

@@ -29,7 +29,6 @@ from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.dlpack import from_dlpack
 from didax.numpy.promotion import (
-    PYTHON_SCALARS,
     ArrayLike,
     DTypeLike,
     as_array,
@@ -192,7 +191,8 @@ def _from_sequence(xs: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
     pair = dtypes.result_type(*[(x.dtype, x.weak_type) for x in parts])
     stated = dtype or pair[0]
     exact = [
-        array(x, stated) if type(x) in PYTHON_SCALARS else part for x, part in zip(xs, parts, strict=True)
+        array(x, stated) if type(x) in dtypes.PYTHON_SCALARS else part
+        for x, part in zip(xs, parts, strict=True)
     ]
     return _stack(exact, stated)
 

@@ -45,7 +45,7 @@ from didax.numpy.index_parsing import (
     scalar_of,
     windows_of,
 )
-from didax.numpy.promotion import PYTHON_SCALARS, ArrayLike, as_array, cast, checked_operand, scalar
+from didax.numpy.promotion import ArrayLike, as_array, cast, checked_operand, scalar
 from didax.primitives.gather import (
     Scatter,
     gather_p,
@@ -334,7 +334,8 @@ def _write_with_numpy(x: Any, index: Any, kind: str, values: Any) -> Array | Non
     items, dtype = _numpy_index(index), x.aval.dtype
     if items is None:
         return None
-    if type(values) in PYTHON_SCALARS and "bifc".find(PYTHON_SCALARS[type(values)]) <= _rank(dtype):
+    kind_of_scalar = dtypes.PYTHON_SCALARS.get(type(values))
+    if kind_of_scalar is not None and dtypes.KIND_RANKS[kind_of_scalar] <= _rank(dtype):
         new: Any = scalar(values, dtype, False)
     elif getattr(values, "dtype", None) == dtype and (
         type(values) in (ConcreteArray, np.ndarray) or isinstance(values, np.generic)
@@ -362,8 +363,7 @@ def _scatter_of(kind: str, dtype: Any) -> Scatter:
 
 
 def _rank(dtype: Any) -> int:
-    """0 for booleans, 1 for integers, 2 for real numbers, 3 for complex ones."""
-    return "bifc".find(dtypes.kind_of(dtype).replace("u", "i"))
+    return dtypes.KIND_RANKS[dtypes.kind_of(dtype)]
 
 
 def _is_traced_mask(index: Any) -> bool:
@@ -429,7 +429,7 @@ def _fitted(values: Any, x: ShapedArray, shape: tuple[int, ...], kind: str) -> A
         if config.state().numpy_dtype_promotion == "strict":
             dtypes.result_type((x.dtype, x.weak_type), (aval.dtype, aval.weak_type))  # raises
         _warn_if_unsafe(kind, aval, x)
-        python = type(values) in PYTHON_SCALARS
+        python = type(values) in dtypes.PYTHON_SCALARS
         values = scalar(values, x.dtype, x.weak_type) if python else cast(values, x.dtype, x.weak_type)
     lead = aval.ndim - len(shape)
     inner = aval.shape[max(lead, 0) :]

@@ -90,13 +90,9 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     stacked = broadcast_in_dim(rows, (*shape, length), tuple(range(1, len(shape) + 1)))
     below, above = _pick(stacked, low), _pick(stacked, ufuncs.minimum(el.ceil(place), last))
     result = _METHODS[method](below, above, el.sub(place, low))
-    if ignore_nan:
-        return result
-    return where(
-        broadcast_in_dim(any_of(missing, -1), shape, tuple(range(1, len(shape)))),
-        constant(np.nan, dtype),
-        result,
-    )
+    is_nan = el.eq(count, constant(0, dtype)) if ignore_nan else any_of(missing, -1)
+    is_nan = broadcast_in_dim(is_nan, shape, tuple(range(1, len(shape))))
+    return where(is_nan, constant(np.nan, dtype), result)
 
 
 def _pick(rows: Array, place: Array) -> Array:

@@ -256,8 +256,9 @@ def compress(
 ) -> Array:  # fmt: skip
     """The slices along an axis (of the ravelled array by default) where the vector `condition` holds.
 
-    A short condition is False beyond its end. `size` fixes the number of results, as is needed under jit; they
-    are cut off or filled up with `fill_value`.
+    A short condition is False beyond its end; one that holds beyond the end of the axis raises ValueError. `size`
+    fixes the number of results, as is needed under jit: they are cut off or filled up with `fill_value`, and what
+    the condition says beyond the end of the axis does not count.
 
     >>> import didax.numpy as dnp
     >>> dnp.compress(dnp.array([True, False, True]), dnp.array([1, 2, 3]))
@@ -266,7 +267,7 @@ def compress(
     mask, x = as_array("compress", condition, "condition"), as_array("compress", a, "a")
     x, dimension = (ravel(x), 0) if axis is None else (x, canonical_axis("compress", axis, x.ndim))
     length = x.shape[dimension]
-    beyond = known_value(mask[length:]) if mask.ndim == 1 else None
+    beyond = known_value(mask[length:]) if mask.ndim == 1 and size is None else None
     if mask.ndim != 1 or (beyond is not None and np.asarray(beyond).any()):
         rule = "compress takes a vector of conditions that holds nowhere beyond the end of the axis."
         facts = f"condition: {mask.aval}, axis of length {length}, a: {x.aval}"

@@ -34,8 +34,6 @@ ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.generic | bool | int | 
 DTypeLike: TypeAlias = Any
 """What names a dtype: 'float32', np.float32, a dtype; bool, int, float and complex for the default widths."""
 
-PYTHON_SCALARS: dict[type, Any] = {bool: "b", int: "i", float: "f", complex: "c"}
-_PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 Step: TypeAlias = Callable[[Any], Any]
 
 
@@ -45,7 +43,7 @@ Step: TypeAlias = Callable[[Any], Any]
 def as_operand(x: Any) -> Any:
     """An Array, a Python scalar or a NumPy scalar for any array-like value; None for anything else."""
     kind = type(x)
-    if isinstance(x, Array) or kind in PYTHON_SCALARS:
+    if isinstance(x, Array) or kind in dtypes.PYTHON_SCALARS:
         return x
     if isinstance(x, np.ndarray):
         return from_numpy(x)
@@ -55,7 +53,7 @@ def as_operand(x: Any) -> Any:
     if (convert := getattr(x, "__jax_array__", None)) is not None:
         return as_operand(convert())
     return next(
-        (base(x) for base in PYTHON_SCALARS if isinstance(x, base)), None
+        (base(x) for base in dtypes.PYTHON_SCALARS if isinstance(x, base)), None
     )  # enums and other subclasses
 
 
@@ -93,7 +91,7 @@ def lifted(x: Any) -> Array:
     if isinstance(x, Array):
         return x
     aval = aval_of(x)
-    return ConcreteArray(aval, scalar(x, aval.dtype, False) if type(x) in PYTHON_SCALARS else x)
+    return ConcreteArray(aval, scalar(x, aval.dtype, False) if type(x) in dtypes.PYTHON_SCALARS else x)
 
 
 def from_numpy(x: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> Array:
@@ -135,8 +133,8 @@ def scalar(x: Any, dtype: np.dtype[Any], keep_python: bool) -> Any:
     kind = dtypes.kind_of(dtype)
     if kind in "iu":
         x = dtypes.saturated(x, dtype) if type(x) is float else _wrapped(int(x), dtype)
-    if keep_python and kind in _PYTHON_TYPES and dtype == dtypes.default_dtype(kind):
-        return _PYTHON_TYPES[kind](x)
+    if keep_python and (python_type := dtypes.python_type(dtype)) is not None:
+        return python_type(x)
     with np.errstate(all="ignore"):
         return dtype.type(x)
 
@@ -238,9 +236,9 @@ def dtype_steps(operands: Sequence[Any], dtype: np.dtype[Any], weak: bool) -> li
 
 
 def _dtype_step(x: Any, dtype: np.dtype[Any], weak: bool, keep_python: bool) -> Step | None:
-    if type(x) in PYTHON_SCALARS:
-        python_type = _PYTHON_TYPES.get(dtypes.kind_of(dtype))
-        if keep_python and python_type in (float, complex) and dtype == dtypes.default_dtype(python_type):
+    if type(x) in dtypes.PYTHON_SCALARS:
+        python_type = dtypes.python_type(dtype)
+        if keep_python and python_type in (float, complex):
             return None if type(x) is python_type else python_type
         return functools.partial(scalar, dtype=dtype, keep_python=keep_python)
     return None if x.dtype == dtype else functools.partial(cast, dtype=dtype, weak_type=weak)

@@ -7,6 +7,7 @@ Read next: `indexing.py`, `didax/primitives/sort.py`.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -497,13 +498,9 @@ class _Groups(NamedTuple):
 def _groups(rows: Array, equal_nan: bool) -> _Groups:
     count = rows.shape[0]
     columns = [reshape(slice_axis(rows, i, i + 1, 1), (count,)) for i in range(rows.shape[1])]
-    *columns, order = sort_p.bind(
-        *columns,
-        iota(dtypes.position_dtype(count), (count,), 0),
-        dimension=0,
-        is_stable=True,
-        num_keys=len(columns),
-    )
+    order = iota(dtypes.position_dtype(count), (count,), 0)
+    if columns:
+        *columns, order = sort_p.bind(*columns, order, dimension=0, is_stable=True, num_keys=len(columns))
     differs = broadcast(np.bool_(False), (max(count - 1, 0),))
     for column in columns:
         now, before = slice_axis(column, min(1, count), count, 0), slice_axis(column, 0, max(count - 1, 0), 0)
@@ -524,7 +521,7 @@ def unique(
 
     On request also, in this order: where each first occurs, for each element the position of its value, and
     how often each value occurs. `size` fixes the number of results, filled with `fill_value` or the smallest
-    value.
+    value; where there is none, ValueError asks for `fill_value`.
 
     >>> import didax.numpy as dnp
     >>> dnp.unique(dnp.array([3, 1, 1]))
@@ -537,10 +534,11 @@ def unique(
     count, kind = _found("unique", groups.is_first, size), dtypes.default_dtype("i")
     starts, _ = _hits("unique", groups.is_first, count + 1)  # one more, to know where the last one ends
     starts, ends = slice_axis(starts, 0, count, 0), slice_axis(starts, 1, count + 1, 0)
-    source = getitem(groups.order, starts) if rows.shape[0] else starts
     number = el.add(iota(_INT32, (count,), 0), 1)
     total = array_sum(groups.is_first, dtype=_INT32)
     is_hit = el.le(number, total)
+    starts = ufuncs.where(is_hit, starts, 0)
+    source = getitem(groups.order, starts) if rows.shape[0] else starts
     outs: list[Any] = [_unique_values(x, dimension, source, is_hit, fill_value)]
     if return_index:
         outs.append(cast(source, kind))
@@ -560,16 +558,31 @@ def _scattered(values: Array, order: Array) -> Array:
 
 def _rows(x: Array, axis: int) -> Array:
     moved = move_axis(x, axis, 0)
-    return reshape(moved, (moved.shape[0], moved.size // max(moved.shape[0], 1)))
+    return reshape(moved, (moved.shape[0], math.prod(moved.shape[1:])))
 
 
 def _unique_values(x: Array, axis: int | None, source: Array, is_hit: Array, fill_value: Any) -> Array:
+    if not (x.size if axis is None else x.shape[axis]):
+        return _only_filled(x, axis, source.shape[0], fill_value)
     values = getitem(_ravel(x), source) if axis is None else take(x, source, axis, mode="clip")
     if fill_value is None:
         return values
     shape = tuple([-1 if axis is None or i == axis else 1 for i in range(values.ndim)])
     shape = tuple([source.shape[0] if n == -1 else 1 for n in shape])
     return ufuncs.where(reshape(is_hit, shape), values, as_array_of("unique", fill_value, values.dtype))
+
+
+def _only_filled(x: Array, axis: int | None, count: int, fill_value: Any) -> Array:
+    """`count` values in place of the distinct ones of an array that has none."""
+    if count and fill_value is None:
+        rule = "unique fills up with the smallest value, and an array without elements has none."
+        facts = f"ar: {x.aval}, size: {count}"
+        raise ValueError(message(rule, facts, fix="Pass fill_value=, or size=0."))
+    shape = (count,) if axis is None else (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    filler = (
+        cast(0, x.dtype, x.weak_type) if fill_value is None else as_array_of("unique", fill_value, x.dtype)
+    )
+    return broadcast(filler, shape)
 
 
 class UniqueAll(NamedTuple):

@@ -20,7 +20,6 @@ from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy.promotion import (
-    PYTHON_SCALARS,
     ArrayLike,
     as_array,
     as_array_of,
@@ -73,9 +72,10 @@ def _constant(value: Any, like: Any) -> Any:
 
 def _choose(condition: Any, x: Any, y: Any) -> Any:
     """`select`, for cases of which one may be a Python scalar."""
-    like = y if type(x) in PYTHON_SCALARS else x
+    like = y if type(x) in dtypes.PYTHON_SCALARS else x
     return select(
-        condition, *[_constant(case, like) if type(case) in PYTHON_SCALARS else case for case in (x, y)]
+        condition,
+        *[_constant(case, like) if type(case) in dtypes.PYTHON_SCALARS else case for case in (x, y)],
     )
 
 

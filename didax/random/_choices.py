@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import basis
 from didax.core.errors import PositionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
 from didax.primitives.elementwise import add, and_, le, log, lt, mul, sub
 from didax.primitives.gather import gather_p
+from didax.primitives.random_bits import random_bits_p
 from didax.primitives.reductions import argmax_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, full, reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, top_k_p
-from didax.primitives.threefry import random_bits_p
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.random._keys import canonical_shape, child, consumed
 from didax.random._programs import compiled_program, exact_program
@@ -226,7 +226,7 @@ def _categories_without(
     aval = aval_of(logits)
     noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype, high), logits)
     count = math.prod(shape[: len(shape) - aval.ndim + 1])
-    _, indices = top_k_p.bind(basis.move_axis(noisy, axis, 0), k=count, axis=0)
+    _, indices = top_k_p.bind(array_ops.move_axis(noisy, axis, 0), k=count, axis=0)
     return convert_element_type(reshape(indices, shape), dtype)
 
 

@@ -19,9 +19,9 @@ from didax import lax
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
+from didax.primitives.random_bits import random_fold_in_p
 from didax.primitives.random_gamma import random_gamma_p
 from didax.primitives.special import log_weight, minus_log1p
-from didax.primitives.threefry import random_fold_in_p
 from didax.random._keys import child
 from didax.random._programs import compiled_program
 from didax.random._samplers import (

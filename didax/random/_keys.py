@@ -26,10 +26,11 @@ from didax.primitives.keys import (
     random_unwrap_p,
     random_wrap_p,
 )
+from didax.primitives.random_bits import random_fold_in_p, random_split_p
 from didax.primitives.rbg import rbg, unsafe_rbg
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
-from didax.primitives.threefry import random_fold_in_p, random_split_p, threefry
+from didax.primitives.threefry import threefry
 from didax.random._programs import Draw, draws, exact_program
 from didax.runtime.array import as_concrete
 

@@ -42,10 +42,10 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.families import scalar_like
+from didax.primitives.random_bits import random_bits_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis
-from didax.primitives.threefry import random_bits_p
 from didax.random._keys import canonical_shape, child, consumed
 from didax.random._programs import Draw, compiled_program, draws, exact_program
 from didax.runtime.array import as_concrete

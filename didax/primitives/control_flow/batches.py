@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import basis
 from didax.primitives.control_flow.common import INT32
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.reductions import argmax_p
@@ -26,7 +26,7 @@ from didax.transforms.batching import AxisData
 
 def batch_first(axis: AxisData, x: Any, dim: int | None) -> Any:
     """`x` with its batch axis first; an `x` that has no batch axis is repeated along a new one."""
-    return basis.broadcast_axis(x, axis.size, 0) if dim is None else basis.move_axis(x, dim, 0)
+    return array_ops.broadcast_axis(x, axis.size, 0) if dim is None else array_ops.move_axis(x, dim, 0)
 
 
 def batch_carry(
@@ -58,12 +58,12 @@ def fill_inactive(active: Any, x: Any, dim: int = 0, *, linear: bool = False) ->
     No tangent flows through the copies. Where `x` may be `linear` tangents do, since `stop_gradient` has no transpose;
     what is computed for inactive elements must then be dropped.
     """
-    x = basis.move_axis(x, dim, 0)
+    x = array_ops.move_axis(x, dim, 0)
     if linear:
         x = select_n(along_first(active, x), _first_active(active, x), x)
     else:
         x = replace_inactive(active, x, _first_active(active, x))
-    return basis.move_axis(x, 0, dim)
+    return array_ops.move_axis(x, 0, dim)
 
 
 def _first_active(active: Any, x: Any) -> Any:

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
-from didax.primitives.call import check_operands, fill_zeros
+from didax.primitives.call import check_jaxpr_operands, fill_zeros
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -79,8 +79,8 @@ class Bounded(Primitive):
         check_count(limit)
         cond_consts, consts, carry = WhileLayout.of(params).split(avals)
         body = params["body_jaxpr"]
-        check_operands("the condition of a bounded loop", params["cond_jaxpr"], [*cond_consts, *carry])
-        check_operands("the body of a bounded loop", body, [*consts, *carry])
+        check_jaxpr_operands("the condition of a bounded loop", params["cond_jaxpr"], [*cond_consts, *carry])
+        check_jaxpr_operands("the body of a bounded loop", body, [*consts, *carry])
         after, ys = split_at(body.out_avals, len(carry))
         types = carry_types("a bounded loop", body.in_avals[len(consts) :], after)
         return [COUNT, *types, *(y.update(shape=(params["length"], *y.shape)) for y in ys)]
@@ -199,7 +199,7 @@ class Bounded(Primitive):
         limits = batch_first(axis, args[0], dims[0])
         carry = [batch_first(axis, x, dim) for x, dim in zip(carry, carry_dims, strict=True)]
         cond, _ = batch_jaxpr(cond, axis, (*cond_dims, *(0,) * len(carry)), (True,))
-        counts = basis.zeros(ShapedArray((axis.size,), INT32))
+        counts = array_ops.zeros(ShapedArray((axis.size,), INT32))
         active = and_(lt(counts, limits), eval_jaxpr(cond, [*cond_consts, *carry])[0])
         masked = masked_bounded(body, cond, axis, const_dims)
         parts = [], [limits, *cond_consts, *consts], [active, counts, *carry]
@@ -222,7 +222,7 @@ class Bounded(Primitive):
         parts = WhileLayout.of(params).split(args)
         return run_checkified(loop, kinds, parts, params["cond_jaxpr"], params["body_jaxpr"], num_before=1)
 
-    def interpret(self, run: Any, limit: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, limit: Any, *args: Any, **params: Any) -> list[Any]:
         cond_consts, consts, carry = WhileLayout.of(params).split(args)
         cond, body, layout = params["cond_jaxpr"], params["body_jaxpr"], _body_layout(params)
         rows: list[list[Any]] = []
@@ -232,9 +232,9 @@ class Bounded(Primitive):
                 break
             outs = run(body, [*consts, *carry], f"step {step} of while_loop")
             carry, ys = layout.split_results(outs)
-            rows.append([basis.broadcast_axis(y, 1, 0) for y in ys])
+            rows.append([array_ops.broadcast_axis(y, 1, 0) for y in ys])
         _, avals = layout.split_results(body.out_avals)
-        empty = [basis.zeros(y.update(shape=(0, *y.shape))) for y in avals]
+        empty = [array_ops.zeros(y.update(shape=(0, *y.shape))) for y in avals]
         stacked = [concatenate(list(column), 0) for column in zip(empty, *rows, strict=True)]
         return [np.int32(len(rows)), *carry, *(with_rows(y, params["length"]) for y in stacked)]
 

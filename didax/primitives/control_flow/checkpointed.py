@@ -21,7 +21,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.call import check_operands, fill_zeros, jit_p
+from didax.primitives.call import check_jaxpr_operands, fill_zeros, jit_p
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -88,8 +88,10 @@ class Checkpointed(Unbounded):
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         cond_consts, consts, carry = WhileLayout.of(params).split(avals)
         body, k = params["body_jaxpr"], params["checkpoints"]
-        check_operands("the condition of a checkpointed loop", params["cond_jaxpr"], [*cond_consts, *carry])
-        check_operands("the body of a checkpointed loop", body, [*consts, *carry])
+        check_jaxpr_operands(
+            "the condition of a checkpointed loop", params["cond_jaxpr"], [*cond_consts, *carry]
+        )
+        check_jaxpr_operands("the body of a checkpointed loop", body, [*consts, *carry])
         types = carry_types("a checkpointed loop", body.in_avals[len(consts) :], body.out_avals)
         if not params["save"]:
             return [COUNT, *types]
@@ -208,7 +210,7 @@ class Checkpointed(Unbounded):
         loop, parts = functools.partial(self.run, params), WhileLayout.of(params).split(args)
         return run_checkified(loop, kinds, parts, params["cond_jaxpr"], params["body_jaxpr"], num_before=1)
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         return run(_loops(params, plain=True), args, "while_loop")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:

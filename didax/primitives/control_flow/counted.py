@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn
 from didax.core.primitive import Primitive
@@ -108,7 +108,7 @@ class Counted(Primitive):
         consts, carry, xs = layout.split(args[1:])
         const_dims, carry_dims, x_dims = layout.split(dims[1:])
         carry = [batch_first(axis, x, dim) for x, dim in zip(carry, carry_dims, strict=True)]
-        xs = [x if d is None else basis.move_axis(x, d, 1) for x, d in zip(xs, x_dims, strict=True)]
+        xs = [x if d is None else array_ops.move_axis(x, d, 1) for x, d in zip(xs, x_dims, strict=True)]
         row_dims = tuple(None if dim is None else 0 for dim in x_dims)
         most = reduce_max_p.bind(counts, axes=(0,)) if axis.size else np.int32(0)
         new = masked_counted(params["jaxpr"], axis, tuple(const_dims), row_dims, reverse)
@@ -122,8 +122,8 @@ class Counted(Primitive):
     def checkify(self, kinds: Kinds, n: Any, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:
         return _CountedRules(n).checkify(kinds, *args, **params)
 
-    def interpret(self, run: Any, n: Any, *args: Any, **params: Any) -> list[Any]:
-        outs = scan_p.interpret(run, *args, **{**params, "length": int(n)})
+    def run_jaxprs(self, run: Any, n: Any, *args: Any, **params: Any) -> list[Any]:
+        outs = scan_p.run_jaxprs(run, *args, **{**params, "length": int(n)})
         last, ys = BodyLayout.of(params).split_results(outs)
         return [*last, *(with_rows(y, params["length"]) for y in ys)]
 
@@ -157,4 +157,4 @@ def with_rows(ys: Any, length: int) -> Any:
     """`ys` with rows of zeros after its own, up to `length` rows."""
     aval = aval_of(ys)
     missing = aval.update(shape=(length - aval.shape[0], *aval.shape[1:]))
-    return concatenate([ys, basis.zeros(missing)], 0)
+    return concatenate([ys, array_ops.zeros(missing)], 0)

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import basis
 from didax.core.jaxpr import Jaxpr
-from didax.core.primitive import Primitive, infer
-from didax.core.tracing import current_trace, eager_trace
+from didax.core.primitive import Primitive, eager_trace, infer
+from didax.core.tracing import current_trace
 from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.control_flow.layout import BodyLayout, merge, where_false
@@ -42,7 +42,7 @@ def run_by_element(
 ) -> tuple[list[Any], list[int]]:
     """Apply a primitive to one element of the batch after the other; results with their batch axis at 0."""
     batched = [dim is not None for dim in dims]
-    rows = [basis.move_axis(x, dim, 0) for x, dim in zip(args, dims, strict=True) if dim is not None]
+    rows = [array_ops.move_axis(x, dim, 0) for x, dim in zip(args, dims, strict=True) if dim is not None]
     shared = where_false(args, batched)
 
     def apply(*values: Any) -> list[Any]:
@@ -68,7 +68,7 @@ def _one_by_one(
     results: list[list[Any]] = []
     for i in range(size):
         row = [reshape(slice_axis(x, i, i + 1, 0), aval_of(x).shape[1:]) for x in rows]
-        results.append([basis.broadcast_axis(y, 1, 0) for y in apply(*shared, *row)])
+        results.append([array_ops.broadcast_axis(y, 1, 0) for y in apply(*shared, *row)])
     return [concatenate(column, 0) for column in zip(*results, strict=True)]
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
-from didax.core.basis import Zero, instantiate
+from didax.core.array_ops import Zero, instantiate
 
 Mask = tuple[bool, ...]
 

@@ -19,7 +19,7 @@ from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.order import read_before_writing
 from didax.xla.lowering import lower_jaxpr_body
-from didax.xla.text import FunctionContext, Value, names, tensor_type, types
+from didax.xla.text import FunctionContext, Value
 
 WriteCondition = Callable[[FunctionContext, list[Value]], Value]
 WriteBody = Callable[[FunctionContext, list[Value]], Sequence[Value]]
@@ -58,25 +58,14 @@ def _write_while(
     ctx: FunctionContext, carry: Sequence[Value], condition: WriteCondition, body: WriteBody
 ) -> list[Value]:
     order = list(ctx.tokens)
-    carry = [*ctx.tokens.values(), *carry]
-    avals = [x.aval for x in carry]
-    inside = [Value(f"%{next(ctx.counter)}", aval) for aval in avals]
 
-    def body_with_tokens(region: FunctionContext) -> list[Value]:
-        region.tokens = dict(zip(order, inside, strict=False))
-        outs = body(region, inside[len(order) :])
+    def body_with_tokens(region: FunctionContext, values: list[Value]) -> list[Value]:
+        region.tokens = dict(zip(order, values, strict=False))
+        outs = body(region, values[len(order) :])
         return [*region.tokens.values(), *outs]
 
-    regions: list[str] = []
-    for write in (lambda region: [condition(region, inside[len(order) :])], body_with_tokens):
-        region = ctx.region()
-        outs = write(region)
-        # To ask for the name of a literal writes its constant, so this line comes before the lines are taken.
-        ending = f"stablehlo.return {names(outs)} : {types(outs)}"
-        regions.append("\n".join(["{", *region.lines, ending, "}"]))
-    header = ", ".join([f"{x} = {init}" for x, init in zip(inside, carry, strict=True)])
-    text = f"stablehlo.while({header}) : {types(inside)} cond {regions[0]} do {regions[1]}"
-    outs = ctx.emit_many(text, avals)
+    carry = [*ctx.tokens.values(), *carry]
+    outs = ctx.loop(carry, lambda region, values: condition(region, values[len(order) :]), body_with_tokens)
     ctx.tokens.update(zip(order, outs, strict=False))
     return outs[len(order) :]
 
@@ -116,7 +105,7 @@ class ScanWriter(NamedTuple):
         if not outputs:
             return [*carry, *(ctx.constant(0, aval) for aval in out_avals)]
         columns = zip(*(outputs[:: -1 if self.reverse else 1]), strict=True)
-        return [*carry, *map(_concatenate, [ctx] * len(out_avals), columns, out_avals)]
+        return [*carry, *(ctx.concatenate(rows, 0) for rows in columns)]
 
     def loop(
         self, ctx: FunctionContext, carry: list[Value], out_avals: Sequence[ShapedArray], unroll: int
@@ -171,23 +160,13 @@ def write_row(ctx: FunctionContext, ys: Value, y: Value, at: Value) -> Value:
     """`ys` with row `at` replaced by `y`."""
     # No guard against an update that reads what it overwrites (Note [Updates in place]): nothing reads `ys` before
     # the loop has ended. Guarded, a loop of small rows is three times slower.
-    row, starts = _as_row(ctx, y), _row_start(ctx, ys, at)
-    return ctx.emit(
-        f"stablehlo.dynamic_update_slice {ys}, {row}, {names(starts)} : "
-        f"({ys.type}, {row.type}, {types(starts)}) -> {ys.type}",
-        ys.aval,
-    )
+    return ctx.dynamic_update_slice(ys, _as_row(ctx, y), _row_start(ctx, ys, at))
 
 
 def _read_row(ctx: FunctionContext, x: Value, at: Value) -> Value:
     starts = _row_start(ctx, x, at)
-    row = x.aval.update(shape=(1, *x.aval.shape[1:]))
-    window = ctx.emit(
-        f"stablehlo.dynamic_slice {x}, {names(starts)}, sizes = {list(row.shape)} : "
-        f"({x.type}, {types(starts)}) -> {tensor_type(row)}",
-        row,
-    )
-    return ctx.op("reshape", [window], row.update(shape=row.shape[1:]))
+    shape = x.aval.shape[1:]
+    return ctx.reshape(ctx.dynamic_slice(x, starts, (1, *shape)), shape)
 
 
 def _row_start(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:
@@ -196,15 +175,7 @@ def _row_start(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:
 
 
 def _as_row(ctx: FunctionContext, y: Value) -> Value:
-    return ctx.op("reshape", [y], y.aval.update(shape=(1, *y.aval.shape)))
-
-
-def _concatenate(ctx: FunctionContext, rows: Sequence[Value], aval: ShapedArray) -> Value:
-    if len(rows) == 1:
-        return rows[0]
-    return ctx.emit(
-        f"stablehlo.concatenate {names(rows)}, dim = 0 : ({types(rows)}) -> {tensor_type(aval)}", aval
-    )
+    return ctx.reshape(y, (1, *y.aval.shape))
 
 
 def _overwritten(ctx: FunctionContext, aval: ShapedArray) -> Value:

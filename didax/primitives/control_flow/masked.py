@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core import config, dtypes
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.passes.checkify import CHECK
@@ -188,4 +188,4 @@ def _filled(
 def _or_zero(active: Any, y: Any) -> Any:
     """`y`, with zero at inactive elements."""
     aval = aval_of(y)
-    return select_n(along_first(active, y), basis.zeros(aval), y) if dtypes.is_inexact(aval.dtype) else y
+    return select_n(along_first(active, y), array_ops.zeros(aval), y) if dtypes.is_inexact(aval.dtype) else y

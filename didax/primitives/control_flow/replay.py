@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
-from didax.primitives.call import check_operands, fill_zeros, jit_p, scatter_cotangents
+from didax.primitives.call import check_jaxpr_operands, fill_zeros, jit_p, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
 from didax.primitives.control_flow.common import (
@@ -105,8 +105,8 @@ class Replay(Primitive):
         step = params["jaxpr"]
         check_count(head[0])
         rows = [x.update(shape=x.shape[1:]) for x in saved]
-        check_operands("the loop of a replay", params["body_jaxpr"], [*body_consts, *rows])
-        check_operands("the step of a replay", step, [*consts, *state, *rows])
+        check_jaxpr_operands("the loop of a replay", params["body_jaxpr"], [*body_consts, *rows])
+        check_jaxpr_operands("the step of a replay", step, [*consts, *state, *rows])
         _, before, _ = _step_layout(params).split(step.in_avals)
         return carry_types("a replay", before, step.out_avals)
 
@@ -155,7 +155,7 @@ class Replay(Primitive):
         (known, _, _), (linear_consts, _, _) = layout.split_by(
             (*linear, *all_false(len(saved))), [*consts, *state, *saved]
         )
-        start = [basis.zeros(x.aval) for x in where_true(linear_consts, new.consts)]
+        start = [array_ops.zeros(x.aval) for x in where_true(linear_consts, new.consts)]
         start += instantiated(cts, new.carry)
         parts = head, saved, body_consts, known, start
         outs = self.run(params, *parts, jaxpr=new.jaxpr, reverse=not params["reverse"])
@@ -203,7 +203,7 @@ class Replay(Primitive):
     def checkify(self, kinds: Kinds, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:
         return jit_p.checkify(kinds, *args, jaxpr=self._loops(params, plain=True))
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         return run(self._loops(params, plain=True), args, "the derivative of while_loop")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
@@ -257,7 +257,7 @@ def _step_layout(params: dict[str, Any]) -> BodyLayout:
 
 
 def _batch_second(axis: AxisData, x: Any, dim: int | None) -> Any:
-    return basis.broadcast_axis(x, axis.size, 1) if dim is None else basis.move_axis(x, dim, 1)
+    return array_ops.broadcast_axis(x, axis.size, 1) if dim is None else array_ops.move_axis(x, dim, 1)
 
 
 # --- As loops -------------------------------------------------------------------------------------

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
-from didax.primitives.call import check_operands, fill_zeros, scatter_cotangents
+from didax.primitives.call import check_jaxpr_operands, fill_zeros, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_body, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import checkify_scan_body
@@ -106,7 +106,7 @@ class Scan(Primitive):
                 )
             )
         rows = [x.update(shape=x.shape[1:]) for x in xs]
-        check_operands("the body of scan", jaxpr, [*consts, *carry, *rows])
+        check_jaxpr_operands("the body of scan", jaxpr, [*consts, *carry, *rows])
         after, ys = layout.split_results(jaxpr.out_avals)
         types = carry_types("scan", layout.split(jaxpr.in_avals)[1], after)
         return [*types, *(y.update(shape=(length, *y.shape)) for y in ys)]
@@ -180,7 +180,7 @@ class Scan(Primitive):
         ct_carry, ct_ys = layout.split_results(cts)
         consts, _, _ = layout.split(jaxpr.invars)
         linear_consts = where_true(where_true(consts, linear[: len(consts)]), new.consts)
-        start = [*(basis.zeros(v.aval) for v in linear_consts), *instantiated(ct_carry, new.carry)]
+        start = [*(array_ops.zeros(v.aval) for v in linear_consts), *instantiated(ct_carry, new.carry)]
         outs = self.run(params, new.jaxpr, res_consts, start, [*res_xs, *nonzero_only(ct_ys)], reverse=True)
         found = scatter_cotangents(outs, (*new.consts, *new.carry, *new.xs), linear_in)
         return [ct if lin else None for ct, lin in zip(found, linear, strict=True)]
@@ -205,7 +205,7 @@ class Scan(Primitive):
         layout = BodyLayout.of(params)
         consts, carry, xs = layout.split(args)
         const_dims, carry_dims, x_dims = layout.split(dims)
-        xs = [basis.move_axis(x, 0, 1) if dim == 0 else x for x, dim in zip(xs, x_dims, strict=True)]
+        xs = [array_ops.move_axis(x, 0, 1) if dim == 0 else x for x, dim in zip(xs, x_dims, strict=True)]
         row_dims = tuple(None if dim is None else max(dim - 1, 0) for dim in x_dims)
         start = tuple(dim is not None for dim in carry_dims)
         new, batched = batch_body(params["jaxpr"], axis, tuple(const_dims), start, row_dims)
@@ -238,7 +238,7 @@ class Scan(Primitive):
         arrays, outs = split_at(self.run(params, new, consts, [*start, *carry], xs), len(start))
         return outs, report_of(arrays, sites) if sites else None
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         jaxpr, layout = params["jaxpr"], BodyLayout.of(params)
         consts, carry, xs = layout.split(args)
         steps = range(params["length"])[:: -1 if params["reverse"] else 1]
@@ -249,7 +249,7 @@ class Scan(Primitive):
             rows.append(ys)
         if not steps:
             _, ys = layout.split_results(jaxpr.out_avals)
-            return [*carry, *(basis.zeros(y.update(shape=(0, *y.shape))) for y in ys)]
+            return [*carry, *(array_ops.zeros(y.update(shape=(0, *y.shape))) for y in ys)]
         columns = zip(*(reversed(rows) if params["reverse"] else rows), strict=True)
         return [*carry, *(concatenate([reshape(y, (1, *aval_of(y).shape)) for y in ys], 0) for ys in columns)]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from didax.core.basis import basis
+from didax.core.array_ops import array_ops
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.primitives.control_flow.accumulate import accumulate_in_place
 from didax.primitives.control_flow.common import trace_closed
@@ -59,7 +59,7 @@ def transpose_body(
         cts = iter(eval_jaxpr(new, [*consts, *rows, *ct_carry, *ct_ys]))
         ct_consts = [add(total, next(cts)) for total in ct_consts]
         before = where_true(zip(jaxpr.in_avals[num_consts:], found_carry, strict=False), carry)
-        ct_carry = [next(cts) if f else basis.zeros(aval) for aval, f in before]
+        ct_carry = [next(cts) if f else array_ops.zeros(aval) for aval, f in before]
         return [*ct_consts, *ct_carry, *cts]
 
     body = trace_closed(back, [*res_consts, *const_avals, *carry_avals, *res_xs, *y_avals], what="transpose")

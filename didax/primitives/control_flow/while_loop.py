@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.passes.checkify import Kinds, Report
 from didax.passes.key_reuse import loop_keys, summarise
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
-from didax.primitives.call import check_operands, fill_zeros
+from didax.primitives.call import check_jaxpr_operands, fill_zeros
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -86,8 +86,8 @@ class While(Unbounded):
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
         cond_consts, body_consts, carry = WhileLayout.of(params).split(avals)
-        check_operands("the condition of while", cond_jaxpr, [*cond_consts, *carry])
-        check_operands("the body of while", body_jaxpr, [*body_consts, *carry])
+        check_jaxpr_operands("the condition of while", cond_jaxpr, [*cond_consts, *carry])
+        check_jaxpr_operands("the body of while", body_jaxpr, [*body_consts, *carry])
         (pred,) = cond_jaxpr.out_avals
         if pred.shape != () or pred.dtype != BOOL:
             raise TypeError(
@@ -191,7 +191,7 @@ class While(Unbounded):
         parts = WhileLayout.of(params).split(args)
         return run_checkified(self.run, kinds, parts, params["cond_jaxpr"], params["body_jaxpr"])
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         cond_consts, body_consts, carry = WhileLayout.of(params).split(args)
         step = 0
         while bool(run(params["cond_jaxpr"], [*cond_consts, *carry], f"condition {step} of while_loop")[0]):
