@@ -131,3 +131,10 @@ def test_every_path_on_the_map_exists():
     paths = {word for pair in words for word in pair if re.fullmatch(r"[\w./-]+(\.py|\.md|/)", word)}
     assert paths, "the map names no file"
     assert not {path for path in paths if not ((ROOT / path).exists() or (MAP.parent / path).exists())}
+
+
+def test_interpreters_are_as_short_as_the_readme_says():
+    text = " ".join((ROOT / "README.md").read_text().split())
+    (limit,) = re.findall(r"each interpreter is one file of fewer than (\d+) lines", text)
+    for name in ("batching", "jvp", "linearize", "partial_eval", "staging", "transpose"):
+        assert len((ROOT / f"didax/transforms/{name}.py").read_text().splitlines()) < int(limit), name

@@ -1,4 +1,4 @@
-"""Products of arrays: `dot_general` and the common cases of it.
+"""Products of arrays: `dot_general` and its common special cases.
 
 Operands have one dtype here; `didax.numpy` (matmul, einsum, tensordot) promotes. Read next:
 `primitives/dot.py`.
@@ -57,11 +57,11 @@ def dot_general(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Product of two arrays of one dtype, summed over some axes and walked together along others.
+    """Return the product of two arrays of one dtype, summed over contracting axes, element by element over batch axes.
 
     `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`. The result has the
-    batch axes, then the other axes of `lhs`, then those of `rhs`. `preferred_element_type` is the dtype of
-    the sums and the result.
+    batch axes, then the other axes of `lhs`, then the other axes of `rhs`. `preferred_element_type` is the
+    dtype of the sums and the result.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -89,7 +89,7 @@ def dot(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Product of vectors and matrices; of any other arrays with `dimension_numbers`, as `dot_general`.
+    """Return the product of vectors and matrices; for other arrays `dimension_numbers` is needed, as in `dot_general`.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -112,7 +112,7 @@ def dot(
 
 @operation
 def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
-    """Matrix products of two stacks: the last two axes are matrices, the axes before them agree.
+    """Return the matrix products of two stacks: the last two axes are matrices, the axes before them agree.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -141,10 +141,10 @@ def ragged_dot(
     preferred_element_type: Any = None,
     group_offset: None = None,
 ) -> Any:
-    """Products of groups of the rows of `lhs` (m, k), each with a matrix of its own in `rhs` (g, k, n).
+    """Return the products of groups of rows of `lhs` (m, k), each with the matrix of its group in `rhs` (g, k, n).
 
-    The first group_sizes[0] rows are multiplied by rhs[0], and so on; what is left over gives rows of zeros. It
-    takes the time of a product of every row with every matrix.
+    The first group_sizes[0] rows are multiplied by rhs[0], and so on; rows after the last group give zeros.
+    The cost is the cost of one matrix product in which each row meets every matrix.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -196,7 +196,7 @@ def _masked(x: Any, is_member: Any) -> Any:
 
 
 def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precision] | None:
-    """A precision for each operand; None where neither the caller nor default_matmul_precision says."""
+    """Return a precision for each operand; None where neither the caller nor default_matmul_precision gives one."""
     if precision is None:
         default = config.state().default_matmul_precision
         return None if default == "default" else (_precision(default), _precision(default))
@@ -221,7 +221,7 @@ def _precision(given: Any) -> Precision:
 
 
 def canonicalize_element_type(dtype: Any) -> np.dtype[Any] | None:
-    """The dtype that `preferred_element_type` names, None for None."""
+    """Return the dtype that `preferred_element_type` names, None for None."""
     return None if dtype is None else dtypes.dtype(dtype)
 
 
