@@ -75,6 +75,7 @@ KNOWN = [
     ("weak type", r"^lax\.custom_(root|linear_solve)", "solutions are not weakly typed"),
     ("type", r"\bnn\.\w+\(.*(int|bool)", "activations of integers are floats"),
     ("weak type", r"^(nn|special)\.", WEAK_TYPES),
+    ("type", r"^np\.cumulative_prod", "running products of narrow integers have the default width"),
     (
         "weak type",
         r"\bnp\.(hypot|angle|gcd|lcm|heaviside|sinc|deg2rad|rad2deg|radians|degrees)\(",
