@@ -42,7 +42,7 @@ class ArrayOps(Protocol):
         ...
 
     def broadcast_axis(self, x: Any, size: int, axis: int) -> Any:
-        """Insert an axis of that size, repeating `x` along it."""
+        """Insert an axis of that size, along which `x` is repeated."""
         ...
 
     def convert(self, x: Any, dtype: Any, weak_type: bool) -> Any:
@@ -50,7 +50,7 @@ class ArrayOps(Protocol):
         ...
 
     def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
-        """One of two arrays, by a bool scalar."""
+        """`on_true` where the condition, a bool scalar, holds, and else `on_false`."""
         ...
 
     def check(self, condition: Any) -> None:

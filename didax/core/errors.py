@@ -37,11 +37,11 @@ class PositionError(ArgumentError, IndexError):
 
 
 class JAXTypeError(TypeError):
-    """What JAX's programs catch by this name: tracers used where values are needed or out of scope, keys used twice."""
+    """The base of errors that programs for JAX catch by this name: misused tracers, and keys that are used twice."""
 
 
 class JAXIndexError(IndexError):
-    """What JAX's programs catch by this name: traced arrays in an index that fixes the shape of its result."""
+    """The base of errors that programs for JAX catch by this name: traced arrays in an index that fixes a shape."""
 
 
 class ConcretizationTypeError(JAXTypeError):
@@ -91,7 +91,7 @@ class RuleTypeError(RuleError, TypeError):
 
 
 class NonlinearError(TypeError):
-    """What is to be transposed is not linear; `rule` names the derivative rule of the user's that it is part of."""
+    """A function that is to be transposed is not linear; `rule` names the user's derivative rule that it is part of."""
 
     rule: str = ""
     facts: tuple[str, ...] = ()

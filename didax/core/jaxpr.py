@@ -38,7 +38,7 @@ class Var:
 
 @final
 class Literal:
-    """A value written into the program: a scalar in finished jaxprs, any known value on a tape of linear steps."""
+    """A value written into the program: a scalar in finished jaxprs, any known value in the linear steps of `grad`."""
 
     __slots__ = ("aval", "val")
 
@@ -184,7 +184,7 @@ class ClosedJaxpr(NamedTuple):
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
-        """Types of the inputs that are left."""
+        """Types of the inputs after the constants."""
         return self.jaxpr.in_avals[len(self.consts) :]
 
     @property

@@ -88,7 +88,7 @@ class Tracer(Array):
         return None
 
     def facts(self) -> list[str]:
-        """What errors say of it: its type, its trace, and where it comes from."""
+        """Lines about the tracer for error messages: its type, its trace, and where it comes from."""
         facts = [f"value: {self.aval}, traced by {self.owner.describe()}"]
         origin = self.origin()
         return [*facts, f"it comes from: {origin}"] if origin is not None else facts
@@ -190,7 +190,7 @@ class Tracer(Array):
 
 
 def _only_in_memory(name: str) -> Any:
-    """What only arrays in memory have; raises when asked of a tracer."""
+    """A method that only arrays in memory have: on a tracer it raises."""
 
     def refuse(self: Tracer, *args: Any, **kwargs: Any) -> Any:
         rule = f"A traced array has no {name}: it is not in memory while tracing."
@@ -221,14 +221,14 @@ for _name in _IN_MEMORY_PROPERTIES:
 def known_value(x: Any) -> Any | None:
     """The concrete value of `x`, through any number of transformations that keep it; None where there is none.
 
-    It is for choices, as Python's `if` makes them, and for errors. A result made from it, or without it, no longer
-    depends on `x`: where a result is to be simplified, ask for the `constant_value`.
+    Use the value for choices, as Python's `if` makes them, and for errors. A result that is computed from it does not
+    depend on `x` any more, so a derivative with respect to `x` is lost: to simplify results use `constant_value`.
     """
     return x.known() if isinstance(x, Tracer) else x
 
 
 def constant_value(x: Any) -> Any | None:
-    """The concrete value of `x` if no transformation follows it, so that it may stand for `x`; None for a tracer."""
+    """The concrete value of `x` if no transformation traces `x`, so that results may be computed from it; else None."""
     return None if isinstance(x, Tracer) else x
 
 

@@ -121,15 +121,15 @@ class Jit(Call):
         return run_split(split, known_args, unknown_args, lambda j, *xs: self.bind(*xs, jaxpr=j))
 
 
-def check_jaxpr_operands(what: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:
-    """TypeError unless the operands have the types the jaxpr was staged for (weak types aside)."""
+def check_jaxpr_operands(holder: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:
+    """TypeError unless the operands have the types that the jaxpr was staged for; weak types need not agree."""
     wanted = jaxpr.in_avals
     if len(wanted) != len(avals) or any(
         a is not b and (a.shape != b.shape or a.dtype != b.dtype) for a, b in zip(wanted, avals, strict=True)
     ):
         raise TypeError(
             message(
-                f"The operands of {what} must have the types its program was staged for.",
+                f"The operands of {holder} must have the types its program was staged for.",
                 f"staged for: {', '.join(map(str, wanted))}",
                 f"operands: {', '.join(map(str, avals))}",
                 fix="Cast or reshape the operands.",
@@ -153,7 +153,7 @@ def scatter_cotangents(ct_xs: Sequence[Any], nonzero: Sequence[bool], linear: Se
 def run_split(
     split: Split, known_args: Sequence[Any], unknown_args: Sequence[Any], run: Callable[..., Sequence[Any]]
 ) -> list[Any]:
-    """Run both halves of a split with `run(jaxpr, *args)`; results in the order of the whole."""
+    """Run both halves of a split with `run(jaxpr, *args)`; the results are in the order from before the split."""
     outs = list(run(split.known, *known_args))
     n = len(outs) - split.num_residual_outputs
     residuals = split.residual_values(known_args, outs[n:])

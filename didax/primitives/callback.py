@@ -1,15 +1,14 @@
-"""Calls of Python functions from array programs: for a value, for an effect, for looking at values.
+"""Calls of Python functions from array programs: to compute a value, to have an effect, to show values.
 
     pure_callback_p(x; f, result_avals) = f(x)       computed by the host; may be left out, repeated, reordered
     io_callback_p(x; f, result_avals, ordered)       the same with an effect: happens as often as the program says
     debug_callback_p(x; f, ordered)                  no result; follows the primal values through every transformation
 
-Every pass keeps equations with effects. Those of debug callbacks, and of io callbacks that are `ordered`, keep their
-order, by tokens (`xla/lowering.py`). A
-`FlatCallback` holds the user's function: it takes read-only NumPy arrays and returns arrays, one for each of
-`result_avals`. Evaluated eagerly it is called on the spot. Under vmap `vmap_method` says how a pure callback is
-mapped; the others run once for each element.
-Read next: `xla/callbacks.py` (how a compiled program calls), `didax/api/callbacks.py` (what users call).
+Every pass keeps equations with effects. Debug callbacks, and io callbacks that are `ordered`, keep their order, by
+tokens (`xla/lowering.py`). A `FlatCallback` holds the user's function: it takes read-only NumPy arrays and returns
+arrays, one for each of `result_avals`. Evaluated eagerly it is called on the spot. Under vmap `vmap_method` says how a
+pure callback is mapped; the others run once for each element. Read next: `xla/callbacks.py` (how a compiled program
+calls), `didax/api/callbacks.py` (what users call).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from didax.xla.callbacks import HostCallback
 from didax.xla.lowering import call_python
 from didax.xla.text import FunctionContext, Value
 
-DEBUG = Effect("debug", ordered=True)  # whatever a call says: what is shown out of order misleads
+DEBUG = Effect("debug", ordered=True)  # always ordered: values that are shown out of order mislead
 IO = {ordered: Effect("io", ordered) for ordered in (False, True)}
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
@@ -39,7 +38,7 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 class FlatCallback:
     """A user's function on flat arrays: `call(*arrays)` returns a sequence. Equal for one function, one structure.
 
-    `function` is what the user gave, `key` what else tells two calls apart.
+    `function` is the one that the user gave; calls that differ in anything else have different `key`s.
     """
 
     __slots__ = ("call", "function", "key")
@@ -63,7 +62,7 @@ class FlatCallback:
 
 
 class CallPython(Primitive):
-    """What the three primitives share."""
+    """The base of the three primitives."""
 
     multiple_results = True
     caches_types = False
@@ -74,7 +73,7 @@ class CallPython(Primitive):
         return result_avals
 
     def physical(self, in_avals: Sequence[ShapedArray], *args: Any, **params: Any) -> list[Any]:
-        """Of random keys it is given the words."""
+        """The callback is given the words of random keys."""
         return self.bind(*args, **params)
 
     def lower(

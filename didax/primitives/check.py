@@ -133,7 +133,7 @@ def failure_text(values: Sequence[Any], template: str, names: Sequence[str], lin
     given = [x for name, x in zip(names, values, strict=True) if name.isdigit()]
     try:
         text = template.format(*given, **named)
-    except Exception:  # a format that these values do not have must not hide that the check failed
+    except Exception:  # a format that does not suit the values must not hide that the check failed
         text = f"{template} ({', '.join(f'{name} = {x}' for name, x in zip(names, values, strict=True))})"
     return message(text, *([f"checked at {line}"] if line else []))
 

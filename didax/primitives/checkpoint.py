@@ -40,22 +40,22 @@ Policy = Callable[..., Any]  # (primitive, *avals, **params) -> whether the equa
 
 
 class Verdict(enum.Enum):
-    """What a policy may say of the results of an equation, in place of True and False."""
+    """Answers that a policy may give for the results of an equation, in place of True and False."""
 
     SAVEABLE = True
     RECOMPUTE = False
 
 
 class Offloadable(NamedTuple):
-    """What a policy may say of values to be kept in another memory; they are saved where they are."""
+    """A policy's answer for values to be kept in another memory; Didax saves them where they are."""
 
     src: str
     dst: str
 
 
 # Note [Recomputing late]
-# XLA merges equal operations, those of a recomputation with those of the first computation too, and an optimization
-# barrier does not outlive its passes on the CPU. Nothing is merged or moved across a call that is not inlined. Its
+# XLA merges equal operations, so it would merge a recomputation with the first computation, and its passes for the CPU
+# remove optimization barriers. Nothing is merged or moved across a call that is not inlined. Its
 # operands are the residuals and the tangents or cotangents, so it starts when those are there, and the memory
 # for what it computes again is needed only then.
 
@@ -63,8 +63,8 @@ class Offloadable(NamedTuple):
 class Checkpoint(Call):
     """`checkpoint_p.bind(*args, jaxpr=jaxpr, prevent_cse=True, policy=None)` runs the jaxpr, saving little of it.
 
-    What recomputes has `differentiated` set: with `prevent_cse` XLA keeps it apart from the first computation, and
-    random keys that it uses again are no reuse.
+    An application that recomputes has `differentiated` set. With `prevent_cse` XLA does not merge it with the first
+    computation, and random keys that it uses once more do not count as used twice.
     """
 
     kind = "checkpointed function"
@@ -123,12 +123,12 @@ class Checkpoint(Call):
     def keys(
         self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **params: Any
     ) -> Sequence[Any]:
-        """The keys of what is computed again were used by the first computation."""
+        """A recomputation uses no keys up: the first computation has used them."""
         return [None] * len(jaxpr.outvars) if differentiated else summarise(jaxpr).apply(operands, line)
 
 
 class CheckpointName(LinearUnary):
-    """The identity: a value with a name, by which policies know it."""
+    """The identity, which gives a value a name that policies can refer to."""
 
     moves_elements = True
 

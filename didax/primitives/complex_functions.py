@@ -25,7 +25,7 @@ Corner = Callable[["Corners", Any, Any, Any, Any], tuple[Any, Any]]
 
 
 class Corners:
-    """What the rules below write with: comparisons of parts, and choices."""
+    """The writer of the rules below: comparisons of real and imaginary parts, and choices."""
 
     def __init__(self, ctx: Any) -> None:
         self.ctx = ctx
@@ -85,7 +85,7 @@ def circular(hlo: str) -> Callable[..., Any]:
         sin z = sin x cosh y + i cos x sinh y        sinh z = -i sin(iz)
         cos z = cos x cosh y - i sin x sinh y        cosh z = cos(iz)
 
-    XLA's own are differences of exponentials, which cancel near 0.
+    XLA's own lowerings are differences of exponentials, which cancel near 0.
     """
 
     def lower(ctx: Any, z: Any) -> Any:
@@ -119,7 +119,7 @@ def _cosine(c: Corners, x: Any, y: Any) -> list[Any]:
 
 
 def _grown(c: Corners, factor: Any, hyperbolic: str, y: Any) -> Any:
-    """The factor times cosh y or sinh y, also where these overflow and the product does not."""
+    """The factor times cosh y or sinh y, also where cosh y and sinh y overflow and the product does not."""
     most = math.log(float(dtypes.finfo(y.aval.dtype).max)) - 4
     least, greatest = [c.ctx.constant(limit, y.aval) for limit in (-most, most)]
     low = c.ctx.op("clamp", [least, y, greatest])

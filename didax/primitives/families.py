@@ -55,10 +55,11 @@ def _promoting(name: str) -> str:
 class Elementwise(Primitive):
     """One output element per element of equally shaped operands (scalars stretch)."""
 
-    widens = (
-        True  # floats of a byte: XLA would compute some functions of them in 16 bits, and others not at all
-    )
-    widens_halves = False  # floats of two bytes: XLA would round each of the steps that the function takes
+    # Whether functions of floats of a byte are computed in a wider dtype: XLA computes some of these in 16 bits, and
+    # lacks others.
+    widens = True
+    # Whether functions of floats of two bytes are computed in float32: XLA would round after each step of the function.
+    widens_halves = False
 
     def __init__(
         self,
@@ -229,9 +230,9 @@ def binary(
 
 
 def match_scalars(args: Sequence[Any]) -> list[Any]:
-    """Give Python scalars the dtype of the arrays beside them; they stay Python's where that is the default.
+    """Give Python scalars the dtype of the arrays beside them; they stay Python scalars where that is a default dtype.
 
-    Among themselves they take the widest of their types, as Python's arithmetic does.
+    Without an array they all take the widest of their Python types, as in Python's arithmetic.
     """
     for x in args:
         if type(x) not in PYTHON_SCALARS:
@@ -242,7 +243,7 @@ def match_scalars(args: Sequence[Any]) -> list[Any]:
 
 
 def scalar_like(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A Python scalar as a scalar of `dtype`: a Python one still (weak) where that is a default dtype."""
+    """A Python scalar as a scalar of `dtype`: still a Python scalar, hence weak, where that is a default dtype."""
     key = type(x), dtype, config.state().enable_x64
     make = _scalar_makers.get(key)
     if make is None:

@@ -390,7 +390,7 @@ class Scatter(Primitive):
 
 
 def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
-    """What a scatter with these parameters overwrites in `x`, as updates; 0 where it drops them."""
+    """The elements of `x` that a scatter with these parameters overwrites, in the shape of updates; 0 if dropped."""
     dims, mode = params["dimension_numbers"], params["mode"]
     return gather_p.bind(
         x,

@@ -1,4 +1,4 @@
-"""Eager rules of elementwise primitives where NumPy and XLA part ways.
+"""Eager rules of elementwise primitives for which NumPy's functions and XLA's differ.
 
 Operands are NumPy arrays or scalars of one dtype; results have XLA's value at every corner: integer
 division by zero, the smallest integer over -1, shifts beyond the width, the sign of zero. 16-bit floats
@@ -125,7 +125,7 @@ def shift_left(x: Any, y: Any) -> Any:
 
 
 def shift_right_arithmetic(x: Any, y: Any) -> Any:
-    """Bits moved down, copies of the highest bit moving in, also where the dtype is unsigned."""
+    """Bits moved down, with copies of the highest bit moved in, for unsigned dtypes too."""
     signed = f"i{x.dtype.itemsize}"
     return np.right_shift(x.view(signed), y.view(signed)).view(x.dtype)
 

@@ -81,7 +81,7 @@ def is_narrow_float(dtype: np.dtype[Any]) -> bool:
 
 
 class Reduction(Primitive):
-    """Combines the elements along `axes` with a binary operation: `op` in StableHLO, `ufunc` in NumPy."""
+    """Combines the elements along `axes` by a binary operation: `op` in StableHLO, `ufunc` in NumPy."""
 
     in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
@@ -124,13 +124,13 @@ class LogicalReduction(Reduction):
     holes = {"transpose": NOT_DIFFERENTIABLE}
 
 
-# Note [NaN in reduced extrema]
-# See Note [NaN in extrema] in xla/text.py: the reducer is kept from the library that loses NaN. Then XLA's own loops
-# reduce leading axes with vector instructions, the innermost one element by element. So the elements of a row are dealt
-# out to lanes, each lane is reduced, and the lanes last; what is left over of a row joins them there. Between the two
-# reductions the values are rounded once more, or XLA would make one of them. Milliseconds, float32, two AMD Zen cores,
-# fastest of 240, (a) the library, (b) one reduction, (c) lanes: (1024, 1024) 0.09 0.15 0.11, (1000, 1000) 0.08 0.47
-# 0.11, (16384, 64) 0.09 0.25 0.11, (1000, 1009) 0.07 0.44 0.20, (65536, 16) 0.12 0.14 0.14.
+# Note [NaN in reduced extrema] By Note [NaN in extrema] in xla/text.py the reduction is not handed to the library that
+# loses NaN. XLA's own loops, which do the work then, reduce leading axes with vector instructions, but the innermost
+# axis one element at a time. So the elements of a row are dealt out to lanes; each lane is reduced, and then the lanes,
+# together with the elements that were left over. The values are rounded once more between the two reductions: otherwise
+# XLA would merge the two. Milliseconds, float32, two AMD Zen cores, fastest of 240, (a) the library, (b) one reduction,
+# (c) lanes: (1024, 1024) 0.09 0.15 0.11, (1000, 1000) 0.08 0.47 0.11, (16384, 64) 0.09 0.25 0.11, (1000, 1009) 0.07
+# 0.44 0.20, (65536, 16) 0.12 0.14 0.14.
 
 _FLOAT32 = np.dtype(np.float32)
 _LANES = (32, 16, 8)  # several vectors, which hide each other's latency
@@ -209,7 +209,8 @@ class Extremum(Reduction):
         kept = tuple(i for i in range(len(shape)) if i not in axes)
         attained = eq(x, broadcast_in_dim(y, shape, kept))
         count = reduce_sum(convert_element_type(attained, dtype), axes)
-        # No element equals NaN: so that the derivative is NaN in reverse too, all of them get their part of it.
+        # No element equals an extremum that is NaN. All elements get a share of its derivative then, so that it is NaN
+        # in reverse mode too.
         is_nan = ne(y, y)
         takes_part = or_(attained, broadcast_in_dim(is_nan, shape, kept))
         return div(reduce_sum(where(takes_part, t, scalar_like(0, dtype)), axes), where(is_nan, y, count))
@@ -265,7 +266,7 @@ def _product(x: Any) -> Any:
 
 
 # Note [Searching in blocks]
-# XLA reduces pairs (value, position) one after the other, and floats alone with vector instructions. So of a
+# XLA reduces pairs (value, position) one after the other, but single floats with vector instructions. So for a
 # long axis the extremum of each block is found first, then the first block that attains the extremum of all,
 # then the position in that block. A block's length divides that of the axis: slicing or padding would copy
 # the operand. Milliseconds, float32, two AMD Zen cores, fastest of 21, pairs -> blocks: (100000,) 0.13 ->
@@ -389,7 +390,7 @@ def _take_block(ctx: Any, x: Any, block: Any, axis: int) -> Any:
 
 reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
 reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
-# A stable softmax subtracts the largest element from all: a NaN among them shows there, and need not show here.
+# For a stable softmax: it subtracts the maximum from all elements, so a NaN element makes a NaN whatever this returns.
 reduce_max_no_nan_p = Extremum("reduce_max_no_nan", "maximum", np.maximum, "biuf", least, keeps_nan=False)
 reduce_prod_p = ReduceProd("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
 reduce_and_p = LogicalReduction("reduce_and", "and", np.bitwise_and, "biu", _all_ones)

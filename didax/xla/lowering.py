@@ -61,7 +61,7 @@ def lower_module(
     """
     module = Module(outline)
     donated = donated or (False,) * len(jaxpr.invars)
-    attributes = [" {jax.buffer_donor = true}" if gift else "" for gift in donated]
+    attributes = [" {jax.buffer_donor = true}" if is_donated else "" for is_donated in donated]
     for i, out in replaced.items():
         attributes[i] = f" {{tf.aliasing_output = {out} : i32}}"
     text, _ = function_text(module, jaxpr, attributes)
@@ -109,7 +109,7 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
 
 
 def ordered(effects: Effects) -> list[Effect]:
-    """The ordered ones, each of which has a token."""
+    """The ordered effects; each of them has a token."""
     return sorted(effect for effect in effects if effect.ordered) if effects else []
 
 
@@ -152,7 +152,7 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
 def _lower_in_supported_dtypes(
     ctx: FunctionContext, primitive: Primitive, rule: Any, operands: Sequence[Value], params: dict[str, Any]
 ) -> Any:
-    """What the rule writes, with operands and results in the carriers of their dtypes.
+    """What the rule writes, with operands and results in dtypes that XLA supports.
 
     With 2-bit integers XLA's CPU compiler ends the process (a concatenation), or its programs write beyond their memory
     (a sort of a large array). Sums and products of bytes, cut off to 2 bits, are those of 2-bit integers. Of
@@ -186,7 +186,7 @@ def lower_blocks(
 
 
 def _typed(value: Value, aval: ShapedArray, primitive: Primitive) -> Value:
-    """The value that a rule wrote, with its exact type: rules need not carry weak types."""
+    """The value that a rule wrote, with its exact type: rules need not keep track of weak types."""
     if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
         check_list(primitive, "lower", value, 1)
         check_kind(
@@ -215,7 +215,7 @@ def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) 
     return region.body(outs)
 
 
-# Marks by which XLA knows functions that it shall leave alone, and those that it shall compile as one kernel.
+# Attributes that tell XLA not to inline a function, and to compile it as one kernel.
 _NOT_INLINED = 'inlineable = "false"'
 _ONE_KERNEL = f'{_NOT_INLINED}, xla_cpu_small_call = "true"'
 
@@ -227,7 +227,7 @@ def call(
     inline: bool = True,
     one_kernel: bool = False,
 ) -> list[Value]:
-    """Call the function of an inner jaxpr; as `one_kernel` XLA compiles it, loops and all, to one function."""
+    """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
     name = function_name(ctx.module, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals
     order = ordered(jaxpr.effects)
@@ -238,9 +238,9 @@ def call(
         operands = [ctx.run.use(), *operands]
     results = ", ".join([tensor_type(aval) for aval in avals])
     marks = _ONE_KERNEL if one_kernel else "" if inline else _NOT_INLINED
-    how = f" {{mhlo.frontend_attributes = {{{marks}}}}}" if marks else ""
+    attributes = f" {{mhlo.frontend_attributes = {{{marks}}}}}" if marks else ""
     outs = ctx.emit_many(
-        f"func.call @{name}({names(operands)}){how} : ({types(operands)}) -> ({results})", avals
+        f"func.call @{name}({names(operands)}){attributes} : ({types(operands)}) -> ({results})", avals
     )
     ctx.tokens.update(zip(order, outs, strict=False))
     return outs[len(order) :]
