@@ -63,8 +63,10 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """An `Array` for a scalar or a NumPy array that came through as it was; float0 stays NumPy's."""
-    return x if isinstance(x, Array) or getattr(x, "dtype", None) == dtypes.float0 else as_concrete(x)
+    """An `Array` for a scalar or a NumPy array that came through as it was; arrays of float0 are NumPy's."""
+    if getattr(x, "dtype", None) == dtypes.float0:
+        return np.asarray(x) if type(x) is ConcreteArray else x
+    return x if isinstance(x, Array) else as_concrete(x)
 
 
 def result_name(out_tree: Any, i: int) -> str:

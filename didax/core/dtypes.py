@@ -527,12 +527,13 @@ def _describe(*pairs: tuple[DType, bool]) -> str:
     return "inputs: " + ", ".join(("weak " if weak else "") + dtype_name(d) for d, weak in pairs)
 
 
-def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """Return the dtype that two dtypes promote to; `int`, `float` and `complex` are weak.
+def promote_types(a: DTypeLike | None, b: DTypeLike | None) -> DType:
+    """Return the dtype that two dtypes promote to; `int`, `float` and `complex` are weak, None is float64.
 
     >>> promote_types('bfloat16', np.float16), promote_types(np.int8, int)
     (dtype('float32'), dtype('int8'))
     """
+    a, b = [np.dtype(np.float64) if x is None else x for x in (a, b)]
     return result_type((dtype(a), a in PYTHON_SCALARS), (dtype(b), b in PYTHON_SCALARS))[0]
 
 

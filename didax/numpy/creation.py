@@ -131,6 +131,8 @@ def asarray(
             )
         )
     if not is_same:
+        if dtype is None and _is_float0(getattr(a, "dtype", None)):
+            return a
         return array(a, dtype, order=order, device=device)
     return placed(copy_p.bind(a) if copy else a, device)
 

@@ -27,7 +27,8 @@ from didax.core.rule_types import check_parts
 from didax.passes.key_reuse import summarise
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import Call, fill_zeros, run_split
-from didax.primitives.control_flow.common import marked, nonzero, run_compiled, unmarked
+from didax.primitives.control_flow.common import run_compiled
+from didax.primitives.control_flow.layout import nonzero, where_false, where_true
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
@@ -118,7 +119,7 @@ class Checkpoint(Call):
             again = params["differentiated"] or half is split.unknown
             return self.bind(*xs, jaxpr=half, policy=policy, **{**params, "differentiated": again})
 
-        return run_split(split, unmarked(args, unknown), marked(args, unknown), run)
+        return run_split(split, where_false(args, unknown), where_true(args, unknown), run)
 
     def keys(
         self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **params: Any

@@ -31,7 +31,7 @@ from didax.primitives import numpy_rules as rules
 from didax.primitives.families import Elementwise, binary, scalar_like, unary
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
-from didax.xla.text import keep_nan
+from didax.xla.text import keep_nan, lower_combination
 
 _BOOL = np.dtype(np.bool_)
 
@@ -153,7 +153,9 @@ def _pow_by_exponent(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
-    return ctx.op("power", [x, y]) if dtypes.is_inexact(x.aval.dtype) else _wrapping_power(ctx, x, y)
+    if dtypes.is_complex(x.aval.dtype):
+        return at_corners.power(ctx, x, y)
+    return ctx.op("power", [x, y]) if dtypes.is_float(x.aval.dtype) else _wrapping_power(ctx, x, y)
 
 
 def _wrapping_power(ctx: Any, x: Any, y: Any) -> Any:
@@ -327,7 +329,7 @@ sqrt = elementary(
 rsqrt = elementary(
     "rsqrt",
     eager=rules.rsqrt,
-    lower=at_corners.symmetric("stablehlo.rsqrt", "conjugate"),
+    lower=at_corners.rsqrt,
     jvp=lambda t, y, x: mul(t, mul(div(y, x), -0.5)),
 )
 cbrt = unary("cbrt", eager=np.cbrt, accepts="f", jvp=lambda t, y, x: div(mul(t, 1 / 3), square(y)))
@@ -487,12 +489,12 @@ def _share_of_winner(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 
 def _extremum_lower(op: str) -> Callable[..., Any]:
-    return lambda ctx, x, y: keep_nan(ctx, ctx.op(op, [x, y]))  # See Note [NaN in extrema]
+    return lambda ctx, x, y: keep_nan(ctx, lower_combination(ctx, op, x, y))  # See Note [NaN in extrema]
 
 
-max_ = binary("max", eager=rules.maximum, accepts="biuf", lower=_extremum_lower("maximum"),
+max_ = binary("max", eager=rules.maximum, accepts="biufc", lower=_extremum_lower("maximum"),
               jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
-min_ = binary("min", eager=rules.minimum, accepts="biuf", lower=_extremum_lower("minimum"),
+min_ = binary("min", eager=rules.minimum, accepts="biufc", lower=_extremum_lower("minimum"),
               jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
 clamp = Elementwise("clamp", 3, hlo="clamp", eager=rules.clamp, accepts="iuf",
                     jvp=[lambda t, z, low, x, high: _where_or_zero(and_(gt(low, x), lt(low, high)), t),

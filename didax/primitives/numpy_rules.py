@@ -94,15 +94,15 @@ logistic = _in_float32(lambda x: np.reciprocal(1 + np.exp(-x)))
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """The larger one, 0.0 being larger than -0.0; NaN where either is."""
+    """The larger one, of real zeros 0.0; NaN where either is."""
     out = np.maximum(x, y)
-    return out if x.dtype.kind in "biu" else np.where((x == 0) & (y == 0), x + y, out)
+    return out if x.dtype.kind in "biuc" else np.where((x == 0) & (y == 0), x + y, out)
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller one, -0.0 being smaller than 0.0; NaN where either is."""
+    """The smaller one, of real zeros -0.0; NaN where either is."""
     out = np.minimum(x, y)
-    return out if x.dtype.kind in "biu" else np.where((x == 0) & (y == 0), -(-x - y), out)
+    return out if x.dtype.kind in "biuc" else np.where((x == 0) & (y == 0), -(-x - y), out)
 
 
 def nextafter(x: Any, y: Any) -> Any:

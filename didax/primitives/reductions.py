@@ -38,7 +38,7 @@ from didax.primitives.shape import (
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.text import function_type, keep_nan
+from didax.xla.text import function_type, keep_nan, lower_combination, lower_order
 
 _BOOL = np.dtype(bool)
 
@@ -47,20 +47,24 @@ _BOOL = np.dtype(bool)
 
 
 def least(dtype: np.dtype[Any]) -> Any:
-    """The least value of a real dtype: the identity of `max`."""
+    """The least value of a dtype: the identity of `max`."""
     if dtype == _BOOL:
         return False
     if dtypes.is_integer(dtype):
         return dtypes.iinfo(dtype).min
+    if dtypes.is_complex(dtype):
+        return complex(-math.inf, -math.inf)
     return -math.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).min)
 
 
 def greatest(dtype: np.dtype[Any]) -> Any:
-    """The greatest value of a real dtype: the identity of `min`."""
+    """The greatest value of a dtype: the identity of `min`."""
     if dtype == _BOOL:
         return True
     if dtypes.is_integer(dtype):
         return dtypes.iinfo(dtype).max
+    if dtypes.is_complex(dtype):
+        return complex(math.inf, math.inf)
     return math.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).max)
 
 
@@ -172,7 +176,7 @@ def _reduce(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
     start = ctx.scalar(init, x.aval.dtype)
     args, _ = ctx.block([start.aval, start.aval])
     body = ctx.region()
-    result = keep_nan(body, body.op(op, args))
+    result = keep_nan(body, lower_combination(body, op, *args))
     operands = function_type([x, start], [out])
     return ctx.emit(
         f"stablehlo.reduce({x} init: {start}) across dimensions = {list(axes)} : "
@@ -217,11 +221,11 @@ class Extremum(Reduction):
 
 
 def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) -> Any:
-    """Extrema with XLA's signs of zero: 0.0 is larger than -0.0. NumPy returns either.
+    """Real extrema with XLA's signs of zero: 0.0 is larger than -0.0. NumPy returns either.
 
     `any_of` reduces a mask of `x` to the shape of `out`.
     """
-    if not dtypes.is_inexact(x.dtype) or not np.any(out == 0):
+    if not dtypes.is_float(x.dtype) or not np.any(out == 0):
         return out
     wins = 0.0 if ufunc is np.maximum else -0.0
     found = any_of((x == 0) & (np.signbit(x) == np.signbit(wins)))
@@ -298,7 +302,7 @@ class ArgExtremum(Primitive):
         self.direction, self.op, self.find, self.worst = direction, op, find, worst
 
     def type(self, x: ShapedArray, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> ShapedArray:
-        out = reduced_aval(self.name, x, axes, "biuf")
+        out = reduced_aval(self.name, x, axes, "biufc")
         if len(axes) != 1 or not x.shape[axes[0]]:
             raise ValueError(
                 message(
@@ -356,8 +360,8 @@ class ArgExtremum(Primitive):
         """Of two pairs (value, position) the one with the better value; of equal values the earlier one."""
         (x, y, i, j), _ = ctx.block([value, value, index, index])
         body = ctx.region()
-        better, tie = body.compare(self.direction, x, y), body.compare("EQ", x, y)
-        if dtypes.is_float(value.dtype):
+        better, tie = lower_order(body, self.direction, x, y), body.compare("EQ", x, y)
+        if dtypes.is_inexact(value.dtype):
             better = body.op("or", [better, body.compare("NE", x, x)])  # x comes first: the first NaN stays
         earlier = body.op("and", [tie, body.compare("LT", i, j)])
         first = body.op("or", [better, earlier])
@@ -388,8 +392,8 @@ def _take_block(ctx: Any, x: Any, block: Any, axis: int) -> Any:
     return ctx.gather(x, index, ((axis,), (axis,), (axis,), others, range(len(others))), sizes, out)
 
 
-reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
-reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
+reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biufc", least)
+reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biufc", greatest)
 # For a stable softmax: it subtracts the maximum from all elements, so a NaN element makes a NaN whatever this returns.
 reduce_max_no_nan_p = Extremum("reduce_max_no_nan", "maximum", np.maximum, "biuf", least, keeps_nan=False)
 reduce_prod_p = ReduceProd("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)

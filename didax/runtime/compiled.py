@@ -13,7 +13,10 @@ from itertools import combinations, compress, repeat
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from didax.core import config
+from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
 from didax.core.given import give
 from didax.core.jaxpr import Jaxpr, Var
@@ -42,6 +45,7 @@ class Program:
         "_cheap",
         "_constants",
         "_executables",
+        "_float0",
         "_placed",
         "_replaced",
         "calls_python",
@@ -81,6 +85,8 @@ class Program:
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
         self._executables: dict[Any, Executable] = {}
+        # Results without contents, which are NumPy's wherever they come from: eager derivatives give such arrays too.
+        self._float0 = [i for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == float0]
         self.calls_python = False  # known when it is compiled
 
     def uses(self, i: int) -> bool:
@@ -128,7 +134,7 @@ class Program:
                 raise
             raise explained from error
 
-    def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
+    def run(self, args: Sequence[Any]) -> list[Any]:
         """Results for concrete arguments, of which the program is handed those that results depend on."""
         flow = self.key_flow
         if flow is None or not key_reuse_is_on():
@@ -137,7 +143,7 @@ class Program:
         outs = self._run(args)
         return outs if keys is None else list(map(with_keys, outs, keys))
 
-    def _run(self, args: Sequence[Any]) -> list[ConcreteArray]:
+    def _run(self, args: Sequence[Any]) -> list[Any]:
         if self.kept is not None:
             args = [args[i] for i in self.kept]
         device = common_device([*self._placed, *args] if self._placed else args)
@@ -155,24 +161,28 @@ class Program:
             raise explained from None
         if True in self.donated:
             _forget(args, self.donated, self.calls_python)
-        results = list(
+        results: list[Any] = list(
             map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None))
         )
         if config.values_were_inspected and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
+        for i in self._float0:
+            results[i] = np.zeros(results[i].shape, float0)
         return results
 
     def direct(self) -> tuple[Executable, list[Any], list[int] | None] | None:
         """The executable, the captured buffers and `kept`, for programs without donation: all a run needs.
 
         Where there are several devices a program looks at its arguments first, so there is none; nor is there one for
-        programs with effects, or whose results are looked at. What a run does to random keys is left to the caller
-        (`key_flow`).
+        programs with effects, with results of float0, or whose results are looked at. What a run does to random keys is
+        left to the caller (`key_flow`).
         """
         from didax.xla.client import backend
 
         executable = self._executables.get(None)
         if executable is None or True in self.donated or len(backend().devices) > 1 or self.calls_python:
+            return None
+        if self._float0:
             return None
         if config.state().inspects_values:
             return None
@@ -320,7 +330,7 @@ def with_checks(jaxpr: Jaxpr) -> Jaxpr:
 
 
 @give(jit_p, "evaluate")
-def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[ConcreteArray]:
+def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[Any]:
     """Run a jaxpr, compiled, on concrete arguments."""
     jaxpr = with_checks(jaxpr)
     program = _programs.get(jaxpr)

@@ -186,7 +186,7 @@ def lower_blocks(
 
 
 def _typed(value: Value, aval: ShapedArray, primitive: Primitive) -> Value:
-    """The value that a rule wrote, with its exact type: rules need not keep track of weak types."""
+    """The value that a rule wrote, with its exact type: lowering rules need not keep track of weak types."""
     if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
         check_list(primitive, "lower", value, 1)
         check_kind(

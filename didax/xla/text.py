@@ -431,7 +431,7 @@ class FunctionContext:
         element = x.aval.update(shape=())
         body = self.region()
         (old, new), header = self.block([element, element])
-        result = new if op is None else body.op(op, [old, new], element)
+        result = new if op is None else lower_combination(body, op, old, new)
         return self.emit(
             f'"stablehlo.scatter"({x}, {indices}, {updates}) <{{'
             f"indices_are_sorted = {_flag(indices_are_sorted)}, "
@@ -504,6 +504,28 @@ def _flag(value: bool) -> str:
 # and `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway
 # is compiled by XLA itself and keeps NaN. For elementwise extrema this costs nothing measurable; for reductions see
 # Note [NaN in reduced extrema].
+
+
+def lower_combination(ctx: FunctionContext, op: str, x: Value, y: Value) -> Value:
+    """An operation on two arrays: `maximum` and `minimum` of complex numbers, too, in lexicographic order.
+
+    Of complex numbers that are equal or not numbers these two take the first one, as in NumPy.
+    """
+    if op not in ("maximum", "minimum") or not dtypes.is_complex(x.aval.dtype):
+        return ctx.op(op, [x, y])
+    wins = lower_order(ctx, "GE" if op == "maximum" else "LE", x, y)
+    return ctx.select(ctx.op("or", [ctx.compare("NE", x, x), wins]), x, y)
+
+
+def lower_order(ctx: FunctionContext, direction: str, x: Value, y: Value) -> Value:
+    """`x > y` for the direction GT, or GE, LT, LE: complex numbers in lexicographic order, none beyond NaN."""
+    if not dtypes.is_complex(x.aval.dtype):
+        return ctx.compare(direction, x, y)
+    part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
+    (x_re, x_im), (y_re, y_im) = [[ctx.op(name, [z], part) for name in ("real", "imag")] for z in (x, y)]
+    tie = ctx.op("and", [ctx.compare("EQ", x_re, y_re), ctx.compare(direction, x_im, y_im)])
+    beyond = ctx.op("or", [ctx.compare(direction[0] + "T", x_re, y_re), tie])
+    return ctx.op("and", [beyond, ctx.compare("EQ", y, y)])
 
 
 def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:

@@ -11,8 +11,14 @@ from tests.operations.reductions import NARROW_RTOL, NUMBERS, draw, real_corners
 from tests.operations.row import Operation
 
 REALS = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "uint8", "uint32")
-FLOATS = ("float32", "float64", "float16", "bfloat16")
-ACCEPTED = {"cumsum": NUMBERS, "cumprod": NUMBERS, "cummax": REALS, "cummin": REALS, "cumlogsumexp": FLOATS}
+FLOATS = ("float32", "float64", "float16", "bfloat16", "complex64")
+ACCEPTED = {
+    "cumsum": NUMBERS,
+    "cumprod": NUMBERS,
+    "cummax": (*REALS, "complex64"),
+    "cummin": (*REALS, "complex64"),
+    "cumlogsumexp": FLOATS,
+}
 
 
 def row(name: str, axis: int, reverse: bool, shape: tuple[int, ...] = (2, 5, 2), **more: Any) -> Operation:
