@@ -53,6 +53,7 @@ types: $(DEV_READY)
 format: $(DEV_READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python docs/make_primitives.py
 
 bench: $(DEV_READY)
 	$(BIN)/python -m benchmarks

@@ -17,6 +17,7 @@ from didax.api.flat import check_callable, flatten_arguments, leaf_avals
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import api_boundary, message
+from didax.core.given import give
 from didax.primitives.callback import (
     VMAP_METHODS,
     CallPython,
@@ -236,6 +237,7 @@ def _checked_sharding(sharding: Any) -> None:
         )
 
 
+@give(CallPython, "evaluate")
 def _evaluate(
     self: CallPython,
     *args: Any,
@@ -255,6 +257,3 @@ def _read_only(x: Any) -> np.ndarray[Any, Any]:
     view = np.asarray(as_concrete(x).host_value()).view()
     view.flags.writeable = False
     return view
-
-
-CallPython.evaluate = _evaluate

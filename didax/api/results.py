@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from didax.core import pytree
-from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
+from didax.core.errors import strip_internal_frames, without_idle
 from didax.runtime.array import ConcreteArray, sharing
 
 P = ParamSpec("P")
@@ -27,13 +27,12 @@ R = TypeVar("R")
 def array_function(f: Callable[P, R]) -> Callable[P, R]:
     """Decorate a public function that computes arrays: an `api_boundary` whose results are no arguments."""
 
+    call = cast("Callable[..., R]", f)
+
     @functools.wraps(f)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if kwargs and not is_free_of_idle(kwargs):
-                out = cast("Callable[..., R]", f)(*args, **without_idle(f, kwargs))
-            else:
-                out = f(*args, **kwargs)
+            out = call(*args, **without_idle(f, kwargs)) if kwargs else call(*args)
             return own_result(out, args, kwargs)
         except Exception as error:
             strip_internal_frames(error)

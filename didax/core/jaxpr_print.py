@@ -27,6 +27,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
+from didax.core.given import give
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.core.tracing import known_value
@@ -280,6 +281,16 @@ def texts_in(jaxpr: Jaxpr, eqn: Eqn | None, variables: Iterable[Var] = ()) -> tu
     return printer.eqn(eqn, scope) if eqn is not None else "", [printer.binder(v, scope) for v in variables]
 
 
-Eqn.__repr__ = lambda self: eqn_text(self)
-Jaxpr.__repr__ = lambda self: jaxpr_text(self)
-ClosedJaxpr.__repr__ = lambda self: jaxpr_text(self.jaxpr, len(self.consts))
+@give(Eqn, "__repr__")
+def _eqn_repr(self: Eqn) -> str:
+    return eqn_text(self)
+
+
+@give(Jaxpr, "__repr__")
+def _jaxpr_repr(self: Jaxpr) -> str:
+    return jaxpr_text(self)
+
+
+@give(ClosedJaxpr, "__repr__")
+def _closed_repr(self: ClosedJaxpr) -> str:
+    return jaxpr_text(self.jaxpr, len(self.consts))

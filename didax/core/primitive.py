@@ -22,16 +22,19 @@ jvp, eager from the lowering. Families of elementwise primitives, which need 2-4
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
-from didax.core.avals import ShapedArray
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import as_extended, is_sub_byte, supported_dtype
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
 from didax.core.exact import exact, holds_floats
+from didax.core.given import given_by
+from didax.core.rule_types import check_fit, check_results, result_types, unhashable
 from didax.core.source import describe_function
 from didax.core.value import Array
 
@@ -73,6 +76,7 @@ class EagerTrace(Trace):
 
     __slots__ = ()
     transformation = "eager evaluation"
+    process = given_by("didax.runtime.eager")
 
     def __init__(self) -> None:
         self.parent = self
@@ -88,7 +92,8 @@ _get_current = current_trace_var.get
 class Primitive:
     """An operation with its rules; `bind` applies it under the current trace.
 
-    A rule that is absent is None. With `multiple_results` every rule returns lists instead of single values.
+    `RULES` names the rules, which are None where absent. With `multiple_results` every rule returns lists instead of
+    single values.
     """
 
     multiple_results: ClassVar[bool] = False
@@ -130,6 +135,7 @@ class Primitive:
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):
+        _check_declaration(self, name)
         self.name = name
         _register(self)
 
@@ -160,6 +166,44 @@ class Primitive:
 
 
 _NO_AXES: frozenset[str] = frozenset()
+RULES = (
+    "type", "eager", "evaluate", "lower", "jvp", "linearize", "transpose", "batch", "partial_eval", "dce", "recompute",
+    "physical", "keys", "conditions", "checkify", "stage", "replace_captured", "run_jaxprs",
+)  # fmt: skip
+_NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs reads names
+
+
+def _check_declaration(primitive: Primitive, name: str) -> None:
+    """TypeError or ValueError for a primitive that is not declared as one can be."""
+    kind = type(primitive)
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            message(
+                "The name of a primitive is a word: programs are written, and read again, by these names.",
+                f"name: {name!r}, of {kind.__name__}",
+                fix="Use letters, digits and underscores, and a letter first.",
+            )
+        )
+    for rule in RULES:
+        if (found := getattr(kind, rule)) is not None and not callable(found):
+            raise TypeError(
+                message(
+                    "A rule is a function; None says that there is none.",
+                    f"rule: {rule} of {name!r}",
+                    f"given: {found!r:.100}",
+                    fix=f"Give {kind.__name__} a `{rule}` method.",
+                )
+            )
+    if unknown := [rule for rule in primitive.holes if rule not in RULES]:
+        raise ValueError(
+            message(
+                "`holes` gives the reasons why rules are absent.",
+                f"name: {name!r}, holes: {', '.join(map(repr, unknown))}",
+                fix=f"Name rules: {', '.join(RULES)}.",
+            )
+        )
+
+
 # Every primitive by name: the jaxpr parser and the generated rule table read it.
 by_name: dict[str, Primitive] = {}
 _defined_in: dict[str, str] = {}  # name of a primitive -> the module that made it
@@ -178,10 +222,16 @@ def _register(primitive: Primitive) -> None:
                 f"name: {name!r}",
                 f"taken by: {type(by_name[name]).__name__} of module {_defined_in[name]}",
                 f"module: {module}",
-                fix=f"Choose another name, such as {module.rpartition('.')[2].strip('_') + '_' + name!r}.",
+                fix=f"Choose another name, such as {module.rpartition('.')[2].strip('_') + '_' + name!r}. "
+                "Only the module that made it may make it anew: reloaded, or as a cell of a notebook that runs again.",
             )
         )
     by_name[name], _defined_in[name] = primitive, module
+
+
+def is_of_library(primitive: Primitive) -> bool:
+    """Whether a module of this package made the primitive."""
+    return _defined_in[primitive.name].partition(".")[0] == "didax"
 
 
 def _defining_module() -> str:
@@ -199,12 +249,20 @@ def infer(
     primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
 ) -> tuple[ShapedArray, ...]:
     """Types of the results, by the primitive's type rule; remembered, since types are interned and params hashable."""
-    key = application_key(primitive, avals, params)
-    found = _type_cache.get(key)
+    try:
+        key = application_key(primitive, avals, params)
+        found = _type_cache.get(key)
+    except TypeError as error:
+        raise unhashable(primitive, params) or error from None
     if found is None:
         check_extended(primitive, avals)
-        out = require(primitive, "type")(*avals, **params)
-        found = tuple(out) if primitive.multiple_results else (out,)
+        rule = require(primitive, "type")
+        try:
+            out = rule(*avals, **params)
+        except TypeError as error:
+            check_fit(primitive, "type", avals, params, error)
+            raise
+        found = result_types(primitive, out)
         if primitive.dce is not None or not primitive.caches_types:  # its parameters may hold jaxprs
             return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
@@ -214,6 +272,16 @@ def infer(
             key = application_key(primitive, avals, params)
         _type_cache[key] = found
     return found
+
+
+def check_against_type(
+    primitive: Primitive, rule: str, args: Sequence[Any], outs: Any, params: dict[str, Any]
+) -> None:
+    """RuleTypeError unless a rule's results are those that the type rule tells for these operands."""
+    if (
+        primitive.type is not None
+    ):  # functions of Python have none, and their rules are checked where they run
+        check_results(primitive, rule, outs, infer(primitive, tuple([aval_of(x) for x in args]), params))
 
 
 def application_key(
@@ -267,8 +335,28 @@ def require(primitive: Primitive, rule: str) -> Callable[..., Any]:
             message(
                 f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
                 *([f"reason: {why}"] if why else []),
+                *_misnamed(primitive, rule),
                 fix=f"Give {type(primitive).__name__} a `{rule}` method, or keep the operation out of that "
                 "transformation.",
             )
         )
     return found
+
+
+# What a rule is called elsewhere, or by mistake.
+_OTHER_NAMES = {
+    "type": ("abstract_eval", "abstract", "infer", "types", "typing", "shape"),
+    "lower": ("lowering", "lowers", "hlo", "stablehlo", "mlir"),
+    "batch": ("batching", "batcher", "vmap", "batches"),
+    "jvp": ("jvps", "derivative", "tangent", "forward"),
+    "transpose": ("transposes", "transposition", "vjp", "backward"),
+    "eager": ("impl", "numpy"),
+}
+
+
+def _misnamed(primitive: Primitive, rule: str) -> list[str]:
+    """A method of the class that may be meant for the rule, as a fact."""
+    own = vars(type(primitive))
+    return [
+        f"found: {name}, which no interpreter asks for" for name in _OTHER_NAMES.get(rule, ()) if name in own
+    ]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn, final
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import UnexpectedTracerError, message
+from didax.core.given import given_by
 from didax.core.primitive import Trace, eager_trace
 from didax.core.source import SourceLine, user_line
 from didax.core.tracing import Tracer, current_trace, leaked
@@ -87,6 +88,7 @@ class Ref:
     """
 
     __slots__ = ("__weakref__", "cell", "home", "line", "lock", "type")
+    __getitem__ = __setitem__ = addupdate = given_by("didax.ref")  # it indexes, which no floor below does
     how_to_read = "A Ref is no array: read the array that it holds with ref[...]."
 
     def __init__(self, value: Any):

@@ -62,8 +62,9 @@ class Array:
         """Bytes of all elements."""
         return self.aval.size * self.aval.dtype.itemsize
 
+    GIVEN_BY = "didax.numpy.array_methods"  # its operators and methods: the core knows no NumPy (`given.py`)
     if TYPE_CHECKING:
-        # Attached by didax/numpy/array_methods.py, or defined by concrete arrays and tracers.
+        # Given by that module, or defined by concrete arrays and tracers.
         def __add__(self, other: Any) -> Array: ...
         def __radd__(self, other: Any) -> Array: ...
         def __sub__(self, other: Any) -> Array: ...

@@ -20,6 +20,7 @@ from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
+from didax.core.given import give
 from didax.core.primitive import eager_trace
 from didax.core.tracing import known_value, set_current_trace
 from didax.core.value import Array
@@ -356,7 +357,7 @@ def attach() -> None:
     attributes |= {name: property(f) for name, f in PROPERTIES.items()}
     attributes |= {name: Absent(name, fix.format(name=name)) for name, fix in ABSENT.items()}
     for name, value in attributes.items():
-        setattr(Array, name, value)
+        give(Array, name, __name__)(value)
 
 
 attach()

@@ -73,7 +73,8 @@ class ufunc:
     nout = 1
     identity: Any = None  # the value of reductions of no elements, if any
 
-    if TYPE_CHECKING:  # attached by ufunc_methods.py
+    GIVEN_BY = "didax.numpy.ufunc_methods"
+    if TYPE_CHECKING:
         reduce: Callable[..., Array]
         accumulate: Callable[..., Array]
         reduceat: Callable[..., Array]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
+from didax.core.given import given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
@@ -98,12 +99,10 @@ class Call(Primitive):
 
 
 class Jit(Call):
-    """`jit_p.bind(*args, jaxpr=jaxpr)` runs the jaxpr as one compiled program.
-
-    `didax/runtime/compiled.py` gives its `evaluate`.
-    """
+    """`jit_p.bind(*args, jaxpr=jaxpr)` runs the jaxpr as one compiled program."""
 
     kind = "jitted function"
+    evaluate = given_by("didax.runtime.compiled")
 
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr

@@ -21,9 +21,10 @@ from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect, Effects
 from didax.core.errors import message
+from didax.core.given import given_by
 from didax.core.primitive import Primitive
 from didax.core.source import describe_function
-from didax.primitives.control_flow.effects import for_each
+from didax.primitives.control_flow.effects import run_by_element
 from didax.transforms.batching import AxisData, batched_aval
 from didax.xla.callbacks import HostCallback
 from didax.xla.lowering import call_python
@@ -61,11 +62,12 @@ class FlatCallback:
 
 
 class CallPython(Primitive):
-    """The base of the three primitives. `didax/api/callbacks.py` gives them `evaluate`."""
+    """The base of the three primitives."""
 
     multiple_results = True
     caches_types = False
     side_effect = True
+    evaluate = given_by("didax.api.callbacks")
 
     def type(self, *avals: ShapedArray, result_avals: tuple[ShapedArray, ...], **params: Any) -> Any:
         return result_avals
@@ -104,7 +106,7 @@ class CallPython(Primitive):
         return self.bind(*primals, **params), [Zero(aval.tangent()) for aval in avals]
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-        return for_each(self, axis, args, dims, params)
+        return run_by_element(self, axis, args, dims, params)
 
 
 class PureCallback(CallPython):
@@ -125,7 +127,7 @@ class PureCallback(CallPython):
     ) -> Any:
         params = {**params, "vmap_method": vmap_method, "result_avals": result_avals}
         if vmap_method in ("sequential", "sequential_unrolled"):
-            return for_each(self, axis, args, dims, params, unroll=vmap_method == "sequential_unrolled")
+            return run_by_element(self, axis, args, dims, params, unroll=vmap_method == "sequential_unrolled")
         if vmap_method is None:
             raise _no_method(params["callback"])
         args = [x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
@@ -166,7 +168,7 @@ class IoCallback(CallPython):
                     fix="Pass ordered=False, or loop with lax.scan or lax.map instead of vmap.",
                 )
             )
-        return for_each(self, axis, args, dims, params)
+        return run_by_element(self, axis, args, dims, params)
 
 
 class DebugCallback(CallPython):

@@ -23,10 +23,12 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.core.rule_types import check_parts
 from didax.passes.key_reuse import summarise
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import Call, fill_zeros, run_split
-from didax.primitives.control_flow.common import marked, nonzero, run_compiled, unmarked
+from didax.primitives.control_flow.common import run_compiled
+from didax.primitives.control_flow.layout import nonzero, where_false, where_true
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
@@ -117,7 +119,7 @@ class Checkpoint(Call):
             again = params["differentiated"] or half is split.unknown
             return self.bind(*xs, jaxpr=half, policy=policy, **{**params, "differentiated": again})
 
-        return run_split(split, unmarked(args, unknown), marked(args, unknown), run)
+        return run_split(split, where_false(args, unknown), where_true(args, unknown), run)
 
     def keys(
         self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **params: Any
@@ -222,7 +224,14 @@ def _divide_eqn(
     if not any(needed):
         return eqn, None, ()
     if eqn.primitive.recompute is not None and (policy is not None or eqn.effects):
-        return eqn.primitive.recompute(eqn, needed, lambda jaxpr, wanted: divide(jaxpr, wanted, policy))
+        parts = eqn.primitive.recompute(eqn, needed, lambda jaxpr, wanted: divide(jaxpr, wanted, policy))
+        names = (
+            "the equation that runs first",
+            "the one that runs again or None",
+            "the variables that are saved",
+        )
+        check_parts(eqn.primitive, "recompute", parts, *names)
+        return parts
     if eqn.effects or (policy is not None and _saves(policy, eqn)):
         return eqn, None, [v for v, need in zip(eqn.outvars, needed, strict=True) if need]
     return eqn, eqn, ()

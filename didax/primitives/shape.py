@@ -178,6 +178,8 @@ class ReduceSum(LinearUnary):
         return reduced_aval("reduce_sum", x, axes, "iufc")
 
     def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        if not axes:
+            return x  # NumPy adds to 0.0, which loses the sign of -0.0
         x = np.asarray(x)
         if x.dtype.itemsize <= 2 and x.dtype.kind in "fV":  # sum narrow floats in float32, as XLA does
             return np.sum(x.astype(np.float32), axis=axes).astype(x.dtype)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 from didax.api.jit import Direct, JitFunction, jit
 from didax.core import config
-from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
+from didax.core.errors import strip_internal_frames, without_idle
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.process import after_fork
 from didax.core.source import user_line
@@ -106,7 +106,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
     @functools.wraps(plan)
     def draw(key: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            if kwargs and not is_free_of_idle(kwargs):
+            if kwargs:
                 kwargs = without_idle(plan, kwargs)
             if kwargs or type(key) is not ConcreteArray or current_trace_var.get() is not eager_trace:
                 return drawn(check(key, *args, **kwargs))

@@ -17,8 +17,11 @@ import numpy as np
 
 from didax.core import config
 from didax.core.dtypes import float0
-from didax.core.errors import message
-from didax.core.jaxpr import Jaxpr
+from didax.core.errors import RuleError, message
+from didax.core.given import give
+from didax.core.jaxpr import Jaxpr, Var
+from didax.core.primitive import is_of_library
+from didax.core.rule_types import refused_text
 from didax.core.source import SourceLine, user_line
 from didax.passes.checkify import add_checks
 from didax.passes.key_reuse import Keys, Summary, holds_keys, summarise
@@ -124,7 +127,12 @@ class Program:
         callbacks: list[HostCallback] = []
         text = self.text(callbacks)
         self.calls_python = bool(callbacks)
-        return compile_text(text, self.jaxpr.out_avals, device, self._cheap, self.options, callbacks)
+        try:
+            return compile_text(text, self.jaxpr.out_avals, device, self._cheap, self.options, callbacks)
+        except RuntimeError as error:
+            if (explained := _wrong_text(self.jaxpr, error)) is None:
+                raise
+            raise explained from error
 
     def run(self, args: Sequence[Any]) -> list[Any]:
         """Results for concrete arguments, of which the program is handed those that results depend on."""
@@ -180,6 +188,25 @@ class Program:
             return None
         captured = [x.device_buffer() for x in self._constants]
         return executable, captured, self.kept
+
+
+def _wrong_text(jaxpr: Jaxpr, error: RuntimeError) -> RuleError | None:
+    """The error of an operation from outside the library whose lowering XLA does not take even alone; None: none is."""
+    from didax.xla.compile import compile_text
+
+    for eqn in jaxpr.eqns:
+        for inner in eqn.jaxprs:
+            if (found := _wrong_text(inner, error)) is not None:
+                return found
+        if is_of_library(eqn.primitive) or eqn.jaxprs:
+            continue
+        invars = [Var(x.aval) for x in eqn.invars]
+        text = lower_module(Jaxpr(invars, [eqn.replace(invars=invars)], eqn.outvars))
+        try:
+            compile_text(text, [v.aval for v in eqn.outvars], cheap=True)
+        except RuntimeError as alone:
+            return refused_text(eqn.primitive, [x.aval for x in eqn.invars], text, str(alone))
+    return None
 
 
 class KeyFlow:
@@ -302,6 +329,7 @@ def with_checks(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr
 
 
+@give(jit_p, "evaluate")
 def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[Any]:
     """Run a jaxpr, compiled, on concrete arguments."""
     jaxpr = with_checks(jaxpr)
@@ -314,6 +342,3 @@ def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[Any]:
 def clear_programs() -> None:
     """Forget every compiled jaxpr."""
     _programs.clear()
-
-
-jit_p.evaluate = run_jaxpr

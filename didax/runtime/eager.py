@@ -18,8 +18,18 @@ import numpy as np
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
+from didax.core.given import give
 from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.primitive import EagerTrace, Primitive, application_key, current_trace_var, eager_trace, infer
+from didax.core.primitive import (
+    EagerTrace,
+    Primitive,
+    application_key,
+    check_against_type,
+    current_trace_var,
+    eager_trace,
+    infer,
+)
+from didax.core.rule_types import as_list, check_fit, check_numpy, unhashable
 from didax.core.source import user_line
 from didax.core.tracing import Tracer, leaked, set_current_trace
 from didax.passes.checkify import check_operands
@@ -38,25 +48,29 @@ Plan = Callable[[tuple[Any, ...]], Any]
 _INDICES = frozenset(["index"])
 
 
+@give(EagerTrace, "process")
 def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Evaluate one operation."""
     if primitive.evaluate is not None:
         return _evaluate(primitive, args, params)
     avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
-    if primitive.exact_params:
-        key = application_key(primitive, avals, params)
-    else:  # the same, written out: this is what an eager operation waits for
-        key = (primitive, avals, *params.items()) if params else (primitive, avals)
-    plan = _plans.get(key)
+    try:
+        if primitive.exact_params:
+            key = application_key(primitive, avals, params)
+        else:  # the same, written out: this is what an eager operation waits for
+            key = (primitive, avals, *params.items()) if params else (primitive, avals)
+        plan = _plans.get(key)
+    except TypeError as error:
+        raise unhashable(primitive, params) or error from None
     if plan is None:
-        plan = _make_plan(primitive, avals, params)
+        plan, checked = _make_plan(primitive, avals, params)
+        if config.state().check:
+            plan = checked
         _remember(application_key(primitive, avals, params), plan)
+        plan = checked  # the types of a rule's results follow from those of the operands: one look will do
     if config.values_were_inspected and config.state().inspects_values:
         return _run_watched(plan, primitive, args, params)
     return plan(args)
-
-
-EagerTrace.process = process
 
 
 def _run_watched(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -82,9 +96,12 @@ def _evaluate(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any
     token = current_trace_var.set(eager_trace)
     try:
         assert primitive.evaluate is not None
-        return primitive.evaluate(*args, **params)
+        outs = primitive.evaluate(*args, **params)
     finally:
         current_trace_var.reset(token)
+    if config.state().check:
+        check_against_type(primitive, "evaluate", args, outs, params)
+    return outs
 
 
 def _remember(key: Any, plan: Plan) -> None:
@@ -98,19 +115,22 @@ def clear_plans() -> None:
     _plans.clear()
 
 
-def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
+def _make_plan(
+    primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> tuple[Plan, Plan]:
+    """How such operations are evaluated, and the same with a look at what the primitive's rule returns."""
     out_avals = infer(primitive, avals, params)
     small = sum(a.size for a in avals) + sum(a.size for a in out_avals) <= NUMPY_MAX_ELEMENTS
     rule, rule_params = _numpy_rule(primitive, avals, out_avals, params)
     if rule is not None and small and _on_cpu():
         plan = _numpy_plan(primitive, rule, out_avals, rule_params)
-        handles_keys = primitive.keys is not None or primitive.moves_elements
-        return (
-            _noting_keys(primitive, params, out_avals, plan)
-            if handles_keys and holds_keys(avals[0])
-            else plan
-        )
-    return _compiled_plan(primitive, avals, out_avals, params, cheap=small)
+        checked = _checked_plan(primitive, rule, out_avals, rule_params)
+        if (primitive.keys is not None or primitive.moves_elements) and holds_keys(avals[0]):
+            plan = _noting_keys(primitive, params, out_avals, plan)
+            checked = _noting_keys(primitive, params, out_avals, checked)
+        return plan, checked
+    plan = _compiled_plan(primitive, avals, out_avals, params, cheap=small)
+    return plan, plan
 
 
 def evaluates_with_numpy(x: Any) -> bool:
@@ -230,8 +250,6 @@ def _numpy_plan(
 
         return run_many
     out_aval = out_avals[0]
-    if config.state().check:
-        return _checked_plan(primitive, rule, out_aval, params)
 
     def run(args: tuple[Any, ...]) -> ConcreteArray:
         return ConcreteArray(out_aval, _run_quietly(rule, _host_values(args), params))
@@ -257,15 +275,20 @@ def _noting_keys(
     return run
 
 
-def _checked_plan(primitive: Primitive, rule: Any, out_aval: ShapedArray, params: dict[str, Any]) -> Plan:
+def _checked_plan(
+    primitive: Primitive, rule: Any, out_avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> Plan:
     """As the plain plan, and verifies that the NumPy rule keeps to the type rule."""
 
-    def run(args: tuple[Any, ...]) -> ConcreteArray:
-        out = _run_quietly(rule, _host_values(args), params)
-        found = (np.shape(out), getattr(out, "dtype", None))
-        wanted = out_aval.physical
-        assert found == (wanted.shape, wanted.dtype), f"eager {primitive}: {found}, not {wanted}"
-        return ConcreteArray(out_aval, out)
+    def run(args: tuple[Any, ...]) -> Any:
+        try:
+            out = _run_quietly(rule, _host_values(args), params)
+        except TypeError as error:
+            check_fit(primitive, "eager", args, params, error, depth=2)
+            raise
+        check_numpy(primitive, out, out_avals)
+        outs = [ConcreteArray(aval, y) for aval, y in zip(out_avals, as_list(primitive, out), strict=True)]
+        return outs if primitive.multiple_results else outs[0]
 
     return run
 

@@ -23,10 +23,10 @@ from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, current_trace_var, infer, require
+from didax.core.rule_types import check_axis, check_batch, check_fit, check_pair
 from didax.core.source import SourceLine
 from didax.core.tracing import Tracer, current_trace, run_under
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.rule_types import check_batch
 from didax.transforms.staging import trace_to_jaxpr
 
 
@@ -72,15 +72,26 @@ class BatchTrace(Trace):
         try:
             rule = primitive.batch or require(primitive, "batch")
             if not self.axis.size and _computes_elements(primitive, args, params):
-                out, out_dim = _empty_batch(primitive, args, params)
+                found = _empty_batch(primitive, args, params)
             else:
-                out, out_dim = rule(self.axis, values, dims, **params)
+                found = rule(self.axis, values, dims, **params)
+        except TypeError as error:
+            check_fit(primitive, "batch", (self.axis, values, dims), params, error)
+            raise
         finally:
             current_trace_var.reset(token)
-        if config.state().check:
-            several = primitive.multiple_results
-            outs, out_dims = (out, out_dim) if several else ([out], [out_dim])
-            check_batch(primitive, self.axis.size, [aval_of(x) for x in args], outs, out_dims, params)
+        if type(found) is not tuple or len(found) != 2 or primitive.multiple_results:
+            check_pair(primitive, "batch", found)
+        out, out_dim = found
+        outs, out_dims = (out, out_dim) if primitive.multiple_results else ([out], [out_dim])
+        for y, dim in zip(outs, out_dims, strict=True):
+            if dim is not None:
+                check_axis(primitive, self.axis.size, y, dim)
+        if (
+            config.state().check and primitive.type is not None
+        ):  # functions of Python are checked where they run
+            wanted = infer(primitive, tuple([aval_of(x) for x in args]), params)
+            check_batch(primitive, outs, out_dims, wanted)
         if primitive.multiple_results:
             return [self.join(y, dim) for y, dim in zip(out, out_dim, strict=True)]
         return self.join(out, out_dim)

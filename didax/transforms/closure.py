@@ -17,6 +17,7 @@ import numpy as np
 from didax.core.avals import aval_of
 from didax.core.errors import UnexpectedTracerError, message
 from didax.core.primitive import Primitive, Trace, eager_trace
+from didax.core.rule_types import check_kind
 from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.transforms.jvp import JVPTracer
@@ -41,7 +42,8 @@ class ClosureTrace(Trace):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if primitive.replace_captured is not None and not (self.replace is self.constant is None):
-            params = primitive.replace_captured(self, **params)
+            found = primitive.replace_captured(self, **params)
+            params = check_kind(primitive, "replace_captured", found, dict, "a dict of parameters")
         return self.parent.process(primitive, tuple([self.current(x) for x in args]), params)
 
     def current(self, x: Any) -> Any:

@@ -17,7 +17,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
-from didax.core.primitive import Primitive, Trace, eager_trace, infer
+from didax.core.primitive import Primitive, Trace, check_against_type, eager_trace, infer
+from didax.core.rule_types import check_fit, check_list
 from didax.core.source import user_line
 from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
@@ -71,9 +72,14 @@ class PartialEvalTrace(Trace):
             return self.record(primitive, args, params)
         self.split = False  # the rule's own unknown call is recorded whole
         try:
-            return primitive.partial_eval([self.owns(x) for x in args], *args, **params)
+            outs = primitive.partial_eval([self.owns(x) for x in args], *args, **params)
+        except TypeError as error:
+            check_fit(primitive, "partial_eval", ([], *args), params, error)
+            raise
         finally:
             self.split = True
+        check_against_type(primitive, "partial_eval", args, outs, params)
+        return outs
 
     def owns(self, x: Any) -> bool:
         """True for unknowns of this trace."""
@@ -86,7 +92,9 @@ class PartialEvalTrace(Trace):
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write the operation on the tape."""
         if primitive.stage is not None:
-            return primitive.stage(self, args, **params)
+            outs = primitive.stage(self, args, **params)
+            check_list(primitive, "stage", outs)
+            return outs
         invars = [self.atom(x) for x in args]
         out_avals = infer(primitive, tuple([x.aval for x in invars]), params)
         outs = [UnknownTracer(self, Var(aval)) for aval in out_avals]

@@ -25,6 +25,7 @@ from didax.core.jaxpr_check import check_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, infer
 from didax.core.ref import Cell, Ref, RefScope
+from didax.core.rule_types import check_list
 from didax.core.source import SourceLine, user_line
 from didax.core.tracing import Tracer, current_trace, leaked, run_under
 
@@ -80,7 +81,9 @@ class StagingTrace(RefScope):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if primitive.stage is not None:
-            return primitive.stage(self, args, **params)
+            outs = primitive.stage(self, args, **params)
+            check_list(primitive, "stage", outs)
+            return outs
         invars = [
             x.variable if type(x) is StagingTracer and x.owner is self else self.constant(x)  # type: ignore[union-attr]
             for x in args

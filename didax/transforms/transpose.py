@@ -19,10 +19,10 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import MissingRuleError, NonlinearError, UnexpectedTracerError, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.primitive import Trace, eager_trace, require
+from didax.core.rule_types import check_fit, check_type, type_of, wrong_cotangents
 from didax.core.source import follows_equations
 from didax.core.tracing import Tracer, leaked
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
 
 
@@ -84,6 +84,11 @@ def backward(
             x_bars = rule(ct, *args, **eqn.params)
         except (MissingRuleError, NonlinearError, UnexpectedTracerError) as error:
             raise _explained(error, eqn) from None
+        except TypeError as error:
+            check_fit(primitive, "transpose", (ct, *args), eqn.params, error)
+            raise
+        if type(x_bars) not in _LISTS or len(x_bars) != len(eqn.invars):
+            raise wrong_cotangents(primitive, x_bars, len(eqn.invars))
         promotes = (
             primitive.casts_weak_operands
             and not primitive.multiple_results
@@ -92,12 +97,20 @@ def backward(
         for i, (x, x_bar) in enumerate(zip(eqn.invars, x_bars, strict=True)):
             if type(x) is not Var or x_bar is None or type(x_bar) is Zero:
                 continue
-            if (found := aval_of(x_bar)) is not x.aval:
+            try:
+                found = aval_of(x_bar)
+            except TypeError:
+                type_of(primitive, "transpose", f"The cotangent of operand {i}", x_bar, x.aval)
+                raise
+            if found is not x.aval:
                 check_type(primitive, "transpose", f"The cotangent of operand {i}", found, x.aval)
                 if promotes and x.aval.weak_type and not found.weak_type:
                     x_bar = _demoted(x_bar)
             sums[x] = add(sums[x], x_bar) if x in sums else x_bar
     return [sums[v] if v in sums else Zero(v.aval) for v in invars]
+
+
+_LISTS = frozenset([list, tuple])
 
 
 def _demoted(x_bar: Any) -> Any:

@@ -19,10 +19,11 @@ from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import supported_dtype
 from didax.core.effects import Effect, Effects
-from didax.core.errors import message
+from didax.core.errors import RuleTypeError, message
 from didax.core.exact import exact, value_of
-from didax.core.jaxpr import Jaxpr, Var
-from didax.core.primitive import Primitive, require
+from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.primitive import Primitive, is_of_library, require
+from didax.core.rule_types import as_list, check_fit, check_kind, check_list, check_type, failed
 from didax.core.source import describe_function
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.passes.outline import cut
@@ -117,7 +118,10 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
     if stack_is_low():
         return on_new_stack(lower_jaxpr_body, ctx, jaxpr, args)
     jaxpr = physical_jaxpr(jaxpr)
-    env: dict[Var, Value] = {v: _typed(x, v.aval) for v, x in zip(jaxpr.invars, args, strict=True)}
+    env: dict[Var, Value] = {
+        v: x if x.aval is v.aval else Value(x.name, v.aval, x.constant)
+        for v, x in zip(jaxpr.invars, args, strict=True)
+    }
 
     def read(x: Any) -> Value:
         return env[x] if type(x) is Var else LiteralValue(ctx, x.val, x.aval)
@@ -127,14 +131,21 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         ctx.out_avals = out_avals = tuple([v.aval for v in eqn.outvars])
         rule = primitive.lower or require(primitive, "lower")
         operands = [read(x) for x in eqn.invars]
-        if primitive.moves_elements or primitive.in_supported_dtype:
-            out = _lower_in_supported_dtypes(ctx, primitive, rule, operands, eqn.params)
-        else:
-            out = rule(ctx, *operands, **eqn.params)
+        try:
+            if primitive.moves_elements or primitive.in_supported_dtype:
+                out = _lower_in_supported_dtypes(ctx, primitive, rule, operands, eqn.params)
+            else:
+                out = rule(ctx, *operands, **eqn.params)
+        except Exception as error:
+            if is_of_library(primitive) or (explained := _explained(eqn, operands, error)) is error:
+                raise
+            raise explained from error
         if primitive.multiple_results:
-            env.update(zip(eqn.outvars, map(_typed, out, out_avals), strict=True))
+            check_list(primitive, "lower", out, len(out_avals))
+            for v, y, aval in zip(eqn.outvars, out, out_avals, strict=True):
+                env[v] = _typed(y, aval, primitive)
         else:
-            env[eqn.outvars[0]] = _typed(out, out_avals[0])
+            env[eqn.outvars[0]] = _typed(out, out_avals[0], primitive)
     return [read(x) for x in jaxpr.outvars]
 
 
@@ -155,7 +166,10 @@ def _lower_in_supported_dtypes(
     if all([a is b for a, b in zip(ctx.out_avals, out_avals, strict=True)]):
         return rule(ctx, *wide, **params)
     out = rule(ctx, *wide, **params)
-    outs = out if primitive.multiple_results else [out]
+    check_list(primitive, "lower", out, len(out_avals))
+    outs = [
+        _typed(y, aval, primitive) for y, aval in zip(as_list(primitive, out), ctx.out_avals, strict=True)
+    ]
     outs = [ctx.convert(y, aval.dtype) for y, aval in zip(outs, out_avals, strict=True)]
     return outs if primitive.multiple_results else outs[0]
 
@@ -171,9 +185,23 @@ def lower_blocks(
     return [env[x] if type(x) is Var else ctx.constant(x.val, x.aval) for x in jaxpr.outvars]
 
 
-def _typed(value: Value, aval: ShapedArray) -> Value:
-    """The value with its exact type: lowering rules need not keep track of weak types."""
-    return value if value.aval is aval else Value(value.name, aval, value.constant)
+def _typed(value: Value, aval: ShapedArray, primitive: Primitive) -> Value:
+    """The value that a rule wrote, with its exact type: lowering rules need not keep track of weak types."""
+    if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+        check_list(primitive, "lower", value, 1)
+        check_kind(
+            primitive, "lower", value, Value, f"a Value of type {aval}, such as ctx.op and ctx.emit return"
+        )
+    if value.aval is aval:
+        return value
+    check_type(primitive, "lower", "A result", value.aval, aval)
+    return Value(value.name, aval, value.constant)
+
+
+def _explained(eqn: Eqn, operands: Sequence[Value], error: Exception) -> Exception:
+    if isinstance(error, TypeError):
+        check_fit(eqn.primitive, "lower", (None, *operands), eqn.params, error)
+    return failed(eqn.primitive, "lower", operands, error)
 
 
 def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) -> str:
@@ -239,7 +267,7 @@ def _staged(
 
     jaxpr, captured = trace_to_jaxpr(flat, avals, function=f, what="lowering")
     if captured:
-        raise TypeError(
+        raise RuleTypeError(
             message(
                 "The function that a primitive is lowered as captures arrays.",
                 f"function: {describe_function(f)}",

@@ -26,7 +26,11 @@ KNOWN = [
         r"lax\.\w+ requires arguments to have the same dtypes",
         "Python scalars take an array's dtype",
     ),
-    ("jax refuses", r"pow does not accept dtype", "lax.pow takes integers"),
+    (
+        "jax refuses",
+        r"pow does not accept dtype|two inexact dtypes must match",
+        "lax.pow takes integers, and weak numbers",
+    ),
     ("jax refuses", r"must be integers of the same type", "start indices may differ in their dtypes"),
     (
         "jax refuses",
@@ -71,6 +75,7 @@ KNOWN = [
     ("weak type", r"^lax\.custom_(root|linear_solve)", "solutions are not weakly typed"),
     ("type", r"\bnn\.\w+\(.*(int|bool)", "activations of integers are floats"),
     ("weak type", r"^(nn|special)\.", WEAK_TYPES),
+    ("type", r"^np\.cumulative_prod", "running products of narrow integers have the default width"),
     (
         "weak type",
         r"\bnp\.(hypot|angle|gcd|lcm|heaviside|sinc|deg2rad|rad2deg|radians|degrees)\(",
@@ -90,6 +95,7 @@ KNOWN = [
     ("value", r"didax \[[^\]]*nan.*np\.roots\(", "roots after a leading zero with strip_zeros=False"),
     ("value", r"jax \[[^\]]*nan.*(logsumexp|logaddexp\d?)\(", "derivatives of logsumexp at infinities"),
     ("value", r"jax \[[^\]]*nan.*float8_e4m3", "functions of float8 are computed in float32"),
+    ("value", r"didax \[[^\]]*nan.*linalg\.det\(", "derivatives of det of matrices that hold NaN"),
     ("value", r"lax\.mulhi\(.*int4", "mulhi of 4-bit integers"),
     (
         "value",

@@ -34,6 +34,7 @@ def row(name: str, axis: int, reverse: bool, shape: tuple[int, ...] = (2, 5, 2),
         reference,
         lambda rng, dtype: (draw(rng, dtype, shape),),
         rtol={**NARROW_RTOL, "float32": 5e-5},
+        signed_reference="sum" not in name,  # jax adds the first element to 0.0, NumPy and we do not
         **settings,
     )
 
