@@ -95,6 +95,13 @@ def test_parameters_that_are_zeros_of_either_sign_are_told_apart():
         assert [float(y[0]) for y in f(x)] == [1, -1]
 
 
+def test_literals_that_are_zeros_of_either_sign_are_told_apart():
+    """Where equal operations of a program are merged."""
+    x = as_concrete(np.ones(2, np.float32))
+    for f in (lambda x: (x * 0.0, x * -0.0), dx.jit(lambda x: (x * 0.0, x * -0.0))):
+        assert [bool(np.signbit(y[0])) for y in f(x)] == [False, True]
+
+
 def test_a_tracer_that_outlived_its_trace_is_reported():
     kept: list[dx.Array] = []
     dx.jit(lambda x: kept.append(x) or x)(1.0)
