@@ -154,7 +154,7 @@ class Program:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         return results
 
-    def direct(self) -> tuple[Executable, list[Any], list[int] | None] | None:
+    def ready_to_run(self) -> tuple[Executable, list[Any], list[int] | None] | None:
         """The executable, the captured buffers and `kept`, for programs without donation: all a run needs.
 
         Where there are several devices a program looks at its arguments first, so there is none; nor is there one for

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from didax.api.refs import own_value
+from didax.api.ref_programs import own_value
 from didax.array import ConcreteArray, as_concrete, sharing
 from didax.compiled import Program
 from didax.core import dtypes

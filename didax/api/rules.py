@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from didax.api.autodiff import check_tangent, type_text
 from didax.api.flat import as_array, narrowed_scalar, positional_names, result_name
+from didax.api.tangents import check_tangent, type_text
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.basis import Zero, instantiate
