@@ -6,7 +6,7 @@
 The checks are those of `debug.check` (`checkify.check` is the same), and, chosen by `errors`, checks of every
 operation for NaN, indices out of range and division by zero. The function runs to its end whatever fails, except that a
 failure ends a `while_loop`; the first failure is the one reported. It may be compiled, mapped and differentiated.
-Read next: `didax/transforms/checkify.py`.
+Read next: `didax/passes/checkify.py`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from didax.core.errors import (
 from didax.core.jaxpr import eval_jaxpr
 from didax.core.tracing import Tracer
 from didax.debug._check import bind_check, check
+from didax.passes.checkify import Report, Site, add_checks, checkify_jaxpr
 from didax.primitives.check import ERRORS, check_p, failure, failure_text
 from didax.primitives.elementwise import and_, eq, not_
-from didax.transforms.checkify import Report, Site, add_checks, checkify_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 
 __all__ = [

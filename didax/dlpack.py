@@ -2,7 +2,7 @@
 
 The other way is theirs: `torch.from_dlpack(x)` and `np.from_dlpack(x)` call `x.__dlpack__`. Memory that is shared stays
 alive while either side uses it. An array must not change, so neither side may write to shared memory: copy first.
-Read next: `xla/dlpack.py` (capsules), `array.py` (`ConcreteArray.__dlpack__`).
+Read next: `xla/dlpack.py` (capsules), `runtime/array.py` (`ConcreteArray.__dlpack__`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from didax.api.devices import device_put
-from didax.array import ConcreteArray, sharing
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
+from didax.runtime.array import ConcreteArray, sharing
 
 __all__ = ["from_dlpack"]
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 from didax.api.ref_programs import own_value
-from didax.array import ConcreteArray, as_concrete, sharing
-from didax.compiled import Program
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
@@ -24,7 +22,6 @@ from didax.core.primitive import Primitive
 from didax.core.ref import Cell, Ref
 from didax.core.tracing import Trace, current_trace, eager_trace, set_current_trace
 from didax.core.value import Array
-from didax.eager import evaluates_with_numpy
 from didax.numpy.creation import asarray, zeros
 from didax.numpy.indexing import at, getitem
 from didax.numpy.promotion import ArrayLike, as_array, cast, checked_operand
@@ -32,6 +29,9 @@ from didax.primitives.elementwise import add, or_
 from didax.primitives.gather import Scatter
 from didax.primitives.shape import broadcast_in_dim
 from didax.primitives.slicing import dynamic_update_slice_p
+from didax.runtime.array import ConcreteArray, as_concrete, sharing
+from didax.runtime.compiled import Program
+from didax.runtime.eager import evaluates_with_numpy
 from didax.transforms.cache import new_memory
 from didax.transforms.staging import stage_program
 

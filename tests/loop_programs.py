@@ -12,9 +12,9 @@ import didax.numpy as dnp
 from didax import lax
 from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.jaxpr_check import check_jaxpr
-from didax.primitives.control_flow.optimize import optimize_loops
+from didax.passes.loops import optimize_loops
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.scan import scan_p
-from didax.transforms.simplify import dce_jaxpr
 from tests.checks import assert_close
 
 F = Callable[..., Any]

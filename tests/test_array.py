@@ -15,10 +15,10 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.array import ConcreteArray, as_concrete
 from didax.core.dtypes import ALL_DTYPES
 from didax.core.errors import ConcretizationTypeError
 from didax.primitives.elementwise import neg
+from didax.runtime.array import ConcreteArray, as_concrete
 from didax.xla import buffers
 
 DTYPES = [

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import didax as dx
-from didax import eager
-from didax.array import as_concrete
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import add, exp, mul, sin
+from didax.runtime import eager
+from didax.runtime.array import as_concrete
 
 
 def test_small_arrays_are_evaluated_with_numpy_and_large_ones_compiled(monkeypatch: pytest.MonkeyPatch):

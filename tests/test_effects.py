@@ -17,8 +17,8 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core.effects import Effect
+from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.callback import DEBUG, IO
-from didax.transforms.simplify import simplify_jaxpr
 from didax.xla.lowering import lower_module
 
 Log = list[Any]

@@ -25,11 +25,11 @@ FLOORS = {
     "didax.core": 1,
     "didax.version": 1,
     "didax.transforms": 2,
+    "didax.passes.loops": 4,
+    "didax.passes": 2,
     "didax.xla": 2,
     "didax.primitives": 3,
-    "didax.array": 4,
-    "didax.eager": 4,
-    "didax.compiled": 4,
+    "didax.runtime": 4,
     "didax.api": 4,
 }
 TOP = 5
@@ -163,7 +163,7 @@ def f():
     from jaxlib import _jax
     return import_module("didax.nn"), importlib.import_module(".tree", __package__)
 if TYPE_CHECKING:
-    from didax.array import Array
+    from didax.runtime.array import Array
 else:
     import jax.numpy
 """
@@ -176,7 +176,7 @@ def test_the_reader_of_imports_sees_every_form():
         *("didax.core.dtypes", "didax.api", "didax", "didax.core.dtypes", "didax.core", "didax.core.dtypes"),
         *("didax.xla.client", "jaxlib", "didax.nn", "didax.core.tree", "jax.numpy"),
     ]
-    assert [(name, line) for name, line, running in found if not running] == [("didax.array", 11)]
+    assert [(name, line) for name, line, running in found if not running] == [("didax.runtime.array", 11)]
     assert ("didax.core.tree", 9, True) in found
     in_init = imports_of("from .dtypes import lattice", "didax.core", is_package=True, modules=modules)
     assert in_init == [("didax.core.dtypes", 1, True)]

@@ -20,7 +20,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax.array import ConcreteArray, as_concrete
+from didax.runtime.array import ConcreteArray, as_concrete
 from didax.xla import dlpack
 
 DTYPES = [

@@ -360,7 +360,7 @@ def test_cleared_caches_forget_traced_bodies():
 
 def test_eager_loops_run_one_compiled_program(monkeypatch):
     """Neither the body's lowering nor a compilation happens again for other values."""
-    from didax import compiled
+    from didax.runtime import compiled
 
     def body(h: Any, x: Any) -> Any:
         return h * x, h

@@ -25,9 +25,9 @@ import didax as dx
 import didax.numpy as dnp
 import tests.operations
 from didax import tree
-from didax.array import ConcreteArray, as_concrete
 from didax.core.jaxpr import Jaxpr, nested_jaxprs
 from didax.core.primitive import Primitive
+from didax.runtime.array import ConcreteArray, as_concrete
 from didax.xla.compile import compile_text
 from didax.xla.lowering import lower_module
 from tests.checks import (

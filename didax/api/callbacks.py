@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from didax.api.flat import check_callable, flatten_arguments, leaf_avals
-from didax.array import ConcreteArray, as_concrete
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import api_boundary, message
@@ -26,6 +25,7 @@ from didax.primitives.callback import (
     io_callback_p,
     pure_callback_p,
 )
+from didax.runtime.array import ConcreteArray, as_concrete
 from didax.xla import callbacks
 from didax.xla.callbacks import checked_results
 

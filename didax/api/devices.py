@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from didax.api.flat import narrowed_scalar
-from didax.array import ConcreteArray, as_concrete, join_sharers
 from didax.core import pytree
 from didax.core.errors import api_boundary, message
 from didax.core.tracing import Tracer
+from didax.runtime.array import ConcreteArray, as_concrete, join_sharers
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from didax.array import ConcreteArray, as_concrete
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, check_no_mask, is_array_like
 from didax.core.errors import message
@@ -17,6 +16,7 @@ from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, current_trace, leaked
 from didax.core.value import Array
+from didax.runtime.array import ConcreteArray, as_concrete
 
 
 class FlatFunction:

@@ -25,12 +25,12 @@ from didax.api.argnums import (
 from didax.api.autodiff import jvp, vjp
 from didax.api.flat import check_callable, flatten_arguments
 from didax.api.vmap import vmap
-from didax.array import Array, ConcreteArray
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import reshape
+from didax.runtime.array import Array, ConcreteArray
 
 P = ParamSpec("P")
 

@@ -3,7 +3,7 @@
 A call flattens its arguments and looks for the `Specialization` of their signature: structure, types, static values,
 options. Where there is none the function is staged. Under another transformation the call stays a call: a `jit_p`
 equation with the staged jaxpr. Calls like an earlier one take a shorter way (`repeated_calls.py`).
-Read next: `specialization.py` and `didax/compiled.py` (running), `primitives/call.py` (transforming), `stages.py`
+Read next: `specialization.py` and `runtime/compiled.py` (running), `primitives/call.py` (transforming), `stages.py`
 (trace, lower, compile).
 """
 
@@ -30,9 +30,9 @@ from didax.core.errors import api_boundary
 from didax.core.ref import RefType, ref_type
 from didax.core.source import describe_function
 from didax.core.tracing import current_trace, eager_trace
+from didax.passes.key_reuse import is_on as key_reuse_is_on
+from didax.passes.key_reuse import summarise
 from didax.transforms.batching import axis_env
-from didax.transforms.key_reuse import is_on as key_reuse_is_on
-from didax.transforms.key_reuse import summarise
 from didax.transforms.staging import stage_program, values_of
 
 P = ParamSpec("P")

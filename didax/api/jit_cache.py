@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from didax.api.specialization import Specialization
-from didax.compiled import KeyFlow
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.process import after_fork, lock_for_forks
+from didax.runtime.compiled import KeyFlow
 
 if TYPE_CHECKING:
     from didax.xla.compile import Executable

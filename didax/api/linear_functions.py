@@ -14,9 +14,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from didax.array import Array
 from didax.core import pytree
 from didax.core.jaxpr import Atom, Eqn, Literal, Var, nested_jaxprs
+from didax.runtime.array import Array
 from didax.transforms.linearize import LinearProgram
 
 

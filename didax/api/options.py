@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from didax import compiled, eager
 from didax.api import jit_cache
 from didax.core import config, primitive
 from didax.core.jax_options import Unheeded
-from didax.transforms import cache, key_reuse
+from didax.passes import key_reuse
+from didax.runtime import compiled, eager
+from didax.transforms import cache
 
 
 def enable_x64(new_val: bool = True) -> config.override:

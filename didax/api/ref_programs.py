@@ -12,9 +12,9 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, cast
 
 from didax.api.refs import RefArguments
-from didax.array import ConcreteArray, seen_by_host
-from didax.compiled import Program
 from didax.core.ref import Cell, Ref
+from didax.runtime.array import ConcreteArray, seen_by_host
+from didax.runtime.compiled import Program
 
 
 class RefOperands(NamedTuple):

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from didax.api.flat import flatten_arguments
 from didax.api.jit_cache import JitCache, OneArrayCall, RepeatedCall
 from didax.api.specialization import Specialization
-from didax.array import ConcreteArray, argument_buffer, with_keys
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import strip_internal_frames
 from didax.core.source import user_line
 from didax.core.tracing import current_trace_var, eager_trace
+from didax.passes.key_reuse import is_on as key_reuse_is_on
+from didax.runtime.array import ConcreteArray, argument_buffer, with_keys
 from didax.transforms.batching import axis_env
-from didax.transforms.key_reuse import is_on as key_reuse_is_on
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -5,8 +5,9 @@
     y + 1                # y has them still
 
 Functions return an argument where there is nothing to do. What `array_function` decorates gives a new array then, which
-shares the memory (Note [Arrays that share a buffer] in `array.py`). Functions that promise no array of their own, like
-`asarray` and `device_put`, and transformations of functions that return their argument, are not decorated with it.
+shares the memory (Note [Arrays that share a buffer] in `runtime/array.py`). Functions that promise no array of their
+own, like `asarray` and `device_put`, and transformations of functions that return their argument, are not decorated
+with it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar, cast
 
-from didax.array import ConcreteArray, sharing
 from didax.core import pytree
 from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
+from didax.runtime.array import ConcreteArray, sharing
 
 P = ParamSpec("P")
 R = TypeVar("R")

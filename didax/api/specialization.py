@@ -15,12 +15,12 @@ from typing import Any
 
 from didax.api.ref_programs import ref_operands, run_with_refs
 from didax.api.refs import RefArguments, store
-from didax.array import as_concrete
-from didax.compiled import Program, with_checks
 from didax.core import pytree
 from didax.core.ref import Ref
 from didax.core.tracing import Tracer
 from didax.primitives.call import jit_p
+from didax.runtime.array import as_concrete
+from didax.runtime.compiled import Program, with_checks
 from didax.transforms.staging import StagedProgram, values_of
 
 

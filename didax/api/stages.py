@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.api.flat import flatten_arguments
-from didax.compiled import Program
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
-from didax.primitives.control_flow.optimize import report
+from didax.passes.loops import report
+from didax.runtime.compiled import Program
 
 
 class ShapeDtypeStruct:

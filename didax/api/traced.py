@@ -13,13 +13,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from didax.api.flat import FlatFunction, argument_names
-from didax.array import as_concrete
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from didax.core.ref import Ref
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type
+from didax.runtime.array import as_concrete
 from didax.transforms.batching import axis_env
 from didax.transforms.cache import new_memory
 from didax.transforms.staging import check_only_read, stage_program, trace_to_jaxpr, values_of

@@ -53,7 +53,7 @@ class Basis(Protocol):
         ...
 
     def check(self, condition: Any) -> None:
-        """Raise unless a condition (`transforms/checkify.py`) holds."""
+        """Raise unless a condition (`passes/checkify.py`) holds."""
         ...
 
     def no_nan(self, x: Any) -> Any:

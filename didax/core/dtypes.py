@@ -201,7 +201,7 @@ class ExtendedDtype:
     """A dtype whose elements are no numbers, but each stand on a small array of them.
 
     An element is represented by `element_shape` elements of `element_dtype`. Operations that move data move
-    these along; all others refuse, and `advice` says what to do instead. See `transforms/physical.py`.
+    these along; all others refuse, and `advice` says what to do instead. See `passes/physical.py`.
     """
 
     kind: Final = "V"  # as NumPy has it: neither number nor text

@@ -54,7 +54,7 @@ class Primitive:
         True  # a weakly typed operand is cast beside strong ones: cotangents are cast back
     )
     remembers_types: ClassVar[bool] = True  # not where parameters hold what a memory must not keep alive
-    moves_elements: bool = False  # whatever they are; see transforms/physical.py
+    moves_elements: bool = False  # whatever they are; see passes/physical.py
     exact_params: bool = False  # 0.0 and -0.0 are different parameters: set once one that is a float is met
     in_carrier: bool = False  # compiled in `dtypes.carrier`, as all that moves elements is
 
@@ -72,12 +72,12 @@ class Primitive:
     physical: Rule = (
         None  # on the numbers behind extended dtypes; for primitives that only move them: moves_elements
     )
-    keys: Rule = None  # which random keys it uses up or returns; see transforms/key_reuse.py
-    conditions: Rule = None  # what it needs of its operands' values; see transforms/checkify.py
+    keys: Rule = None  # which random keys it uses up or returns; see passes/key_reuse.py
+    conditions: Rule = None  # what it needs of its operands' values; see passes/checkify.py
     checkify: Rule = None  # its application with failed checks as data: for primitives that hold jaxprs
     stage: Rule = None  # writes its application down as one of another primitive: for Python functions
     enclose: Rule = None  # its parameters in a closure: for Python functions; see transforms/closure.py
-    interpret: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see transforms/nans.py
+    interpret: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):

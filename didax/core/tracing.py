@@ -8,7 +8,7 @@ and threads and async tasks are independent because context variables are.
     grad(f)(x)   current trace: LinearizeTrace -> parent EagerTrace
     jit(grad(f)) current trace: LinearizeTrace -> parent StagingTrace -> parent EagerTrace
 
-`EagerTrace` is the end of every chain; `didax/eager.py` gives it its `process`.
+`EagerTrace` is the end of every chain; `didax/runtime/eager.py` gives it its `process`.
 Read next: `primitive.py` (the rules traces ask for), `didax/transforms/` (one trace a file).
 """
 

@@ -3,7 +3,7 @@
 This class fixes what an array *is* here (a value with an `aval`); what one can *do* with it, the operators
 and methods of ndarray, is written with the NumPy layer and attached to this class by
 `didax/numpy/array_methods.py`, so that concrete arrays and tracers share one implementation. Read next:
-`tracing.py` (tracers), `didax/array.py` (concrete arrays).
+`tracing.py` (tracers), `didax/runtime/array.py` (concrete arrays).
 """
 
 from __future__ import annotations

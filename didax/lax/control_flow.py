@@ -31,7 +31,6 @@ from didax.api.traced import (
     trace_with_refs,
     with_captured,
 )
-from didax.array import as_concrete, sharing
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
@@ -44,6 +43,7 @@ from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import clamp, ne
 from didax.primitives.select import select_n
+from didax.runtime.array import as_concrete, sharing
 from didax.transforms.staging import values_of
 
 __all__ = ["cond", "platform_dependent", "switch"]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from didax.api.flat import as_array, narrowed_scalar
-from didax.array import ConcreteArray
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import DTypeLike
@@ -20,6 +19,7 @@ from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import convert as ops
 from didax.primitives.shape import broadcast_in_dim
+from didax.runtime.array import ConcreteArray
 
 __all__ = [
     "bitcast_convert_type",

@@ -21,10 +21,10 @@ import numpy as np
 
 from didax.api.flat import narrowed_scalar
 from didax.api.results import own_result
-from didax.array import ConcreteArray
 from didax.core import pytree
 from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
 from didax.core.value import Array
+from didax.runtime.array import ConcreteArray
 
 P = ParamSpec("P")
 R = TypeVar("R")

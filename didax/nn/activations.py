@@ -10,13 +10,13 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax import lax
-from didax.array import sharing
 from didax.core.dtypes import default_dtype
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.logarithmic import excess
 from didax.primitives.reductions import reduce_max_no_nan_p
+from didax.runtime.array import sharing
 
 Axes = int | tuple[int, ...] | None
 

@@ -19,7 +19,6 @@ import numpy as np
 from didax.api.devices import device_put
 from didax.api.jit import jit
 from didax.api.results import array_function
-from didax.array import ConcreteArray
 from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
 from didax.core.tracing import eager_trace, known_value, set_current_trace
@@ -30,6 +29,7 @@ from didax.numpy.ufunc import binary_operator, reflected_operator, unary_operato
 from didax.primitives.convert import bitcast_convert_type_p, copy_p
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
+from didax.runtime.array import ConcreteArray
 
 BINARY = {
     "add": ufuncs.add,

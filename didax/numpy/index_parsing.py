@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from didax.array import ConcreteArray
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of, check_no_mask
 from didax.core.errors import (
@@ -29,13 +28,14 @@ from didax.core.errors import (
 )
 from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
-from didax.eager import NUMPY_MAX_ELEMENTS
 from didax.lax.slicing import of_one_dtype, wrapped
 from didax.numpy.creation import asarray
 from didax.primitives.elementwise import rem
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import concatenate
 from didax.primitives.window_positions import GatherDimensionNumbers, signed
+from didax.runtime.array import ConcreteArray
+from didax.runtime.eager import NUMPY_MAX_ELEMENTS
 
 _FULL = slice(None)
 

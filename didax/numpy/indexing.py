@@ -22,14 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.api.results import array_function
-from didax.array import ConcreteArray
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.source import is_internal
 from didax.core.tracing import Tracer
 from didax.core.value import Array
-from didax.eager import NUMPY_MAX_ELEMENTS, evaluates_with_numpy
 from didax.lax.slicing import Mode, of_one_dtype
 from didax.numpy import ufuncs
 from didax.numpy.creation import asarray
@@ -62,6 +60,8 @@ from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, full, reshape
 from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, rev, slice_, slice_axis
 from didax.primitives.window_positions import GatherScatterMode, ScatterDimensionNumbers
+from didax.runtime.array import ConcreteArray
+from didax.runtime.eager import NUMPY_MAX_ELEMENTS, evaluates_with_numpy
 
 __all__ = ["at", "getitem"]
 

@@ -20,7 +20,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from didax.array import ConcreteArray
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of, check_no_mask
 from didax.core.errors import ArgumentError, message
@@ -28,6 +27,7 @@ from didax.core.source import user_line
 from didax.core.value import Array
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import broadcast_in_dim
+from didax.runtime.array import ConcreteArray
 
 ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.generic | bool | int | float | complex
 """What functions of `didax.numpy` take for an array."""

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from didax.array import sharing
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, message, strip_internal_frames
@@ -40,6 +39,7 @@ from didax.numpy.promotion import (
     shape_steps,
 )
 from didax.primitives.elementwise import ne
+from didax.runtime.array import sharing
 from didax.transforms.cache import on_clear
 
 Plan = Callable[..., Any]

@@ -15,13 +15,13 @@ from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Kinds, Report, checkify_jaxpr
+from didax.passes.key_reuse import call_keys
+from didax.passes.simplify import dce_jaxpr
 from didax.transforms.batching import AxisData, batch_jaxpr
-from didax.transforms.checkify import Kinds, Report, checkify_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
-from didax.transforms.key_reuse import call_keys
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import call
 
@@ -98,7 +98,7 @@ class Call(Primitive):
 class Jit(Call):
     """`jit_p.bind(*args, jaxpr=jaxpr)` runs the jaxpr as one compiled program.
 
-    `didax/compiled.py` gives its `evaluate`.
+    `didax/runtime/compiled.py` gives its `evaluate`.
     """
 
     kind = "jitted function"

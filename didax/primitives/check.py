@@ -5,7 +5,7 @@
 It has no results and the effect `check`, so it is kept wherever it stands. Batched, it fails if any element fails, and
 shows the values of the first that does; differentiated, it looks at the primal values; `checkify` turns it into data.
 A compiled program calls back into Python only where the condition does not hold.
-Read next: `transforms/checkify.py`; `didax/debug/_check.py` and `didax/checkify.py`, what users call.
+Read next: `passes/checkify.py`; `didax/debug/_check.py` and `didax/checkify.py`, what users call.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from didax.core.effects import Effects
 from didax.core.errors import CheckError, DivisionByZeroError, NaNError, OutOfBoundsError, message
 from didax.core.primitive import Primitive
 from didax.core.source import user_line
+from didax.passes.checkify import CHECK, Condition, Kinds, Report, Site
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import eq, not_
 from didax.primitives.reductions import argmin_p, reduce_and_p
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import dynamic_slice_p
 from didax.transforms.batching import AxisData
-from didax.transforms.checkify import CHECK, Condition, Kinds, Report, Site
 from didax.xla.callbacks import HostCallback, call_python
 from didax.xla.text import FunctionContext, Value
 

@@ -23,15 +23,15 @@ from didax.core.avals import ShapedArray
 from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.passes.key_reuse import summarise
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import Call, fill_zeros, run_split
 from didax.primitives.control_flow.common import marked, nonzero, run_compiled, unmarked
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.key_reuse import summarise
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr
 from didax.xla.lowering import call
 from didax.xla.text import FunctionContext, Value
 

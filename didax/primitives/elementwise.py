@@ -25,12 +25,12 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_print import register_param_type
+from didax.passes.checkify import Condition
 from didax.primitives import complex_functions as at_corners
 from didax.primitives import numpy_rules as rules
 from didax.primitives.families import Elementwise, binary, scalar_like, unary
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
-from didax.transforms.checkify import Condition
 from didax.xla.text import keep_nan
 
 _BOOL = np.dtype(np.bool_)

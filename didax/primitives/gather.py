@@ -26,6 +26,7 @@ from didax.core.basis import Zero, add_tangents, basis, instantiate
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Condition
 from didax.primitives.convert import iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
 from didax.primitives.families import scalar_like
@@ -52,7 +53,6 @@ from didax.primitives.window_positions import (
     windows_fit,
 )
 from didax.transforms.batching import AxisData, move_batch_axis
-from didax.transforms.checkify import Condition
 from didax.transforms.transpose import is_undef
 from didax.xla.text import int_array, tensor_type
 

@@ -6,7 +6,7 @@ A `PRNGImpl` says what a generator does with the words of one key: how a seed be
 in a number, and give random bits. It is written in Didax operations, so keys of every implementation are
 compiled, mapped and differentiated around alike. The dtype carries the implementation, and the operations on
 keys (`random_bits` and its like in `threefry.py`) ask the dtype. That keys are moved about like other arrays
-is written in `didax/transforms/physical.py`. Read next: `threefry.py`, `rbg.py` (implementations).
+is written in `didax/passes/physical.py`. Read next: `threefry.py`, `rbg.py` (implementations).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
+from didax.passes.key_reuse import DRAWN, Keys
 from didax.transforms.batching import AxisData, move_batch_axis
-from didax.transforms.key_reuse import DRAWN, Keys
 
 UINT32 = np.dtype(np.uint32)
 

@@ -17,12 +17,12 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
 from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import Primitive
+from didax.passes.key_reuse import call_keys
 from didax.primitives.call import check_operands
 from didax.primitives.elementwise import mul
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.special import log_random_gamma_grad, random_gamma_grad
 from didax.transforms.batching import AxisData, batch_jaxpr, move_batch_axis
-from didax.transforms.key_reuse import call_keys
 from didax.xla.lowering import call
 
 

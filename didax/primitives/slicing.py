@@ -20,6 +20,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, instantiate
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Condition
 from didax.primitives.families import scalar_like
 from didax.primitives.gather import gather_p, materialized, scatter_p
 from didax.primitives.select import where
@@ -32,7 +33,6 @@ from didax.primitives.window_positions import (
     lower_indices,
 )
 from didax.transforms.batching import AxisData, move_batch_axis
-from didax.transforms.checkify import Condition
 from didax.transforms.transpose import is_undef
 from didax.xla.text import Value, names, tensor_type, types
 

@@ -26,13 +26,13 @@ from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.tracing import current_trace, eager_trace
+from didax.passes.key_reuse import UNKNOWN, Keys
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, or_, shift_left, shift_right_logical, xor
 from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl, impl_of, use_up
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
-from didax.transforms.key_reuse import UNKNOWN, Keys
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import call
 from didax.xla.text import Value, function_type, names

@@ -18,12 +18,12 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
+from didax.passes.checkify import Condition
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import and_, eq, ge, le
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import full
-from didax.transforms.checkify import Condition
 from didax.xla.text import tensor_type
 
 _INT32 = np.dtype(np.int32)

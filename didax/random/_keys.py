@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from didax.array import as_concrete
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, TracerIntegerConversionError, api_boundary, message
@@ -32,6 +31,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.threefry import random_fold_in_p, random_split_p, threefry
 from didax.random._programs import Draw, draws, exact_program
+from didax.runtime.array import as_concrete
 
 IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
 

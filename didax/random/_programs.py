@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, ParamSpec
 
 from didax.api.jit import JitFunction, jit
 from didax.api.jit_cache import OneArrayCall
-from didax.array import ConcreteArray, keys_of
 from didax.core import config
 from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
 from didax.core.process import after_fork
 from didax.core.source import user_line
 from didax.core.tracing import current_trace_var, eager_trace
+from didax.passes.key_reuse import DRAWN, holds_keys
+from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.primitives.keys import random_wrap_p
+from didax.runtime.array import ConcreteArray, keys_of
 from didax.transforms.cache import on_clear
-from didax.transforms.key_reuse import DRAWN, holds_keys
-from didax.transforms.key_reuse import is_on as key_reuse_is_on
 
 P = ParamSpec("P")
 

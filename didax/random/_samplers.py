@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from didax.array import as_concrete
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, api_boundary, message
@@ -49,6 +48,7 @@ from didax.primitives.slicing import slice_axis
 from didax.primitives.threefry import random_bits_p
 from didax.random._keys import canonical_shape, child, consumed
 from didax.random._programs import Draw, compiled_program, draws, exact_program
+from didax.runtime.array import as_concrete
 
 _PYTHON_SCALARS = (bool, int, float)
 

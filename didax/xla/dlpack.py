@@ -7,7 +7,7 @@
 NumPy has no name for bfloat16 and the float8s. They go through it as unsigned integers of their size, and the dtype
 written in the capsule's header is exchanged before anybody reads it. Memory stays alive, and donation and deletion stay
 away from it, for as long as either side holds a view.
-Read next: `array.py` (`__dlpack__`), `didax/dlpack.py` (`from_dlpack`); https://dmlc.github.io/dlpack/latest/.
+Read next: `runtime/array.py` (`__dlpack__`), `didax/dlpack.py` (`from_dlpack`); https://dmlc.github.io/dlpack/latest/.
 """
 
 from __future__ import annotations

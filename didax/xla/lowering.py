@@ -19,10 +19,10 @@ from didax.core.effects import Effect, Effects
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import Primitive, require
 from didax.core.stack import on_new_stack, stack_is_low
-from didax.transforms.physical import physical_jaxpr
-from didax.transforms.simplify import simplify_jaxpr
+from didax.passes.outline import cut
+from didax.passes.physical import physical_jaxpr
+from didax.passes.simplify import simplify_jaxpr
 from didax.xla.callbacks import HostCallback
-from didax.xla.outline import cut
 from didax.xla.text import TOKEN, FunctionContext, LiteralValue, Value, names, tensor_type, types
 
 
@@ -82,8 +82,8 @@ def lower_module(
     """StableHLO text of a module whose `main` is the jaxpr.
 
     Buffers of donated inputs may be reused for outputs; `replaced` says of some which output takes their place. With
-    `outline` large functions are cut into several, which XLA compiles separately (`outline.py`). What the program calls
-    back into is added to `callbacks`; if there is any, `main` takes the number of the run before all else.
+    `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
+    program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first.
     """
     module = Module(outline)
     donated = donated or (False,) * len(jaxpr.invars)

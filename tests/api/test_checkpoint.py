@@ -22,7 +22,7 @@ import didax.numpy as dnp
 from didax import lax, random
 from didax.ad_checkpoint import saved_residuals
 from didax.core.errors import KeyReuseError
-from didax.transforms.simplify import simplify_jaxpr
+from didax.passes.simplify import simplify_jaxpr
 from tests.checks import assert_close, assert_round_trips, check_grads, is_inexact
 from tests.test_random_programs import Program, examples, inputs, programs, run, seeds
 

@@ -12,7 +12,7 @@ from didax import lax
 from didax.core.effects import NO_EFFECTS, Effect, effects_within
 from didax.core.jaxpr import Jaxpr, nested_jaxprs
 from didax.core.primitive import Primitive, by_name
-from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
+from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 
 NOTE = Effect("note")
 

@@ -13,10 +13,10 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.array import as_concrete
 from didax.core.errors import MissingRuleError, NonConcreteBooleanIndexError
 from didax.numpy.indexing import at, getitem
 from didax.primitives.elementwise import gt, neg
+from didax.runtime.array import as_concrete
 from tests.checks import check_grads, wide
 
 GRIDS = [

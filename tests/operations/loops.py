@@ -8,7 +8,7 @@ import numpy as np
 
 import didax as dx
 from didax import lax
-from didax.primitives.control_flow.optimize.one_function import one_function_p
+from didax.passes.loops.one_function import one_function_p
 from didax.primitives.control_flow.order import fence_p
 from tests.operations.row import Operation
 

@@ -18,9 +18,9 @@ import didax.numpy as dnp
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.lax import cond, switch
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.cond import cond_p
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr
 from tests.checks import assert_close
 
 F = Callable[..., Any]

@@ -11,12 +11,12 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.array import as_concrete
 from didax.core import dtypes
 from didax.core.errors import MissingRuleError
 from didax.core.primitive import by_name
 from didax.primitives import elementwise as ops
 from didax.primitives.families import Elementwise
+from didax.runtime.array import as_concrete
 
 DTYPES = (
     "bool",

@@ -11,15 +11,16 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import compiled, lax
+from didax import lax
 from didax.core import config
 from didax.core.jaxpr_check import check_jaxpr
-from didax.primitives.control_flow.optimize import optimize_loops
-from didax.primitives.control_flow.optimize.one_function import one_function_p
-from didax.primitives.control_flow.optimize.recompute import minimal_cut
-from didax.primitives.control_flow.optimize.rows import by_rows, product_of
+from didax.passes.loops import optimize_loops
+from didax.passes.loops.one_function import one_function_p
+from didax.passes.loops.recompute import minimal_cut
+from didax.passes.loops.rows import by_rows, product_of
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.dot import dot_general_p
+from didax.runtime import compiled
 from tests.checks import assert_close
 from tests.loop_programs import (
     F,

@@ -12,7 +12,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core.jaxpr import Eqn, Jaxpr
-from didax.primitives.control_flow.optimize import hoist, sink
+from didax.passes.loops import hoist, sink
 from tests.loop_programs import (
     RNG,
     F,

@@ -13,11 +13,11 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
+from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.control_flow.accumulate import accumulate_in_place
 from didax.primitives.control_flow.order import fence_p, read_before_writing
 from didax.primitives.control_flow.scan import scan_p
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 from tests.checks import assert_close
 
 F = Callable[..., Any]

@@ -114,7 +114,7 @@ def test_fault_is_still_there_without_the_guard() -> None:
 
 
 def run_text(text: str, out_avals: Any, *args: Any) -> np.ndarray:
-    from didax.array import as_concrete
+    from didax.runtime.array import as_concrete
 
     return np.asarray(compile_text(text, out_avals).run([as_concrete(a).device_buffer() for a in args])[0])
 
@@ -155,7 +155,7 @@ func.func public @main(%a: {x}) -> {x} {{
 @pytest.mark.parametrize("width", [1, 8])
 def test_updates_in_a_loop_stay_in_place(width: int) -> None:
     """XLA writes each row where it lies: its body of the loop copies counters, never the array that is updated."""
-    from didax.array import as_concrete
+    from didax.runtime.array import as_concrete
 
     n, steps = 3000, 2000
     program = compile_text(loop_of_updates(n, width, steps), [ShapedArray((n, width), F32)])

@@ -13,7 +13,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax, random
 from didax.core.errors import KeyReuseError, KeyReuseWarning
-from didax.transforms.key_reuse import forget_reports
+from didax.passes.key_reuse import forget_reports
 
 
 @pytest.fixture(autouse=True)

@@ -21,11 +21,11 @@ import numpy as np
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.elementwise import add
 from didax.primitives.gather import scatter_add_p
 from didax.primitives.shape import broadcast_in_dim_p
 from didax.primitives.slicing import concatenate_p, dynamic_slice_p, dynamic_update_slice_p, pad_p
-from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 
 AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside of a window

@@ -19,6 +19,8 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis, instantiate
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Kinds, Report
+from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.call import check_operands, fill_zeros
 from didax.primitives.control_flow.common import (
     INT32,
@@ -60,9 +62,7 @@ from didax.primitives.select import select_n
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Kinds, Report
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value

@@ -20,6 +20,8 @@ import numpy as np
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import instantiate
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
+from didax.passes.checkify import Kinds, Report
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import check_operands, fill_zeros, jit_p
 from didax.primitives.control_flow.bounded import along_carry, masked_loop, with_unread
 from didax.primitives.control_flow.common import (
@@ -59,10 +61,8 @@ from didax.primitives.elementwise import add, and_, lt
 from didax.primitives.shape import full
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Kinds, Report
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value

@@ -25,6 +25,9 @@ from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.core.tracing import known_value
+from didax.passes.checkify import Checkified, Kinds, Report, Site, checkify_jaxpr, nothing_failed
+from didax.passes.key_reuse import branch_keys, holds_keys
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import check_operands, fill_zeros, run_split, scatter_cotangents
 from didax.primitives.control_flow.common import (
     INT32,
@@ -46,12 +49,9 @@ from didax.primitives.select import SelectN, select_n
 from didax.primitives.shape import BroadcastInDim, zeros
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Checkified, Kinds, Report, Site, checkify_jaxpr, nothing_failed
 from didax.transforms.jvp import jvp_jaxpr
-from didax.transforms.key_reuse import branch_keys, holds_keys
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import lower_region

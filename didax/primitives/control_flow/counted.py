@@ -22,6 +22,8 @@ from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Kinds, Report
+from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.control_flow.common import (
     INT32,
     along_first,
@@ -41,8 +43,6 @@ from didax.primitives.select import select_n
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Kinds, Report
-from didax.transforms.simplify import simplify_jaxpr
 from didax.xla.text import FunctionContext, Value
 
 COUNT = ShapedArray((), INT32)

@@ -21,6 +21,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import basis, instantiate
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Kinds, Report
 from didax.primitives.call import check_operands, fill_zeros, jit_p
 from didax.primitives.control_flow.common import (
     INT32,
@@ -53,7 +54,6 @@ from didax.primitives.shape import full
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Kinds, Report
 from didax.transforms.transpose import is_undef, strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value

@@ -23,14 +23,14 @@ from didax.core.effects import Effects
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Kinds, Report, checkify_jaxpr
+from didax.passes.key_reuse import summarise
 from didax.primitives.call import check_operands, jit_p
 from didax.primitives.control_flow.common import Marks, batch_first, fixpoint, nonzero, split_at, union
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import neg
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Kinds, Report, checkify_jaxpr
-from didax.transforms.key_reuse import summarise
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import call
 from didax.xla.text import Value

@@ -23,6 +23,9 @@ from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
+from didax.passes.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
+from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
+from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.call import check_operands, fill_zeros
 from didax.primitives.control_flow.accumulate import accumulate_in_place
 from didax.primitives.control_flow.common import (
@@ -45,12 +48,9 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, dynamic_slice_p
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 from didax.transforms.jvp import jvp_jaxpr
-from didax.transforms.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import cotangent_avals, is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import lower_jaxpr_body

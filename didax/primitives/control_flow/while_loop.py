@@ -23,6 +23,9 @@ from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
+from didax.passes.checkify import CHECK, Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
+from didax.passes.key_reuse import loop_keys, summarise
+from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.call import check_operands, fill_zeros
 from didax.primitives.control_flow.common import (
     Marks,
@@ -48,11 +51,8 @@ from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import select_n
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.checkify import CHECK, Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 from didax.transforms.jvp import jvp_jaxpr
-from didax.transforms.key_reuse import loop_keys, summarise
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.simplify import dce_jaxpr, simplify_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value

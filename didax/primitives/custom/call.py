@@ -22,6 +22,8 @@ from didax.core.basis import Zero
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.core.tracing import Trace, current_trace, set_current_trace
+from didax.passes.checkify import Kinds, Report, checkify_jaxpr
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import Call, jit_p, scatter_cotangents
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.custom.derived import Pushed, Transposed
@@ -38,10 +40,8 @@ from didax.primitives.custom.rules import (
     with_held,
 )
 from didax.transforms.batching import AxisData, batch_jaxpr
-from didax.transforms.checkify import Kinds, Report, checkify_jaxpr
 from didax.transforms.closure import ClosureTrace
 from didax.transforms.partial_eval import PartialEvalTrace
-from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef
 

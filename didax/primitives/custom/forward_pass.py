@@ -14,10 +14,10 @@ from typing import Any
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.tracing import known_value
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import Call, jit_p
 from didax.primitives.custom.rules import Forward, Rules
 from didax.transforms.batching import AxisData
-from didax.transforms.simplify import dce_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 
 

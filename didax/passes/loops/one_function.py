@@ -22,17 +22,18 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
-from didax.primitives.call import Jit, jit_p
-from didax.primitives.control_flow.cond import cond_p
-from didax.primitives.control_flow.optimize.notes import Note, note
-from didax.primitives.control_flow.optimize.rewrite import num_bytes
-from didax.primitives.control_flow.optimize.rows import (
+from didax.passes.loops.notes import Note, note
+from didax.passes.loops.rewrite import num_bytes
+from didax.passes.loops.rows import (
     becomes_sum,
     by_rows,
     has_few_rows,
     product_of,
     products_by_rows,
 )
+from didax.passes.physical import physical_jaxpr
+from didax.primitives.call import Jit, jit_p
+from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
 from didax.primitives.convert import (
@@ -62,7 +63,6 @@ from didax.primitives.slicing import (
 )
 from didax.primitives.threefry import random_bits_p, random_fold_in_p, random_split_p, threefry2x32_p
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.physical import physical_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lapack import platform
 from didax.xla.lowering import call

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
-from didax.primitives.control_flow.optimize.rewrite import substitute, written
+from didax.passes.loops.rewrite import substitute, written
 from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.elementwise import mul
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p, reshape, transpose

@@ -19,8 +19,8 @@ Each has a rule, from measurements, that tells where it pays; results are equal 
 Read next: `driver.py`.
 """
 
-from didax.primitives.control_flow.optimize.driver import optimize_loops
-from didax.primitives.control_flow.optimize.notes import Note
-from didax.primitives.control_flow.optimize.report import report
+from didax.passes.loops.driver import optimize_loops
+from didax.passes.loops.notes import Note
+from didax.passes.loops.report import report
 
 __all__ = ["Note", "optimize_loops", "report"]

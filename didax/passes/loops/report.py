@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from didax.core import config
 from didax.core.jaxpr import Jaxpr
-from didax.primitives.control_flow.optimize.driver import optimize_loops
-from didax.primitives.control_flow.optimize.notes import Note
-from didax.transforms.simplify import dce_jaxpr
+from didax.passes.loops.driver import optimize_loops
+from didax.passes.loops.notes import Note
+from didax.passes.simplify import dce_jaxpr
 
 
 def report(name: str, jaxpr: Jaxpr) -> str:

@@ -16,8 +16,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
-from didax.primitives.control_flow.common import split_at
-from didax.primitives.control_flow.optimize.apart import (
+from didax.passes.loops.apart import (
     Free,
     call_cost,
     gain,
@@ -25,13 +24,14 @@ from didax.primitives.control_flow.optimize.apart import (
     may_move,
     take_apart,
 )
-from didax.primitives.control_flow.optimize.hoist import MAX_BYTES, hoisted
-from didax.primitives.control_flow.optimize.notes import Note, note
-from didax.primitives.control_flow.optimize.rewrite import definitions, num_bytes, renamed, uses
+from didax.passes.loops.hoist import MAX_BYTES, hoisted
+from didax.passes.loops.notes import Note, note
+from didax.passes.loops.rewrite import definitions, num_bytes, renamed, uses
+from didax.passes.simplify import dce_jaxpr
+from didax.primitives.control_flow.common import split_at
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.slicing import slice_p
 from didax.transforms.batching import AxisData, batch_jaxpr
-from didax.transforms.simplify import dce_jaxpr
 
 RULE = "products after the loop"
 

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
+from didax.passes.loops.apart import PARTS, Free, call_cost, is_product, take_apart
+from didax.passes.loops.contract import carried_sums
+from didax.passes.loops.notes import Note, note
+from didax.passes.loops.rewrite import num_bytes, renamed, substitute
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.common import split_at
-from didax.primitives.control_flow.optimize.apart import PARTS, Free, call_cost, is_product, take_apart
-from didax.primitives.control_flow.optimize.contract import carried_sums
-from didax.primitives.control_flow.optimize.notes import Note, note
-from didax.primitives.control_flow.optimize.rewrite import num_bytes, renamed, substitute
 from didax.primitives.control_flow.scan import scan_p
 from didax.transforms.batching import AxisData, batch_jaxpr
-from didax.transforms.simplify import dce_jaxpr
 
 RULE = "products before the loop"
 MAX_BYTES = 1 << 28  # computed before the loop, over all steps

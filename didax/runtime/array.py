@@ -2,7 +2,7 @@
 
 It is created from a NumPy value or a device buffer and moves between the two on demand, without copying on the CPU.
 Users meet it as `didax.Array`, its public base; the operators are attached by `didax/numpy/array_methods.py`.
-Read next: `eager.py` (who makes them), `xla/buffers.py` (how they move).
+Read next: `runtime/eager.py` (who makes them), `xla/buffers.py` (how they move).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from didax.core.errors import api_boundary, message
 from didax.core.primitive import no_numbers
 from didax.core.tracing import Tracer, current_trace, eager_trace, leaked, set_current_trace
 from didax.core.value import Array
+from didax.passes.key_reuse import Keys, holds_keys
 from didax.primitives.convert import copy_p
 from didax.primitives.slicing import concatenate, slice_axis
-from didax.transforms.key_reuse import Keys, holds_keys
 from didax.transforms.staging import StagingTrace
 
 # jaxlib is loaded with the first buffer, not with this module

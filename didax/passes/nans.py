@@ -6,7 +6,8 @@
 A NaN that came in is nobody's fault: an operation is to blame that has one in its results and none in its operands.
 Compiled programs are looked at through their results, as NaN or not; one with a NaN that was not in its arguments runs
 again, equation by equation, into the bodies of loops and branches (the `interpret` rule of the primitives that hold
-them). `debug_infs` does the same for infinities. Read next: `didax/eager.py` and `didax/compiled.py`, which call this.
+them). `debug_infs` does the same for infinities.
+Read next: `runtime/eager.py` and `runtime/compiled.py`, which call this.
 """
 
 from __future__ import annotations

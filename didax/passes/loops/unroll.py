@@ -12,8 +12,8 @@ The rule: at most `MAX_EQNS` operations a step, all of them on single elements. 
 from __future__ import annotations
 
 from didax.core.jaxpr import Eqn, Jaxpr
+from didax.passes.loops.notes import Note, note
 from didax.primitives.control_flow.cond import cond_p
-from didax.primitives.control_flow.optimize.notes import Note, note
 from didax.primitives.convert import convert_element_type_p
 from didax.primitives.families import Elementwise
 from didax.primitives.select import select_n_p

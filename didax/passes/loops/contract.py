@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.passes.loops.notes import Note, note
+from didax.passes.loops.rewrite import definitions, num_bytes, uses, written
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.common import split_at
-from didax.primitives.control_flow.optimize.notes import Note, note
-from didax.primitives.control_flow.optimize.rewrite import definitions, num_bytes, uses, written
 from didax.primitives.dot import dot_general_p
 from didax.primitives.elementwise import add
 from didax.primitives.shape import reduce_sum_p, reshape_p, transpose_p
-from didax.transforms.simplify import dce_jaxpr
 
 RULE = "one product after the loop"
 _MOVES = (transpose_p, reshape_p)  # which may wait until after the sum over steps

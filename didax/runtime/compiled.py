@@ -13,18 +13,18 @@ from itertools import combinations, compress, repeat
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from didax.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
 from didax.core import config
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.source import SourceLine, user_line
+from didax.passes.checkify import add_checks
+from didax.passes.key_reuse import Keys, Summary, holds_keys, summarise
+from didax.passes.key_reuse import is_on as key_reuse_is_on
+from didax.passes.loops import optimize_loops
+from didax.passes.nans import look_at_program
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
-from didax.primitives.control_flow.optimize import optimize_loops
-from didax.transforms.checkify import add_checks
-from didax.transforms.key_reuse import Keys, Summary, holds_keys, summarise
-from didax.transforms.key_reuse import is_on as key_reuse_is_on
-from didax.transforms.nans import look_at_program
-from didax.transforms.simplify import dce_jaxpr
+from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:

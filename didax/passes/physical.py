@@ -9,7 +9,7 @@ An array of keys of shape (3,) stands on an array of words of shape (3, 2): elem
 says what to do: no primitive needs a rule for keys. Those that know what an element means state a `physical`
 rule. Those that hold jaxprs (jit, cond, loops) get physical jaxprs. All others refuse, by `infer`.
 Every other transformation sees keys as opaque elements, and lowering never sees them.
-Read next: `primitives/keys.py` (random keys), `xla/lowering.py` and `didax/eager.py` (who calls this).
+Read next: `primitives/keys.py` (random keys), `xla/lowering.py` and `didax/runtime/eager.py` (who calls this).
 """
 
 from __future__ import annotations

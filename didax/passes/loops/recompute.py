@@ -17,10 +17,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.passes.loops.notes import Note, note
+from didax.passes.loops.one_function import is_small
+from didax.passes.loops.rewrite import definitions, num_bytes, uses
+from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.common import split_at
-from didax.primitives.control_flow.optimize.notes import Note, note
-from didax.primitives.control_flow.optimize.one_function import is_small
-from didax.primitives.control_flow.optimize.rewrite import definitions, num_bytes, uses
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.convert import convert_element_type_p
 from didax.primitives.elementwise import abs_, add, max_, min_, mul, neg, square, sub
@@ -28,7 +29,6 @@ from didax.primitives.families import Elementwise
 from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p, reshape_p, transpose_p
 from didax.primitives.slicing import slice_p
-from didax.transforms.simplify import dce_jaxpr
 
 RULE = "residuals computed again"
 KERNEL, BYTE = 120.0, 0.05  # nanoseconds to start a kernel, and to move a byte

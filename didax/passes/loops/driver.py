@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from didax.core import config
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
 from didax.core.jaxpr_check import check_jaxpr
-from didax.primitives.control_flow.optimize.contract import contract_sums
-from didax.primitives.control_flow.optimize.hoist import hoist_products
-from didax.primitives.control_flow.optimize.notes import Note, renamed_loops
-from didax.primitives.control_flow.optimize.one_function import as_one_function
-from didax.primitives.control_flow.optimize.recompute import recompute_residuals
-from didax.primitives.control_flow.optimize.rewrite import substitute
-from didax.primitives.control_flow.optimize.sink import sink_products
-from didax.primitives.control_flow.optimize.unroll import unrolled
+from didax.passes.loops.contract import contract_sums
+from didax.passes.loops.hoist import hoist_products
+from didax.passes.loops.notes import Note, renamed_loops
+from didax.passes.loops.one_function import as_one_function
+from didax.passes.loops.recompute import recompute_residuals
+from didax.passes.loops.rewrite import substitute
+from didax.passes.loops.sink import sink_products
+from didax.passes.loops.unroll import unrolled
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
 from didax.transforms.cache import cached_on_jaxpr

@@ -3,7 +3,7 @@
 On the CPU, small arrays are evaluated with NumPy on the spot, about a microsecond over NumPy's own cost. Operations
 without a NumPy rule, large arrays, and arrays on an accelerator run as a compiled program of one primitive. Which it is
 follows from primitive, types and parameters alone, so it is decided once and remembered as a plan.
-Read next: `array.py`; `xla/compile.py` for the compiled half.
+Read next: `runtime/array.py`; `xla/compile.py` for the compiled half.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from didax.array import ConcreteArray, as_concrete, keys_of, with_keys
-from didax.compiled import Program
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import numpy_scalar
@@ -24,12 +22,14 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, application_key, infer
 from didax.core.source import user_line
 from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked, set_current_trace
-from didax.transforms.checkify import check_operands
-from didax.transforms.key_reuse import flow, holds_keys, known_integer
-from didax.transforms.key_reuse import is_on as key_reuse_is_on
-from didax.transforms.nans import look_at_operation
-from didax.transforms.physical import is_physical, physical_jaxpr
-from didax.transforms.simplify import simplify_jaxpr
+from didax.passes.checkify import check_operands
+from didax.passes.key_reuse import flow, holds_keys, known_integer
+from didax.passes.key_reuse import is_on as key_reuse_is_on
+from didax.passes.nans import look_at_operation
+from didax.passes.physical import is_physical, physical_jaxpr
+from didax.passes.simplify import simplify_jaxpr
+from didax.runtime.array import ConcreteArray, as_concrete, keys_of, with_keys
+from didax.runtime.compiled import Program
 
 NUMPY_MAX_ELEMENTS = 1 << 16  # above this XLA's threads and fusion win over NumPy
 _PLANS_MAX = 20_000

@@ -17,9 +17,9 @@ from itertools import accumulate, groupby, pairwise
 from typing import Any, TypeGuard
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
-from didax.primitives.control_flow.optimize.one_function import is_small
-from didax.primitives.control_flow.optimize.rewrite import definitions, num_bytes, substitute, uses, written
-from didax.primitives.control_flow.optimize.rows import product_of
+from didax.passes.loops.one_function import is_small
+from didax.passes.loops.rewrite import definitions, num_bytes, substitute, uses, written
+from didax.passes.loops.rows import product_of
 from didax.primitives.convert import convert_element_type_p
 from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.elementwise import add
