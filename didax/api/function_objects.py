@@ -28,10 +28,8 @@ def update_wrapper(wrapper: Any, fun: Callable[..., Any]) -> None:
     """Give the object the name, the documentation and the attributes of `fun`; none hides a method of its class."""
     functools.update_wrapper(wrapper, fun, updated=())
     attributes: dict[str, Any] = getattr(fun, "__dict__", {})
-    methods: Any = type(wrapper)
-    wrapper.__dict__ |= {
-        k: v for k, v in attributes.items() if not hasattr(methods, k) and k != "__wrapped__"
-    }
+    cls: type[Any] = wrapper.__class__
+    wrapper.__dict__ |= {k: v for k, v in attributes.items() if not hasattr(cls, k) and k != "__wrapped__"}
 
 
 def importable_name(x: Any) -> str | None:

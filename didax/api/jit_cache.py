@@ -17,7 +17,7 @@ from didax.api.specialization import Specialization
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.process import after_fork, lock_for_forks
-from didax.runtime.compiled import KeyFlow
+from didax.runtime.key_flow import KeyFlow
 
 if TYPE_CHECKING:
     from didax.xla.compile import Executable

@@ -20,7 +20,8 @@ from didax.core.ref import Ref
 from didax.core.tracing import Tracer
 from didax.primitives.call import jit_p
 from didax.runtime.array import as_concrete
-from didax.runtime.compiled import Program, with_checks
+from didax.runtime.compiled import Program
+from didax.runtime.value_checks import with_index_checks
 from didax.transforms.staging import StagedProgram, values_of
 
 
@@ -49,7 +50,7 @@ class Specialization:
         self.program: Program | None = None
         if not self.captures_tracers:
             self.program = Program(
-                with_checks(self.jaxpr),
+                with_index_checks(self.jaxpr),
                 constants,
                 donated,
                 options,
