@@ -3,7 +3,7 @@
 Operands have one dtype and one shape; scalars stretch, and Python scalars take the dtype of the arrays
 beside them. Nothing is promoted: `didax.numpy` does that. The functions have the names and arguments of
 `jax.lax`.
-Read next: `primitives/elementwise.py`, the table of their derivatives.
+Read next: `primitives/elementwise/`, the table of their derivatives.
 """
 
 from __future__ import annotations

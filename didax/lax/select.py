@@ -1,6 +1,6 @@
 """Choosing among arrays element by element, and limiting values to an interval.
 
-Read next: `primitives/select.py`; `clamp` is a row of `primitives/elementwise.py`.
+Read next: `primitives/select.py`; `clamp` is a row of `primitives/elementwise/`.
 """
 
 from __future__ import annotations

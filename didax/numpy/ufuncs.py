@@ -4,7 +4,7 @@ The letters are the kinds an implementation takes: b booleans, i and u signed an
 c complex. Primitives are named directly; what needs several is written out above its entry. Where a formula
 is 0 / 0 or overflows on a branch that is not taken, its operands are replaced there, so that derivatives stay
 finite.
-Read next: `ufunc.py` (what happens to the operands), `didax/primitives/elementwise.py` (the primitives).
+Read next: `ufunc.py` (what happens to the operands), `didax/primitives/elementwise/` (the primitives).
 """
 
 from __future__ import annotations

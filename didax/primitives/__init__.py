@@ -1,7 +1,7 @@
 """The primitives, a family per file, each declared once with all of its rules.
 
 Loading this package installs the operations every interpreter needs (`core/basis.py`).
-Read in this order: `shape.py`, `families.py`, `elementwise.py`, then any other.
+Read in this order: `shape.py`, `families.py`, `elementwise/`, then any other.
 """
 
 from didax.core.basis import basis

@@ -10,7 +10,7 @@ share of the result's tangent. A transpose entry maps `(ct, *xs)` to that operan
 operand is linear. A `lower` entry maps `(ctx, *xs)` to the result where one StableHLO operation does not
 do; scalars are stretched before it is called. Parameters, if any, reach every entry as keywords.
 `numpy_kinds` names the kinds of dtypes the eager rule is exact for.
-Read next: `elementwise.py`, the tables written with this.
+Read next: `elementwise/`, the tables written with this.
 """
 
 from __future__ import annotations

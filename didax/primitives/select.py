@@ -6,7 +6,7 @@
 Scalars among `which` and the cases stretch, so a mask beside a scalar zero needs no array of zeros. The
 function is linear in the cases: a tangent is selected as its case was, and a cotangent goes back to the
 chosen case.
-Read next: `elementwise.py`, whose derivatives mask with it.
+Read next: `elementwise/`, whose derivatives mask with it.
 """
 
 from __future__ import annotations
