@@ -32,7 +32,7 @@ from didax.core.source import describe_function
 from didax.core.tracing import current_trace, eager_trace
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.key_reuse import summarise
-from didax.transforms.batching import axis_env
+from didax.transforms.named_axes import axis_env
 from didax.transforms.staging import stage_program, values_of
 
 P = ParamSpec("P")

@@ -22,7 +22,7 @@ from didax.core.source import user_line
 from didax.core.tracing import current_trace_var, eager_trace
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.runtime.array import ConcreteArray, argument_buffer, with_keys
-from didax.transforms.batching import axis_env
+from didax.transforms.named_axes import axis_env
 
 P = ParamSpec("P")
 R = TypeVar("R")

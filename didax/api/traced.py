@@ -20,8 +20,8 @@ from didax.core.ref import Ref
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type
 from didax.runtime.array import as_concrete
-from didax.transforms.batching import axis_env
 from didax.transforms.cache import new_memory
+from didax.transforms.named_axes import axis_env
 from didax.transforms.staging import check_only_read, stage_program, trace_to_jaxpr, values_of
 
 

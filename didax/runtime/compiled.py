@@ -165,7 +165,7 @@ class Program:
                 raise
             raise explained from None
         if True in self.donated:
-            # A program that calls Python is compiled without donation (`xla/lowering.py`): it has only read the buffers.
+            # A program that calls Python is compiled without donation (`xla/lowering.py`): it only reads the buffers.
             donation.forget(args, self.donated, self.calls_python)
         results = list(
             map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None))

@@ -30,10 +30,10 @@ from didax.core.tracing import (
     set_current_trace,
 )
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.jvp import strong_tangent
 from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
 from didax.transforms.rule_types import check_type
 from didax.transforms.staging import StagingTrace
+from didax.transforms.weak_types import strong_tangent
 
 
 class LinearizeTracer(Tracer):
@@ -92,7 +92,7 @@ class LinearizeTrace(Trace):
         return self.join(out, out_dot, primitive)
 
     def join(self, primal: Any, tangent: Any, primitive: Primitive) -> Any:
-        """A tracer, or just the primal where the tangent vanishes: a linear function of none of the tangents does."""
+        """A tracer, or just the primal where the tangent vanishes, as it does where it depends on no tangent."""
         if type(tangent) is not UnknownTracer or tangent.owner is not self.tangents:
             return primal
         tracer = LinearizeTracer(self, primal, tangent)

@@ -53,7 +53,8 @@ from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
-from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
+from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_region
 from didax.xla.text import TOKEN, function_type
 

@@ -54,7 +54,8 @@ from didax.primitives.shape import full
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.transpose import is_undef, strong_cotangents
+from didax.transforms.transpose import is_undef
+from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
 

@@ -52,7 +52,8 @@ from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
-from didax.transforms.transpose import cotangent_avals, is_undef, strong_cotangents, transpose_jaxpr
+from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.weak_types import cotangent_avals, strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value, names, tensor_type, types
 

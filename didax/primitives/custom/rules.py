@@ -31,10 +31,10 @@ from didax.transforms.batching import (
     BatchTracer,
     batched_aval,
     element_aval,
-    extend_axis_env,
     move_batch_axis,
 )
 from didax.transforms.closure import Replace, closed_over, run_closure
+from didax.transforms.named_axes import extend_axis_env
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef
 
@@ -169,7 +169,7 @@ class Over:
             return None
 
         try:
-            with set_current_trace(trace), extend_axis_env(self.axis):
+            with set_current_trace(trace), extend_axis_env(*self.axis):
                 pairs = [trace.split(y) for y in run_closure(self.name, f, args, replace)]
         finally:
             trace.ended = True
