@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import didax  # noqa: F401, loads every primitive
-from didax.core.primitive import Primitive, by_name
+from didax.core.primitive import Primitive
+from didax.core.primitive_names import by_name
 
 PAGE = Path(__file__).parent / "primitives.md"
 RULES = ("type", "eager", "lower", "jvp", "transpose", "batch")

@@ -31,18 +31,16 @@ from didax.api.flat import (
     flatten_arguments,
     leaf_avals,
 )
-from didax.api.linear_functions import LinearFunction
+from didax.api.linear_functions import LinearizedFunction, VJPFunction
 from didax.api.refs import RefArguments, jvp_of_refs, leaf_types
-from didax.api.tangents import check_cotangents, check_tangents, flatten_cotangents, materialise
+from didax.api.tangents import check_tangents, materialise, mismatch
 from didax.core import dtypes, pytree
 from didax.core.avals import aval_of
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref
-from didax.primitives.shape import filled
+from didax.primitives.filled import filled
 from didax.transforms.jvp import jvp_flat
-from didax.transforms.linearize import LinearProgram, linearize_flat
-from didax.transforms.transpose import backward
+from didax.transforms.linearize import linearize_flat
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,7 +75,7 @@ def jvp(
     if tree != dot_tree:
         rule = "jvp needs one tangent for each argument, in the same structure."
         fix = "Give every argument a tangent of its own structure (zeros where it does not move)."
-        raise _mismatch(rule, tuple(primals), tuple(tangents), fix)
+        raise mismatch(rule, tuple(primals), tuple(tangents), fix)
     values = [x.read() if i in refs and isinstance(x, Ref) else x for i, x in enumerate(dots)]
     values = check_tangents("jvp", avals, values, lambda i: argument_names(fun, primals, {})[i])
     flat = _flat_function(fun, tree, "jvp", has_aux)
@@ -99,12 +97,6 @@ def _with_aux(flat: FlatFunction, *results: Any) -> tuple[Any, ...]:
 
 def _as_arrays(tree: Any, leaves: Sequence[Any]) -> Any:
     return pytree.unflatten(tree, [as_array(x) for x in leaves])
-
-
-def _mismatch(rule: str, primals: Any, tangents: Any, fix: str) -> TypeError:
-    """The error for tangents that have another structure than the primals."""
-    facts = pytree.mismatch(primals, tangents, "primals", "tangents", root="args")
-    return TypeError(message(rule, *facts.splitlines(), fix=fix))
 
 
 @api_boundary
@@ -135,37 +127,6 @@ def _primals(caller: str, fun: Callable[..., Any], primals: Any) -> tuple[list[A
     return [as_array(x) for x in leaves], tree, avals
 
 
-class LinearizedFunction(LinearFunction):
-    """The linear half of `linearize`: tangents of the arguments to tangents of the results."""
-
-    __slots__ = ("_avals", "_fun", "_inexact", "_out_tree", "_tree")
-    about = ("_avals", "_out_tree", "_tree")
-
-    def __init__(self, program: LinearProgram, fun: Any, tree: Any, avals: Any, inexact: Any, out_tree: Any):
-        super().__init__(program)
-        self._tree = tree
-        self._avals = avals
-        self._inexact = inexact
-        self._out_tree = out_tree
-        self._fun = fun
-
-    @api_boundary
-    def __call__(self, *tangents: Any) -> Any:
-        dots, dot_tree = flatten_arguments(tangents, {})
-        if dot_tree != self._tree:
-            rule = "The linearized function takes one tangent for each argument, in the arguments' structure."
-            raise _mismatch(rule, self._args(), tangents, "Pass tangents in the structure of the primals.")
-        dots = check_tangents(
-            "linearize", self._avals, dots, lambda i: argument_names(self._fun, self._args(), {})[i]
-        )
-        live = [instantiate(t) for t, inx in zip(dots, self._inexact, strict=True) if inx]
-        return pytree.unflatten(self._out_tree, [materialise(t) for t in self.program.apply(live)])
-
-    def _args(self) -> Any:
-        """Something in the structure of the arguments."""
-        return pytree.unflatten(self._tree, range(len(self._avals)))[0]
-
-
 @api_boundary
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Results of `fun` at `primals`, and the function from cotangents of the results to those of the arguments.
@@ -190,39 +151,6 @@ def _vjp(fun: Any, flat: FlatFunction, leaves: Any, avals: Any) -> tuple[list[An
     outs, program = linearize_flat(flat, leaves, inexact, function=fun)
     out_avals = [aval_of(y) for y in outs]
     return outs, VJPFunction(program, flat.in_tree, avals, inexact, flat.out_tree, out_avals)
-
-
-class VJPFunction(LinearFunction):
-    """The reverse-mode half of `vjp`: cotangents of the results to cotangents of the arguments."""
-
-    __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_tree")
-    about = ("_avals", "_out_avals", "_out_tree", "_tree")
-
-    def __init__(
-        self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any
-    ):
-        super().__init__(program)
-        self._tree = tree
-        self._avals = avals
-        self._inexact = inexact
-        self._out_tree = out_tree
-        self._out_avals = out_avals
-
-    @api_boundary
-    def __call__(self, cotangents: Any) -> Any:
-        rule = "The vjp takes cotangents in the structure of the function's result."
-        cts = flatten_cotangents(rule, cotangents, self._out_tree)
-        cts = check_cotangents("vjp", self._out_tree, self._out_avals, cts)
-        return pytree.unflatten(self._tree, self.flat(cts))[0]
-
-    def flat(self, cts: Sequence[Any]) -> list[Any]:
-        """Cotangents of all leaves of the arguments, as arrays of the leaves' types (float0 zeros for integers)."""
-        program = self.program
-        found = iter(backward(program.invars, program.eqns, program.outs, cts))
-        return [
-            materialise(next(found) if inx else Zero(a.tangent()))
-            for a, inx in zip(self._avals, self._inexact, strict=True)
-        ]
 
 
 @api_boundary

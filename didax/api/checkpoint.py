@@ -33,7 +33,7 @@ from didax.core.source import SourceLine
 from didax.primitives.call import Call
 from didax.primitives.checkpoint import Policy, checkpoint_name_p, checkpoint_p
 from didax.transforms.linearize import linearize_flat
-from didax.transforms.partial_eval import prune
+from didax.transforms.split import prune
 from didax.transforms.staging import trace_to_jaxpr, values_of
 
 P = ParamSpec("P")

@@ -29,7 +29,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 from didax.core.ref import RefType, ref_type
 from didax.core.source import describe_function
-from didax.core.tracing import current_trace, eager_trace
+from didax.core.tracing import current_trace_var, eager_trace
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.key_reuse import summarise
 from didax.transforms.named_axes import axis_env
@@ -78,16 +78,17 @@ class JitFunction(RepeatedCalls[P, R]):
         state = config.state()
         if state.disable_jit:
             return self._fun(*args, **kwargs)
-        eager = current_trace() is eager_trace
+        eager = current_trace_var.get() is eager_trace
         found = self._cache.specializations.get((tree, state, avals, static, ())) if eager else None
         if found is None:
             found = self._specialize(dynamic, named, static, tree, avals, state)
         if found.refs is not None:
             check_not_captured("jit", self._fun, found.captured, leaves)
-        if not eager or found.captures_tracers:
+        if not eager or found.program is None:
             return found.result(found.bind(leaves))
         outs = found.run(leaves)
-        self._remember_call(found, args, kwargs, tree, avals, state)
+        if not self._has_static:
+            self._remember_call(found, args, kwargs, tree, avals, state)
         return found.result(outs)
 
     def _specialize(

@@ -157,7 +157,7 @@ class RepeatedCalls(Generic[P, R]):
             or config.state() is not state
         ):
             return
-        if self._has_static or (ready := program.ready_to_run()) is None:
+        if (ready := program.ready_to_run()) is None:
             return
         executable, captured, kept = ready
         key_flow = program.key_flow if key_reuse_is_on() else None

@@ -58,6 +58,12 @@ def flatten_cotangents(rule: str, cotangents: Any, out_tree: Any) -> list[Any]:
     return cts
 
 
+def mismatch(rule: str, primals: Any, tangents: Any, fix: str) -> TypeError:
+    """The error for tangents that have another structure than the primals."""
+    facts = pytree.mismatch(primals, tangents, "primals", "tangents", root="args")
+    return TypeError(message(rule, *facts.splitlines(), fix=fix))
+
+
 def check_tangent(
     caller: str, aval: ShapedArray, t: Any, name: Callable[[], str], owner: str, kind: str
 ) -> Any:

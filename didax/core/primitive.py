@@ -21,7 +21,6 @@ lines each, are in `didax/primitives/families.py`. Read next: `tracing.py` (who 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -30,6 +29,7 @@ from didax.core.dtypes import as_extended, carrier, is_sub_byte
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
 from didax.core.exact import exact, holds_floats
+from didax.core.primitive_names import register_name
 from didax.core.tracing import current_trace_var
 
 Rule = Callable[..., Any] | None
@@ -82,7 +82,7 @@ class Primitive:
 
     def __init__(self, name: str):
         self.name = name
-        _register(self)
+        register_name(name, self)
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the primitive to arrays under the current trace."""
@@ -111,39 +111,6 @@ class Primitive:
 
 
 _NO_AXES: frozenset[str] = frozenset()
-# Every primitive by name: the jaxpr parser and the generated rule table read it.
-by_name: dict[str, Primitive] = {}
-_defined_in: dict[str, str] = {}  # name of a primitive -> the module that made it
-
-
-def _register(primitive: Primitive) -> None:
-    """Note the name; ValueError where another module has a primitive of this name.
-
-    The module that made a primitive may make it anew, as when it is reloaded, or a cell of a notebook runs again.
-    """
-    name, module = primitive.name, _defining_module()
-    if name in by_name and _defined_in[name] != module:
-        raise ValueError(
-            message(
-                "A primitive needs a name of its own: programs are written, and read again, by these names.",
-                f"name: {name!r}",
-                f"taken by: {type(by_name[name]).__name__} of module {_defined_in[name]}",
-                f"module: {module}",
-                fix=f"Choose another name, such as {module.rpartition('.')[2].strip('_') + '_' + name!r}.",
-            )
-        )
-    by_name[name], _defined_in[name] = primitive, module
-
-
-def _defining_module() -> str:
-    """The module that calls for a new primitive, past the constructors of this package."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_globals.get("__name__") in _CONSTRUCTORS:
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__"))
-
-
-_CONSTRUCTORS = {__name__, "didax.primitives.families"}
 
 
 def infer(

@@ -19,7 +19,7 @@ from didax.lax.operands import operation
 from didax.primitives import elementwise as ops
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import RoundingMethod
-from didax.primitives.families import match_scalars, scalar_like
+from didax.primitives.scalars import match_scalars, scalar_like
 
 __all__ = [
     "RoundingMethod",

@@ -24,7 +24,7 @@ from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
-from didax.primitives.families import PYTHON_SCALARS, scalar_like
+from didax.primitives.scalars import PYTHON_SCALARS, scalar_like
 from didax.primitives.shape import move_axis, reshape
 from didax.transforms import named_axes
 

@@ -2,7 +2,7 @@
 implementation.
 
 Operators are made from the ufuncs; a method that means the same as a function *is* that function. The names
-are declared for type checkers in `core/value.py`; a test holds both lists together. What ndarray has and an
+are declared for type checkers in `core/array_methods.py`; a test holds both lists together. What ndarray has and an
 immutable array on a device cannot (`ABSENT`) is an AttributeError that names the way to the same end.
 Read next: `ufunc.py` (how an operator finds what to do), `indexing.py`.
 """

@@ -38,7 +38,7 @@ from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
 from didax.primitives import fitted, logarithmic
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 
 __all__ = [

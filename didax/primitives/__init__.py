@@ -5,7 +5,7 @@ Read in this order: `shape.py`, `families.py`, `elementwise/`, then any other.
 """
 
 from didax.core.basis import basis
-from didax.primitives import shape
+from didax.primitives import filled, shape
 from didax.primitives.check import check_condition, no_nan
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add
@@ -13,7 +13,7 @@ from didax.primitives.select import where
 
 
 class _Basis:
-    zeros = staticmethod(shape.zeros)
+    zeros = staticmethod(filled.zeros)
     add = staticmethod(add)
     move_axis = staticmethod(shape.move_axis)
     broadcast_axis = staticmethod(shape.broadcast_axis)

@@ -1,6 +1,7 @@
 """`jit_p`: a call of a jaxpr. It stays a call through every transformation, so each inner function is compiled once.
 
-Its rules transform the jaxpr and call the result; `Call` has those that do not depend on how the jaxpr is run.
+Its rules transform the jaxpr and call the result; `Call` has those that do not depend on how the jaxpr is run, and
+`call_in_passes.py` those for passes, such as the removal of dead code.
 Read next: `checkpoint.py`, a call that saves memory; `control_flow/cond.py`, the same with branches;
 `didax/api/jit.py` for the wrapper users call.
 """
@@ -8,16 +9,13 @@ Read next: `checkpoint.py`, a call that saves memory; `control_flow/cond.py`, th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from didax.core.avals import ShapedArray
 from didax.core.basis import Zero
 from didax.core.errors import message
-from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.primitive import Primitive
-from didax.passes.checkify import Kinds, Report, checkify_jaxpr
-from didax.passes.key_reuse import call_keys
-from didax.passes.simplify import dce_jaxpr
+from didax.core.jaxpr import Jaxpr
+from didax.primitives.call_in_passes import CallInPasses
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
@@ -27,73 +25,38 @@ from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import call
 
 
-class Call(Primitive):
+class Call(CallInPasses):
     """A primitive that runs `jaxpr` once on its operands: rules that run a transformed jaxpr in the same way."""
 
-    multiple_results = True
-    kind: ClassVar[str]  # what messages call it
-    keys = call_keys
-
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["jaxpr"].axis_names
-
-    def type(self, *avals: ShapedArray, jaxpr: Jaxpr, **how: Any) -> Sequence[ShapedArray]:
+    def type(self, *avals: ShapedArray, jaxpr: Jaxpr, **options: Any) -> Sequence[ShapedArray]:
         check_operands(f"a {self.kind}", jaxpr, avals)
         return jaxpr.out_avals
 
-    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr, **options: Any) -> list[Any]:
         return call(ctx, jaxpr, args)
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **options: Any
     ) -> tuple[list[Any], list[Any]]:
         nonzero = tuple(type(t) is not Zero for t in tangents)
         new, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
-        outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), jaxpr=new, **how)
+        outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), jaxpr=new, **options)
         n = len(jaxpr.outvars)
         return outs[:n], fill_zeros(outs[n:], nonzero_out, jaxpr.out_avals)
 
-    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **options: Any) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
         nonzero_ct = tuple(type(ct) is not Zero for ct in cts)
         new, nonzero = transpose_jaxpr(jaxpr, linear, nonzero_ct, strong_ct=strong_cotangents(cts, jaxpr))
         known = [x for x in args if not is_undef(x)]
-        x_bars = self.bind(*known, *(ct for ct in cts if type(ct) is not Zero), jaxpr=new, **how)
-        return scatter_cotangents(x_bars, nonzero, linear)
+        ct_args = self.bind(*known, *(ct for ct in cts if type(ct) is not Zero), jaxpr=new, **options)
+        return scatter_cotangents(ct_args, nonzero, linear)
 
     def batch(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **how: Any
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **options: Any
     ) -> Any:
         new, batched = batch_jaxpr(jaxpr, axis, tuple(dims))
-        return self.bind(*args, jaxpr=new, **how), [0 if b else None for b in batched]
-
-    def checkify(self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, **how: Any) -> tuple[list[Any], Report | None]:
-        new = checkify_jaxpr(jaxpr, kinds)
-        return new.split(self.bind(*args, jaxpr=new.jaxpr, **how))
-
-    def interpret(self, run: Any, *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
-        return run(jaxpr, args, f"the {self.kind} {jaxpr.name}" if jaxpr.name else f"a {self.kind}")
-
-    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        new, used_in = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
-        return eqn.replace(
-            invars=[x for x, use in zip(eqn.invars, used_in, strict=True) if use],
-            outvars=[v for v, use in zip(eqn.outvars, used, strict=True) if use],
-            params={**eqn.params, "jaxpr": new},
-        )
-
-    def recompute(
-        self, eqn: Eqn, needed: tuple[bool, ...], divide: Callable[[Jaxpr, tuple[bool, ...]], Split[Jaxpr]]
-    ) -> tuple[Eqn, Eqn, list[Var]]:
-        split = divide(eqn.params["jaxpr"], needed)
-        saved = [Var(aval) for aval in split.known.out_avals[len(needed) :]]
-        first = eqn.replace(outvars=[*eqn.outvars, *saved], params={**eqn.params, "jaxpr": split.known})
-        again = eqn.replace(
-            invars=split.residual_values(eqn.invars, saved),
-            outvars=[v for v, need in zip(eqn.outvars, needed, strict=True) if need],
-            params={**eqn.params, "jaxpr": split.unknown},
-        )
-        return first, again, saved
+        return self.bind(*args, jaxpr=new, **options), [0 if b else None for b in batched]
 
 
 class Jit(Call):
@@ -143,9 +106,9 @@ def fill_zeros(values: Sequence[Any], nonzero: Sequence[bool], avals: Sequence[S
     return [next(given) if nz else Zero(a.tangent()) for nz, a in zip(nonzero, avals, strict=True)]
 
 
-def scatter_cotangents(x_bars: Sequence[Any], nonzero: Sequence[bool], linear: Sequence[bool]) -> list[Any]:
+def scatter_cotangents(ct_args: Sequence[Any], nonzero: Sequence[bool], linear: Sequence[bool]) -> list[Any]:
     """One entry per operand: the cotangent of a linear operand, None where there is none."""
-    given = iter(x_bars)
+    given = iter(ct_args)
     per_linear = iter([next(given) if nz else None for nz in nonzero])
     return [next(per_linear) if lin else None for lin in linear]
 

@@ -20,7 +20,8 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
-from didax.primitives.families import align_batches, scalar_like, stretch, unstretch
+from didax.primitives.scalars import scalar_like
+from didax.primitives.stretching import align_batches, stretch, unstretch
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
 

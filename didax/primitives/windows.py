@@ -22,8 +22,9 @@ from didax.core.basis import Zero
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
-from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_LINEAR
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, out_type
 from didax.primitives.slicing import lower_pad, lower_slice_axis, pad, pad_p, slice_axis

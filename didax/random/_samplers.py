@@ -41,7 +41,7 @@ from didax.primitives.elementwise import (
     shift_right_logical,
     sub,
 )
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis

@@ -10,7 +10,7 @@ plain. Read next: `primitives/families.py` (the rule of elementwise primitives);
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
@@ -22,16 +22,9 @@ from didax.core.source import SourceLine
 from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.empty_batches import empty_batch, only_computes_elements
-from didax.transforms.named_axes import run_in_axis
+from didax.transforms.named_axes import AxisData, run_in_axis
 from didax.transforms.rule_types import check_batch
 from didax.transforms.staging import trace_to_jaxpr
-
-
-class AxisData(NamedTuple):
-    """The mapped axis: its size, and its name if it has one."""
-
-    name: str | None
-    size: int
 
 
 class BatchTracer(Tracer):
@@ -119,7 +112,7 @@ def vmap_flat(
     trace = BatchTrace(current_trace(), axis, fun if function is None else function)
     try:
         joined = [trace.join(x, dim) for x, dim in zip(args, dims, strict=True)]
-        outs = run_under(trace, run_in_axis, (axis.name, axis.size, fun, joined))
+        outs = run_under(trace, run_in_axis, (axis, fun, joined))
         pairs = [trace.split(y) for y in outs]
     finally:
         trace.ended = True

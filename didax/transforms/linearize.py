@@ -30,8 +30,9 @@ from didax.core.tracing import (
     set_current_trace,
 )
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
+from didax.transforms.partial_eval import PartialEvalTrace, UnknownTracer
 from didax.transforms.rule_types import check_type
+from didax.transforms.split import Split, finish_split, prune
 from didax.transforms.staging import StagingTrace
 from didax.transforms.weak_types import strong_tangent
 

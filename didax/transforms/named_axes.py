@@ -10,9 +10,17 @@ import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from didax.core.errors import message
+
+
+class AxisData(NamedTuple):
+    """The mapped axis: its size, and its name if it has one."""
+
+    name: str | None
+    size: int
+
 
 axis_env: ContextVar[Mapping[str, int]] = ContextVar("didax_axis_env", default=MappingProxyType({}))
 
@@ -32,27 +40,25 @@ def axis_size(name: str) -> int:
 
 
 @contextlib.contextmanager
-def extend_axis_env(name: str | None, size: int) -> Generator[None]:
+def extend_axis_env(axis: AxisData) -> Generator[None]:
     """Bring an axis into scope inside the block, if it has a name."""
-    if name is None:
+    if axis.name is None:
         yield
         return
-    token = axis_env.set({**axis_env.get(), name: size})
+    token = axis_env.set({**axis_env.get(), axis.name: axis.size})
     try:
         yield
     finally:
         axis_env.reset(token)
 
 
-def run_in_axis(
-    name: str | None, size: int, fun: Callable[..., Sequence[Any]], args: Sequence[Any]
-) -> Sequence[Any]:
+def run_in_axis(axis: AxisData, fun: Callable[..., Sequence[Any]], args: Sequence[Any]) -> Sequence[Any]:
     """`fun(*args)` with an axis in scope. It resets the scope wherever an interrupt arrives: see `run_under`."""
-    if name is None:
+    if axis.name is None:
         return fun(*args)
     outer = axis_env.get()
     try:
-        axis_env.set({**outer, name: size})
+        axis_env.set({**outer, axis.name: axis.size})
         return fun(*args)
     finally:
         axis_env.set(outer)

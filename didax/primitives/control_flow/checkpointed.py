@@ -58,7 +58,7 @@ from didax.primitives.control_flow.while_loop import (
     while_of,
 )
 from didax.primitives.elementwise import add, and_, lt
-from didax.primitives.shape import full
+from didax.primitives.filled import full
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr

@@ -43,10 +43,11 @@ from didax.primitives.control_flow.effects import for_each, go_by_element
 from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
 from didax.primitives.families import Elementwise
+from didax.primitives.filled import zeros
 from didax.primitives.keys import random_clone_p
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import SelectN, select_n
-from didax.primitives.shape import BroadcastInDim, zeros
+from didax.primitives.shape import BroadcastInDim
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr

@@ -18,7 +18,8 @@ from didax.core.primitive import Primitive, infer
 from didax.core.tracing import current_trace, eager_trace
 from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.scan import scan_p
-from didax.primitives.shape import reshape, zeros
+from didax.primitives.filled import zeros
+from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, batched_aval, element_aval
 from didax.transforms.cache import cached_on_jaxpr

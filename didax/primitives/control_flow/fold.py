@@ -48,9 +48,9 @@ from didax.primitives.control_flow.scan import (
 )
 from didax.primitives.control_flow.while_loop import run_while, while_of
 from didax.primitives.elementwise import add, ge, gt, lt, sub
+from didax.primitives.filled import full
 from didax.primitives.reductions import argmax_p, reduce_max_p
 from didax.primitives.select import select_n
-from didax.primitives.shape import full
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr

@@ -169,7 +169,7 @@ class Over:
             return None
 
         try:
-            with set_current_trace(trace), extend_axis_env(*self.axis):
+            with set_current_trace(trace), extend_axis_env(self.axis):
                 pairs = [trace.split(y) for y in run_closure(self.name, f, args, replace)]
         finally:
             trace.ended = True

@@ -18,7 +18,8 @@ from didax.core.avals import aval_of
 from didax.passes.checkify import Condition
 from didax.primitives import numpy_rules
 from didax.primitives.elementwise.comparisons import ne
-from didax.primitives.families import binary, scalar_like, unary
+from didax.primitives.families import binary, unary
+from didax.primitives.scalars import scalar_like
 
 neg = unary("neg", hlo="negate", eager=np.negative, accepts="iufc",
             jvp=lambda t, y, x: neg(t), transpose=lambda ct, x: neg(ct))  # fmt: skip

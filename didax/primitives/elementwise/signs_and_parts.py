@@ -15,6 +15,7 @@ from didax.core.basis import Zero
 from didax.primitives import complex_functions, numpy_rules
 from didax.primitives.elementwise.arithmetic import div, mul, neg, number_like
 from didax.primitives.elementwise.comparisons import eq
+from didax.primitives.elementwise_operands import operand_error
 from didax.primitives.families import Elementwise, unary
 from didax.primitives.select import where
 
@@ -70,8 +71,8 @@ class Complex(Elementwise):
 
     def type(self, *avals: ShapedArray, **params: Any) -> ShapedArray:
         if any(dtypes.is_float(aval.dtype) and aval.dtype.itemsize < 4 for aval in avals):
-            raise self._error(
-                "takes float32 or float64 operands", avals, "Cast them first: x.astype('float32')."
+            raise operand_error(
+                self.name, "takes float32 or float64 operands", avals, "Cast them first: x.astype('float32')."
             )
         return super().type(*avals, **params)
 

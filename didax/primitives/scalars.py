@@ -1,0 +1,65 @@
+"""Python scalars beside arrays: they take the dtype of the arrays, and stay weakly typed where that is a default dtype.
+
+    match_scalars([x, 2.0])    x, and 2.0 in the dtype of x
+
+Read next: `families.py`; `core/dtypes.py` for promotion among arrays, which is another matter.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import config, dtypes
+from didax.core.avals import aval_of
+from didax.core.errors import message
+
+_WIDTHS: dict[type[Any], int] = {bool: 0, int: 1, float: 2, complex: 3}
+_PYTHON_TYPES: dict[str, type[Any]] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+PYTHON_SCALARS = frozenset(_WIDTHS)
+
+
+def match_scalars(args: Sequence[Any]) -> list[Any]:
+    """Give Python scalars the dtype of the arrays beside them; they stay Python's where that is the default.
+
+    Among themselves they take the widest of their types, as Python's arithmetic does.
+    """
+    for x in args:
+        if type(x) not in PYTHON_SCALARS:
+            dtype = aval_of(x).dtype
+            return [scalar_like(y, dtype) if type(y) in PYTHON_SCALARS else y for y in args]
+    widest = max(map(type, args), key=_WIDTHS.__getitem__, default=bool)
+    return [widest(x) for x in args]
+
+
+def scalar_like(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python scalar as a scalar of `dtype`: a Python one still (weak) where that is a default dtype."""
+    key = type(x), dtype, config.state().enable_x64
+    make = _scalar_makers.get(key)
+    if make is None:
+        make = _scalar_makers[key] = _scalar_maker(x, dtype)
+    return make(x)
+
+
+# By type of the scalar, dtype of the array and enable_x64. The dtypes are few.
+_scalar_makers: dict[tuple[type[Any], np.dtype[Any], bool], Callable[[Any], Any]] = {}
+
+
+def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
+    kind = dtypes.kind_of(dtype)
+    if kind == "x":
+        return functools.partial(dtypes.numpy_scalar, dtype=dtype)  # which raises
+    if _WIDTHS[type(x)] > _WIDTHS[_PYTHON_TYPES[kind]]:
+        raise TypeError(
+            message(
+                f"A Python {type(x).__name__} does not fit an array of {dtypes.dtype_name(dtype)}.",
+                f"scalar: {x!r}",
+                fix="Cast the array first (x.astype), or use didax.numpy, which promotes.",
+            )
+        )
+    if kind != "u" and dtypes.default_dtype(kind) == dtype:
+        return _PYTHON_TYPES[kind]
+    return np.errstate(all="ignore")(lambda x: dtypes.numpy_scalar(x, dtype))
