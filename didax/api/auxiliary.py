@@ -30,7 +30,7 @@ class AuxFunction(FlatFunction):
         if not isinstance(pair, tuple | list) or len(cast("Sequence[Any]", pair)) != 2:
             raise TypeError(
                 message(
-                    f"With has_aux=True the function given to {self.what} returns a pair (result, auxiliary data).",
+                    f"With has_aux=True the function given to {self.caller} returns a pair (result, auxiliary data).",
                     f"function: {describe_function(self.f)}",
                     f"returned: {type_text(pair)}",
                     fix="Return (result, aux), or drop has_aux=True.",

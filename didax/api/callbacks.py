@@ -64,8 +64,8 @@ def pure_callback(
                 fix=f"Use one of {', '.join(map(repr, VMAP_METHODS))}, or None.",
             )
         )
-    how = {"sharding": _checked_sharding(sharding), "vmap_method": vmap_method}
-    return _call("pure_callback", pure_callback_p, callback, result_shape_dtypes, args, kwargs, how)
+    options = {"sharding": _checked_sharding(sharding), "vmap_method": vmap_method}
+    return _call("pure_callback", pure_callback_p, callback, result_shape_dtypes, args, kwargs, options)
 
 
 @api_boundary
@@ -96,8 +96,8 @@ def io_callback(
     >>> float(f(1.5)), log
     (3.0, [1.5])
     """
-    how = {"sharding": _checked_sharding(sharding), "ordered": bool(ordered)}
-    return _call("io_callback", io_callback_p, callback, result_shape_dtypes, args, kwargs, how)
+    options = {"sharding": _checked_sharding(sharding), "ordered": bool(ordered)}
+    return _call("io_callback", io_callback_p, callback, result_shape_dtypes, args, kwargs, options)
 
 
 @api_boundary
@@ -155,7 +155,13 @@ def effects_barrier() -> None:
 
 
 def _call(
-    name: str, primitive: CallPython, callback: Any, results: Any, args: Any, kwargs: Any, how: dict[str, Any]
+    name: str,
+    primitive: CallPython,
+    callback: Any,
+    results: Any,
+    args: Any,
+    kwargs: Any,
+    options: dict[str, Any],
 ) -> Any:
     check_callable(name, callback)
     leaves, tree = flatten_arguments(args, kwargs)
@@ -164,7 +170,7 @@ def _call(
     result_avals = tuple([_declared(name, x, results) for x in structs])
     flat = _flat_callback(callback, tree, leaves, [True] * len(leaves), avals)
     return pytree.unflatten(
-        out_tree, primitive.bind(*leaves, callback=flat, result_avals=result_avals, **how)
+        out_tree, primitive.bind(*leaves, callback=flat, result_avals=result_avals, **options)
     )
 
 
@@ -241,7 +247,7 @@ def _evaluate(
     *args: Any,
     callback: FlatCallback,
     result_avals: tuple[ShapedArray, ...] = (),
-    **how: Any,
+    **options: Any,
 ) -> list[ConcreteArray]:
     """Call the callback now, with views of the arrays' memory."""
     outs = callback(*map(_read_only, args))

@@ -26,7 +26,7 @@ class LinearizedFunction(LinearFunction):
     """The linear half of `linearize`: tangents of the arguments to tangents of the results."""
 
     __slots__ = ("_avals", "_fun", "_inexact", "_out_tree", "_tree")
-    about = ("_avals", "_out_tree", "_tree")
+    static_fields = ("_avals", "_out_tree", "_tree")
 
     def __init__(self, program: LinearProgram, fun: Any, tree: Any, avals: Any, inexact: Any, out_tree: Any):
         super().__init__(program)
@@ -57,7 +57,7 @@ class VJPFunction(LinearFunction):
     """The reverse-mode half of `vjp`: cotangents of the results to cotangents of the arguments."""
 
     __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_tree")
-    about = ("_avals", "_out_avals", "_out_tree", "_tree")
+    static_fields = ("_avals", "_out_avals", "_out_tree", "_tree")
 
     def __init__(
         self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any

@@ -27,30 +27,30 @@ class LinearFunction:
     a forward rule leaves for its backward rule.
     """
 
-    __slots__ = ("_shell", "program")
-    about: ClassVar[tuple[str, ...]] = ()  # attributes that, with the program, make up the structure
+    __slots__ = ("_structure", "program")
+    static_fields: ClassVar[tuple[str, ...]] = ()  # attributes that are part of the structure, beside the program
 
     def __init_subclass__(cls) -> None:
-        pytree.register_node(cls, cls.flatten, lambda shell, arrays: shell.filled(tuple(arrays)))
+        pytree.register_node(cls, cls.flatten, lambda structure, arrays: structure.filled(tuple(arrays)))
 
     def __init__(self, program: LinearProgram):
         self.program = program
-        self._shell: _Shell | None = None
+        self._structure: _Structure | None = None
 
-    def flatten(self) -> tuple[list[Any], _Shell]:
+    def flatten(self) -> tuple[list[Any], _Structure]:
         """The arrays of the program, and the rest."""
-        if self._shell is None:
-            self._shell = _Shell(self)
-        return self._shell.arrays_of(self.program), self._shell
+        if self._structure is None:
+            self._structure = _Structure(self)
+        return self._structure.arrays_of(self.program), self._structure
 
-    def with_program(self, program: LinearProgram, shell: _Shell | None = None) -> LinearFunction:
+    def with_program(self, program: LinearProgram, structure: _Structure | None = None) -> LinearFunction:
         """The same function of another program."""
         new = copy.copy(self)
-        new.program, new._shell = program, shell
+        new.program, new._structure = program, structure
         return new
 
 
-class _Hole:
+class _ArrayPlace:
     """The place of an array in a program without arrays."""
 
     __slots__ = ("index",)
@@ -59,25 +59,25 @@ class _Hole:
         self.index = index
 
 
-class _Shell:
+class _Structure:
     """A linear function without the arrays of its program: equal to another of the same program."""
 
     __slots__ = ("_function", "_key")
 
     def __init__(self, function: LinearFunction):
-        holes: dict[int, _Hole] = {}
+        places: dict[int, _ArrayPlace] = {}
 
-        def emptied(x: Atom) -> Atom:
+        def without_array(x: Atom) -> Atom:
             value: Any = x.val if type(x) is Literal else None
             if isinstance(value, Array | np.ndarray):
-                return Literal(holes.setdefault(id(cast(Any, value)), _Hole(len(holes))), x.aval)
+                return Literal(places.setdefault(id(cast(Any, value)), _ArrayPlace(len(places))), x.aval)
             return x
 
-        self._function = function.with_program(_with_operands(function.program, emptied))
+        self._function = function.with_program(_with_operands(function.program, without_array))
         self._key: Hashable = None
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Shell) and self.key == other.key)
+        return self is other or (isinstance(other, _Structure) and self.key == other.key)
 
     def __hash__(self) -> int:
         return hash((type(self._function), tuple([eqn.primitive for eqn in self._function.program.eqns])))
@@ -86,26 +86,30 @@ class _Shell:
     def key(self) -> Hashable:
         """What makes this function: its program, with variables by their number, and what its results are made into."""
         if self._key is None:
-            about = [getattr(self._function, name) for name in self._function.about]
-            about = [tuple(cast("list[Any]", x)) if isinstance(x, list) else x for x in about]
-            self._key = (type(self._function), *about, *_program_key(self._function.program))
+            fields = [getattr(self._function, name) for name in self._function.static_fields]
+            fields = [tuple(cast("list[Any]", x)) if isinstance(x, list) else x for x in fields]
+            self._key = (type(self._function), *fields, *_program_key(self._function.program))
         return self._key
 
     def arrays_of(self, program: LinearProgram) -> list[Any]:
         """The arrays in a program that fills this one, each once."""
         found: dict[int, Any] = {}
-        for empty, eqn in zip(self._function.program.eqns, program.eqns, strict=True):
-            for hole, x in zip(empty.invars, eqn.invars, strict=True):
-                if type(hole) is Literal and type(hole.val) is _Hole:
+        for emptied, eqn in zip(self._function.program.eqns, program.eqns, strict=True):
+            for place, x in zip(emptied.invars, eqn.invars, strict=True):
+                if type(place) is Literal and type(place.val) is _ArrayPlace:
                     assert type(x) is Literal
-                    found[hole.val.index] = x.val
+                    found[place.val.index] = x.val
         return [found[i] for i in range(len(found))]
 
     def filled(self, arrays: Sequence[Any]) -> LinearFunction:
         """The function with these arrays."""
 
         def fill(x: Atom) -> Atom:
-            return Literal(arrays[x.val.index], x.aval) if type(x) is Literal and type(x.val) is _Hole else x
+            return (
+                Literal(arrays[x.val.index], x.aval)
+                if type(x) is Literal and type(x.val) is _ArrayPlace
+                else x
+            )
 
         return self._function.with_program(_with_operands(self._function.program, fill), self)
 
@@ -124,7 +128,7 @@ def _program_key(program: LinearProgram) -> tuple[Hashable, ...]:
         if type(x) is not Literal:
             return "zero", x.aval
         value: Any = x.val
-        return value.index if type(value) is _Hole else repr(value), x.aval
+        return value.index if type(value) is _ArrayPlace else repr(value), x.aval
 
     ins = [name(v) for v in program.invars]
     eqns = [_equation_key(eqn, name) for eqn in program.eqns]

@@ -20,19 +20,19 @@ Key = tuple[Any, ...]  # (where, type, exact(value)) of each static argument
 
 
 class StaticArguments:
-    """The static arguments of a function given to the transformation `what`; false where there are none."""
+    """The static arguments of a function given to the transformation `caller`; false where there are none."""
 
-    __slots__ = ("_fun", "_hashable", "_what", "names", "numbers")
+    __slots__ = ("_caller", "_fun", "_hashable", "names", "numbers")
 
     def __init__(
         self,
-        what: str,
+        caller: str,
         fun: Callable[..., Any],
         numbers: Iterable[int],
         names: Iterable[str],
         hashable: bool = True,
     ):
-        self._what = what
+        self._caller = caller
         self._hashable = hashable
         self._fun = fun
         self.numbers = tuple(numbers)
@@ -76,7 +76,8 @@ class StaticArguments:
                 fix = "Arrays are data: do not mark the argument static."
             raise ArgumentError(
                 message(
-                    f"Static arguments of {self._what} must be hashable: they are part of the compilation cache's key.",
+                    f"Static arguments of {self._caller} must be hashable: "
+                    "they are part of the compilation cache's key.",
                     f"argument {name}: {value!r:.100} of type {type(value).__name__}",
                     fix=fix,
                 )
@@ -112,7 +113,7 @@ def with_gaps(args: Sequence[Any], key: Key) -> Sequence[Any]:
 
 
 def check_arguments_exist(
-    what: str, fun: Any, option: str, numbers: Sequence[int], names: Sequence[str]
+    caller: str, fun: Any, option: str, numbers: Sequence[int], names: Sequence[str]
 ) -> None:
     """ValueError for a number or a name that no argument of the function has."""
     try:
@@ -131,7 +132,7 @@ def check_arguments_exist(
     if wrong:
         raise ValueError(
             message(
-                f"{option}_argnums and {option}_argnames of {what} must name arguments of the function.",
+                f"{option}_argnums and {option}_argnames of {caller} must name arguments of the function.",
                 f"not arguments: {', '.join(map(repr, wrong))}",
                 f"function: {describe_function(fun)}, arguments: {', '.join(parameters) or 'none'}",
                 fix="Number positional arguments from 0, or use their names.",

@@ -82,28 +82,28 @@ class TracedFunction(NamedTuple):
 
 
 def trace_function(
-    what: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
+    caller: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
 ) -> TracedFunction:
     """Stage `f`, which writes to no Ref, for arguments of this structure, that of `(args, kwargs)`, and these types."""
-    traced = trace_with_refs(what, f, tree, avals)
+    traced = trace_with_refs(caller, f, tree, avals)
     if not any(isinstance(x, Ref) for x in traced.captured):
         return traced
-    check_only_read(what, traced.captured, traced.num_written)
+    check_only_read(caller, traced.captured, traced.num_written)
     return traced._replace(captured=traced.read)
 
 
 def trace_with_refs(
-    what: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
+    caller: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
 ) -> TracedFunction:
     """The same for a function that may write to Refs, of which there are some among the captured values then."""
     # No function in between: nested control flow goes through here once a level, and Python's stack is finite.
-    return remembered(f, (what, tree, avals), _trace, what, f, tree, avals)
+    return remembered(f, (caller, tree, avals), _trace, caller, f, tree, avals)
 
 
-def _trace(what: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]) -> TracedFunction:
-    flat = FlatFunction(f, tree, what)
+def _trace(caller: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]) -> TracedFunction:
+    flat = FlatFunction(f, tree, caller)
     arg_names = argument_names(f, *pytree.unflatten(tree, avals))
-    staged = stage_program(flat, avals, function=f, what=what, arg_names=arg_names)
+    staged = stage_program(flat, avals, function=f, what=caller, arg_names=arg_names)
     captured = [x if isinstance(x, Tracer | Ref) else as_concrete(x) for x in staged.captured]
     return TracedFunction(staged.jaxpr, captured, flat.out_tree, staged.num_written)
 

@@ -1,6 +1,6 @@
 """`Rules`: a function and the rules it brings along, on flat lists of arrays; and the same function elsewhere.
 
-    Called    (didax/api/custom.py)  one call of a user's function: its rules are Python functions over pytrees
+    CustomCall (didax/api/custom_call.py)  one call of a user's function: its rules are Python functions over pytrees
     Staged    after staging: operands are what the function captured, then its arguments
     Enclosed  called by another such function, whose captured values have been replaced
     Batched   under vmap: the function and all of its derivative rules over a batch, so none is lost
