@@ -7,7 +7,8 @@
     x = freeze(ref)                  its last value, and the end of it
 
 A compiled program that writes to a part of a Ref changes the memory it is in: the rest is not copied.
-`docs/refs.md` has examples and the rules. Read next: `core/ref.py` (how programs stay pure).
+`docs/refs.md` has examples and the rules. One of four files on mutable arrays, the one that users call. Read next:
+`core/ref.py` (the class, and how programs stay pure); then `api/refs.py` and `api/ref_programs.py`.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def debug_callback(
 
 
 def check_two_calls(name: str, args: Any, kwargs: Any) -> None:
-    """TypeError for arguments in the first of the two calls `name(ordered=True)(...)`."""
+    """TypeError if the first of the two calls `name(ordered=True)(...)` has arguments besides options."""
     if args or kwargs:
         raise TypeError(
             message(
@@ -186,7 +186,7 @@ def _debug(callback: Any, args: Any, kwargs: Any, ordered: bool) -> None:
 def _flat_callback(
     callback: Any, tree: Any, leaves: Sequence[Any], is_array: Sequence[bool], avals: Sequence[ShapedArray]
 ) -> FlatCallback:
-    """The callback on flat arrays; leaves that are no arrays are put in their places."""
+    """The callback as a function of flat arrays, which puts leaves that are no arrays back in their places."""
     fixed = {i: x for i, (x, yes) in enumerate(zip(leaves, is_array, strict=True)) if not yes}
     places = [i for i, yes in enumerate(is_array) if yes]
     kinds = [dtypes.as_extended(aval.dtype) and aval.dtype for aval in avals]
@@ -202,7 +202,7 @@ def _flat_callback(
 
 
 def _of_kind(x: np.ndarray[Any, Any], dtype: Any) -> Any:
-    """An array of random keys, of whose words the program knows; anything else as it is."""
+    """The array of random keys with these words, where `dtype` is a key dtype; else the array itself."""
     if not dtype:
         return x
     extended = dtypes.as_extended(dtype)

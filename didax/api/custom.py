@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FunctionWithRules(Generic[P, R]):
-    """A function that brings rules along; what the decorators of this module have in common."""
+    """A function with rules of its own; the base class of the decorators in this module."""
 
     _what = "custom_rules"
     _missing = ""  # what to call where there is no rule
@@ -75,7 +75,7 @@ class FunctionWithRules(Generic[P, R]):
         return pytree.unflatten(call.out_tree, outs)
 
     def _closing_over_refs(self, every: Sequence[Any], fixed_at: set[int]) -> R:
-        """The result for arguments among which are Refs: these are closed over, by the function and by its rules."""
+        """The result for arguments with Refs among them: the function and its rules close over the Refs."""
 
         def put_back(i: int, x: Any) -> Any:
             return x if i in fixed_at else pytree.map(_ref_or_new, every[i], x)
@@ -99,7 +99,7 @@ class FunctionWithRules(Generic[P, R]):
         return closed(*others)  # pyright: ignore[reportCallIssue]
 
     def _refuse(self, every: Sequence[Any], fixed_at: set[int]) -> None:
-        """Raises for an argument that is neither array nor said to be not differentiated."""
+        """TypeError for an argument that is no array, and not among those that are not differentiated."""
         leaf_avals(self._what, self.fun, tuple(0.0 if i in fixed_at else x for i, x in enumerate(every)), {})
 
     def _resolved(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

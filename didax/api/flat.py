@@ -63,7 +63,7 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """An `Array` for a scalar or a NumPy array that came through as it was; float0 stays NumPy's."""
+    """An `Array` for an array, a NumPy array or a scalar; NumPy arrays of float0, without numbers, stay as they are."""
     return x if isinstance(x, Array) or getattr(x, "dtype", None) == dtypes.float0 else as_concrete(x)
 
 
@@ -74,11 +74,11 @@ def result_name(out_tree: Any, i: int) -> str:
 
 
 def narrowed_scalar(x: Any) -> Any:
-    """`x`, a NumPy scalar in the dtype that NumPy's values have here."""
+    """`x`; a NumPy scalar of 64 bits in the default width, as nobody stated its dtype to us."""
     if not isinstance(x, np.generic):
         return x
     scalar = cast("np.generic[Any]", x)
-    if scalar.dtype.kind not in "iufc":  # booleans, the dtypes of ml_dtypes, and what is no number
+    if scalar.dtype.kind not in "iufc":  # booleans, dtypes of ml_dtypes, strings and objects
         return scalar
     return scalar.astype(dtypes.narrowed(scalar.dtype))
 

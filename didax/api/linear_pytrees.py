@@ -28,7 +28,9 @@ class LinearFunction:
     """
 
     __slots__ = ("_structure", "program")
-    static_fields: ClassVar[tuple[str, ...]] = ()  # attributes that are part of the structure, beside the program
+    static_fields: ClassVar[
+        tuple[str, ...]
+    ] = ()  # attributes that are part of the structure, beside the program
 
     def __init_subclass__(cls) -> None:
         pytree.register_node(cls, cls.flatten, lambda structure, arrays: structure.filled(tuple(arrays)))

@@ -1,7 +1,7 @@
-"""Static arguments: those that are no data but part of the program, by number or name.
+"""Static arguments of a transformation, by number or name: arguments that are part of the program, and no data.
 
-`StaticArguments` takes them out of a call: what is left is data, and a key stands for what was taken. `filled(key)` is
-the function with them put back, as a function of the data. A new value of a static argument means a new trace.
+`StaticArguments.split` takes them out of a call, and returns the arguments that are data, and a key that is equal for
+equal static values. `filled(key)` puts the values back: a function of the data. A new key means a new trace.
 Read next: `jit.py` and `checkpoint.py`, which take such arguments.
 """
 
@@ -20,7 +20,7 @@ Key = tuple[Any, ...]  # (where, type, exact(value)) of each static argument
 
 
 class StaticArguments:
-    """The static arguments of a function given to the transformation `caller`; false where there are none."""
+    """The static arguments of a function that is given to the transformation `caller`; false if there are none."""
 
     __slots__ = ("_caller", "_fun", "_hashable", "names", "numbers")
 
@@ -42,7 +42,7 @@ class StaticArguments:
         return bool(self.numbers or self.names)
 
     def split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any], Key]:
-        """Positional and keyword arguments that are data, and a key for those that are static."""
+        """The positional and the keyword arguments that are data, and the key for the static arguments."""
         count = len(args)
         numbers = self.numbers if args else ()
         positions = {i % count if -count <= i < 0 else i for i in numbers}
@@ -103,7 +103,7 @@ class StaticArguments:
 
 
 def with_gaps(args: Sequence[Any], key: Key) -> Sequence[Any]:
-    """Positional arguments with None, which has no leaves, in the places of static ones: each at its own position."""
+    """The positional arguments, with None, which has no leaves, in the places of static arguments."""
     if not key:
         return args
     full = list(args)

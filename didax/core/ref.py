@@ -8,7 +8,8 @@ that is staged within that scope gives the Ref a cell of its own at first touch,
 writes, the cell's last value is one more output, and the call stores it (`transforms/staging.py`). Traces that only
 pass values on (vmap, jvp, linearize) use the cell outside of them, so what they write must not depend on what they
 trace.
-`didax/ref.py` attaches indexing and has the functions users call. Read next: `transforms/staging.py`, `api/refs.py`.
+One of four files on mutable arrays: `didax/ref.py` has the functions users call, and attaches indexing; `api/refs.py`
+says what transformations do with Refs; `api/ref_programs.py` reuses their memory. Read next: `transforms/staging.py`.
 """
 
 from __future__ import annotations

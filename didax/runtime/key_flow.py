@@ -15,12 +15,13 @@ from didax.runtime.array import keys_of
 
 
 class KeyFlow:
-    """What a program does to the random keys among its captured values and arguments."""
+    """What a program does to the random keys among its captured values and arguments: `note` records it for one run."""
 
     __slots__ = ("_constants", "_jaxpr", "_summary", "_used_up")
 
     def __init__(self, jaxpr: Jaxpr, constants: Sequence[Any]):
-        # Before dead code is removed. A copy: programs keep no reference to the jaxpr they are remembered with.
+        # The jaxpr before dead code is removed, as a copy: a program is remembered with its jaxpr, by a weak reference,
+        # so it must not keep the jaxpr itself alive.
         self._jaxpr = Jaxpr(jaxpr.invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
         self._constants = [keys_of(x) for x in constants]
         self._summary: Summary | None = None

@@ -76,7 +76,7 @@ class BatchTrace(Trace):
         return self.join(out, out_dim)
 
     def join(self, value: Any, dim: int | None) -> Any:
-        """A tracer, or just the value where it has no batch axis."""
+        """A tracer, or the value itself where it has no batch axis."""
         return value if dim is None else BatchTracer(self, value, dim)
 
     def split(self, x: Any) -> tuple[Any, int | None]:

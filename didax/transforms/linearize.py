@@ -5,8 +5,8 @@
 A `LinearizeTracer` pairs a known primal with an unknown tangent. Each operation asks its primitive for the jvp rule (or
 the `linearize` rule of primitives that hold jaxprs) under a `PartialEvalTrace`: the primal part runs at once, under the
 parent, and only operations on tangents are recorded. No jaxpr of the jvp is ever formed; run eagerly, the tape of
-linear steps costs microseconds per operation. `transpose.backward` walks it from its end: that is reverse mode. Read
-next: `transpose.py`; `partial_eval.py` for the tape.
+linear steps costs microseconds per operation. `transpose.backward` walks the tape from its end: that is reverse mode.
+Read next: `transpose.py`; `partial_eval.py` for the tape.
 """
 
 from __future__ import annotations

@@ -50,8 +50,9 @@ class PartialEvalTrace(Trace):
         super().__init__(parent, function)
         self.eqns: list[Eqn] = []
         self.split = split
-        self.rule = ""  # the derivative rule of the user's own that is running
-        # A tape that is run at once is in a hurry: its lines matter only in the search for a NaN or a leak.
+        self.rule = ""  # the derivative rule of the user's that is running, for error messages
+        # Finding the user's line for each equation takes time. A tape that runs eagerly, and only once, needs the lines
+        # only in the search for a NaN or a leak.
         options = config.state()
         self.keeps_lines = parent is not eager_trace or options.inspects_values or options.check_tracer_leaks
 

@@ -34,7 +34,10 @@ def check_batch(
     dims: Sequence[int | None],
     params: dict[str, Any],
 ) -> None:
-    """RuleTypeError unless one element of each result has its type; `operands` are the types of one element of each."""
+    """RuleTypeError unless one element of each result has the type that the type rule infers for it.
+
+    `operands` are the types of one element of each operand.
+    """
     if primitive.type is None:  # functions of Python, whose rules are checked where they run
         return
     wanted = infer(primitive, tuple(operands), params)
