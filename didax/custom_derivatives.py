@@ -111,8 +111,8 @@ def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custo
 
     def bwd(residuals: Any, ct: Any) -> Any:
         rule, captured = residuals
-        x_bars = rule(ct) if captured is None else rule((captured, ct))
-        return x_bars if isinstance(x_bars, tuple | list) else (x_bars,)
+        ct_args = rule(ct) if captured is None else rule((captured, ct))
+        return ct_args if isinstance(ct_args, tuple | list) else (ct_args,)
 
     defined = custom_vjp(function)
     defined.defvjp(fwd, bwd)

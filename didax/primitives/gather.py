@@ -194,7 +194,7 @@ class Gather(Primitive):
 
     def transpose(self, ct: Any, operand: Any, indices: Any, **params: Any) -> list[Any]:
         mode = params["mode"]
-        x_bar = scatter_add_p.bind(
+        ct_x = scatter_add_p.bind(
             zeros(operand.aval.strip_weak_type()),
             indices,
             ct,
@@ -204,7 +204,7 @@ class Gather(Primitive):
             and mode is not CLIP,  # clipping may bring indices together
             mode=mode,
         )
-        return [x_bar, None]
+        return [ct_x, None]
 
     def batch(
         self,
@@ -444,11 +444,11 @@ class Scatter(Primitive):
 
     def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
         # recorded by the jvp above, for indices that do not repeat
-        x_bar = self.bind(
+        ct_x = self.bind(
             ct, indices, zeros(updates.aval if is_undef(updates) else aval_of(updates)), **params
         )
-        u_bar = read_back(ct, indices, aval_of(updates).shape, params) if is_undef(updates) else None
-        return [x_bar if is_undef(operand) else None, None, u_bar]
+        ct_u = read_back(ct, indices, aval_of(updates).shape, params) if is_undef(updates) else None
+        return [ct_x if is_undef(operand) else None, None, ct_u]
 
 
 def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
@@ -514,8 +514,8 @@ class ScatterAdd(Scatter):
         return out, self.bind(instantiate(x_dot), primals[1], u_dot, **params)
 
     def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
-        u_bar = self.share(read_back(ct, indices, updates.aval.shape, params)) if is_undef(updates) else None
-        return [ct if is_undef(operand) else None, None, u_bar]
+        ct_u = self.share(read_back(ct, indices, updates.aval.shape, params)) if is_undef(updates) else None
+        return [ct if is_undef(operand) else None, None, ct_u]
 
 
 class ScatterMul(Scatter):

@@ -82,11 +82,11 @@ class SelectN(Primitive):
 
     def transpose(self, ct: Any, which: Any, *cases: Any) -> list[Any]:
         zero = scalar_like(0, aval_of(ct).dtype)
-        x_bars = []
+        ct_args = []
         for i, case in enumerate(cases):
             picked = [ct if j == i else zero for j in range(len(cases))]
-            x_bars.append(unstretch(self.bind(which, *picked), case.aval) if is_undef(case) else None)
-        return [None, *x_bars]
+            ct_args.append(unstretch(self.bind(which, *picked), case.aval) if is_undef(case) else None)
+        return [None, *ct_args]
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
         values, dim = align_batches(axis, args, dims)

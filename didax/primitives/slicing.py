@@ -269,12 +269,12 @@ class Pad(Primitive):
         return out, self.bind(instantiate(x_dot), instantiate(value_dot), padding_config=padding_config)
 
     def transpose(self, ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
-        x_bar = _unpad(ct, padding_config) if is_undef(x) else None
+        ct_x = _unpad(ct, padding_config) if is_undef(x) else None
         if not is_undef(value):
-            return [x_bar, None]
+            return [ct_x, None]
         shape = (x.aval if is_undef(x) else aval_of(x)).shape
         outside = where(_is_padding(shape, padding_config), ct, _zero(ct))
-        return [x_bar, reduce_sum(outside, tuple(range(len(shape))))]
+        return [ct_x, reduce_sum(outside, tuple(range(len(shape))))]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, padding_config: Padding) -> tuple[Any, int]:
         x, value = args
@@ -416,9 +416,9 @@ class DynamicUpdateSlice(Primitive):
 
     def transpose(self, ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
         aval = update.aval if is_undef(update) else aval_of(update)
-        x_bar = self.bind(ct, zeros(aval), *starts) if is_undef(x) else None
-        update_bar = dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape) if is_undef(update) else None
-        return [x_bar, update_bar, *[None] * len(starts)]
+        ct_x = self.bind(ct, zeros(aval), *starts) if is_undef(x) else None
+        ct_update = dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape) if is_undef(update) else None
+        return [ct_x, ct_update, *[None] * len(starts)]
 
     def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
         (x, update, *starts), (x_dim, update_dim, *start_dims) = args, dims

@@ -215,10 +215,10 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
             return [None]
         shape = x.aval.shape
         back = [_reversed(w, n) for w, n in zip(windows_of(**params), shape, strict=True)]
-        x_bar = self.bind(ct, **params_of(back))
+        ct_x = self.bind(ct, **params_of(back))
         for i, (n, step) in enumerate(zip(shape, params["base_dilation"], strict=True)):
-            x_bar = slice_axis(x_bar, 0, max((n - 1) * step + 1, 0), i, step)
-        return [x_bar]
+            ct_x = slice_axis(ct_x, 0, max((n - 1) * step + 1, 0), i, step)
+        return [ct_x]
 
 
 def _reversed(w: Window, n: int) -> Window:

@@ -231,10 +231,10 @@ class RulesCall(_CallWithRules, Call):
             return jit_p.transpose(cts, *args, jaxpr=jaxpr)
         linear, nonzero = [is_undef(x) for x in args], [type(ct) is not Zero for ct in cts]
         known = [x for x in args if not is_undef(x)]
-        x_bars = python_call_p.bind(
+        ct_args = python_call_p.bind(
             *known, *compress(cts, nonzero), rules=Transposed(rules, jaxpr.in_avals, linear, nonzero)
         )
-        return scatter_cotangents(x_bars, [True] * len(x_bars), linear)
+        return scatter_cotangents(ct_args, [True] * len(ct_args), linear)
 
     def checkify(
         self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, rules: Rules

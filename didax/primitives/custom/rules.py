@@ -237,8 +237,8 @@ class _Elsewhere(Rules):
 
         def backward(residuals: Values, cts: Values) -> list[Any]:
             run, inner = self._with(residuals)
-            x_bars = run(lambda *xs: inner_backward(xs[: len(inner)], xs[len(inner) :]), *inner, *cts)
-            return [*map(Zero, avals), *x_bars]
+            ct_args = run(lambda *xs: inner_backward(xs[: len(inner)], xs[len(inner) :]), *inner, *cts)
+            return [*map(Zero, avals), *ct_args]
 
         return Forward(ys[:m], [*captured, *ys[m:]], backward)
 
@@ -462,12 +462,12 @@ class Batched(Rules):
 
         def backward(residuals: Values, cts: Values) -> list[Any]:
             r = len(residuals)
-            x_bars, x_dims = self._over(
+            ct_args, x_dims = self._over(
                 lambda *xs: inner_backward(xs[:r], xs[r:]),
                 [*residuals, *cts],
                 [*dims[m:], *[0 if self.out_batched else None] * len(cts)],
             )
-            return [self._for_argument(*x) for x in zip(x_bars, x_dims, self._dims, in_avals, strict=True)]
+            return [self._for_argument(*x) for x in zip(ct_args, x_dims, self._dims, in_avals, strict=True)]
 
         return Forward(outs, ys[m:], backward)
 
@@ -495,19 +495,19 @@ class Batched(Rules):
 
     def transpose(self, args: Values, cts: Values) -> list[Any]:
         ct_dims = [0 if self.out_batched else None] * len(cts)
-        x_bars, x_dims = self._over(lambda *ys: self._inner.transpose(args, ys), cts, ct_dims)
-        found = zip(x_bars, x_dims, self._dims, args, strict=True)
+        ct_args, x_dims = self._over(lambda *ys: self._inner.transpose(args, ys), cts, ct_dims)
+        found = zip(ct_args, x_dims, self._dims, args, strict=True)
         return [None if x is None else self._for_argument(x, at, dim, arg.aval) for x, at, dim, arg in found]
 
-    def _for_argument(self, x_bar: Any, found: int | None, dim: int | None, aval: ShapedArray) -> Any:
+    def _for_argument(self, ct_x: Any, found: int | None, dim: int | None, aval: ShapedArray) -> Any:
         """The cotangent of an argument: that of each element, or the sum over the batch that shares it."""
-        if type(x_bar) is Zero or (self.out_batched and not self._axis.size):  # of no results
+        if type(ct_x) is Zero or (self.out_batched and not self._axis.size):  # of no results
             return Zero(aval)
         if dim is not None:
-            return move_batch_axis(x_bar, found, dim, self._axis.size)
+            return move_batch_axis(ct_x, found, dim, self._axis.size)
         if not self.out_batched:
-            return self._placed([x_bar], [found])[0]
-        return reduce_sum(self._first(x_bar, found), (0,))
+            return self._placed([ct_x], [found])[0]
+        return reduce_sum(self._first(ct_x, found), (0,))
 
     def linearize(self, primals: Values) -> tuple[list[Any], Callable[[Values], list[Any]]]:
         found: list[Any] = []
