@@ -78,21 +78,14 @@ def jvp(
         raise mismatch(rule, tuple(primals), tuple(tangents), fix)
     values = [x.read() if i in refs and isinstance(x, Ref) else x for i, x in enumerate(dots)]
     values = check_tangents("jvp", avals, values, lambda i: argument_names(fun, primals, {})[i])
-    flat = _flat_function(fun, tree, "jvp", has_aux)
+    flat = (AuxFunction if has_aux else FlatFunction)(fun, tree, "jvp")
     if refs:
         outs, out_dots = jvp_of_refs(RefArguments(flat, refs), leaves, dots, fun, values)
     else:
         outs, out_dots = jvp_flat(flat, leaves, values, function=fun)
     out_dot = pytree.unflatten(flat.out_tree, [materialise(t) for t in out_dots])
-    return _with_aux(flat, _as_arrays(flat.out_tree, outs), out_dot)
-
-
-def _flat_function(fun: Callable[..., Any], tree: Any, caller: str, has_aux: bool) -> FlatFunction:
-    return AuxFunction(fun, tree, caller) if has_aux else FlatFunction(fun, tree, caller)
-
-
-def _with_aux(flat: FlatFunction, *results: Any) -> tuple[Any, ...]:
-    return (*results, flat.aux()) if isinstance(flat, AuxFunction) else results
+    result = _as_arrays(flat.out_tree, outs), out_dot
+    return (*result, flat.aux()) if isinstance(flat, AuxFunction) else result
 
 
 def _as_arrays(tree: Any, leaves: Sequence[Any]) -> Any:
@@ -111,11 +104,12 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     6.0
     """
     leaves, tree, avals = _primals("linearize", fun, primals)
-    flat = _flat_function(fun, tree, "linearize", has_aux)
+    flat = (AuxFunction if has_aux else FlatFunction)(fun, tree, "linearize")
     inexact = [dtypes.is_inexact(a.dtype) for a in avals]
     outs, program = linearize_flat(flat, leaves, inexact, function=fun)
     f_lin = LinearizedFunction(program, fun, tree, avals, inexact, flat.out_tree)
-    return _with_aux(flat, _as_arrays(flat.out_tree, outs), f_lin)
+    result = _as_arrays(flat.out_tree, outs), f_lin
+    return (*result, flat.aux()) if isinstance(flat, AuxFunction) else result
 
 
 def _primals(caller: str, fun: Callable[..., Any], primals: Any) -> tuple[list[Any], Any, Any]:
@@ -141,9 +135,10 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     [5.0, 2.0]
     """
     leaves, tree, avals = _primals("vjp", fun, primals)
-    flat = _flat_function(fun, tree, "vjp", has_aux)
+    flat = (AuxFunction if has_aux else FlatFunction)(fun, tree, "vjp")
     outs, f_vjp = _vjp(fun, flat, leaves, avals)
-    return _with_aux(flat, _as_arrays(flat.out_tree, outs), f_vjp)
+    result = _as_arrays(flat.out_tree, outs), f_vjp
+    return (*result, flat.aux()) if isinstance(flat, AuxFunction) else result
 
 
 def _vjp(fun: Any, flat: FlatFunction, leaves: Any, avals: Any) -> tuple[list[Any], VJPFunction]:
@@ -225,7 +220,9 @@ def _gradient(
         leaves, tree = flatten_arguments(tuple([args[i] for i in chosen]), {})
         avals = chosen_avals(caller, fun, args, chosen, leaves)
         check_arguments_differentiable(caller, fun, args, chosen, avals, holomorphic, allow_int)
-        flat = _flat_function(as_function_of(chosen, fun, args, kwargs), tree, caller, has_aux)
+        flat = (AuxFunction if has_aux else FlatFunction)(
+            as_function_of(chosen, fun, args, kwargs), tree, caller
+        )
         outs, f_vjp = _vjp(flat.f, flat, leaves, avals)
         check_scalar(caller, fun, pytree.unflatten(flat.out_tree, outs), holomorphic)
         g, _ = pytree.unflatten(tree, f_vjp.flat([filled(aval_of(outs[0]), 1)]))
