@@ -20,8 +20,8 @@ from didax.api.flat import as_array, narrowed_scalar, positional_names, result_n
 from didax.api.symbolic_zeros import CustomVJPPrimal, SymbolicZero
 from didax.api.tangents import check_tangent, type_text
 from didax.core import pytree
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of, is_array_like
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import ArgumentError, message
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer
@@ -304,41 +304,38 @@ class CustomCall(Rules):
         ct = pytree.unflatten(self.out_tree, leaves)
         return self._of_arguments("bwd", bwd(*self._fixed_values(), residuals, ct))
 
-    def _of_arguments(self, rule: str, ct_args: Any) -> list[Any]:
+    def _of_arguments(self, rule: str, ct_xs: Any) -> list[Any]:
         """Cotangents of the arguments' leaves; None stands for zeros of a whole argument or part of one."""
-        if (
-            not isinstance(ct_args, tuple | list)
-            or len(cast("Sequence[Any]", ct_args)) != self._num_arguments()
-        ):
+        if not isinstance(ct_xs, tuple | list) or len(cast("Sequence[Any]", ct_xs)) != self._num_arguments():
             raise TypeError(
                 message(
                     f"The {rule} rule of a function returns a tuple with one cotangent for each argument that is "
                     "differentiated.",
                     f"function: {self.name}",
                     f"arguments: {', '.join(self._argument_names())}",
-                    f"returned: {_describe(ct_args)}",
+                    f"returned: {_describe(ct_xs)}",
                     fix="Return a tuple of that length, with None for an argument whose cotangent is zero.",
                 )
             )
-        ct_args = tuple(cast("Sequence[Any]", ct_args))
-        leaves = self._aligned(rule, ct_args)
+        ct_xs = tuple(cast("Sequence[Any]", ct_xs))
+        leaves = self._aligned(rule, ct_xs)
         return [
             self._cotangent(rule, aval, x, i)
             for i, (aval, x) in enumerate(zip(self._avals, leaves, strict=True))
         ]
 
-    def _aligned(self, rule: str, ct_args: tuple[Any, ...]) -> list[Any]:
+    def _aligned(self, rule: str, ct_xs: tuple[Any, ...]) -> list[Any]:
         """A cotangent, or None, for each leaf of the arguments."""
         places = pytree.unflatten(self._tree, range(self._tree.num_leaves))
-        given = pytree.leaves(ct_args, is_leaf=_is_none)
+        given = pytree.leaves(ct_xs, is_leaf=_is_none)
         try:
-            leaves: list[Any] = pytree.broadcast_prefix(ct_args, places, is_leaf=_is_none)
+            leaves: list[Any] = pytree.broadcast_prefix(ct_xs, places, is_leaf=_is_none)
             fits = sum(x is not None for x in given) == sum(x is not None for x in leaves)
         except ValueError:
             leaves, fits = [], False
         if not fits:
             wanted = pytree.structure(places)
-            facts = pytree.mismatch(wanted, ct_args, "the arguments", f"the result of {rule}", root="args")
+            facts = pytree.mismatch(wanted, ct_xs, "the arguments", f"the result of {rule}", root="args")
             raise ArgumentError(
                 message(
                     f"The {rule} rule of a function returns cotangents in the structure of its arguments.",

@@ -27,9 +27,9 @@ from didax.api.static import StaticArguments, as_names, as_numbers, check_argume
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
+from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.ref import RefType, ref_type
 from didax.core.source import describe_function
-from didax.core.tracing import current_trace_var, eager_trace
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.key_reuse import summarise
 from didax.transforms.named_axes import axis_env

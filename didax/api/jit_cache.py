@@ -95,7 +95,7 @@ def _forget_calls() -> None:
 
 after_fork(
     _forget_calls
-)  # they do not ask whether XLA, which does not survive a fork, is there: see `client.py`
+)  # they do not ask whether XLA, which does not survive a fork, is there: see `xla/client.py`
 
 
 def clear_functions() -> None:

@@ -16,7 +16,7 @@ from didax.api.flat import argument_names, flatten_arguments
 from didax.api.linear_pytrees import LinearFunction
 from didax.api.tangents import check_cotangents, check_tangents, flatten_cotangents, materialise, mismatch
 from didax.core import pytree
-from didax.core.basis import Zero, instantiate
+from didax.core.array_ops import Zero, instantiate
 from didax.core.errors import api_boundary
 from didax.transforms.linearize import LinearProgram
 from didax.transforms.transpose import backward

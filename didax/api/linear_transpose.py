@@ -54,7 +54,7 @@ def linear_transpose(
         rule = "The transposed function takes cotangents in the structure of the function's result."
         cts = flatten_cotangents(rule, cotangents, out_tree)
         cts = check_cotangents("linear_transpose", out_tree, jaxpr.out_avals, cts)
-        ct_args = backward_jaxpr(jaxpr, linear, consts, cts)
-        return pytree.unflatten(tree, [materialise(ct) for ct in ct_args])[0]
+        ct_xs = backward_jaxpr(jaxpr, linear, consts, cts)
+        return pytree.unflatten(tree, [materialise(ct) for ct in ct_xs])[0]
 
     return transposed

@@ -4,7 +4,7 @@
 
 A function that is given a Ref has inside a Ref of its own, at home in the trace that runs it (`RefArguments`). One of
 four files on mutable arrays: `core/ref.py` has the class and its cells, this file what transformations do with Refs
-among arguments, `ref_memory.py` how compiled programs reuse their memory, and `didax/ref.py` what users call.
+among arguments, `ref_programs.py` how compiled programs reuse their memory, and `didax/ref.py` what users call.
 Read next: `transforms/staging.py` (Refs that a function closes over).
 """
 
@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from didax.api.flat import argument_names, as_array, flatten_arguments, leaf_avals
 from didax.core import pytree
+from didax.core.array_ops import instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import instantiate
 from didax.core.errors import message
 from didax.core.ref import Cell, Ref
 from didax.core.source import describe_function

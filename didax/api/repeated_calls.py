@@ -18,8 +18,8 @@ from didax.api.specialization import Specialization
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import strip_internal_frames
+from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.source import user_line
-from didax.core.tracing import current_trace_var, eager_trace
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.runtime.array import ConcreteArray, argument_buffer, with_keys
 from didax.transforms.named_axes import axis_env

@@ -13,8 +13,8 @@ import numpy as np
 from didax.api.flat import as_array
 from didax.api.tangents import type_text
 from didax.core import pytree
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import message
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from didax.api.flat import as_array, result_name
 from didax.core import dtypes, pytree
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of, is_array_like
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import ArgumentError, message
 from didax.primitives.convert import convert_element_type
 

@@ -27,12 +27,12 @@ class CallInPasses(Primitive):
         return params["jaxpr"].axis_names
 
     def checkify(
-        self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, **options: Any
+        self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, **params: Any
     ) -> tuple[list[Any], Report | None]:
         new = checkify_jaxpr(jaxpr, kinds)
-        return new.split(self.bind(*args, jaxpr=new.jaxpr, **options))
+        return new.split(self.bind(*args, jaxpr=new.jaxpr, **params))
 
-    def interpret(self, run: Any, *args: Any, jaxpr: Jaxpr, **options: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return run(jaxpr, args, f"the {self.kind} {jaxpr.name}" if jaxpr.name else f"a {self.kind}")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:

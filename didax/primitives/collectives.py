@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type, iota
@@ -69,7 +69,7 @@ class Collective(Primitive):
     def beside(self, x: Any, dim: int, **params: Any) -> tuple[Any, int]:
         """The result for a batch along another axis, which goes first and moves `dimension` by one."""
         moved = {"dimension": params["dimension"] + 1} if "dimension" in params else {}
-        return self.bind(basis.move_axis(x, dim, 0), **(params | moved)), 0
+        return self.bind(array_ops.move_axis(x, dim, 0), **(params | moved)), 0
 
 
 class LinearCollective(Collective, LinearUnary):
@@ -121,7 +121,7 @@ class AllGather(LinearCollective):
         return _resized(x, dimension, _length(self, x, dimension) * axis_size)
 
     def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, None]:
-        return _merge(basis.move_axis(x, 0, dimension), dimension), None
+        return _merge(array_ops.move_axis(x, 0, dimension), dimension), None
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
         return [reduce_scatter_p.bind(ct, **params)]

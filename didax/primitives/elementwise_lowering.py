@@ -28,7 +28,7 @@ class ElementwiseLowering(Primitive):
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> Any:
         dtype = operands[0].aval.dtype
-        wide = dtypes.calculator(dtype) if self.widens else None
+        wide = dtypes.compute_dtype(dtype) if self.widens else None
         if self.widens_halves and dtypes.is_float(dtype) and dtype.itemsize == 2:
             wide = np.dtype(np.float32)
         if wide is not None:

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import MissingRuleError, message
 from didax.primitives.elementwise_lowering import ElementwiseLowering
 from didax.primitives.elementwise_operands import check_dtypes, operand_error
-from didax.primitives.scalars import PYTHON_SCALARS, match_scalars
+from didax.primitives.scalars import match_scalars
 from didax.primitives.stretching import align_batches, stretch, unstretch
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
@@ -106,7 +107,7 @@ class Elementwise(ElementwiseLowering):
             if rule is None or type(t) is Zero:
                 continue
             share = stretch(rule(t, out, *primals, **params), out)
-            total = share if total is None else basis.add(total, share)
+            total = share if total is None else array_ops.add(total, share)
         return out, Zero(aval_of(out).tangent()) if total is None else total
 
     def transpose(self, ct: Any, *args: Any, **params: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray
 from didax.primitives.keys import random_wrap_p
 from didax.primitives.shape import broadcast_in_dim
 
@@ -22,15 +22,10 @@ def zeros(aval: ShapedArray) -> Any:
     return filled(aval, 0)
 
 
-_PYTHON_TYPES: dict[str, type[Any]] = {"i": int, "f": float, "c": complex}
-
-
 def filled(aval: ShapedArray, value: int) -> Any:
     """An array of a type filled with a number, weakly typed where the type is weak."""
-    if aval.weak_type and (kind := _PYTHON_TYPES.get(dtypes.kind_of(aval.dtype))) is not None:
-        scalar = kind(value)  # Python scalars are weak
-        if aval_of(scalar).dtype == aval.dtype:
-            return broadcast_in_dim(scalar, aval.shape, ())
+    if aval.weak_type and (python_type := dtypes.python_type(aval.dtype)) is not None:
+        return broadcast_in_dim(python_type(value), aval.shape, ())  # Python scalars are weak
     return full(aval.shape, value, aval.dtype)
 
 

@@ -1,4 +1,4 @@
-"""What all reductions share: the type of the result, its lowering, and where a batch axis goes.
+"""What all reductions share: the type of the result, and where a batch axis goes.
 
 Read next: `shape.py` (the sum), `reductions.py` (the others).
 """
@@ -6,12 +6,10 @@ Read next: `shape.py` (the sum), `reductions.py` (the others).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import ArgumentError, message
-from didax.xla.text import tensor_type
 
 
 def reduced_aval(name: str, x: ShapedArray, axes: tuple[int, ...], accepts: str) -> ShapedArray:
@@ -37,14 +35,3 @@ def batched_axes(axes: Sequence[int], dim: int) -> tuple[tuple[int, ...], int]:
     """Axes of the batched operand for axes of one element, and where the batch axis lands when they are removed."""
     inner = tuple(i + (i >= dim) for i in axes)
     return inner, dim - sum(i < dim for i in inner)
-
-
-def lower_reduction(ctx: Any, x: Any, axes: tuple[int, ...], op: str, init: Any) -> Any:
-    """`stablehlo.reduce` with a one-operation body."""
-    out = ctx.out_avals[0].update(dtype=x.aval.dtype)
-    start = ctx.scalar(init, x.aval.dtype)
-    return ctx.emit(
-        f"stablehlo.reduce({x} init: {start}) applies stablehlo.{op} across dimensions = {list(axes)} : "
-        f"({x.type}, {start.type}) -> {tensor_type(out)}",
-        out,
-    )

@@ -15,11 +15,8 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import message
-
-_WIDTHS: dict[type[Any], int] = {bool: 0, int: 1, float: 2, complex: 3}
-_PYTHON_TYPES: dict[str, type[Any]] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-PYTHON_SCALARS = frozenset(_WIDTHS)
 
 
 def match_scalars(args: Sequence[Any]) -> list[Any]:
@@ -31,7 +28,7 @@ def match_scalars(args: Sequence[Any]) -> list[Any]:
         if type(x) not in PYTHON_SCALARS:
             dtype = aval_of(x).dtype
             return [scalar_like(y, dtype) if type(y) in PYTHON_SCALARS else y for y in args]
-    widest = max(map(type, args), key=_WIDTHS.__getitem__, default=bool)
+    widest = max(map(type, args), key=lambda t: dtypes.KIND_RANKS[PYTHON_SCALARS[t]], default=bool)
     return [widest(x) for x in args]
 
 
@@ -52,7 +49,7 @@ def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
     kind = dtypes.kind_of(dtype)
     if kind == "x":
         return functools.partial(dtypes.numpy_scalar, dtype=dtype)  # which raises
-    if _WIDTHS[type(x)] > _WIDTHS[_PYTHON_TYPES[kind]]:
+    if dtypes.KIND_RANKS[PYTHON_SCALARS[type(x)]] > dtypes.KIND_RANKS[kind]:
         raise TypeError(
             message(
                 f"A Python {type(x).__name__} does not fit an array of {dtypes.dtype_name(dtype)}.",
@@ -60,6 +57,6 @@ def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
                 fix="Cast the array first (x.astype), or use didax.numpy, which promotes.",
             )
         )
-    if kind != "u" and dtypes.default_dtype(kind) == dtype:
-        return _PYTHON_TYPES[kind]
+    if (python_type := dtypes.python_type(dtype)) is not None:
+        return python_type
     return np.errstate(all="ignore")(lambda x: dtypes.numpy_scalar(x, dtype))

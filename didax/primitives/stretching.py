@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
 from didax.transforms.batching import AxisData
 
@@ -50,7 +50,7 @@ def align_batches(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None
             return x if rank == 0 else broadcast_in_dim(x, full, tuple(range(1, len(full))))
         if rank == 0 and inner:
             return broadcast_in_dim(x, full, (0,))
-        return x if dim == 0 else basis.move_axis(x, dim, 0)
+        return x if dim == 0 else array_ops.move_axis(x, dim, 0)
 
     return [align(*item) for item in zip(args, avals, dims, ranks, strict=True)], 0
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.primitive import Primitive, application_key, infer
-from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked
+from didax.core.primitive import EagerTrace, Primitive, application_key, current_trace_var, eager_trace, infer
+from didax.core.tracing import Tracer, leaked
 from didax.passes.physical import is_physical
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.compiled import Program, application_jaxpr

@@ -15,7 +15,7 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import numpy_scalar
+from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
 from didax.core.primitive import Primitive
 from didax.runtime.array import ConcreteArray
 
@@ -61,9 +61,6 @@ def _checked_plan(primitive: Primitive, rule: Any, out_aval: ShapedArray, params
     return run
 
 
-_PYTHON_SCALARS = frozenset({bool, int, float, complex})
-
-
 def _host_values(args: tuple[Any, ...]) -> list[Any]:
     """The operands as NumPy values of the right dtype: left to itself NumPy takes Python scalars for 64 bit."""
     return [
@@ -74,7 +71,7 @@ def _host_values(args: tuple[Any, ...]) -> list[Any]:
 
 def numpy_value(x: Any) -> Any:
     """A Python scalar or a NumPy value in the dtype that it has here."""
-    if type(x) in _PYTHON_SCALARS:
+    if type(x) in PYTHON_SCALARS:
         return numpy_scalar(x, aval_of(x).dtype)
     # A copy: the rule may return a view, and the owner of the argument may write to it.
     return np.array(x, aval_of(x).dtype) if isinstance(x, np.ndarray) else x

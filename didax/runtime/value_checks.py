@@ -12,8 +12,8 @@ from typing import Any
 
 from didax.core import config
 from didax.core.jaxpr import Jaxpr
-from didax.core.primitive import Primitive
-from didax.core.tracing import eager_trace, set_current_trace
+from didax.core.primitive import Primitive, eager_trace
+from didax.core.tracing import set_current_trace
 from didax.passes.checkify import add_checks, check_operands
 from didax.passes.nans import look_at_operation
 from didax.runtime.numpy_plans import Plan

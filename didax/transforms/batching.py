@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core import config
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, require
 from didax.core.source import SourceLine
-from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, run_under
+from didax.core.tracing import Tracer, current_trace, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.empty_batches import empty_batch, only_computes_elements
 from didax.transforms.named_axes import AxisData, run_in_axis
@@ -46,7 +46,7 @@ class BatchTrace(Trace):
     """Moves batch axes along."""
 
     __slots__ = ("axis",)
-    what = "vmap"
+    transformation = "vmap"
 
     def __init__(self, parent: Trace, axis: AxisData, function: Any = None):
         super().__init__(parent, function)
@@ -97,8 +97,8 @@ def batched_aval(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
 def move_batch_axis(x: Any, dim: int | None, destination: int, size: int) -> Any:
     """`x` with its batch axis moved to `destination`, or made there by repeating where it has none."""
     if dim is None:
-        return basis.broadcast_axis(x, size, destination)
-    return x if dim == destination else basis.move_axis(x, dim, destination)
+        return array_ops.broadcast_axis(x, size, destination)
+    return x if dim == destination else array_ops.move_axis(x, dim, destination)
 
 
 def vmap_flat(

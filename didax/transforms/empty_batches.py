@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import basis
 from didax.core.primitive import Primitive, infer
 
 
@@ -27,5 +27,5 @@ def only_computes_elements(primitive: Primitive, args: Sequence[Any], params: di
 def empty_batch(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
     """The results for a batch of no elements, and their batch axes."""
     avals = infer(primitive, tuple([aval_of(x) for x in args]), params)
-    outs = [basis.zeros(aval.update(shape=(0, *aval.shape))) for aval in avals]
+    outs = [array_ops.zeros(aval.update(shape=(0, *aval.shape))) for aval in avals]
     return (outs, [0] * len(outs)) if primitive.multiple_results else (outs[0], 0)

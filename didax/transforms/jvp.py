@@ -12,19 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import aval_of
-from didax.core.basis import Zero, instantiate
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, require
-from didax.core.tracing import (
-    Trace,
-    Tracer,
-    current_trace,
-    current_trace_var,
-    known_value,
-    run_under,
-)
+from didax.core.primitive import Primitive, Trace, current_trace_var, require
+from didax.core.tracing import Tracer, current_trace, known_value, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
@@ -50,7 +43,7 @@ class JVPTrace(Trace):
     """Carries tangents along."""
 
     __slots__ = ()
-    what = "jvp"
+    transformation = "jvp"
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         mine = [type(x) is JVPTracer and x.owner is self for x in args]

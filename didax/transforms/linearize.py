@@ -14,21 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import Zero, basis
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, require
 from didax.core.source import SourceLine
-from didax.core.tracing import (
-    Trace,
-    Tracer,
-    current_trace,
-    current_trace_var,
-    known_value,
-    run_under,
-    set_current_trace,
-)
+from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.partial_eval import PartialEvalTrace, UnknownTracer
 from didax.transforms.rule_types import check_type
@@ -62,7 +54,7 @@ class LinearizeTrace(Trace):
     """Evaluates primals, records tangents on the tape of `self.tangents`."""
 
     __slots__ = ("tangents",)
-    what = "linearize (grad, vjp)"
+    transformation = "linearize (grad, vjp)"
 
     def __init__(self, parent: Trace, function: Any = None):
         super().__init__(parent, function)
@@ -182,4 +174,4 @@ def linearize_jaxpr(
 
 
 def _tangent_atom(trace: LinearizeTrace, y: Any) -> Atom:
-    return y.tangent.variable if trace.owns(y) else Literal(basis.zeros(aval_of(y).tangent()))
+    return y.tangent.variable if trace.owns(y) else Literal(array_ops.zeros(aval_of(y).tangent()))

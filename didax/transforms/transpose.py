@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import MissingRuleError, NonlinearError, UnexpectedTracerError
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from didax.core.primitive import require
+from didax.core.primitive import Trace, eager_trace, require
 from didax.core.source import follows_equations
-from didax.core.tracing import Trace, Tracer, eager_trace, leaked
+from didax.core.tracing import Tracer, leaked
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
@@ -32,7 +32,7 @@ class _LinearArguments(Trace):
     """The trace of all `Undef`s. It has ended, so that any operation on one is an error."""
 
     __slots__ = ()
-    what = "transposition"
+    transformation = "transposition"
 
     def __init__(self) -> None:
         super().__init__(eager_trace)
@@ -63,7 +63,7 @@ def backward(
 ) -> list[Any]:
     """Cotangents of `invars` (or `Zero`s) for cotangents of `outs`, under the current trace."""
     sums: dict[Var, Any] = {}
-    add = basis.add
+    add = array_ops.add
 
     for out, ct in zip(outs, cotangents, strict=True):
         if type(out) is Var and type(ct) is not Zero:
@@ -83,20 +83,22 @@ def backward(
             if eqn.source is not None:  # None: no rule of the user's wrote this equation, so it is linear
                 _check_linear_operands(args)
             rule = primitive.transpose or require(primitive, "transpose")
-            ct_args = rule(ct, *args, **eqn.params)
+            ct_xs = rule(ct, *args, **eqn.params)
         except (MissingRuleError, NonlinearError) as error:
             raise explained(error, eqn) from None
         except UnexpectedTracerError as error:
             raise (explained(error, eqn) if is_undef(error.tracer) else error) from None
-        casts_weak_operands = (
-            primitive.strengthens and not primitive.multiple_results and not eqn.outvars[0].aval.weak_type
+        promotes = (
+            primitive.casts_weak_operands
+            and not primitive.multiple_results
+            and not eqn.outvars[0].aval.weak_type
         )
-        for i, (x, ct_x) in enumerate(zip(eqn.invars, ct_args, strict=True)):
+        for i, (x, ct_x) in enumerate(zip(eqn.invars, ct_xs, strict=True)):
             if type(x) is not Var or ct_x is None or type(ct_x) is Zero:
                 continue
             if (found := aval_of(ct_x)) is not x.aval:
                 check_type(primitive, "transpose", f"The cotangent of operand {i}", found, x.aval)
-                if casts_weak_operands and x.aval.weak_type and not found.weak_type:
+                if promotes and x.aval.weak_type and not found.weak_type:
                     ct_x = weak_cotangent(ct_x)
             sums[x] = add(sums[x], ct_x) if x in sums else ct_x
     return [sums[v] if v in sums else Zero(v.aval) for v in invars]
@@ -161,9 +163,9 @@ def transpose_jaxpr(
     def transposed(*args: Any) -> list[Any]:
         given = iter(args[num_known:])
         cts = [next(given) if nz else Zero(v.aval) for v, nz in zip(jaxpr.outvars, nonzero_ct, strict=True)]
-        ct_args = backward_jaxpr(jaxpr, linear, args[:num_known], cts)
-        found.extend(type(ct_x) is not Zero or instantiate_all for ct_x in ct_args)
-        return [instantiate(ct_x) for ct_x, nz in zip(ct_args, found, strict=True) if nz]
+        ct_xs = backward_jaxpr(jaxpr, linear, args[:num_known], cts)
+        found.extend(type(ct_x) is not Zero or instantiate_all for ct_x in ct_xs)
+        return [instantiate(ct_x) for ct_x, nz in zip(ct_xs, found, strict=True) if nz]
 
     known_avals = [v.aval for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin]
     out_avals = cotangent_avals(jaxpr, strong_ct)

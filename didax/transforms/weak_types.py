@@ -11,21 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.jaxpr import Jaxpr
-from didax.core.tracing import Trace, set_current_trace
+from didax.core.primitive import Trace
+from didax.core.tracing import set_current_trace
 
 
 def strong_tangent(trace: Trace, tangent: Any) -> Any:
     """A weakly typed tangent of a strongly typed result, cast to strong; `trace` receives the cast."""
     with set_current_trace(trace):
-        return basis.convert(tangent, aval_of(tangent).dtype, False)
+        return array_ops.convert(tangent, aval_of(tangent).dtype, False)
 
 
 def weak_cotangent(ct: Any) -> Any:
     """A strongly typed cotangent of a weakly typed operand, cast to weak: the transpose of the operand's cast."""
-    return basis.convert(ct, aval_of(ct).dtype, True)
+    return array_ops.convert(ct, aval_of(ct).dtype, True)
 
 
 def strong_cotangents(cts: Sequence[Any], *jaxprs: Jaxpr) -> tuple[bool, ...]:

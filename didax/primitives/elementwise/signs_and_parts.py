@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.primitives import complex_functions, numpy_rules
 from didax.primitives.elementwise.arithmetic import div, mul, neg, number_like
 from didax.primitives.elementwise.comparisons import eq
