@@ -6,15 +6,16 @@
     ref[i] += v                      add to it                      addupdate
     x = freeze(ref)                  its last value, and the end of it
 
-A compiled program that writes to a part of a Ref changes the memory of the Ref in place: the rest is not
-copied. `docs/refs.md` has examples and the rules. Read next: `core/ref.py` (how programs stay pure).
+A compiled program that writes to a part of a Ref changes the memory it is in: the rest is not copied.
+`docs/refs.md` has examples and the rules. One of four files on mutable arrays, the one that users call. Read next:
+`core/ref.py` (the class, and how programs stay pure); then `api/refs.py` and `api/ref_programs.py`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from didax.api.refs import own_value
+from didax.api.ref_programs import own_value
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message

@@ -133,6 +133,15 @@ def test_every_path_on_the_map_exists():
     assert not {path for path in paths if not ((ROOT / path).exists() or (MAP.parent / path).exists())}
 
 
+def test_the_core_path_reads_in_an_afternoon():
+    """The files of the numbered list on the map have at most 3,000 lines together."""
+    reading = MAP.read_text().partition("## An afternoon's reading")[2].partition("\nThen ")[0]
+    files = dict.fromkeys(re.findall(r"\]\(([\w/]+\.py)\)", reading))
+    lines = {name: len((MAP.parent / name).read_text().splitlines()) for name in files}
+    assert len(files) > 15, "the list names every part of the core path"
+    assert sum(lines.values()) <= 3000, lines
+
+
 def test_interpreters_are_as_short_as_the_readme_says():
     text = " ".join((ROOT / "README.md").read_text().split())
     (limit,) = re.findall(r"each interpreter is one file of fewer than (\d+) lines", text)

@@ -47,7 +47,7 @@ def device_count(backend: str | None = None) -> int:
 
 @api_boundary
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
-    """The devices of this process, which are all: it is process 0, the only one.
+    """The devices of this process. It is process 0, the only one, so these are all devices.
 
     >>> import didax as dx
     >>> dx.local_devices() == dx.devices()
@@ -91,7 +91,7 @@ def device_put(
     """A pytree of arrays on a device (the default one when none is given).
 
     Under a transformation it returns its argument: placement is the compiled program's. `src`, `donate` and `may_alias`
-    permit what is never needed here: arguments are kept.
+    are accepted and have no effect: arguments are kept.
 
     >>> import didax as dx
     >>> float(dx.device_put(2.0))
@@ -121,7 +121,8 @@ def _put(x: Any, device: Any) -> ConcreteArray:
     if device is None:
         array.device_buffer()
         return array
-    # Of an array that has a host value too the buffer is its own: deleting or donating the one leaves the other.
+    # An array with a host value gives it to a new array, which gets a buffer of its own: deleting or donating the one
+    # array leaves the other as it is.
     mine = array if array._value is None else ConcreteArray(array.aval, array._value)  # pyright: ignore[reportPrivateUsage]
     placed = ConcreteArray(array.aval, None, mine.device_buffer(device), committed=True)
     join_sharers(mine, placed)

@@ -4,10 +4,10 @@
     step(x)              # to which x is donated
     y + 1                # y has them still
 
-Functions return an argument where there is nothing to do. What `array_function` decorates gives a new array then, which
-shares the memory (Note [Arrays that share a buffer] in `runtime/array.py`). Functions that promise no array of their
-own, like `asarray` and `device_put`, and transformations of functions that return their argument, are not decorated
-with it.
+Some functions return an argument as it is, where there is nothing to do. `array_function` makes them return a new array
+then, which shares the memory (Note [Arrays that share a buffer] in `runtime/array.py`). It does not decorate functions
+that promise no array of their own, like `asarray` and `device_put`, nor transformations of functions that return their
+argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 def array_function(f: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a public function that computes arrays: an `api_boundary` whose results are no arguments."""
+    """Decorate a public function that computes arrays: an `api_boundary` whose results are never its arguments."""
 
     call = cast("Callable[..., R]", f)
 
@@ -45,7 +45,7 @@ _NESTED = frozenset({list, tuple})
 
 
 def own_result(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a function called with these arguments, a new array where it is one of them."""
+    """The result of a function called with these arguments; a new array where the result is one of them."""
     for x in args:
         if x is out:
             return sharing(out)
@@ -73,5 +73,5 @@ def _own_results(out: Any, arguments: Any) -> Any:
 
 
 def identities(xs: Iterable[Any]) -> frozenset[int]:
-    """The identities of the concrete arrays among some values, which have to live as long as these are used."""
+    """The ids of the concrete arrays among some values. An id is of use only as long as its array lives."""
     return frozenset([id(x) for x in xs if type(x) is ConcreteArray])

@@ -56,7 +56,8 @@ def jaxpr_text(jaxpr: Jaxpr, num_consts: int = 0, source_info: bool = False) -> 
 def eqn_text(eqn: Eqn) -> str:
     """Text of one equation, its inputs named first and shown with their types.
 
-    >>> from didax.core.primitive import Primitive, by_name
+    >>> from didax.core.primitive import Primitive
+    >>> from didax.core.primitive_names import by_name
     >>> x = Var(ShapedArray((3,), np.dtype("float32")))
     >>> eqn_text(Eqn(Primitive("twice"), [x], {"axis": 0}, [Var(x.aval)]))
     'b:f32[3] = twice[axis=0] a:f32[3]'

@@ -23,7 +23,6 @@ jvp, eager from the lowering. Families of elementwise primitives, which need 2-4
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar
@@ -34,6 +33,7 @@ from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
 from didax.core.exact import exact, holds_floats
 from didax.core.given import given_by
+from didax.core.primitive_names import register_name
 from didax.core.rule_types import check_fit, check_results, result_types, unhashable
 from didax.core.source import describe_function
 from didax.core.value import Array
@@ -137,7 +137,7 @@ class Primitive:
     def __init__(self, name: str):
         _check_declaration(self, name)
         self.name = name
-        _register(self)
+        register_name(name, self)
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the primitive to arrays under the current trace."""
@@ -202,47 +202,6 @@ def _check_declaration(primitive: Primitive, name: str) -> None:
                 fix=f"Name rules: {', '.join(RULES)}.",
             )
         )
-
-
-# Every primitive by name: the jaxpr parser and the generated rule table read it.
-by_name: dict[str, Primitive] = {}
-_defined_in: dict[str, str] = {}  # name of a primitive -> the module that made it
-
-
-def _register(primitive: Primitive) -> None:
-    """Note the name; ValueError where another module has a primitive of this name.
-
-    The module that made a primitive may make it anew, as when it is reloaded, or a cell of a notebook runs again.
-    """
-    name, module = primitive.name, _defining_module()
-    if name in by_name and _defined_in[name] != module:
-        raise ValueError(
-            message(
-                "A primitive needs a name of its own: programs are written, and read again, by these names.",
-                f"name: {name!r}",
-                f"taken by: {type(by_name[name]).__name__} of module {_defined_in[name]}",
-                f"module: {module}",
-                fix=f"Choose another name, such as {module.rpartition('.')[2].strip('_') + '_' + name!r}. "
-                "Only the module that made it may make it anew: reloaded, or as a cell of a notebook that runs again.",
-            )
-        )
-    by_name[name], _defined_in[name] = primitive, module
-
-
-def is_of_library(primitive: Primitive) -> bool:
-    """Whether a module of this package made the primitive."""
-    return _defined_in[primitive.name].partition(".")[0] == "didax"
-
-
-def _defining_module() -> str:
-    """The module that calls for a new primitive, past the constructors of this package."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_globals.get("__name__") in _CONSTRUCTORS:
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__"))
-
-
-_CONSTRUCTORS = {__name__, "didax.primitives.families"}
 
 
 def infer(

@@ -8,7 +8,8 @@ function that is staged within that scope makes a cell of its own when it first 
 is one more input of the jaxpr, and, if the function writes to the Ref, one more output, which the call stores
 (`transforms/staging.py`). Traces that only pass values on (vmap, jvp, linearize) use the cell outside of them, so a
 value that is written under these traces must not depend on the values that they trace.
-`didax/ref.py` attaches indexing and has the functions users call. Read next: `transforms/staging.py`, `api/refs.py`.
+One of four files on mutable arrays: `didax/ref.py` has the functions users call, and attaches indexing; `api/refs.py`
+says what transformations do with Refs; `api/ref_programs.py` reuses their memory. Read next: `transforms/staging.py`.
 """
 
 from __future__ import annotations

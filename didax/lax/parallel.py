@@ -25,9 +25,9 @@ from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import move_axis, reshape
-from didax.transforms import batching
+from didax.transforms import named_axes
 
 __all__ = [
     "all_gather",
@@ -59,7 +59,7 @@ def axis_size(axis_name: AxisName) -> int:
     >>> dx.vmap(lambda x: x * lax.axis_size("i"), axis_name="i")(dx.numpy.ones(3))
     Array([3., 3., 3.], dtype=float32)
     """
-    return math.prod(batching.axis_size(name) for name in _names(axis_name))
+    return math.prod(named_axes.axis_size(name) for name in _names(axis_name))
 
 
 @operation
@@ -73,7 +73,7 @@ def axis_index(axis_name: AxisName) -> Any:
     """
     index: Any = None
     for name in _names(axis_name):
-        size = batching.axis_size(name)
+        size = named_axes.axis_size(name)
         inner = p.axis_index_p.bind(axis_name=name, axis_size=size)
         index = inner if index is None else add(mul(index, np.int32(size)), inner)
     return index
@@ -293,7 +293,7 @@ def _names(axis_name: Any) -> tuple[Any, ...]:
 
 
 def _bind(primitive: Any, x: Any, axis_name: Any, **params: Any) -> Any:
-    params = {"axis_name": axis_name, "axis_size": batching.axis_size(axis_name), **params}
+    params = {"axis_name": axis_name, "axis_size": named_axes.axis_size(axis_name), **params}
     infer(primitive, (aval_of(x),), params)  # an interpreter of the axis may never ask for the type
     return primitive.bind(x, **params)
 
@@ -320,7 +320,7 @@ def _axis(name: str, argument: str, axis: int, aval: ShapedArray, extra: int = 0
 
 
 def _check_length(name: str, argument: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
-    size = batching.axis_size(axis_name)
+    size = named_axes.axis_size(axis_name)
     if aval.shape[axis] != size:
         raise ValueError(
             message(
@@ -332,7 +332,7 @@ def _check_length(name: str, argument: str, axis: int, aval: ShapedArray, axis_n
 
 
 def _check_pairs(pairs: Sequence[tuple[int, int]], axis_name: Any) -> None:
-    size = batching.axis_size(axis_name)
+    size = named_axes.axis_size(axis_name)
     sources, destinations = [src for src, _ in pairs], [dst for _, dst in pairs]
     distinct = len(set(sources)) == len(sources) and len(set(destinations)) == len(destinations)
     if distinct and all(0 <= i < size for i in (*sources, *destinations)):

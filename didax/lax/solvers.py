@@ -19,7 +19,7 @@ from typing import Any
 from didax.api.autodiff import linearize
 from didax.api.custom import custom_jvp
 from didax.api.flat import as_array, check_callable, flatten_arguments, leaf_avals
-from didax.api.rules import zero_from_primal
+from didax.api.symbolic_zeros import zero_from_primal
 from didax.api.traced import (
     TracedFunction,
     captured_values,

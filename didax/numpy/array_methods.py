@@ -1,7 +1,7 @@
 """The operators and methods of arrays, attached to `Array` so that concrete arrays and tracers share them.
 
 The operators are made from the ufuncs; a method that means the same as a function *is* this function.
-`core/value.py` declares the names for type checkers; a test compares both lists. An attribute of ndarray that
+`core/array_methods.py` declares the names for type checkers; a test compares both lists. An attribute of ndarray that
 an immutable array on a device cannot have (`ABSENT`) raises an AttributeError that names the replacement.
 Read next: `ufunc.py` (how an operator finds what to do), `indexing.py`.
 """

@@ -47,8 +47,8 @@ from didax.numpy.promotion import (
 from didax.numpy.ufuncs import where
 from didax.primitives import elementwise as el
 from didax.primitives.convert import copy_p, iota
+from didax.primitives.filled import full as full_of
 from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
-from didax.primitives.shape import full as full_of
 from didax.primitives.slicing import concatenate
 
 __all__ = [

@@ -47,6 +47,7 @@ from didax.numpy.index_parsing import (
     wrapped_items,
 )
 from didax.numpy.promotion import ArrayLike, as_array, cast, checked_operand, scalar
+from didax.primitives.filled import full
 from didax.primitives.gather import (
     Scatter,
     gather_p,
@@ -58,7 +59,7 @@ from didax.primitives.gather import (
     scatter_sub_p,
 )
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, full, reshape
+from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, rev, slice_, slice_axis
 from didax.primitives.window_positions import GatherScatterMode, ScatterDimensionNumbers
 from didax.runtime.array import ConcreteArray

@@ -4,7 +4,7 @@ The letters are the kinds that an implementation takes: b booleans, i and u sign
 floats, c complex numbers. An entry names one primitive directly; a function of several primitives is defined
 above its entry. Where a formula is 0 / 0 or overflows on a branch that is not taken, the operands of this
 branch are replaced, so that derivatives stay finite. Read next: `ufunc.py` (what happens to the operands),
-`didax/primitives/elementwise.py` (the primitives).
+`didax/primitives/elementwise/` (the primitives).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
 from didax.primitives import fitted, logarithmic
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 
 __all__ = [

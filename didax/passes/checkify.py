@@ -6,7 +6,8 @@
 A check is an equation with an effect and no result; unless something turns it into data it raises when it fails. What
 an operation needs of its operands' values is its primitive's `conditions` rule. How a failure leaves a branch or a loop
 is the `checkify` rule of the primitives that hold jaxprs: it binds the transformed jaxprs and hands on a `Report`.
-Read next: `primitives/check.py` (the primitive), `didax/checkify.py` (what users call).
+One of four files on checks, the one with the passes. Read next: `primitives/check.py` (the primitive),
+`didax/debug/_check.py` and `didax/checkify.py` (what users call).
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """The primitives, a family per file, each declared once with all of its rules.
 
 Loading this package gives the interpreters the operations that all of them need (`core/array_ops.py`).
-Read in this order: `shape.py`, `families.py`, `elementwise.py`, then any other.
+Read in this order: `shape.py`, `families.py`, `elementwise/`, then any other.
 """
 
 from didax.core.array_ops import array_ops
 from didax.core.given import give
-from didax.primitives import shape
+from didax.primitives import filled, shape
 from didax.primitives.check import check_condition, no_nan
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add
 from didax.primitives.select import where
 
-give(array_ops, "zeros", __name__)(shape.zeros)
+give(array_ops, "zeros", __name__)(filled.zeros)
 give(array_ops, "add", __name__)(add)
 give(array_ops, "move_axis", __name__)(shape.move_axis)
 give(array_ops, "broadcast_axis", __name__)(shape.broadcast_axis)

@@ -33,7 +33,8 @@ from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.partial_eval import Split, partial_eval_jaxpr
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.split import Split
 from didax.xla.lowering import call
 from didax.xla.text import FunctionContext, Value
 

@@ -8,7 +8,7 @@ the value at |x| + i|y|, a few selections put in what it lacks there, and signs 
     "conjugate"    x + i|y|                    the imaginary part for y < 0
     "odd"          |x| + i|y|                  the real part for x < 0, the imaginary part for y < 0
 
-where -0.0 counts as negative. Real operands pass through. Read next: `elementwise.py`, which names these.
+where -0.0 counts as negative. Real operands pass through. Read next: `elementwise/`, which names these.
 """
 
 from __future__ import annotations

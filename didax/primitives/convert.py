@@ -4,7 +4,7 @@ optimization_barrier; iota.
 A conversion between inexact dtypes is linear: its tangent is converted alike, its cotangent back. Complex
 to real keeps the real part, to bool asks whether the number is not zero. Floats become integers by
 truncation; out of range they saturate, and NaN becomes 0.
-Read next: `elementwise.py`; `didax/lax/convert.py` for the public face.
+Read next: `elementwise/`; `didax/lax/convert.py` for the public face.
 """
 
 from __future__ import annotations

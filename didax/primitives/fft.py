@@ -24,7 +24,7 @@ from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import and_, conj, gt, lt, mul
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, broadcast_in_dim
 from didax.transforms.batching import AxisData

@@ -27,9 +27,10 @@ from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
 from didax.primitives.convert import iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
-from didax.primitives.families import scalar_like
+from didax.primitives.filled import full, zeros
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, full, reshape, zeros
+from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.window_positions import (
     CLIP,
     FILL_OR_DROP,

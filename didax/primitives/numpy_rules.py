@@ -4,7 +4,7 @@ Operands are NumPy arrays or scalars of one dtype; results have XLA's value at e
 division by zero, the smallest integer over -1, shifts beyond the width, the sign of zero. 16-bit floats
 whose result takes several steps are computed in float32 and rounded once, as XLA does; denormal numbers are
 kept, where XLA on the CPU takes them for 0.
-Read next: `elementwise.py`, the tables that name these.
+Read next: `elementwise/`, the tables that name these.
 """
 
 from __future__ import annotations

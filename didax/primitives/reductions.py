@@ -24,17 +24,12 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
-from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
+from didax.primitives.filled import full
+from didax.primitives.reduced import batched_axes, reduced_aval
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import (
-    batched_axes,
-    broadcast_in_dim,
-    full,
-    reduce_sum,
-    reduced_aval,
-    reshape,
-    transpose,
-)
+from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat

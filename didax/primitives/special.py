@@ -52,8 +52,9 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.families import Elementwise, scalar_like
+from didax.primitives.families import Elementwise
 from didax.primitives.reductions import reduce_or_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
 from didax.xla.lowering import lower_function

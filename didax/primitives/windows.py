@@ -22,8 +22,9 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
-from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_LINEAR
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary
 from didax.primitives.slicing import pad, slice_axis

@@ -1,36 +1,40 @@
 """Running jaxprs as compiled programs on concrete arrays; the eager end of `jit`.
 
 A `Program` is a jaxpr with the values of its leading (captured) inputs, compiled on first use for each device it runs
-on. `run_jaxpr` keeps one program per jaxpr, for as long as the jaxpr lives; `jit_p` evaluates with it.
-A program runs on the device its arguments or captured values were placed on by the user, and so are its results then.
-Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper users call.
+on. It runs on the device that the user placed an argument or a captured value on, and its results stay there; else on
+the default device. `run_jaxpr`, by which `jit_p` is evaluated, keeps one program per jaxpr, as long as the jaxpr lives.
+Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper users call; `donation.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations, compress, repeat
+from collections.abc import Sequence
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from didax.core import config
+from didax.core.avals import ShapedArray
 from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
 from didax.core.given import give
-from didax.core.jaxpr import Jaxpr, Var
-from didax.core.primitive import is_of_library
+from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.primitive import Primitive
+from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import refused_text
-from didax.core.source import SourceLine, user_line
-from didax.passes.checkify import add_checks
-from didax.passes.key_reuse import Keys, Summary, holds_keys, summarise
+from didax.core.source import user_line
+from didax.passes.key_reuse import holds_keys
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.loops import optimize_loops
 from didax.passes.nans import look_at_program
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
-from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
+from didax.runtime import donation
+from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, with_keys
+from didax.runtime.key_flow import KeyFlow
+from didax.runtime.value_checks import with_index_checks
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:
@@ -39,7 +43,16 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """A jaxpr ready to run on concrete arrays."""
+    """A jaxpr ready to run on concrete arrays.
+
+    Args:
+      constants: values of the leading inputs; the arguments of a run are those of the other inputs.
+      donated: for each argument, whether the results may take its memory.
+      options: XLA's options by name.
+      cheap: compile quickly, with the settings for one operation on small arrays.
+      keep_unused: hand the compiled program also the inputs that no result depends on.
+      replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
+    """
 
     __slots__ = (
         "_cheap",
@@ -66,7 +79,9 @@ class Program:
         keep_unused: bool = False,
         replaced: Sequence[int] = (),
     ):
-        if config.state().inspects_values:  # it may have to run again, so it keeps its arguments
+        if (
+            config.state().inspects_values
+        ):  # the search for a NaN runs the program again, on the same arguments
             donated, replaced = (), ()
         self.key_flow = KeyFlow(jaxpr, constants) if any(map(holds_keys, jaxpr.in_avals)) else None
         used = (True,) * len(jaxpr.invars)
@@ -74,32 +89,34 @@ class Program:
             jaxpr, used = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars))
         needs = used[len(constants) :]
         constants = list(compress(constants, used))
-        # Donated inputs whose places certain outputs take: the i-th output that of the i-th of `replaced`.
-        place = {i: n for n, i in enumerate(compress(range(len(used)), used))}
-        self._replaced = {place[i]: out for out, i in enumerate(replaced) if i in place}
+        new_position = {i: n for n, i in enumerate(compress(range(len(used)), used))}
+        # Position of an input that is used -> the output that takes its place.
+        self._replaced = {new_position[i]: out for out, i in enumerate(replaced) if i in new_position}
         self.jaxpr = jaxpr
-        self.donated = tuple(compress(donated, needs))  # per argument that is needed
-        self.kept = None if all(needs) else [i for i, needed in enumerate(needs) if needed]
+        self.donated = tuple(compress(donated, needs))  # for each argument that is used
+        self.kept = (
+            None if all(needs) else [i for i, needed in enumerate(needs) if needed]
+        )  # None: all are used
         self.options = options
-        self._cheap = cheap  # compiled with the settings for one operation on small arrays
+        self._cheap = cheap
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
         self._executables: dict[Any, Executable] = {}
         # Results without contents, which are NumPy's wherever they come from: eager derivatives give such arrays too.
         self._float0 = [i for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == float0]
-        self.calls_python = False  # known when it is compiled
+        self.calls_python = False  # whether it calls back into Python: set when it is compiled
 
     def uses(self, i: int) -> bool:
-        """Whether the program is handed argument number i."""
+        """Whether a result depends on argument number i, so that the compiled program gets it."""
         return self.kept is None or i in self.kept
 
     def prepare(self, args: Sequence[Any]) -> None:
-        """Compile for the device of these arguments where that is not done; afterwards `calls_python` is known."""
+        """Compile for the device of these arguments, if that is not done; afterwards `calls_python` is set."""
         if not self._executables:
             self.executable(common_device([*self._placed, *args]))
 
     def text(self, callbacks: list[HostCallback] | None = None) -> str:
-        """The StableHLO module; what it calls back into is added to `callbacks`."""
+        """The StableHLO module; the Python functions that it calls back are added to `callbacks`."""
         donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
         jaxpr, _ = optimize_loops(self.jaxpr)
         name = _module_name(jaxpr.name)
@@ -116,7 +133,9 @@ class Program:
             except Exception:
                 if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                     raise
-                with config.override(optimize_loops="off"):  # this XLA takes no such loop
+                with config.override(
+                    optimize_loops="off"
+                ):  # this version of XLA does not take the optimised loop
                     found = self._compile(device)
             self._executables[device] = found
         return found
@@ -135,7 +154,7 @@ class Program:
             raise explained from error
 
     def run(self, args: Sequence[Any]) -> list[Any]:
-        """Results for concrete arguments, of which the program is handed those that results depend on."""
+        """Results for concrete arguments, all of which are given, those that no result depends on as well."""
         flow = self.key_flow
         if flow is None or not key_reuse_is_on():
             return self._run(args)
@@ -150,17 +169,18 @@ class Program:
         executable = self._executables.get(device) or self.executable(device)
         try:
             if True in self.donated:
-                _detach(args, self.donated)
+                donation.detach(args, self.donated)
             buffers = argument_buffers(args, device)
             if self._constants:
                 buffers = [x.device_buffer(device) for x in self._constants] + buffers
             outs = executable.run(buffers)
         except Exception as error:
-            if (explained := _explain(error, args, self.donated)) is error:
+            if (explained := donation.explain(error, args, self.donated)) is error:
                 raise
             raise explained from None
         if True in self.donated:
-            _forget(args, self.donated, self.calls_python)
+            # A program that calls Python is compiled without donation (`xla/lowering.py`): it only reads the buffers.
+            donation.forget(args, self.donated, self.calls_python)
         results: list[Any] = list(
             map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None))
         )
@@ -170,12 +190,12 @@ class Program:
             results[i] = np.zeros(results[i].shape, float0)
         return results
 
-    def direct(self) -> tuple[Executable, list[Any], list[int] | None] | None:
-        """The executable, the captured buffers and `kept`, for programs without donation: all a run needs.
+    def ready_to_run(self) -> tuple[Executable, list[Any], list[int] | None] | None:
+        """The executable, the buffers of the captured values, and `kept`: all that a run needs besides its arguments.
 
-        Where there are several devices a program looks at its arguments first, so there is none; nor is there one for
-        programs with effects, with results of float0, or whose results are looked at. What a run does to random keys is
-        left to the caller (`key_flow`).
+        None where a run does more: where arguments are donated, where the program calls Python, where its results are
+        looked at, where one of them is of float0, or where there are several devices, among which the arguments choose.
+        What a run does to random keys is left to the caller (`key_flow`).
         """
         from didax.xla.client import backend
 
@@ -209,32 +229,6 @@ def _wrong_text(jaxpr: Jaxpr, error: RuntimeError) -> RuleError | None:
     return None
 
 
-class KeyFlow:
-    """What a program does to the random keys among its captured values and arguments."""
-
-    __slots__ = ("_constants", "_jaxpr", "_summary", "_used_up")
-
-    def __init__(self, jaxpr: Jaxpr, constants: Sequence[Any]):
-        # Before dead code is removed. A copy: programs keep no reference to the jaxpr they are remembered with.
-        self._jaxpr = Jaxpr(jaxpr.invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
-        self._constants = [keys_of(x) for x in constants]
-        self._summary: Summary | None = None
-        self._used_up: list[tuple[int, list[str | int]]] | None = None
-
-    def note(self, args: Sequence[Any], line: SourceLine | None) -> list[Keys | None] | None:
-        """Mark the keys that a run uses; returns those of its results, None where all of them are new."""
-        if self._summary is None:
-            self._summary = summarise(self._jaxpr)
-            self._used_up = None if any(self._constants) else self._summary.whole_uses()
-        if self._used_up is None or line is None:
-            return self._summary.apply([*self._constants, *map(keys_of, args)], line)
-        for i, purposes in self._used_up:
-            if (keys := keys_of(args[i - len(self._constants)])) is not None:
-                for purpose in purposes:
-                    keys.use(purpose, line)
-        return None
-
-
 def argument_buffers(args: Sequence[Any], device: Any = None) -> list[Any]:
     """Device buffers for the arguments of a program."""
     if device is not None:
@@ -249,56 +243,15 @@ def _module_name(name: str) -> str:
     return "jit_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name or "program")
 
 
-def _explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> Exception:
-    """PJRT's complaint about a donated or deleted buffer in our words; any other error as it is."""
-    if "same call" in str(error) or "same buffer twice" in str(error):
-        for gift, (i, x), (j, y) in _pairs(args, donated):
-            if (
-                gift
-                and type(x) is type(y) is ConcreteArray
-                and x._buffer is not None
-                and x._buffer is y._buffer
-            ):
-                return RuntimeError(
-                    message(
-                        "A donated array was passed to a compiled function twice.",
-                        f"arrays {i} and {j}: {x.aval}",
-                        fix="Pass a copy in one place (x.copy()), or do not donate it.",
-                    )
-                )
-    for i, x in enumerate(args):
-        if type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
-            return RuntimeError(
-                message(
-                    "A donated or deleted array was passed to a compiled function.",
-                    f"array {i}: {x.aval}",
-                    fix="Use the result of the call it was donated to, or do not donate it.",
-                )
-            )
-    return error
-
-
-def _pairs(args: Sequence[Any], donated: Sequence[bool]) -> Iterator[tuple[bool, Any, Any]]:
-    """Pairs of numbered arguments, with whether one of them is donated."""
-    gifts = [*donated, *[False] * (len(args) - len(donated))]
-    for (i, x), (j, y) in combinations(enumerate(args), 2):
-        yield gifts[i] or gifts[j], (i, x), (j, y)
-
-
-def _detach(args: Sequence[Any], donated: Sequence[bool]) -> None:
-    """Leave the buffers of donated arrays to those that share them. See Note [Arrays that share a buffer]."""
-    for x in compress(args, donated):
-        if type(x) is ConcreteArray:
-            x.own_buffer()
-
-
-def _forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
-    """Let go of donated buffers, which the program has taken; of those that were only lent to it with `delete`."""
-    for x, gift in zip(args, donated, strict=True):
-        if gift and delete and type(x) is ConcreteArray and x._buffer is not None:
-            x._buffer.delete()
-        if gift and type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
-            x.forget_donated()
+def application_jaxpr(
+    primitive: Primitive,
+    avals: tuple[ShapedArray, ...],
+    out_avals: tuple[ShapedArray, ...],
+    params: dict[str, Any],
+) -> Jaxpr:
+    """The jaxpr of one application of a primitive."""
+    invars, outvars = [Var(aval) for aval in avals], [Var(aval) for aval in out_avals]
+    return Jaxpr(invars, [Eqn(primitive, invars, params, outvars)], outvars, primitive.name)
 
 
 def common_device(args: Sequence[Any]) -> Any:
@@ -319,23 +272,16 @@ def common_device(args: Sequence[Any]) -> Any:
 
 
 _programs: WeakKeyDictionary[Jaxpr, Program] = WeakKeyDictionary()
-_INDICES = frozenset(["index"])
-
-
-def with_checks(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with the checks that the options in force ask for, in what is about to be compiled."""
-    if config.state().error_checking_behavior_oob == "raise":
-        return add_checks(jaxpr, _INDICES)
-    return jaxpr
 
 
 @give(jit_p, "evaluate")
 def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[Any]:
     """Run a jaxpr, compiled, on concrete arguments."""
-    jaxpr = with_checks(jaxpr)
+    jaxpr = with_index_checks(jaxpr)
     program = _programs.get(jaxpr)
     if program is None:
-        program = _programs[jaxpr] = Program(jaxpr)  # which keeps no reference to its own key
+        # The program refers to a copy of the jaxpr, never to the jaxpr itself: a key of a weak dictionary must be free.
+        program = _programs[jaxpr] = Program(jaxpr)
     return program.run(args)
 
 

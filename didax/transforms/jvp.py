@@ -13,15 +13,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core import config
-from didax.core.array_ops import Zero, array_ops, instantiate
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, check_against_type, current_trace_var, require
 from didax.core.rule_types import check_arrays, check_fit, check_pair, check_type
-from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
+from didax.core.tracing import Tracer, current_trace, known_value, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.weak_types import strong_tangent
 
 
 class JVPTracer(Tracer):
@@ -71,7 +72,7 @@ class JVPTrace(Trace):
         return self.join(out, out_dot, primitive)
 
     def join(self, primal: Any, tangent: Any, primitive: Primitive | None = None) -> Any:
-        """A tracer, or just the primal where the tangent vanishes. The rule of a `primitive` may have erred."""
+        """A tracer, or just the primal where the tangent vanishes. Of a `primitive` the tangent's type is checked."""
         if type(tangent) is Zero:
             return primal
         try:
@@ -92,12 +93,6 @@ class JVPTrace(Trace):
         if type(x) is JVPTracer and x.owner is self:
             return x.primal, x.tangent
         return x, Zero(aval_of(x).tangent())
-
-
-def strong_tangent(trace: Trace, tangent: Any) -> Any:
-    """The tangent of a result that a strongly typed operand made strong: strong as well, as if all were cast."""
-    with set_current_trace(trace):
-        return array_ops.convert(tangent, aval_of(tangent).dtype, False)
 
 
 def jvp_flat(

@@ -5,8 +5,8 @@
 A `LinearizeTracer` pairs a known primal with an unknown tangent. Each operation asks its primitive for the jvp rule (or
 the `linearize` rule of primitives that hold jaxprs) under a `PartialEvalTrace`: the primal part runs at once, under the
 parent, and only operations on tangents are recorded. No jaxpr of the jvp is ever formed; run eagerly, the tape of
-linear steps costs microseconds per operation. `transpose.backward` walks it from its end: that is reverse mode. Read
-next: `transpose.py`; `partial_eval.py` for the tape.
+linear steps costs microseconds per operation. `transpose.backward` walks the tape from its end: that is reverse mode.
+Read next: `transpose.py`; `partial_eval.py` for the tape.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from didax.core.rule_types import check_fit, check_known_tangent, check_pair, ch
 from didax.core.source import SourceLine
 from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.jvp import strong_tangent
-from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
+from didax.transforms.partial_eval import PartialEvalTrace, UnknownTracer
+from didax.transforms.split import Split, finish_split, prune
 from didax.transforms.staging import StagingTrace
+from didax.transforms.weak_types import strong_tangent
 
 
 class LinearizeTracer(Tracer):
@@ -93,7 +94,7 @@ class LinearizeTrace(Trace):
         return self.join(out, out_dot, primitive)
 
     def join(self, primal: Any, tangent: Any, primitive: Primitive) -> Any:
-        """A tracer, or just the primal where the tangent vanishes: a linear function of none of the tangents does."""
+        """A tracer, or just the primal where the tangent vanishes, as it does where it depends on no tangent."""
         if type(tangent) is not UnknownTracer or tangent.owner is not self.tangents:
             if type(tangent) is not Zero:
                 check_known_tangent(primitive, _name(primitive), primal, tangent)

@@ -22,7 +22,8 @@ from didax.core.effects import Effect, Effects
 from didax.core.errors import RuleTypeError, message
 from didax.core.exact import exact, value_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.primitive import Primitive, is_of_library, require
+from didax.core.primitive import Primitive, require
+from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import as_list, check_fit, check_kind, check_list, check_type, failed
 from didax.core.source import describe_function
 from didax.core.stack import on_new_stack, stack_is_low

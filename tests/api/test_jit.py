@@ -789,7 +789,7 @@ def test_caches_are_cleared_while_other_threads_jit():
             thread.start()
         try:
             for _ in range(200):
-                dx.api.jit.clear_functions()
+                dx.api.jit_cache.clear_functions()
         finally:
             done.set()
             for thread in threads:

@@ -12,7 +12,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax, random
-from didax.core.primitive import by_name
+from didax.core.primitive_names import by_name
 from didax.extend import core, rules, testing
 
 _numbers = itertools.count()

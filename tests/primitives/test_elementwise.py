@@ -13,7 +13,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.core import dtypes
 from didax.core.errors import MissingRuleError
-from didax.core.primitive import by_name
+from didax.core.primitive_names import by_name
 from didax.primitives import elementwise as ops
 from didax.primitives.families import Elementwise
 from didax.runtime.array import as_concrete

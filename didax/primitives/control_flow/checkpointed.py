@@ -53,11 +53,12 @@ from didax.primitives.control_flow.replay import Replay
 from didax.primitives.control_flow.saved_carries import first_saved, save_carry
 from didax.primitives.control_flow.while_loop import carry_keys, known_body, while_of, while_p, with_unread
 from didax.primitives.elementwise import add, and_, lt
-from didax.primitives.shape import full
+from didax.primitives.filled import full
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.partial_eval import Split, partial_eval_jaxpr
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.split import Split
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value

@@ -38,16 +38,19 @@ from didax.primitives.control_flow.layout import Mask, nonzero, nonzero_only, un
 from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
 from didax.primitives.families import Elementwise
+from didax.primitives.filled import zeros
 from didax.primitives.keys import random_clone_p
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import SelectN, select_n
-from didax.primitives.shape import BroadcastInDim, zeros
+from didax.primitives.shape import BroadcastInDim
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.partial_eval import Split, partial_eval_jaxpr
-from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.split import Split
+from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_region
 from didax.xla.text import TOKEN, function_type
 

@@ -21,7 +21,8 @@ from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.control_flow.layout import BodyLayout, merge, where_false
 from didax.primitives.control_flow.scan import scan_p
-from didax.primitives.shape import reshape, zeros
+from didax.primitives.filled import zeros
+from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, batched_aval, element_aval
 from didax.transforms.cache import cached_on_jaxpr

@@ -20,7 +20,8 @@ from didax.primitives.control_flow.common import with_invars
 from didax.primitives.control_flow.layout import BodyLayout, Mask, all_false, fixpoint
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.partial_eval import Split, partial_eval_jaxpr
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.split import Split
 
 Source = tuple[str, int]  # where a residual is found, see `Halves`
 Divide = Callable[[Jaxpr, Mask], Split[Jaxpr]]

@@ -51,13 +51,14 @@ from didax.primitives.control_flow.saved_carries import read_saved, save_carry
 from didax.primitives.control_flow.transposition import transpose_body
 from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.elementwise import add, ge, gt, lt, sub
+from didax.primitives.filled import full
 from didax.primitives.reductions import argmax_p, reduce_max_p
 from didax.primitives.select import select_n
-from didax.primitives.shape import full
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.transpose import is_undef, strong_cotangents
+from didax.transforms.transpose import is_undef
+from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
 

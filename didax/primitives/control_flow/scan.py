@@ -46,8 +46,9 @@ from didax.primitives.control_flow.unchanged import changed_only
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, dynamic_slice_p
 from didax.transforms.batching import AxisData
-from didax.transforms.partial_eval import Split
-from didax.transforms.transpose import is_undef, strong_cotangents
+from didax.transforms.split import Split
+from didax.transforms.transpose import is_undef
+from didax.transforms.weak_types import strong_cotangents
 from didax.xla.text import FunctionContext, Value
 
 
