@@ -17,7 +17,8 @@ from pathlib import Path
 from types import ModuleType
 
 import didax  # noqa: F401, loads every primitive
-from didax.core.primitive import RULES, Primitive
+from didax.core.declarations import RULES
+from didax.core.primitive import Primitive
 from didax.core.primitive_names import by_name
 
 PAGE = Path(__file__).parent / "primitives.md"

@@ -44,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-answers", action="store_true", help="add what jax computes to tests/answers/")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what needs XLA's own settings to `tests/test_as_users.py`, where this process has the cheap ones."""
+    if os.environ["XLA_FLAGS"] == XLA_FLAGS:
+        items[:] = [item for item in items if item.get_closest_marker("as_users") is None]
+
+
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """True when golden files are to be written rather than compared with."""

@@ -22,19 +22,18 @@ jvp, eager from the lowering. Families of elementwise primitives, which need 2-4
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
-from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import as_extended, is_sub_byte, supported_dtype
+from didax.core.avals import ShapedArray
+from didax.core.declarations import check_declaration, check_extended, missing_rule
+from didax.core.dtypes import is_sub_byte, supported_dtype
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
-from didax.core.errors import MissingRuleError, message
 from didax.core.exact import exact, holds_floats
 from didax.core.given import given_by
 from didax.core.primitive_names import register_name
-from didax.core.rule_types import check_fit, check_results, result_types, unhashable
+from didax.core.rule_types import check_fit, result_types, unhashable
 from didax.core.source import describe_function
 from didax.core.value import Array
 
@@ -114,9 +113,7 @@ class Primitive:
 
     type: Rule = None  # types of the results
     eager: Rule = None  # the results, from NumPy values
-    evaluate: Rule = (
-        None  # like eager, from Arrays: for primitives that run programs of their own (jit, cond)
-    )
+    evaluate: Rule = None  # like eager, from Arrays: for primitives that run programs of their own
     lower: Rule = None  # StableHLO
     jvp: Rule = None  # results, and their tangents
     linearize: Rule = None  # like jvp, but splits off the linear part: for primitives that hold jaxprs
@@ -135,7 +132,7 @@ class Primitive:
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):
-        _check_declaration(self, name)
+        check_declaration(self, name)
         self.name = name
         register_name(name, self)
 
@@ -166,42 +163,6 @@ class Primitive:
 
 
 _NO_AXES: frozenset[str] = frozenset()
-RULES = (
-    "type", "eager", "evaluate", "lower", "jvp", "linearize", "transpose", "batch", "partial_eval", "dce", "recompute",
-    "physical", "keys", "conditions", "checkify", "stage", "replace_captured", "run_jaxprs",
-)  # fmt: skip
-_NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs reads names
-
-
-def _check_declaration(primitive: Primitive, name: str) -> None:
-    """TypeError or ValueError for a primitive that is not declared as one can be."""
-    kind = type(primitive)
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            message(
-                "The name of a primitive is a word: programs are written, and read again, by these names.",
-                f"name: {name!r}, of {kind.__name__}",
-                fix="Use letters, digits and underscores, and a letter first.",
-            )
-        )
-    for rule in RULES:
-        if (found := getattr(kind, rule)) is not None and not callable(found):
-            raise TypeError(
-                message(
-                    "A rule is a function; None says that there is none.",
-                    f"rule: {rule} of {name!r}",
-                    f"given: {found!r:.100}",
-                    fix=f"Give {kind.__name__} a `{rule}` method.",
-                )
-            )
-    if unknown := [rule for rule in primitive.holes if rule not in RULES]:
-        raise ValueError(
-            message(
-                "`holes` gives the reasons why rules are absent.",
-                f"name: {name!r}, holes: {', '.join(map(repr, unknown))}",
-                fix=f"Name rules: {', '.join(RULES)}.",
-            )
-        )
 
 
 def infer(
@@ -233,16 +194,6 @@ def infer(
     return found
 
 
-def check_against_type(
-    primitive: Primitive, rule: str, args: Sequence[Any], outs: Any, params: dict[str, Any]
-) -> None:
-    """RuleTypeError unless a rule's results are those that the type rule tells for these operands."""
-    if (
-        primitive.type is not None
-    ):  # functions of Python have none, and their rules are checked where they run
-        check_results(primitive, rule, outs, infer(primitive, tuple([aval_of(x) for x in args]), params))
-
-
 def application_key(
     primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
 ) -> tuple[Any, ...]:
@@ -252,70 +203,12 @@ def application_key(
     return (primitive, avals, *params.items()) if params else (primitive, avals)
 
 
-def clear_types() -> None:
-    """Forget the types of results."""
-    _type_cache.clear()
-
-
-def check_extended(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> None:
-    """TypeError where elements are no numbers (but random keys), and the primitive does more than move them."""
-    if primitive.moves_elements or primitive.physical is not None or primitive.dce is not None:
-        return
-    if (error := no_numbers(primitive.name, avals)) is not None:
-        raise error
-
-
-def no_numbers(name: str, avals: Sequence[ShapedArray]) -> TypeError | None:
-    """The error of a function `name` for operands whose elements are no numbers; None where all are numbers."""
-    for aval in avals:
-        if (dtype := as_extended(aval.dtype)) is not None:
-            rule = f"{name} takes numbers, and {dtype.noun} are none."
-            return TypeError(message(rule, f"operands: {', '.join(map(str, avals))}", fix=dtype.advice))
-    return None
-
-
-_WORDS = {
-    "type": "staged",
-    "eager": "evaluated",
-    "lower": "compiled",
-    "jvp": "differentiated",
-    "transpose": "transposed (reverse-mode differentiated)",
-    "batch": "batched by vmap",
-    "checkify": "checkified",
-}
+clear_types = _type_cache.clear
 
 
 def require(primitive: Primitive, rule: str) -> Callable[..., Any]:
     """The primitive's rule of that name; MissingRuleError when it has none."""
     found = getattr(primitive, rule)
     if found is None:
-        why = primitive.holes.get(rule)
-        raise MissingRuleError(
-            message(
-                f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
-                *([f"reason: {why}"] if why else []),
-                *_misnamed(primitive, rule),
-                fix=f"Give {type(primitive).__name__} a `{rule}` method, or keep the operation out of that "
-                "transformation.",
-            )
-        )
+        raise missing_rule(primitive, rule)
     return found
-
-
-# What a rule is called elsewhere, or by mistake.
-_OTHER_NAMES = {
-    "type": ("abstract_eval", "abstract", "infer", "types", "typing", "shape"),
-    "lower": ("lowering", "lowers", "hlo", "stablehlo", "mlir"),
-    "batch": ("batching", "batcher", "vmap", "batches"),
-    "jvp": ("jvps", "derivative", "tangent", "forward"),
-    "transpose": ("transposes", "transposition", "vjp", "backward"),
-    "eager": ("impl", "numpy"),
-}
-
-
-def _misnamed(primitive: Primitive, rule: str) -> list[str]:
-    """A method of the class that may be meant for the rule, as a fact."""
-    own = vars(type(primitive))
-    return [
-        f"found: {name}, which no interpreter asks for" for name in _OTHER_NAMES.get(rule, ()) if name in own
-    ]

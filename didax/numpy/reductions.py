@@ -17,8 +17,8 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
-from didax.core.primitive import no_numbers
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.promotion import (

@@ -23,8 +23,9 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
+from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message, strip_internal_frames
-from didax.core.primitive import Primitive, no_numbers
+from didax.core.primitive import Primitive
 from didax.core.value import Array
 from didax.numpy.promotion import (
     Step,

@@ -17,8 +17,9 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
-from didax.core.primitive import Primitive, no_numbers
+from didax.core.primitive import Primitive
 from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData

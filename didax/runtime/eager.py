@@ -13,15 +13,8 @@ from typing import Any
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.given import give
-from didax.core.primitive import (
-    EagerTrace,
-    Primitive,
-    application_key,
-    check_against_type,
-    current_trace_var,
-    eager_trace,
-    infer,
-)
+from didax.core.primitive import EagerTrace, Primitive, application_key, current_trace_var, eager_trace, infer
+from didax.core.results import check_against_type
 from didax.core.rule_types import unhashable
 from didax.core.tracing import Tracer, leaked
 from didax.passes.physical import is_physical

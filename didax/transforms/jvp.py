@@ -17,7 +17,8 @@ from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, Trace, check_against_type, current_trace_var, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, require
+from didax.core.results import check_against_type
 from didax.core.rule_types import check_arrays, check_fit, check_pair, check_type
 from didax.core.tracing import Tracer, current_trace, known_value, run_under
 from didax.transforms.cache import cached_on_jaxpr

@@ -19,7 +19,8 @@ from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, Trace, check_against_type, current_trace_var, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, require
+from didax.core.results import check_against_type
 from didax.core.rule_types import check_fit, check_known_tangent, check_pair, check_type
 from didax.core.source import SourceLine
 from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace

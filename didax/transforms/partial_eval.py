@@ -17,7 +17,8 @@ from typing import Any
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
-from didax.core.primitive import Primitive, Trace, check_against_type, eager_trace, infer
+from didax.core.primitive import Primitive, Trace, eager_trace, infer
+from didax.core.results import check_against_type
 from didax.core.rule_types import check_fit, check_list
 from didax.core.source import user_line
 from didax.core.tracing import Tracer, current_trace, set_current_trace

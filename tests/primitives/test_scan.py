@@ -281,4 +281,3 @@ def test_steps_that_return_float0():
     for run in (lambda f: f(), lambda f: dx.jit(f)()):
         _, ys = run(lambda: lax.scan(lambda c, i: (c, derivative(i)), 0.0, steps))
         assert ys.shape == (3, 2) and ys.dtype == dx.float0
-        assert "dtype=float0" in repr(ys)
