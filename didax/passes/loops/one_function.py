@@ -95,6 +95,7 @@ class OneFunction(Jit):
     """`one_function_p.bind(*args, jaxpr=jaxpr)`: the jaxpr as one function, kernels and all."""
 
     kind = "loop compiled as one function"
+    evaluate = None  # it is made when a program is compiled; alone it is a program of one operation
 
     def lower(self, ctx: FunctionContext, *args: Value, jaxpr: Jaxpr) -> list[Value]:
         hidden = ctx.emit_many(
