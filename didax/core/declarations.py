@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs 
 
 def check_declaration(primitive: Any, name: str) -> None:
     """TypeError or ValueError for a primitive that is not declared as one can be."""
-    kind = type(primitive)
+    kind: Any = type(primitive)
     if not _NAME.fullmatch(name):
         raise ValueError(
             message(
@@ -65,14 +65,14 @@ _WORDS = {
 
 def missing_rule(primitive: Any, rule: str) -> MissingRuleError:
     """The error for a rule that an interpreter asks for, and that the primitive has not."""
+    kind: Any = type(primitive)
     why = primitive.holes.get(rule)
     return MissingRuleError(
         message(
             f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
             *([f"reason: {why}"] if why else []),
             *_misnamed(primitive, rule),
-            fix=f"Give {type(primitive).__name__} a `{rule}` method, or keep the operation out of that "
-            "transformation.",
+            fix=f"Give {kind.__name__} a `{rule}` method, or keep the operation out of that transformation.",
         )
     )
 
@@ -90,7 +90,8 @@ _OTHER_NAMES = {
 
 def _misnamed(primitive: Any, rule: str) -> list[str]:
     """A method of the class that may be meant for the rule, as a fact."""
-    own = vars(type(primitive))
+    kind: Any = type(primitive)
+    own: dict[str, Any] = vars(kind)
     return [
         f"found: {name}, which no interpreter asks for" for name in _OTHER_NAMES.get(rule, ()) if name in own
     ]
