@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs 
 
 def check_declaration(primitive: Any, name: str) -> None:
     """TypeError or ValueError for a primitive that is not declared as one can be."""
-    kind: Any = type(primitive)
+    kind: Any = primitive.__class__
     if not _NAME.fullmatch(name):
         raise ValueError(
             message(
@@ -65,7 +65,7 @@ _WORDS = {
 
 def missing_rule(primitive: Any, rule: str) -> MissingRuleError:
     """The error for a rule that an interpreter asks for, and that the primitive has not."""
-    kind: Any = type(primitive)
+    kind: Any = primitive.__class__
     why = primitive.holes.get(rule)
     return MissingRuleError(
         message(
@@ -90,7 +90,7 @@ _OTHER_NAMES = {
 
 def _misnamed(primitive: Any, rule: str) -> list[str]:
     """A method of the class that may be meant for the rule, as a fact."""
-    kind: Any = type(primitive)
+    kind: Any = primitive.__class__
     own: dict[str, Any] = vars(kind)
     return [
         f"found: {name}, which no interpreter asks for" for name in _OTHER_NAMES.get(rule, ()) if name in own
