@@ -68,6 +68,7 @@ if sys.argv[4] == "alarm":
     signal.signal(signal.SIGALRM, ring)
     number, kind = signal.SIGALRM, Alarm
 else:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have background processes ignore it
     number, kind = signal.SIGINT, KeyboardInterrupt
 def interrupt(i, delay):
     # Python itself drops an exception that a signal raises within a finaliser, and says so: then it is sent again.
@@ -304,6 +305,7 @@ def steps(x):
     return x
 
 traced = dx.jit(steps).lower(dnp.ones((8, 8)))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have background processes ignore it
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     traced.compile()
