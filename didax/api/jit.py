@@ -279,6 +279,8 @@ class JitFunction(Generic[P, R]):
                     buffer = x._buffer  # pyright: ignore[reportPrivateUsage]
                     buffers.append(x.device_buffer() if buffer is None else buffer)
                     committed = committed or x.committed
+                elif isinstance(x, ConcreteArray):  # it lies on several devices
+                    return _ABSENT
                 else:
                     buffers.append(argument_buffer(x))
             outs = entry.executable.run(buffers)

@@ -41,6 +41,7 @@ class State:
     debug_infs: str = "off"
     error_checking_behavior_oob: str = "ignore"
     check_tracer_leaks: bool = False
+    mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
 
     @property
     def inspects_values(self) -> bool:
@@ -81,6 +82,9 @@ JAX_VALUES: dict[str, dict[str, str]] = {
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 NAMES = tuple(_FIELDS)
+NOT_OPTIONS = frozenset(
+    ["mesh"]
+)  # what programs depend on like on an option, and what functions of its own set
 _interned: dict[tuple[Any, ...], State] = {}
 values_were_inspected = False  # whether any snapshot ever asked for it: spares hot paths the question
 
@@ -100,6 +104,8 @@ def _values(state: State) -> dict[str, Any]:
 
 def _normalise(name: str, value: Any) -> Any:
     """Check `value` against the option's type; text (environment variables) is parsed."""
+    if name in NOT_OPTIONS:
+        return value
     default = _FIELDS[name].default
     if name in FLAGS and value not in CHOICES[name]:
         flag = _BOOLS.get(value.lower()) if isinstance(value, str) else value
@@ -154,22 +160,21 @@ def option_named(option: str) -> str:
     name = option.removeprefix("jax_")
     name = _OTHER_NAMES.get(name, name)
     if name not in _FIELDS:
-        raise AttributeError(
-            f"unknown option {option!r}.\n  options: {', '.join(NAMES)}\nUse one of these names."
-        )
+        options = ", ".join(name for name in NAMES if name not in NOT_OPTIONS)
+        raise AttributeError(f"unknown option {option!r}.\n  options: {options}\nUse one of these names.")
     return name
 
 
 def names_in_jax() -> list[str]:
     """The options that JAX has too, by their names there."""
-    own = {"check", "optimize_loops"}
+    own = {"check", "optimize_loops", *NOT_OPTIONS}
     return [f"jax_{name}" for name in (*NAMES, *_OTHER_NAMES) if name not in own]
 
 
 def _from_environment() -> State:
     values = _values(State())
     for name in NAMES:
-        text = os.environ.get(variable_of(name))
+        text = os.environ.get(variable_of(name)) if name not in NOT_OPTIONS else None
         if text is not None and (
             text.strip() or type(values[name]) is bool
         ):  # an empty one is as good as none

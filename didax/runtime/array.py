@@ -108,6 +108,10 @@ class ConcreteArray(Array):
         if buffer is not None and self._is_shared() and not buffer.is_deleted():
             self._buffer = _device_floor().copy_of(buffer)
 
+    def twin(self) -> ConcreteArray:
+        """An array of its own with the same contents; who makes one calls `join_sharers`."""
+        return ConcreteArray(self.aval, self._value, self._buffer, self.committed)
+
     def forget_donated(self) -> None:
         """Called after the buffer was given to a program: a host view of it must not survive."""
         self._value = None
@@ -134,6 +138,11 @@ class ConcreteArray(Array):
         from didax.xla.client import backend
 
         return backend().default_device
+
+    @property
+    def place(self) -> Any:
+        """Where programs on this array run: a device, or a tuple of devices that each hold a part of it."""
+        return self.device
 
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
@@ -418,11 +427,11 @@ def sharing(x: Any) -> Any:
 
     A function that is being staged gets `x` itself: a program captures one array once, whatever is done with it.
     """
-    if type(x) is not ConcreteArray or _is_staging():
+    if not isinstance(x, ConcreteArray) or _is_staging():
         return x
     if x.is_deleted():
         raise x._deleted()
-    y = ConcreteArray(x.aval, x._value, x._buffer, x.committed)
+    y = x.twin()
     if x._buffer is not None:
         join_sharers(x, y)
     return with_keys(y, keys_of(x))
@@ -450,7 +459,7 @@ def join_sharers(x: ConcreteArray, y: ConcreteArray) -> None:
 
 def keys_of(x: Any) -> Keys | None:
     """The keys that an array holds, the same object whenever it is asked; None for what holds none."""
-    if type(x) is not ConcreteArray or not holds_keys(x.aval):
+    if not isinstance(x, ConcreteArray) or not holds_keys(x.aval):
         return None
     try:
         return x._keys
@@ -518,7 +527,7 @@ class Shard(NamedTuple):
     device: Any
     index: tuple[slice, ...]
     replica_id: int
-    data: ConcreteArray
+    data: Any
 
 
 def _edges(x: ConcreteArray, count: int) -> ConcreteArray:
@@ -551,7 +560,7 @@ _HOST_VALUES = (np.ndarray, *_SCALARS)
 
 def as_concrete(x: Any) -> ConcreteArray:
     """A concrete array for a NumPy array (copied: its owner may write to it) or a scalar; arrays pass through."""
-    if type(x) is ConcreteArray:
+    if isinstance(x, ConcreteArray):
         return x
     if isinstance(x, Tracer):
         raise leaked(x)
@@ -568,7 +577,7 @@ def as_concrete(x: Any) -> ConcreteArray:
 
 def argument_buffer(x: Any, device: Any = None) -> Any:
     """A buffer with the contents of one argument of a program: an array's own, or a new one for a NumPy value."""
-    if type(x) is ConcreteArray:
+    if isinstance(x, ConcreteArray):
         return x.device_buffer(device)
     if isinstance(x, Tracer):
         raise leaked(x)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from didax.core import config
+from didax.core import sharding as shardings
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.source import SourceLine, user_line
@@ -25,11 +26,13 @@ from didax.passes.nans import look_at_program
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
 from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
+from didax.runtime.partitioned import buffers_for, partition_of, results_of
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:
     from didax.xla.callbacks import HostCallback
     from didax.xla.compile import Executable
+    from didax.xla.partition import Partition
 
 
 class Program:
@@ -89,36 +92,39 @@ class Program:
         if not self._executables:
             self.executable(common_device([*self._placed, *args]))
 
-    def text(self, callbacks: list[HostCallback] | None = None) -> str:
+    def text(self, callbacks: list[HostCallback] | None = None, partition: Partition | None = None) -> str:
         """The StableHLO module; what it calls back into is added to `callbacks`."""
         donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
-        jaxpr, _ = optimize_loops(self.jaxpr)
+        # The partitioner looks into no function that XLA is told to leave alone.
+        jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         name = _module_name(jaxpr.name)
-        return lower_module(
-            jaxpr, donated, name=name, outline=True, replaced=self._replaced, callbacks=callbacks
-        )
+        return lower_module(jaxpr, donated, name, outline, self._replaced, callbacks, partition)
 
-    def executable(self, device: Any = None) -> Executable:
-        """The compiled program for a device, compiled on first use."""
-        found = self._executables.get(device)
+    def executable(self, where: Any = None) -> Executable:
+        """The compiled program for a device or a partition, compiled on first use."""
+        found = self._executables.get(where)
         if found is None:
             try:
-                found = self._compile(device)
+                found = self._compile(where)
             except Exception:
                 if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                     raise
                 with config.override(optimize_loops="off"):  # this XLA takes no such loop
-                    found = self._compile(device)
-            self._executables[device] = found
+                    found = self._compile(where)
+            self._executables[where] = found
         return found
 
-    def _compile(self, device: Any) -> Executable:
+    def _compile(self, where: Any) -> Executable:
         from didax.xla.compile import compile_text  # loads jaxlib: on first need
+        from didax.xla.partition import Partition
 
         callbacks: list[HostCallback] = []
-        text = self.text(callbacks)
+        partition = where if isinstance(where, Partition) else None
+        text = self.text(callbacks, partition)
         self.calls_python = bool(callbacks)
-        return compile_text(text, self.jaxpr.out_avals, device, self._cheap, self.options, callbacks)
+        device = None if partition else where
+        types = self.jaxpr.in_avals, self.jaxpr.out_avals
+        return compile_text(text, *types, device, self._cheap, self.options, callbacks, partition)
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Results for concrete arguments, of which the program is handed those that results depend on."""
@@ -133,13 +139,18 @@ class Program:
         if self.kept is not None:
             args = [args[i] for i in self.kept]
         device = common_device([*self._placed, *args] if self._placed else args)
-        executable = self._executables.get(device) or self.executable(device)
+        partition = partition_of(self.jaxpr, [*self._constants, *args]) if shardings.in_use else None
+        where = partition or device
+        executable = self._executables.get(where) or self.executable(where)
         try:
             if True in self.donated:
                 _detach(args, self.donated)
-            buffers = argument_buffers(args, device)
-            if self._constants:
-                buffers = [x.device_buffer(device) for x in self._constants] + buffers
+            if partition is not None:
+                buffers = buffers_for(executable, [*self._constants, *args])
+            else:
+                buffers = argument_buffers(args, device)
+                if self._constants:
+                    buffers = [x.device_buffer(device) for x in self._constants] + buffers
             outs = executable.run(buffers)
         except Exception as error:
             if (explained := _explain(error, args, self.donated)) is error:
@@ -147,9 +158,11 @@ class Program:
             raise explained from None
         if True in self.donated:
             _forget(args, self.donated, self.calls_python)
-        results = list(
-            map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None))
-        )
+        if partition is not None:
+            results = results_of(executable, outs)
+        else:
+            committed = repeat(device is not None)
+            results = list(map(ConcreteArray, executable.out_avals, repeat(None), outs, committed))
         if config.values_were_inspected and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         return results
@@ -218,7 +231,8 @@ def _explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> 
         for gift, (i, x), (j, y) in _pairs(args, donated):
             if (
                 gift
-                and type(x) is type(y) is ConcreteArray
+                and isinstance(x, ConcreteArray)
+                and isinstance(y, ConcreteArray)
                 and x._buffer is not None
                 and x._buffer is y._buffer
             ):
@@ -230,7 +244,7 @@ def _explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> 
                     )
                 )
     for i, x in enumerate(args):
-        if type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
+        if isinstance(x, ConcreteArray) and x._buffer is not None and x._buffer.is_deleted():
             return RuntimeError(
                 message(
                     "A donated or deleted array was passed to a compiled function.",
@@ -251,34 +265,34 @@ def _pairs(args: Sequence[Any], donated: Sequence[bool]) -> Iterator[tuple[bool,
 def _detach(args: Sequence[Any], donated: Sequence[bool]) -> None:
     """Leave the buffers of donated arrays to those that share them. See Note [Arrays that share a buffer]."""
     for x in compress(args, donated):
-        if type(x) is ConcreteArray:
+        if isinstance(x, ConcreteArray):
             x.own_buffer()
 
 
 def _forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
     """Let go of donated buffers, which the program has taken; of those that were only lent to it with `delete`."""
     for x, gift in zip(args, donated, strict=True):
-        if gift and delete and type(x) is ConcreteArray and x._buffer is not None:
+        if gift and delete and isinstance(x, ConcreteArray) and x._buffer is not None:
             x._buffer.delete()
-        if gift and type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
+        if gift and isinstance(x, ConcreteArray) and x._buffer is not None and x._buffer.is_deleted():
             x.forget_donated()
 
 
 def common_device(args: Sequence[Any]) -> Any:
-    """The device that committed arrays are on; None (the default device) when the user placed no argument."""
-    device: Any = None
+    """The device, or devices, that committed arrays are on; None (the default device) where the user placed none."""
+    place: Any = None
     for x in args:
-        if type(x) is ConcreteArray and x.committed and x.device is not device:
-            if device is not None:
+        if isinstance(x, ConcreteArray) and x.committed and x.place != place:
+            if place is not None:
                 raise ValueError(
                     message(
-                        "The arguments of a compiled function must be on one device.",
-                        f"devices: {device}, {x.device}",
+                        "The arguments of a compiled function must be on the same devices.",
+                        f"devices: {place}, {x.place}",
                         fix="Move them with didax.device_put.",
                     )
                 )
-            device = x.device
-    return device
+            place = x.place
+    return place
 
 
 _programs: WeakKeyDictionary[Jaxpr, Program] = WeakKeyDictionary()

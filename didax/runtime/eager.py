@@ -30,6 +30,7 @@ from didax.passes.physical import is_physical, physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
 from didax.runtime.array import ConcreteArray, as_concrete, keys_of, with_keys
 from didax.runtime.compiled import Program
+from didax.runtime.sharded import ShardedArray
 
 NUMPY_MAX_ELEMENTS = 1 << 16  # above this XLA's threads and fusion win over NumPy
 _PLANS_MAX = 20_000
@@ -42,7 +43,10 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     """Evaluate one operation."""
     if primitive.evaluate is not None:
         return _evaluate(primitive, args, params)
-    avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
+    try:
+        avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
+    except _OnSeveralDevices:
+        return _run_partitioned(primitive, args, params)
     if primitive.exact_params:
         key = application_key(primitive, avals, params)
     else:  # the same, written out: this is what an eager operation waits for
@@ -69,10 +73,34 @@ def _run_watched(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params
     return outs
 
 
+class _OnSeveralDevices(Exception):
+    """An operand is a sharded array. An exception, because it costs the others nothing."""
+
+
 def _aval_of_argument(x: Any) -> ShapedArray:
     if isinstance(x, Tracer):
         raise leaked(x)
+    if isinstance(x, ShardedArray):
+        raise _OnSeveralDevices
     return aval_of(x)
+
+
+_partitioned: dict[Any, Program] = {}
+
+
+def _run_partitioned(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Evaluate an operation on sharded arrays: as a program, which XLA partitions."""
+    args = tuple([x if isinstance(x, ConcreteArray) else as_concrete(x) for x in args])
+    avals = tuple([x.aval for x in args])
+    key = application_key(primitive, avals, params)
+    program = _partitioned.get(key)
+    if program is None:
+        if len(_partitioned) > _PLANS_MAX:
+            _partitioned.clear()
+        out_avals = infer(primitive, avals, params)
+        program = _partitioned[key] = Program(_single(primitive, avals, out_avals, params), keep_unused=True)
+    outs = program.run(args)
+    return outs if primitive.multiple_results else outs[0]
 
 
 def _evaluate(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -96,6 +124,7 @@ def _remember(key: Any, plan: Plan) -> None:
 def clear_plans() -> None:
     """Forget every plan."""
     _plans.clear()
+    _partitioned.clear()
 
 
 def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:

@@ -32,6 +32,7 @@ from didax.version import __version__, installed_jaxlib
 from didax.xla.buffers import lend, put
 from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, register_handler
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
+from didax.xla.partition import Partition, xla_sharding
 from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 _MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
@@ -57,6 +58,37 @@ class Executable:
         return self.loaded.execute_sharded(buffers).consume_with_handlers(self.handlers, False)
 
 
+class PartitionedExecutable(Executable):
+    """A compiled program on several devices: arguments and results are XLA's arrays of all parts."""
+
+    __slots__ = ("in_shardings", "out_shardings", "partition")
+
+    def __init__(
+        self,
+        loaded: Any,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        partition: Partition,
+    ):
+        self.loaded = loaded
+        self.out_avals = tuple(out_avals)
+        self.device = None
+        self.partition = partition
+        chosen = loaded.get_parameter_shardings() or [None] * len(in_avals)
+        self.in_shardings = [
+            given or partition.found(found, aval.ndim)
+            for given, found, aval in zip(partition.arguments, chosen, in_avals, strict=True)
+        ]
+        found = loaded.get_output_shardings() or [None] * len(out_avals)
+        self.out_shardings = [
+            partition.found(sharding, aval.ndim) for sharding, aval in zip(found, out_avals, strict=True)
+        ]
+        self.handlers = [
+            _result_handler(aval.physical, xla_sharding(sharding))
+            for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
+        ]
+
+
 def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
     raise forked(backend())
 
@@ -78,7 +110,7 @@ class CallingExecutable(Executable):
 
     def __init__(
         self,
-        load: Callable[[Backend, Any], Any],
+        load: Callable[[Backend, tuple[Any, ...]], Any],
         out_avals: Sequence[ShapedArray],
         device: Any,
         callbacks: Sequence[HostCallback],
@@ -104,7 +136,7 @@ class CallingExecutable(Executable):
         if found is None:
             device = self.device if client is backend() else client.default_device
             handlers = [_result_handler(aval.physical, client.shardings[device]) for aval in self.out_avals]
-            found = self._places[client] = device, self._load(client, device), handlers
+            found = self._places[client] = device, self._load(client, (device,)), handlers
         return found
 
     def run(self, buffers: list[Any]) -> list[Any]:
@@ -164,13 +196,15 @@ after_fork(_after_fork)
 
 def compile_text(
     text: str,
+    in_avals: Sequence[ShapedArray],
     out_avals: Sequence[ShapedArray],
     device: Any = None,
     cheap: bool = False,
     options: Any = None,
     callbacks: Sequence[HostCallback] = (),
+    partition: Partition | None = None,
 ) -> Executable:
-    """Compile a module for one device. One that calls Python comes with its `callbacks`.
+    """Compile a module for one device, or for those of a partition. One that calls Python comes with its `callbacks`.
 
     `cheap` takes the settings that compile three times as fast, for one operation on small arrays: on large ones its
     code is several times slower. `options` are
@@ -184,16 +218,18 @@ def compile_text(
     ]
     store = None if cheap else _store()
 
-    def load(started: Backend, device: Any) -> Any:
+    def load(started: Backend, devices: tuple[Any, ...]) -> Any:
         # a program knows no callback, only how many it has: `Run` knows them
         return _remembered(
-            (text, device, tuple(flags)),
-            lambda: _compile(started, text, device, flags, store, len(callbacks)),
+            (text, devices, tuple(flags)),
+            lambda: _compile(started, text, devices, flags, store, len(callbacks)),
         )
 
+    if partition is not None:
+        return PartitionedExecutable(load(started, partition.devices), in_avals, out_avals, partition)
     if callbacks:
         return CallingExecutable(load, out_avals, device, callbacks)
-    return Executable(load(started, device), out_avals, device)
+    return Executable(load(started, (device,)), out_avals, device)
 
 
 class _Compilation:
@@ -269,7 +305,7 @@ def _is_known(flag: tuple[str, Any]) -> bool:
 def _compile(
     started: Backend,
     text: str,
-    device: Any,
+    devices: tuple[Any, ...],
     flags: Sequence[tuple[str, Any]],
     store: DiskStore | None,
     num_callbacks: int,
@@ -280,26 +316,40 @@ def _compile(
         register_handler()
     elif num_callbacks:  # jaxlib's own handlers want to be told of the functions, and never run without
         given = {"host_callbacks": dispatchers(num_callbacks)}
-    options = xe.CompileOptions()
-    options.device_assignment = xe.DeviceAssignment.create(np.array([[device.id]], np.int32))
-    if flags:
-        options.env_option_overrides = list(flags)
-    devices = started.device_lists[device]
+    options = _options(devices, flags)
+    on = xe.DeviceList(devices)
     if store is None and not given:
-        return started.client.compile_and_load(text, devices, options)
-    name = _fingerprint(text, device, flags)
+        return started.client.compile_and_load(text, on, options)
+    name = _fingerprint(text, devices, flags)
     saved = None if store is None else store.read(name)
     if saved is not None:
         with contextlib.suppress(Exception):  # corrupt or foreign: a miss
-            return started.client.deserialize_executable(saved, devices, options, **given)
-    loaded = started.client.compile_and_load(text, devices, options)
+            return started.client.deserialize_executable(saved, on, options, **given)
+    loaded = started.client.compile_and_load(text, on, options)
     if given:
         saved = loaded.serialize()
-        loaded = started.client.deserialize_executable(saved, devices, options, **given)
+        loaded = started.client.deserialize_executable(saved, on, options, **given)
     if store is not None:
         with contextlib.suppress(Exception):  # some programs cannot be serialized
             store.write(name, saved or loaded.serialize())
     return loaded
+
+
+def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]]) -> Any:
+    options = xe.CompileOptions()
+    assignment = xe.DeviceAssignment.create(np.array([[device.id for device in devices]], np.int32))
+    options.device_assignment = assignment
+    if flags:
+        options.env_option_overrides = list(flags)
+    if len(devices) > 1:
+        options.num_partitions = len(devices)
+        build = options.executable_build_options
+        build.num_partitions = len(devices)
+        build.device_assignment = assignment
+        build.use_spmd_partitioning = build.use_shardy_partitioner = True
+        build.allow_spmd_sharding_propagation_to_parameters = [True]
+        build.allow_spmd_sharding_propagation_to_output = [True]
+    return options
 
 
 def clear_memory() -> None:
@@ -319,10 +369,10 @@ def _machine() -> str:
     return "|".join([*parts, os.environ.get("XLA_FLAGS", "")])
 
 
-def _fingerprint(text: str, device: Any, flags: Sequence[tuple[str, Any]]) -> str:
-    content = "\0".join(
-        [_machine(), str(getattr(device, "device_kind", device)), str(device.id), repr(list(flags)), text]
-    )
+def _fingerprint(text: str, devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]]) -> str:
+    kind = str(getattr(devices[0], "device_kind", devices[0]))
+    numbers = ",".join([str(device.id) for device in devices])
+    content = "\0".join([_machine(), kind, numbers, repr(list(flags)), text])
     return hashlib.sha256(content.encode()).hexdigest()
 
 

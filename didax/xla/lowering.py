@@ -17,20 +17,24 @@ from didax.core.avals import ShapedArray
 from didax.core.dtypes import carrier
 from didax.core.effects import Effect, Effects
 from didax.core.jaxpr import Jaxpr, Var
+from didax.core.mesh import Mesh
 from didax.core.primitive import Primitive, require
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.passes.outline import cut
 from didax.passes.physical import physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
 from didax.xla.callbacks import HostCallback
+from didax.xla.partition import Partition, mesh_text, spec_text
 from didax.xla.text import TOKEN, FunctionContext, LiteralValue, Value, names, tensor_type, types
 
 
 class Module:
     """The functions of a module under construction; with `outline` large ones are cut into several."""
 
-    def __init__(self, outline: bool = False) -> None:
+    def __init__(self, outline: bool = False, partition: Partition | None = None) -> None:
         self.outline = outline
+        self.partition = partition
+        self._meshes: dict[Mesh, str] = {}
         self.functions: list[str] = []
         self.callbacks: list[HostCallback] = []
         self.calling: set[str] = set()  # functions that take the number of the run: they call Python
@@ -51,6 +55,19 @@ class Module:
                 self.functions.append(f"func.func private @{name}{text}")
             self._by_jaxpr[jaxpr] = name
         return name
+
+    def mesh(self, mesh: Mesh) -> str:
+        """The name of a mesh in this module."""
+        return self._meshes.setdefault(mesh, f"mesh{len(self._meshes) or ''}")
+
+    def header(self, name: str) -> str:
+        """The opening of the module, with the meshes that its text names."""
+        if self.partition is None:
+            return f"module @{name} {{"
+        devices = self.partition.devices
+        count = f"mhlo.num_partitions = {len(devices)} : i32, mhlo.num_replicas = 1 : i32"
+        declared = [mesh_text(mesh_name, mesh, devices) for mesh, mesh_name in self._meshes.items()]
+        return "\n".join([f"module @{name} attributes {{{count}}} {{", *declared])
 
     def callback_index(self, callback: HostCallback) -> int:
         """The number of a callback in this program."""
@@ -78,6 +95,7 @@ def lower_module(
     outline: bool = False,
     replaced: Mapping[int, int] = MappingProxyType({}),
     callbacks: list[HostCallback] | None = None,
+    partition: Partition | None = None,
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
@@ -85,16 +103,23 @@ def lower_module(
     `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
     program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first.
     """
-    module = Module(outline)
+    module = Module(outline, partition)
     donated = donated or (False,) * len(jaxpr.invars)
-    attributes = [" {jax.buffer_donor = true}" if gift else "" for gift in donated]
+    attributes = [["jax.buffer_donor = true"] if gift else [] for gift in donated]
     for i, out in replaced.items():
-        attributes[i] = f" {{tf.aliasing_output = {out} : i32}}"
-    text, _ = function_text(module, jaxpr, attributes)
+        attributes[i] = [f"tf.aliasing_output = {out} : i32"]
+    if partition is not None:
+        for attribute, sharding, var in zip(attributes, partition.arguments, jaxpr.invars, strict=True):
+            if sharding is not None:
+                spec = spec_text(sharding, var.aval.physical.ndim)
+                attribute.append(f"sdy.sharding = #sdy.sharding<@{module.mesh(sharding.mesh)}, {spec}>")
+    text, _ = function_text(
+        module, jaxpr, [f" {{{', '.join(found)}}}" if found else "" for found in attributes]
+    )
     main = f"func.func public @main{text}"
     if callbacks is not None:
         callbacks += module.callbacks
-    return "\n".join([f"module @{name} {{", *module.functions, main, "}"]) + "\n"
+    return "\n".join([module.header(name), *module.functions, main, "}"]) + "\n"
 
 
 def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None = None) -> tuple[str, bool]:
