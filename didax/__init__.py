@@ -103,6 +103,7 @@ from didax.api.placement import (
     make_mesh,
     set_mesh,
 )
+from didax.api.shard_map import shard_map
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
 from didax.core.dtypes import float0
@@ -220,6 +221,7 @@ __all__ = [
     "remat",
     "scipy",
     "set_mesh",
+    "shard_map",
     "sharding",
     "stages",
     "thread_guard",

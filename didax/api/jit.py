@@ -398,7 +398,8 @@ class JitFunction(Generic[P, R]):
         if state is not key[1]:
             reasons.append("options changed")
         if axes != key[4]:
-            reasons.append(f"mapped axes were {dict(axes)}, now are {dict(key[4])}")
+            were, are = ({name: axis.size for name, axis in found} for found in (axes, key[4]))
+            reasons.append(f"mapped axes were {were}, now are {are}")
         return "\n  ".join([f"{head} again:", *reasons])
 
     def _donated(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[bool]:

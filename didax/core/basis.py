@@ -48,6 +48,10 @@ class Basis(Protocol):
         """`x` in another dtype, or of another weak type."""
         ...
 
+    def match_varying(self, x: Any, aval: ShapedArray) -> Any:
+        """A tangent or cotangent that varies along the manual axes that its type says; see `primitives/varying.py`."""
+        ...
+
     def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
         """One of two arrays, by a bool scalar."""
         ...
@@ -70,6 +74,7 @@ class _Installed:
         self.move_axis = implementation.move_axis
         self.broadcast_axis = implementation.broadcast_axis
         self.convert = implementation.convert
+        self.match_varying = implementation.match_varying
         self.select = implementation.select
         self.check = implementation.check
         self.no_nan = implementation.no_nan
@@ -80,7 +85,10 @@ basis = _Installed()
 
 def instantiate(x: Any) -> Any:
     """An array for a symbolic zero; anything else as it is."""
-    return basis.zeros(x.aval) if type(x) is Zero else x
+    if type(x) is not Zero:
+        return x
+    zeros = basis.zeros(x.aval)
+    return basis.match_varying(zeros, x.aval) if x.aval.vma else zeros
 
 
 def add_tangents(x: Any, y: Any) -> Any:

@@ -53,6 +53,7 @@ class Primitive:
     strengthens: ClassVar[bool] = (
         True  # a weakly typed operand is cast beside strong ones: cotangents are cast back
     )
+    sets_varying: ClassVar[bool] = False  # its type rule says along which manual axes the results vary
     remembers_types: ClassVar[bool] = True  # not where parameters hold what a memory must not keep alive
     moves_elements: bool = False  # whatever they are; see passes/physical.py
     exact_params: bool = False  # 0.0 and -0.0 are different parameters: set once one that is a float is met
@@ -154,8 +155,12 @@ def infer(
     found = _type_cache.get(key)
     if found is None:
         check_extended(primitive, avals)
-        out = require(primitive, "type")(*avals, **params)
+        varying = _varying(primitive, avals)
+        operands = [a.update(vma=()) for a in avals] if varying else avals
+        out = require(primitive, "type")(*operands, **params)
         found = tuple(out) if primitive.multiple_results else (out,)
+        if varying:
+            found = tuple([a.update(vma=varying) for a in found])
         if primitive.dce is not None or not primitive.remembers_types:  # its parameters may hold jaxprs
             return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
@@ -165,6 +170,13 @@ def infer(
             key = application_key(primitive, avals, params)
         _type_cache[key] = found
     return found
+
+
+def _varying(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> frozenset[str]:
+    """The manual axes along which the results vary because an operand does; none where the type rule says so itself."""
+    if primitive.sets_varying or primitive.dce is not None:  # jaxprs know it of their outputs
+        return _NO_AXES
+    return _NO_AXES.union(*[a.vma for a in avals])
 
 
 def application_key(

@@ -26,6 +26,7 @@ from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
 from didax.primitives.families import PYTHON_SCALARS, scalar_like
 from didax.primitives.shape import move_axis, reshape
+from didax.primitives.varying import pvary
 from didax.transforms import batching
 
 __all__ = [
@@ -74,6 +75,8 @@ def axis_index(axis_name: AxisName) -> Any:
     for name in _names(axis_name):
         size = batching.axis_size(name)
         inner = p.axis_index_p.bind(axis_name=name, axis_size=size)
+        if batching.named_axis(name).tracked:
+            inner = pvary(inner, (name,))
         index = inner if index is None else add(mul(index, np.int32(size)), inner)
     return index
 
@@ -169,15 +172,15 @@ def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = Fals
         shape = aval_of(leaf).shape
         where = _axis("all_gather", "axis", axis, aval_of(leaf), 0 if tiled else 1)
         pieces = leaf if tiled else reshape(leaf, (*shape[:where], 1, *shape[where:]))
-        for name in reversed(_names(axis_name)):
-            pieces = _bind(p.all_gather_p, pieces, name, dimension=where)
+        for names in reversed(_together(axis_name)):
+            pieces = _bind(p.all_gather_p, pieces, names, dimension=where)
         return pieces
 
     return pytree.map(gather, x)
 
 
 @operation
-def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
+def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
     """The sum over the mapped axis, of which each element gets its own part along `scatter_dimension`.
 
     That dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
@@ -193,7 +196,9 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
         where = _axis("psum_scatter", "scatter_dimension", scatter_dimension, aval)
         if not tiled:
             _check_as_long("psum_scatter", "scatter_dimension", where, aval, axis_name)
-        out = _bind(p.reduce_scatter_p, leaf, axis_name, dimension=where)
+        out = leaf
+        for names in _together(axis_name):
+            out = _bind(p.reduce_scatter_p, out, names, dimension=where)
         return out if tiled else reshape(out, (*aval.shape[:where], *aval.shape[where + 1 :]))
 
     return pytree.map(scatter, x)
@@ -287,15 +292,32 @@ def _names(axis_name: Any) -> tuple[Any, ...]:
     return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
 
 
+def _together(axis_name: Any) -> list[Any]:
+    """The axes that one operation communicates over: a single one of a `vmap`, or neighbouring manual ones."""
+    groups: list[Any] = []
+    for name in _names(axis_name):
+        if not batching.named_axis(name).manual:
+            groups.append(name)
+        elif groups and isinstance(groups[-1], tuple):
+            groups[-1] = (*groups[-1], name)
+        else:
+            groups.append((name,))
+    return groups
+
+
 def _bind(primitive: Any, x: Any, axis_name: Any, **params: Any) -> Any:
-    params = {"axis_name": axis_name, "axis_size": batching.axis_size(axis_name), **params}
+    axes = [batching.named_axis(name) for name in _names(axis_name)]
+    if axes[0].manual:
+        axis_name = tuple(_names(axis_name))
+        x = pvary(x, [axis.name for axis in axes if axis.tracked])
+    params = {"axis_name": axis_name, "axis_size": math.prod(axis.size for axis in axes), **params}
     infer(primitive, (aval_of(x),), params)  # an interpreter of the axis may never ask for the type
     return primitive.bind(x, **params)
 
 
 def _over_axes(primitive: Any, x: Any, axis_name: Any) -> Any:
-    for name in _names(axis_name):
-        x = _bind(primitive, x, name)
+    for names in _together(axis_name):
+        x = _bind(primitive, x, names)
     return x
 
 
@@ -315,7 +337,7 @@ def _axis(what: str, name: str, axis: int, aval: ShapedArray, extra: int = 0) ->
 
 
 def _check_as_long(what: str, name: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
-    size = batching.axis_size(axis_name)
+    size = axis_size(axis_name)
     if aval.shape[axis] != size:
         raise ValueError(
             message(

@@ -10,6 +10,7 @@ from didax.primitives.check import check_condition, no_nan
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add
 from didax.primitives.select import where
+from didax.primitives.varying import match_varying
 
 
 class _Basis:
@@ -18,6 +19,7 @@ class _Basis:
     move_axis = staticmethod(shape.move_axis)
     broadcast_axis = staticmethod(shape.broadcast_axis)
     convert = staticmethod(convert_element_type)
+    match_varying = staticmethod(match_varying)
     select = staticmethod(where)
     check = staticmethod(check_condition)
     no_nan = staticmethod(no_nan)

@@ -3,11 +3,12 @@
     vmap(lambda x: psum(x, "i"), axis_name="i")(xs)     every element gets the sum over the batch
 
 Inside the mapped function an element's type has no such axis, so a collective is an operation on one array
-that names the axis; when the interpreter of that axis meets it, the batch rule turns it into an ordinary
-operation along the batch axis. Every other transformation passes it on as any linear operation. A primitive
-handles one axis and one layout; the faces in `didax/lax/parallel.py` make the others (several names, untiled
-forms, means) of these.
-Read next: `transforms/batching.py`.
+that names the axis. The axis of a `vmap` ends at its interpreter: the batch rule turns the collective into an ordinary
+operation along the batch axis. The manual axes of a `shard_map` end in the compiled program: there a collective is
+communication between devices. Every other transformation passes it on as any linear operation. A primitive handles
+one layout, and one axis of a `vmap` or several manual ones (then `axis_name` is a tuple, the slowest first); the faces
+in `didax/lax/parallel.py` make the others (untiled forms, means) of these.
+Read next: `transforms/batching.py`; `varying.py`, which values differ between devices.
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ from didax.primitives.select import select_n
 from didax.primitives.shape import LinearUnary, full, reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.xla.text import int_matrix, tensor_type
 
 _UNBOUND = "its axis is not mapped where it is evaluated: collectives belong inside vmap(..., axis_name=...)"
 _INT32 = np.dtype(np.int32)
 Pairs = tuple[tuple[int, int], ...]
+AxisName = str | tuple[str, ...]
+Groups = Sequence[Sequence[int]]  # of numbers of devices, each in the order of its axes
 
 
 class Collective(Primitive):
@@ -42,17 +46,26 @@ class Collective(Primitive):
     axis is repeated along it first, unless `shared` knows the result.
     """
 
-    holes = {"eager": _UNBOUND, "lower": _UNBOUND}
+    holes = {"eager": _UNBOUND}
+    sets_varying = True
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return frozenset((params["axis_name"],))
+        return frozenset(axis_names(params["axis_name"]))
 
-    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, **params: Any) -> ShapedArray:
+    def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int, **params: Any) -> ShapedArray:
         return x
+
+    def lower(self, ctx: Any, x: Any, *, axis_name: AxisName, **params: Any) -> Any:
+        groups = ctx.module.device_groups(self, axis_names(axis_name))
+        return self.communicate(ctx, x, groups, **params)
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, **params: Any) -> Any:
+        """Write the communication within each group of devices."""
+        raise NotImplementedError
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
         (x,), (dim,) = args, dims
-        if axis.name != params["axis_name"]:
+        if axis.name not in axis_names(params["axis_name"]):
             assert dim is not None, "only its own axis is met without a batched operand"
             return self.beside(x, dim, **params)
         if dim is None and self.shared is not None:
@@ -78,14 +91,22 @@ class LinearCollective(Collective, LinearUnary):
 class PSum(LinearCollective):
     """The sum over the axis."""
 
+    def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int) -> ShapedArray:
+        return x.update(vma=x.vma.difference(axis_names(axis_name)))
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
+        return _reduce(ctx, "all_reduce", "add", x, x.aval, groups)
+
     def across(self, x: Any, **params: Any) -> tuple[Any, None]:
         return reduce_sum(x, (0,)), None
 
     def shared(self, x: Any, *, axis_size: int, **params: Any) -> Any:
         return mul(x, scalar_like(axis_size, aval_of(x).dtype))
 
-    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
-        return [self.bind(ct, **params)]
+    def transpose(self, ct: Any, x: Any, *, axis_name: AxisName, **params: Any) -> list[Any]:
+        if x.aval.vma.issuperset(axis_names(axis_name)):  # the cotangent is the same on all devices already
+            return [ct]
+        return [self.bind(ct, axis_name=axis_name, **params)]
 
 
 class PExtremum(Collective):
@@ -96,6 +117,12 @@ class PExtremum(Collective):
     def __init__(self, name: str, reduce: Primitive):
         super().__init__(name)
         self.reduce = reduce
+
+    def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int) -> ShapedArray:
+        return x.update(vma=x.vma.difference(axis_names(axis_name)))
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
+        return _reduce(ctx, "all_reduce", "maximum" if self.name == "pmax" else "minimum", x, x.aval, groups)
 
     def across(self, x: Any, **params: Any) -> tuple[Any, None]:
         return self.reduce.bind(x, axes=(0,)), None
@@ -119,6 +146,11 @@ class AllGather(LinearCollective):
     def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
         return _resized(x, dimension, _length(self, x, dimension) * axis_size)
 
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, dimension: int) -> Any:
+        out = _resized(x.aval, dimension, x.aval.shape[dimension] * axis_size)
+        attributes = f"all_gather_dim = {dimension} : i64, {_groups_text(ctx, groups)}, use_global_device_ids"
+        return _emit(ctx, "all_gather", x, attributes, out)
+
     def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, None]:
         return _merge(basis.move_axis(x, 0, dimension), dimension), None
 
@@ -131,6 +163,12 @@ class ReduceScatter(LinearCollective):
 
     def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
         return _resized(x, dimension, _piece(self, x, dimension, axis_name, axis_size))
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, dimension: int) -> Any:
+        out = _resized(x.aval, dimension, x.aval.shape[dimension] // axis_size)
+        return _reduce(
+            ctx, "reduce_scatter", "add", x, out, groups, f"scatter_dimension = {dimension} : i64, "
+        )
 
     def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, int]:
         return _cut(reduce_sum(x, (0,)), dimension, axis_size), dimension
@@ -146,6 +184,13 @@ class AllToAll(LinearCollective):
         _piece(self, x, dimension, axis_name, axis_size)
         return x
 
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, dimension: int) -> Any:
+        attributes = (
+            f"split_dimension = {dimension} : i64, concat_dimension = {dimension} : i64, "
+            f"split_count = {axis_size} : i64, {_groups_text(ctx, groups)}"
+        )
+        return _emit(ctx, "all_to_all", x, attributes, x.aval)
+
     def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, int]:
         pieces = _cut(x, dimension + 1, axis_size)  # (batch, ..., axis_size, length of a piece, ...)
         order = list(range(aval_of(pieces).ndim))
@@ -158,6 +203,11 @@ class AllToAll(LinearCollective):
 
 class PPermute(LinearCollective):
     """Element `dst` gets the operand of element `src` for each pair in `perm`; zeros where no pair leads."""
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, perm: Pairs) -> Any:
+        pairs = [(group[src], group[dst]) for group in groups for src, dst in perm]
+        where = f"source_target_pairs = {int_matrix(pairs, 2)}, {ctx.module.channel()}"
+        return _emit(ctx, "collective_permute", x, where, x.aval)
 
     def across(self, x: Any, *, axis_size: int, perm: Pairs, **params: Any) -> tuple[Any, int]:
         source = {dst: src for src, dst in perm}
@@ -185,7 +235,6 @@ class AxisIndex(Primitive):
 
     holes = {
         "eager": _UNBOUND,
-        "lower": _UNBOUND,
         "jvp": "it has no operands",
         "transpose": "it has no operands",
     }
@@ -196,10 +245,39 @@ class AxisIndex(Primitive):
     def type(self, *, axis_name: str, axis_size: int) -> ShapedArray:
         return ShapedArray((), _INT32)
 
+    def lower(self, ctx: Any, *, axis_name: str, axis_size: int) -> Any:
+        return ctx.module.axis_index(ctx, self, axis_name)
+
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, axis_name: str, axis_size: int
     ) -> tuple[Any, int]:
         return iota(_INT32, (axis_size,), 0), 0
+
+
+def axis_names(axis_name: AxisName) -> tuple[str, ...]:
+    """The axes of a collective, the slowest first."""
+    return axis_name if isinstance(axis_name, tuple) else (axis_name,)
+
+
+def _groups_text(ctx: Any, groups: Groups) -> str:
+    return f"replica_groups = {int_matrix(groups, len(groups[0]))}, {ctx.module.channel()}"
+
+
+def _emit(ctx: Any, name: str, x: Any, attributes: str, out: ShapedArray, region: str = "") -> Any:
+    return ctx.emit(
+        f'"stablehlo.{name}"({x}) <{{{attributes}}}>{region} : ({x.type}) -> {tensor_type(out)}', out
+    )
+
+
+def _reduce(ctx: Any, name: str, op: str, x: Any, out: ShapedArray, groups: Groups, first: str = "") -> Any:
+    """A reduction over each group of devices."""
+    scalar = ShapedArray((), x.aval.dtype)
+    args, header = ctx.block([scalar, scalar])
+    body = ctx.region()
+    result = body.op(op, args)
+    lines = "\n".join([header, *body.lines, f"stablehlo.return {result} : {result.type}"])
+    attributes = f"{first}{_groups_text(ctx, groups)}, use_global_device_ids"
+    return _emit(ctx, name, x, attributes, out, f" ({{\n{lines}\n}})")
 
 
 def _length(primitive: Primitive, x: ShapedArray, dimension: int) -> int:

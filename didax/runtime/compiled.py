@@ -15,8 +15,10 @@ from weakref import WeakKeyDictionary
 
 from didax.core import config
 from didax.core import sharding as shardings
+from didax.core.avals import aval_of
 from didax.core.errors import message
-from didax.core.jaxpr import Jaxpr
+from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.primitive import infer
 from didax.core.source import SourceLine, user_line
 from didax.passes.checkify import add_checks
 from didax.passes.key_reuse import Keys, Summary, holds_keys, summarise
@@ -25,6 +27,7 @@ from didax.passes.loops import optimize_loops
 from didax.passes.nans import look_at_program
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
+from didax.primitives.shard_map import shard_map_p
 from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
 from didax.runtime.partitioned import buffers_for, partition_of, results_of
 from didax.xla.lowering import lower_module
@@ -321,3 +324,12 @@ def clear_programs() -> None:
 
 
 jit_p.evaluate = run_jaxpr
+
+
+def _run_shard_map(*args: Any, **params: Any) -> list[ConcreteArray]:
+    invars = [Var(aval_of(x)) for x in args]
+    outvars = [Var(aval) for aval in infer(shard_map_p, tuple([v.aval for v in invars]), params)]
+    return Program(Jaxpr(invars, [Eqn(shard_map_p, invars, params, outvars)], outvars, "shard_map")).run(args)
+
+
+shard_map_p.evaluate = _run_shard_map

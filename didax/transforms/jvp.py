@@ -77,6 +77,9 @@ class JVPTrace(Trace):
         if (found := aval_of(tangent)) is not tracer.aval:
             if primitive is not None:
                 check_type(primitive, "jvp", "The tangent of a result", found, tracer.aval.tangent())
+            if found.vma != tracer.aval.vma:
+                with set_current_trace(self.parent):
+                    tangent = tracer.tangent = basis.match_varying(tangent, tracer.aval)
             if found.weak_type and not tracer.aval.weak_type:
                 tracer.tangent = strong_tangent(self.parent, tangent)
         return tracer

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from didax.core.avals import aval_of
-from didax.core.basis import Zero, basis
+from didax.core.basis import Zero, basis, instantiate
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, require
@@ -98,6 +98,9 @@ class LinearizeTrace(Trace):
         tracer = LinearizeTracer(self, primal, tangent)
         if tangent.aval is not tracer.aval:
             check_type(primitive, "jvp", "The tangent of a result", tangent.aval, tracer.aval.tangent())
+            if tangent.aval.vma != tracer.aval.vma:
+                with set_current_trace(self.tangents):
+                    tangent = tracer.tangent = basis.match_varying(tangent, tracer.aval)
             if tangent.aval.weak_type and not tracer.aval.weak_type:
                 tracer.tangent = strong_tangent(self.tangents, tangent)
         return tracer
@@ -181,4 +184,4 @@ def linearize_jaxpr(
 
 
 def _tangent_atom(trace: LinearizeTrace, y: Any) -> Atom:
-    return y.tangent.variable if trace.owns(y) else Literal(basis.zeros(aval_of(y).tangent()))
+    return y.tangent.variable if trace.owns(y) else Literal(instantiate(Zero(aval_of(y).tangent())))

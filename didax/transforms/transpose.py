@@ -92,6 +92,8 @@ def backward(
                 continue
             if (found := aval_of(x_bar)) is not x.aval:
                 check_type(primitive, "transpose", f"The cotangent of operand {i}", found, x.aval)
+                if found.vma != x.aval.vma:
+                    x_bar = basis.match_varying(x_bar, x.aval)
                 if promotes and x.aval.weak_type and not found.weak_type:
                     x_bar = _demoted(x_bar)
             sums[x] = add(sums[x], x_bar) if x in sums else x_bar

@@ -9,13 +9,17 @@ Read next: `text.py` (what rules write with), `compile.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import carrier
 from didax.core.effects import Effect, Effects
+from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, Var
 from didax.core.mesh import Mesh
 from didax.core.primitive import Primitive, require
@@ -27,6 +31,8 @@ from didax.xla.callbacks import HostCallback
 from didax.xla.partition import Partition, mesh_text, spec_text
 from didax.xla.text import TOKEN, FunctionContext, LiteralValue, Value, names, tensor_type, types
 
+_UINT32 = ShapedArray((), np.dtype(np.uint32))
+
 
 class Module:
     """The functions of a module under construction; with `outline` large ones are cut into several."""
@@ -34,17 +40,19 @@ class Module:
     def __init__(self, outline: bool = False, partition: Partition | None = None) -> None:
         self.outline = outline
         self.partition = partition
+        self.manual: Mesh | None = None  # that of the `shard_map` whose body is being written
         self._meshes: dict[Mesh, str] = {}
+        self._channels = 0
         self.functions: list[str] = []
         self.callbacks: list[HostCallback] = []
         self.calling: set[str] = set()  # functions that take the number of the run: they call Python
-        self._by_jaxpr: dict[Jaxpr, str] = {}
+        self._by_jaxpr: dict[tuple[Jaxpr, Mesh | None], str] = {}
         self._by_text: dict[str, str] = {}
         self._taken: set[str] = {"main"}
 
     def function(self, jaxpr: Jaxpr) -> str:
         """Name of the private function for an inner jaxpr, lowered on first use."""
-        name = self._by_jaxpr.get(jaxpr)
+        name = self._by_jaxpr.get((jaxpr, self.manual))
         if name is None:
             text, calls_python = function_text(self, jaxpr)
             name = self._by_text.get(text)
@@ -53,12 +61,57 @@ class Module:
                 if calls_python:
                     self.calling.add(name)
                 self.functions.append(f"func.func private @{name}{text}")
-            self._by_jaxpr[jaxpr] = name
+            self._by_jaxpr[jaxpr, self.manual] = name
         return name
 
     def mesh(self, mesh: Mesh) -> str:
         """The name of a mesh in this module."""
         return self._meshes.setdefault(mesh, f"mesh{len(self._meshes) or ''}")
+
+    def device_groups(self, primitive: Primitive, axes: Sequence[str]) -> list[list[int]]:
+        """The devices that a collective over manual axes joins: groups of numbers, the first axis varying slowest."""
+        mesh = self._manual_mesh(primitive, axes)
+        numbers = self._device_numbers(mesh)
+        along = [mesh.axis_names.index(name) for name in axes]
+        rest = [i for i in range(numbers.ndim) if i not in along]
+        size = math.prod(mesh.axis_sizes[i] for i in along)
+        return numbers.transpose([*rest, *along]).reshape(-1, size).tolist()
+
+    def axis_index(self, ctx: FunctionContext, primitive: Primitive, axis: str) -> Value:
+        """The position of the running device along a manual axis, an int32 scalar."""
+        mesh = self._manual_mesh(primitive, [axis])
+        places = np.empty(mesh.size, np.int32)
+        along = mesh.axis_names.index(axis)
+        places[self._device_numbers(mesh).ravel()] = np.indices(mesh.axis_sizes)[along].ravel()
+        number = ctx.emit("stablehlo.partition_id : tensor<ui32>", _UINT32)
+        table = ctx.constant(places, ShapedArray(places.shape, places.dtype))
+        one = places.dtype
+        found = ctx.emit(
+            f"stablehlo.dynamic_slice {table}, {number}, sizes = [1] : ({table.type}, {number.type}) -> tensor<1xi32>",
+            ShapedArray((1,), one),
+        )
+        return ctx.emit(f"stablehlo.reshape {found} : ({found.type}) -> tensor<i32>", ShapedArray((), one))
+
+    def channel(self) -> str:
+        """The attribute that tells one communication of the module from the others."""
+        self._channels += 1
+        return f"channel_handle = #stablehlo.channel_handle<handle = {self._channels}, type = 1>"
+
+    def _device_numbers(self, mesh: Mesh) -> np.ndarray[Any, Any]:
+        assert self.partition is not None
+        number = {device: i for i, device in enumerate(self.partition.devices)}
+        return np.array([number[device] for device in mesh.devices.flat]).reshape(mesh.devices.shape)
+
+    def _manual_mesh(self, primitive: Primitive, axes: Sequence[str]) -> Mesh:
+        if self.manual is None or not set(axes) <= set(self.manual.axis_names):
+            raise NameError(
+                message(
+                    f"{primitive.name} was compiled outside of the function that maps its axis.",
+                    f"axes: {tuple(axes)}",
+                    fix="Collectives belong inside vmap(..., axis_name=...) or shard_map.",
+                )
+            )
+        return self.manual
 
     def header(self, name: str) -> str:
         """The opening of the module, with the meshes that its text names."""
