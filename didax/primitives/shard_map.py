@@ -72,13 +72,13 @@ class ShardMap(Primitive):
         module = ctx.module
         out_avals = ctx.out_avals
         parts, _ = ctx.block(jaxpr.in_avals)
-        body, outer = ctx.region(), module.manual
-        module.manual = mesh
+        body, outer = ctx.region(), (module.manual, module.manual_axes)
+        module.manual, module.manual_axes = mesh, module.manual_axes.union(axes)
         try:
             outs = lower_jaxpr_body(body, jaxpr, parts)
             ending = f"sdy.return {names(outs)} : {types(outs)}"  # first: it may write constants
         finally:
-            module.manual = outer
+            module.manual, module.manual_axes = outer
         manual = ", ".join(f'"{name}"' for name in axes)
         laid_in = _shardings_text(module, mesh, axes, in_specs, [x.aval.ndim for x in args])
         laid_out = _shardings_text(module, mesh, axes, out_specs, [aval.ndim for aval in out_avals])

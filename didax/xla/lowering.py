@@ -41,18 +41,19 @@ class Module:
         self.outline = outline
         self.partition = partition
         self.manual: Mesh | None = None  # that of the `shard_map` whose body is being written
+        self.manual_axes: frozenset[str] = frozenset()  # the axes of those whose bodies are being written
         self._meshes: dict[Mesh, str] = {}
         self._channels = 0
         self.functions: list[str] = []
         self.callbacks: list[HostCallback] = []
         self.calling: set[str] = set()  # functions that take the number of the run: they call Python
-        self._by_jaxpr: dict[tuple[Jaxpr, Mesh | None], str] = {}
+        self._by_jaxpr: dict[tuple[Jaxpr, Mesh | None, frozenset[str]], str] = {}
         self._by_text: dict[str, str] = {}
         self._taken: set[str] = {"main"}
 
     def function(self, jaxpr: Jaxpr) -> str:
         """Name of the private function for an inner jaxpr, lowered on first use."""
-        name = self._by_jaxpr.get((jaxpr, self.manual))
+        name = self._by_jaxpr.get((jaxpr, self.manual, self.manual_axes))
         if name is None:
             text, calls_python = function_text(self, jaxpr)
             name = self._by_text.get(text)
@@ -61,7 +62,7 @@ class Module:
                 if calls_python:
                     self.calling.add(name)
                 self.functions.append(f"func.func private @{name}{text}")
-            self._by_jaxpr[jaxpr, self.manual] = name
+            self._by_jaxpr[jaxpr, self.manual, self.manual_axes] = name
         return name
 
     def mesh(self, mesh: Mesh) -> str:
@@ -83,7 +84,7 @@ class Module:
         places = np.empty(mesh.size, np.int32)
         along = mesh.axis_names.index(axis)
         places[self._device_numbers(mesh).ravel()] = np.indices(mesh.axis_sizes)[along].ravel()
-        number = ctx.emit("stablehlo.partition_id : tensor<ui32>", _UINT32)
+        number = self._partition_number(ctx, mesh)
         table = ctx.constant(places, ShapedArray(places.shape, places.dtype))
         one = places.dtype
         found = ctx.emit(
@@ -91,6 +92,21 @@ class Module:
             ShapedArray((1,), one),
         )
         return ctx.emit(f"stablehlo.reshape {found} : ({found.type}) -> tensor<i32>", ShapedArray((), one))
+
+    def _partition_number(self, ctx: FunctionContext, mesh: Mesh) -> Value:
+        """The number of the running device, which has a meaning only where every axis is manual."""
+        left = [name for name in mesh.axis_names if name not in self.manual_axes]
+        inner = ctx.region() if left else ctx
+        number = inner.emit("stablehlo.partition_id : tensor<ui32>", _UINT32)
+        if not left:
+            return number
+        axes = ", ".join(f'"{name}"' for name in left)
+        ending = f"sdy.return {number} : {number.type}"
+        return ctx.emit(
+            f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{self.mesh(mesh)}, []>] "
+            f"manual_axes={{{axes}}} () {{\n{inner.lines[0]}\n{ending}\n}} : () -> {number.type}",
+            _UINT32,
+        )
 
     def channel(self) -> str:
         """The attribute that tells one communication of the module from the others."""
