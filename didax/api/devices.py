@@ -10,7 +10,7 @@ from didax.core import pytree
 from didax.core.errors import api_boundary, message
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.tracing import Tracer
-from didax.runtime.array import ConcreteArray, as_concrete, join_sharers
+from didax.runtime.array import ConcreteArray, as_concrete, join_sharers, on_device
 
 T = TypeVar("T")
 
@@ -134,7 +134,7 @@ def _put(x: Any, device: Any) -> Any:
         return array
     # Of an array that has a host value too the buffer is its own: deleting or donating the one leaves the other.
     mine = array if array._value is None else ConcreteArray(array.aval, array._value)  # pyright: ignore[reportPrivateUsage]
-    placed = ConcreteArray(array.aval, None, mine.device_buffer(device), committed=True)
+    placed = on_device(array.aval, mine.device_buffer(device))
     join_sharers(mine, placed)
     return placed
 

@@ -433,11 +433,11 @@ class JitFunction(Generic[P, R]):
         how = (numbers, names, *donated, self._options, self._keep_unused)
         return type(self), (self._fun, *how), vars(self)
 
-    def _staged_for(self, args: Any, kwargs: Any) -> tuple[Staged, Any]:
+    def _staged_for(self, args: Any, kwargs: Any) -> tuple[Staged, Any, list[Any]]:
         dynamic, named, static = self._static.split(args, kwargs) if self._has_static else (args, kwargs, ())
-        _, tree = pytree.flatten((dynamic, named))
+        leaves, tree = pytree.flatten((dynamic, named))
         avals = self._signature(dynamic, named, static)
-        return self.stage(dynamic, named, static, tree, avals, config.state()), tree
+        return self.stage(dynamic, named, static, tree, avals, config.state()), tree, leaves
 
     def _signature(self, args: Any, kwargs: Any, static: Any) -> tuple[ShapedArray | RefType, ...]:
         """Types of the leaves; errors name the argument that has none."""
@@ -446,12 +446,14 @@ class JitFunction(Generic[P, R]):
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
-        staged, tree = self._staged_for(args, kwargs)
+        staged, tree, leaves = self._staged_for(args, kwargs)
         # Partials and callable objects have no name.
         name = getattr(self, "__name__", type(self._fun).__name__)
         consts = values_of(staged.consts)
         hidden = len(staged.written)
-        return Traced(name, staged.jaxpr, consts, tree, staged.out_tree, staged.program, staged.run, hidden)
+        return Traced(
+            name, staged.jaxpr, consts, tree, staged.out_tree, staged.program, staged.run, hidden, leaves
+        )
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""

@@ -30,6 +30,7 @@ class State:
     traceback_filtering: str = "on"
     explain_cache_misses: bool = False
     platforms: str = ""
+    num_cpu_devices: int = -1  # how many devices the CPU is divided into; -1: as XLA_FLAGS says, else one
     compilation_cache_dir: str = ""
     enable_compilation_cache: bool = True
     compilation_cache_max_size: int = 1 << 30
@@ -126,6 +127,10 @@ def _normalise(name: str, value: Any) -> Any:
         raise ValueError(
             f"option {name!r} takes one of {CHOICES[name]}.\n  got: {value!r}\nPass one of these."
         )
+    if name == "num_cpu_devices" and value < 1 and value != -1:
+        raise ValueError(
+            f"option {name!r} takes a number of devices.\n  got: {value!r}\nPass 1 or more, or -1 for one."
+        )
     if type(value) is int and value < -1:
         raise ValueError(
             f"option {name!r} takes a number of bytes.\n  got: {value!r}\n"
@@ -195,6 +200,8 @@ def _from_variable(name: str, text: str) -> Any:
         allowed = ", ".join(CHOICES.get(name, ()))
         if isinstance(default, bool) or name in FLAGS:
             allowed = ", ".join(filter(None, [allowed, "1, true, on, yes, 0, false, off, no"]))
+        elif name == "num_cpu_devices":
+            allowed = "an integer, 1 or more"
         elif type(default) is int:
             allowed = "an integer, 0 or more, or -1 for no bound"
         elif not allowed:

@@ -34,6 +34,7 @@ __all__ = [
     "all_to_all",
     "axis_index",
     "axis_size",
+    "pcast",
     "pmax",
     "pmean",
     "pmin",
@@ -283,6 +284,35 @@ def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
            [2., 4.]], dtype=float32)
     """
     return all_to_all(x, axis_name, axis, axis)
+
+
+# --- Values that differ between devices -----------------------------------------------------------
+
+
+@operation
+def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
+    """The same arrays, whose types say from here on that they may differ between devices along these axes.
+
+    Only inside `shard_map`; `to` is "varying". Operations do this by themselves where it is needed.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> mesh = dx.make_mesh((1,), ("i",))
+    >>> f = dx.shard_map(lambda x: lax.pcast(x, "i", to="varying"), mesh=mesh, in_specs=dx.P(), out_specs=dx.P("i"))
+    >>> f(dx.numpy.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
+    if to != "varying":
+        raise NotImplementedError(
+            message(
+                "pcast makes values vary; the other way is an exchange between devices.",
+                f"to: {to!r}",
+                fix='Use to="varying", or psum, pmax or all_gather for values that are the same on all devices.',
+            )
+        )
+    axes = [batching.named_axis(name) for name in _names(axis_name)]
+    names = [axis.name for axis in axes if axis.tracked]
+    return pytree.map(lambda leaf: pvary(leaf, names), x)
 
 
 # --- Names and axes -------------------------------------------------------------------------------

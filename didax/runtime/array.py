@@ -110,7 +110,7 @@ class ConcreteArray(Array):
 
     def twin(self) -> ConcreteArray:
         """An array of its own with the same contents; who makes one calls `join_sharers`."""
-        return ConcreteArray(self.aval, self._value, self._buffer, self.committed)
+        return type(self)(self.aval, self._value, self._buffer, self.committed)
 
     def forget_donated(self) -> None:
         """Called after the buffer was given to a program: a host view of it must not survive."""
@@ -409,8 +409,26 @@ class ConcreteArray(Array):
         return format(self.host_value().item(), spec)
 
 
-# How the class names itself in tracebacks (`unsupported operand type(s) for +: 'Array' and 'str'`).
-ConcreteArray.__name__ = "Array"
+class PlacedArray(ConcreteArray):
+    """An array that the user has put on a device other than the default one, or on several (`ShardedArray`).
+
+    It is a class of its own so that what is fast for other arrays need not ask: hot paths compare the class, and these
+    arrays take the general way, which computes where they are.
+    """
+
+    __slots__ = ()
+
+
+# How the classes name themselves in tracebacks (`unsupported operand type(s) for +: 'Array' and 'str'`).
+ConcreteArray.__name__ = PlacedArray.__name__ = "Array"
+
+
+def on_device(aval: ShapedArray, buffer: Any) -> ConcreteArray:
+    """The array of a buffer that the user placed on its device."""
+    from didax.xla.client import backend
+
+    kind = ConcreteArray if _device_of(buffer) is backend().default_device else PlacedArray
+    return kind(aval, None, buffer, committed=True)
 
 
 _NEW_LINE = "\n" + " " * len("Array(")
@@ -545,9 +563,7 @@ def _rebuild(value: np.ndarray[Any, Any], aval: ShapedArray, place: tuple[str, i
     device = _device_floor().find_device(*place) if place is not None else None
     if device is None:
         return ConcreteArray(aval, value)
-    return ConcreteArray(
-        aval, None, _device_floor().to_device(value, aval, device, copy=True), committed=True
-    )
+    return on_device(aval, _device_floor().to_device(value, aval, device, copy=True))
 
 
 def _device_of(buffer: Any) -> Any:

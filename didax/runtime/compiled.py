@@ -28,7 +28,7 @@ from didax.passes.nans import look_at_program
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
 from didax.primitives.shard_map import shard_map_p
-from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, keys_of, with_keys
+from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, keys_of, on_device, with_keys
 from didax.runtime.partitioned import buffers_for, partition_of, results_of
 from didax.xla.lowering import lower_module
 
@@ -85,6 +85,11 @@ class Program:
         self._placed = [x for x in self._constants if x.committed]
         self._executables: dict[Any, Executable] = {}
         self.calls_python = False  # known when it is compiled
+
+    def partition_for(self, args: Sequence[Any]) -> Partition | None:
+        """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
+        args = args if self.kept is None else [args[i] for i in self.kept]
+        return partition_of(self.jaxpr, [*self._constants, *args]) if shardings.in_use else None
 
     def uses(self, i: int) -> bool:
         """Whether the program is handed argument number i."""
@@ -164,8 +169,13 @@ class Program:
         if partition is not None:
             results = results_of(executable, outs)
         else:
-            committed = repeat(device is not None)
-            results = list(map(ConcreteArray, executable.out_avals, repeat(None), outs, committed))
+            kind = (
+                ConcreteArray
+                if device is None or not outs
+                else type(on_device(executable.out_avals[0], outs[0]))
+            )
+            placed = repeat(device is not None)
+            results = list(map(kind, executable.out_avals, repeat(None), outs, placed))
         if config.values_were_inspected and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         return results

@@ -28,9 +28,8 @@ from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.nans import look_at_operation
 from didax.passes.physical import is_physical, physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
-from didax.runtime.array import ConcreteArray, as_concrete, keys_of, with_keys
+from didax.runtime.array import ConcreteArray, PlacedArray, as_concrete, keys_of, with_keys
 from didax.runtime.compiled import Program
-from didax.runtime.sharded import ShardedArray
 
 NUMPY_MAX_ELEMENTS = 1 << 16  # above this XLA's threads and fusion win over NumPy
 _PLANS_MAX = 20_000
@@ -45,8 +44,8 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
         return _evaluate(primitive, args, params)
     try:
         avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
-    except _OnSeveralDevices:
-        return _run_partitioned(primitive, args, params)
+    except _Placed:
+        return _run_placed(primitive, args, params)
     if primitive.exact_params:
         key = application_key(primitive, avals, params)
     else:  # the same, written out: this is what an eager operation waits for
@@ -73,32 +72,32 @@ def _run_watched(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params
     return outs
 
 
-class _OnSeveralDevices(Exception):
-    """An operand is a sharded array. An exception, because it costs the others nothing."""
+class _Placed(Exception):
+    """An operand was put on devices by the user. An exception, because that costs other operations nothing."""
 
 
 def _aval_of_argument(x: Any) -> ShapedArray:
     if isinstance(x, Tracer):
         raise leaked(x)
-    if isinstance(x, ShardedArray):
-        raise _OnSeveralDevices
+    if isinstance(x, PlacedArray):
+        raise _Placed
     return aval_of(x)
 
 
-_partitioned: dict[Any, Program] = {}
+_placed: dict[Any, Program] = {}
 
 
-def _run_partitioned(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Evaluate an operation on sharded arrays: as a program, which XLA partitions."""
+def _run_placed(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Evaluate an operation where its operands are: as a program, which XLA partitions for several devices."""
     args = tuple([x if isinstance(x, ConcreteArray) else as_concrete(x) for x in args])
     avals = tuple([x.aval for x in args])
     key = application_key(primitive, avals, params)
-    program = _partitioned.get(key)
+    program = _placed.get(key)
     if program is None:
-        if len(_partitioned) > _PLANS_MAX:
-            _partitioned.clear()
+        if len(_placed) > _PLANS_MAX:
+            _placed.clear()
         out_avals = infer(primitive, avals, params)
-        program = _partitioned[key] = Program(_single(primitive, avals, out_avals, params), keep_unused=True)
+        program = _placed[key] = Program(_single(primitive, avals, out_avals, params), keep_unused=True)
     outs = program.run(args)
     return outs if primitive.multiple_results else outs[0]
 
@@ -124,7 +123,7 @@ def _remember(key: Any, plan: Plan) -> None:
 def clear_plans() -> None:
     """Forget every plan."""
     _plans.clear()
-    _partitioned.clear()
+    _placed.clear()
 
 
 def _make_plan(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:

@@ -21,9 +21,15 @@ from didax.xla.partition import Partition
 
 def partition_of(jaxpr: Jaxpr, args: Sequence[Any]) -> Partition | None:
     """Where the program runs on these arguments, one for each input; None for a single device."""
-    layouts = [x.sharding if isinstance(x, ShardedArray) else None for x in args]
+    layouts = [_layout(x) for x in args]
     meshes = [layout.mesh for layout in layouts if layout is not None] or _meshes_in(jaxpr)
     return Partition(meshes[0], tuple(layouts)) if meshes else None
+
+
+def _layout(x: Any) -> NamedSharding | None:
+    """How an array, or a `ShapeDtypeStruct` in the place of one, lies on several devices."""
+    sharding = x.sharding if isinstance(x, ShardedArray) else getattr(x, "sharding", None)
+    return sharding if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1 else None
 
 
 _known_meshes: WeakKeyDictionary[Jaxpr, list[Mesh]] = WeakKeyDictionary()

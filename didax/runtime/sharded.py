@@ -1,7 +1,5 @@
-"""`ShardedArray`: an array that lies on several devices.
+"""`ShardedArray`: an array that lies on several devices. Users meet it as `didax.Array`, like any other.
 
-Users meet it as `didax.Array`, like any other. It is a class of its own so that what is fast for an array on one device
-need not ask: hot paths compare the class, and a sharded array takes the general way.
 `place(x, sharding)` lays an array over devices; `from_shards` joins parts that are there already.
 Read next: `core/sharding.py` (which part is where), `xla/partition.py` (what XLA is told), `partitioned.py` (programs).
 """
@@ -17,10 +15,10 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.sharding import Index, NamedSharding
 from didax.primitives.sharding import sharding_constraint_p
-from didax.runtime.array import ConcreteArray, Shard, as_concrete, keys_of, with_keys
+from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
 
 
-class ShardedArray(ConcreteArray):
+class ShardedArray(PlacedArray):
     """An array on several devices: `_buffer` is XLA's array of all parts, `_value` the whole on the host."""
 
     __slots__ = ("_named",)
@@ -107,7 +105,7 @@ class ShardedArray(ConcreteArray):
         aval = self.aval.update(shape=self._named.shard_shape(self.aval.shape))
         parts = shards_of(self.device_buffer(), aval.physical, [device for device, _, _ in pieces])
         return [
-            Shard(device, index, copy, ConcreteArray(aval, None, part, committed=True))
+            Shard(device, index, copy, on_device(aval, part))
             for (device, index, copy), part in zip(pieces, parts, strict=True)
         ]
 
@@ -137,8 +135,7 @@ class ShardedArray(ConcreteArray):
     def own_buffer(self) -> None:
         """Called before the buffer is given away: where other arrays have it too, this one gets a copy."""
         if self._is_shared() and not self.is_deleted():
-            copies = [shard.data.__copy__() for shard in self.addressable_shards]
-            self._buffer = from_shards(self.aval, self._named, copies).device_buffer()
+            self._buffer = self.__copy__()._buffer
 
     def twin(self) -> ShardedArray:
         """An array of its own with the same buffer."""
@@ -178,9 +175,13 @@ class ShardedArray(ConcreteArray):
         return as_concrete, (np.asarray(self.host_value()),)
 
     def __copy__(self) -> ShardedArray:
-        return from_shards(
-            self.aval, self._named, [shard.data.__copy__() for shard in self.addressable_shards]
-        )
+        from didax.xla.buffers import copy_of
+
+        copies = [
+            on_device(shard.data.aval, copy_of(shard.data.device_buffer()))
+            for shard in self.addressable_shards
+        ]
+        return with_keys(from_shards(self.aval, self._named, copies), keys_of(self))
 
 
 ShardedArray.__name__ = "Array"
