@@ -145,7 +145,7 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
     while first - 1 in axes:
         first -= 1
     row = math.prod(x.aval.shape[first:])
-    if row <= max(_LANES) or not dtypes.is_float(x.aval.dtype):
+    if row <= max(_LANES) or not dtypes.is_float(x.aval.dtype) or ctx.module.partition is not None:
         return _reduce(ctx, x, axes, op, init)
     outer = [i for i in axes if i < first]
     if outer:

@@ -213,6 +213,7 @@ def compile_text(
     started = backend()
     device = started.default_device if device is None else device
     flags = [
+        *(_partition_flags() if partition is not None and started.platform == "cpu" else ()),
         *(_cheap_flags() if cheap and started.platform == "cpu" and _NOT_CHEAP not in text else ()),
         *sorted((options or {}).items()),
     ]
@@ -284,6 +285,13 @@ def _cheap_flags() -> tuple[tuple[str, Any], ...]:
     jaxlib 0.11 has lost one of them, and refuses names it does not know.
     """
     return tuple(flag for flag in _CHEAP if _is_known(flag))
+
+
+@functools.cache
+def _partition_flags() -> tuple[tuple[str, Any], ...]:
+    """Settings for programs on several devices: without the library that loses NaN. See Note [NaN in extrema]."""
+    flag = ("xla_cpu_experimental_ynn_fusion_type", "")
+    return (flag,) if _is_known(flag) else ()
 
 
 _CHEAP = (("xla_backend_optimization_level", 0), ("xla_cpu_use_fusion_emitters", False))

@@ -286,6 +286,7 @@ class FunctionContext:
 # XLA's CPU compiler hands reductions, with what is fused into them, to a library that loses NaN in `maximum` and
 # `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway is compiled by
 # XLA itself and keeps NaN. Elementwise it costs nothing that can be measured; `primitives/reductions.py` has the rest.
+# The partitioner knows only plain extrema, so programs on several devices are compiled without that library.
 
 
 def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
@@ -294,7 +295,7 @@ def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
     Floats of a byte are compared in wider ones, and few of their formats are what `reduce_precision` takes them for.
     """
     dtype = extremum.aval.dtype
-    if not dtypes.is_float(dtype) or dtype.itemsize == 1:
+    if not dtypes.is_float(dtype) or dtype.itemsize == 1 or ctx.module.partition is not None:
         return extremum
     info = dtypes.finfo(dtype)
     return ctx.emit(

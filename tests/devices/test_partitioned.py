@@ -186,3 +186,13 @@ def test_operations_stay_on_the_device_of_their_operand() -> None:
         assert y.devices() == {dx.devices()[5]}
     with pytest.raises(ValueError, match="same devices"):
         x + dx.device_put(np.ones(4), dx.devices()[2])
+
+
+def test_extrema_keep_nan() -> None:
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    x = np.random.default_rng(2).normal(size=(64, 256)).astype("float32")
+    x[3, 5] = x[40, 0] = x[9, 255] = np.nan
+    laid = dx.device_put(x, NamedSharding(mesh, P("a", "b")))
+    for axis in (0, 1, None):
+        found = dx.jit(lambda x: dnp.max(dnp.exp(x), axis))(laid)  # noqa: B023
+        np.testing.assert_allclose(np.asarray(found), np.exp(x).max(axis), rtol=1e-6)
