@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.basis import Zero, basis
 from didax.core.errors import message
@@ -25,7 +26,7 @@ from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import div, eq, mul
 from didax.primitives.families import scalar_like
-from didax.primitives.reductions import reduce_max_p, reduce_min_p
+from didax.primitives.reductions import as_ordered_integers, reduce_max_p, reduce_min_p
 from didax.primitives.select import select_n
 from didax.primitives.shape import LinearUnary, full, reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
@@ -122,7 +123,12 @@ class PExtremum(Collective):
         return x.update(vma=x.vma.difference(axis_names(axis_name)))
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
-        return _reduce(ctx, "all_reduce", "maximum" if self.name == "pmax" else "minimum", x, x.aval, groups)
+        op = "maximum" if self.name == "pmax" else "minimum"
+
+        def exchange(x: Any) -> Any:
+            return _reduce(ctx, "all_reduce", op, x, x.aval, groups)
+
+        return as_ordered_integers(ctx, x, op, exchange) if dtypes.is_float(x.aval.dtype) else exchange(x)
 
     def across(self, x: Any, **params: Any) -> tuple[Any, None]:
         return self.reduce.bind(x, axes=(0,)), None

@@ -100,6 +100,15 @@ def test_second_derivatives() -> None:
         np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-3, atol=1e-3)
 
 
+def test_extrema_keep_nan() -> None:
+    x = X.copy()
+    x[2, 1], x[5, 3] = np.nan, -np.inf
+    for collective, wanted in ((lax.pmax, x.max(0)), (lax.pmin, x.min(0))):
+        for dtype in ("float32", "float16", "bfloat16"):
+            found = on_line(lambda x: collective(x, "x"), out_specs=P())(x.astype(dnp.dtype(dtype)))[0]  # noqa: B023
+            np.testing.assert_allclose(np.asarray(found, "float32"), wanted, rtol=1e-2)
+
+
 def psums(f, *args) -> int:
     return str(dx.make_jaxpr(f)(*args)).count(" psum[")
 
