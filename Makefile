@@ -10,13 +10,14 @@ BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
 
-.PHONY: help demo test test-all check lint types format bench fuzz clean
+.PHONY: help demo test test-all answers check lint types format bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits and draw what it learned"
 	@echo "make test    tests, and the examples of docstrings and documents"
 	@echo "make test-all  the same, with the cases that take minutes"
+	@echo "make answers  what jax answers to the tests, asked anew and written to tests/answers/"
 	@echo "make check   format, lint, types, tests: what a change has to pass"
 	@echo "make format  put the source into the form that check asks for"
 	@echo "make bench   the table of budgets, Didax beside JAX"
@@ -31,6 +32,10 @@ test: $(DEV_READY)
 
 test-all: $(DEV_READY)
 	$(BIN)/python -m pytest -n $(JOBS) -m 'slow or not slow'
+
+answers: $(DEV_READY)
+	rm -f tests/answers/jax-$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("jax"))').txt
+	$(BIN)/python -m pytest -n $(JOBS) --update-answers
 
 check: lint types test
 

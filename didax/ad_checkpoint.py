@@ -1,4 +1,4 @@
-"""What goes with `checkpoint`: names for values, policies, and reports of what is saved for the backward pass.
+"""The companions of `checkpoint`: names for values, policies, and reports of what the backward pass keeps.
 
 Read next: `docs/checkpoint.md`; `didax/api/checkpoint.py`.
 """

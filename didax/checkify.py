@@ -1,12 +1,12 @@
-"""Checks as data: a function that returns, beside its results, whether something went wrong in it.
+"""Checks as data: a checkified function returns, beside its results, whether a check in it failed.
 
     err, y = checkify.checkify(f, errors=checkify.all_checks)(x)
     err.throw()
 
-The checks are those of `debug.check` (`checkify.check` is the same), and, chosen by `errors`, checks of every
-operation for NaN, indices out of range and division by zero. The function runs to its end whatever fails, except that a
-failure ends a `while_loop`; the first failure is the one reported. It may be compiled, mapped and differentiated.
-Read next: `didax/passes/checkify.py`.
+The checks are those of `debug.check` (`checkify.check` is the same function), and, chosen by `errors`, checks
+of every operation for NaN, indices out of range and division by zero. The function runs to its end after a
+failure, except that a failure ends a `while_loop`; the first failure is reported. The function may be
+compiled, mapped and differentiated. Read next: `didax/passes/checkify.py`.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ R = TypeVar("R")
 ErrorCategory = type[CheckError]
 Errors = frozenset[ErrorCategory]
 JaxRuntimeError = CheckError
-"""What `Error.throw` raises, by the name that JAX's users know."""
+"""The error that `Error.throw` raises, under JAX's name for it."""
 
 user_checks: Errors = frozenset([CheckError])
 """The checks that the function makes itself."""
 nan_checks: Errors = frozenset([NaNError])
-"""No operation makes a NaN."""
+"""The check that no operation makes a NaN."""
 index_checks: Errors = frozenset([OutOfBoundsError])
-"""Every index is in range, whatever its `mode`."""
+"""The check that every index is in range, whatever its `mode`."""
 div_checks: Errors = frozenset([DivisionByZeroError])
-"""No divisor is zero."""
+"""The check that no divisor is zero."""
 float_checks: Errors = nan_checks | div_checks
 automatic_checks: Errors = float_checks | index_checks
 all_checks: Errors = automatic_checks | user_checks
 
 
 class Error:
-    """What went wrong in a checkified function; a pytree, so transformations carry it like any result."""
+    """The failure of a checkified function, if any; a pytree, so transformations carry it like any result."""
 
     __slots__ = ("_arrays", "_sites")
 
@@ -88,13 +88,13 @@ class Error:
         self._sites = sites
 
     def get(self) -> str | None:
-        """The text of the first failure, None where there was none; of a mapped function, a line for each element."""
+        """Return the text of the first failure, None without one; for a mapped function, a line per failed element."""
         texts = [f"at mapped index {at}: {text}" if at else text for at, text in self._texts()]
         return "\n".join(texts) or None
 
     @api_boundary
     def throw(self) -> None:
-        """Raise the first failure as the error of its kind (a CheckError); do nothing where there was none."""
+        """Raise the first failure as the error of its kind (a CheckError); do nothing where no check failed."""
         for at, site, values in self._failures():
             if not at:
                 raise failure(values, **_site_params(site))
@@ -105,7 +105,7 @@ class Error:
         return f"Error({'traced' if traced else self.get()})"
 
     def report(self) -> Report | None:
-        """The arrays behind it; None where nothing was checked."""
+        """The arrays that hold the failures; None where nothing was checked."""
         if not self._sites:
             return None
         failed, first, *values = self._arrays
@@ -116,7 +116,7 @@ class Error:
             yield at, failure_text(values, site.message, site.names, site.line)
 
     def _failures(self) -> Iterator[tuple[str, Site, list[Any]]]:
-        """Position among mapped elements ('' where nothing is mapped), check and values of each failure."""
+        """Yield position among mapped elements ('' where nothing is mapped), check and values of each failure."""
         if not self._sites:
             return
         failed, first, *values = map(np.asarray, self._arrays)
@@ -133,7 +133,7 @@ class Error:
 
 
 init_error = Error()
-"""The error of a function in which nothing went wrong."""
+"""The error of a function in which no check failed."""
 
 
 pytree.register_node(
@@ -147,7 +147,7 @@ def _site_params(site: Site) -> dict[str, Any]:
 
 @api_boundary
 def checkify(fun: Callable[P, R], errors: Errors = user_checks) -> Callable[P, tuple[Error, R]]:
-    """A function that returns an `Error` and the result of `fun`; `errors` chooses what is checked.
+    """Return a function that returns an `Error` and the result of `fun`; `errors` chooses what is checked.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> from didax import checkify
@@ -203,13 +203,20 @@ def _kinds(errors: Any) -> frozenset[str]:
 
 @api_boundary
 def debug_check(pred: Any, msg: str, /, *values: Any, **named: Any) -> None:
-    """As `check`, but only where checkify turns it into data; everywhere else it does nothing."""
+    """Check like `check`, but only where checkify turns the check into data; elsewhere do nothing.
+
+    >>> def f(x):
+    ...     debug_check(x > 0, "not positive: {}", x)
+    ...     return x
+    >>> f(-1.0), checkify(f)(-1.0)[0].get() is None
+    (-1.0, False)
+    """
     bind_check(pred, msg, values, named, debug=True)
 
 
 @api_boundary
 def check_error(error: Error) -> None:
-    """Check that an `Error` holds no failure: raises it, or hands it on to an enclosing checkify.
+    """Check that an `Error` holds no failure: raise the failure, or pass it on to an enclosing checkify.
 
     >>> import didax as dx
     >>> from didax import checkify

@@ -1,12 +1,12 @@
-"""Policies of `checkpoint`: which intermediate values are saved, and which are computed again.
+"""Policies of `checkpoint`: which intermediate values are saved, and which are recomputed.
 
     dx.checkpoint(f, policy=dx.checkpoint_policies.dots_saveable)
 
-A policy is any hashable function `policy(primitive, *avals, **params)`: asked for an equation of the checkpointed
-function, or of its derivative, it says whether its results may be saved. True permits and does not compel: what the
-backward pass does not need is not kept. Policies that offload save values where they are: on the CPU that is host
-memory already, and other devices keep them in their own.
-Read next: `didax/primitives/checkpoint.py`, where they are asked.
+A policy is any hashable function `policy(primitive, *avals, **params)`. It is called for each equation of the
+checkpointed function and of its derivative, and says whether the results may be saved. True is a permission:
+a value that the backward pass does not need is not kept. Policies that offload save values where they are: on
+the CPU this is host memory already, and other devices keep the values in their own memory. Read next:
+`didax/primitives/checkpoint.py`, which calls the policies.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Recompute = Verdict.RECOMPUTE
 
 @register_param_type
 class Save(enum.Enum):
-    """Policies that need no more than a word."""
+    """Policies without parameters."""
 
     NOTHING = "nothing"
     EVERYTHING = "everything"
@@ -75,7 +75,10 @@ dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = Save.DOT
 @register_param_type
 @dataclasses.dataclass(frozen=True)
 class SaveNames:
-    """Saves values by their names: with `listed` those in `names`, else all but those; and `unnamed` values or not."""
+    """Saves values by their names: the names in `names` if `listed`, else all other names.
+
+    `unnamed` says whether values without a name are saved.
+    """
 
     names: tuple[str, ...]
     listed: bool
@@ -89,7 +92,7 @@ class SaveNames:
 
 
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
-    """Save only values that `checkpoint_name` gave one of these names.
+    """Save only values to which `checkpoint_name` gave one of these names.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> policy = dx.checkpoint_policies.save_only_these_names("h")
@@ -101,14 +104,28 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
-    """Save only values that `checkpoint_name` gave a name, and not one of these."""
+    """Save only values to which `checkpoint_name` gave a name that is not one of these.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> policy = dx.checkpoint_policies.save_any_names_but_these("other")
+    >>> f = dx.checkpoint(lambda x: dnp.sin(dx.checkpoint_name(dnp.sin(x), "h")), policy=policy)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, 1.0)]
+    ['argument x', "named 'h'"]
+    """
     return SaveNames(_names("save_any_names_but_these", names_not_to_save), False, False)
 
 
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
-    """Save any values, named or not, but those with one of these names.
+    """Save any value, named or not, except values with one of these names.
 
-    What a named value is made of may be saved: name the results of all operations that must not be.
+    The operands from which a named value is computed may be saved: name the results of all operations that
+    must not be saved.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> policy = dx.checkpoint_policies.save_anything_except_these_names("h")
+    >>> f = dx.checkpoint(lambda x: dnp.sin(dx.checkpoint_name(dnp.sin(x), "h")), policy=policy)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, 1.0)]
+    ['output of cos', 'output of cos']
     """
     return SaveNames(_names("save_anything_except_these_names", names_not_to_save), False, True)
 
@@ -116,7 +133,7 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
 @register_param_type
 @dataclasses.dataclass(frozen=True)
 class SaveFromBoth:
-    """Saves what either of two policies saves."""
+    """Saves what at least one of two policies saves."""
 
     first: Policy
     second: Policy
@@ -128,7 +145,15 @@ class SaveFromBoth:
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Save what either of the policies saves."""
+    """Save what at least one of the policies saves.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> p, q = [dx.checkpoint_policies.save_only_these_names(name) for name in "gh"]
+    >>> policy = dx.checkpoint_policies.save_from_both_policies(p, q)
+    >>> f = dx.checkpoint(lambda x: dnp.sin(dx.checkpoint_name(dnp.sin(x), "h")), policy=policy)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, 1.0)]
+    ['argument x', "named 'h'"]
+    """
     return SaveFromBoth(policy_1, policy_2)
 
 
@@ -148,7 +173,13 @@ class OffloadDots:
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
     """Save products of matrices without batch dimensions, offloaded from one kind of memory to another.
 
-    Values stay in the memory of their device; see the module.
+    The values stay in the memory of their device; see the module.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> policy = dx.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+    >>> f = dx.checkpoint(lambda w, x: dnp.sin(dnp.exp(x @ w)), policy=policy)
+    >>> [r.origin for r in dx.ad_checkpoint.saved_residuals(f, dnp.ones((2, 2)), dnp.ones((2, 2)))]
+    ['argument w', 'argument x', 'output of dot_general']
     """
     return OffloadDots(offload_src, offload_dst)
 
@@ -180,15 +211,24 @@ def save_and_offload_only_these_names(
 ) -> Policy:
     """Save values with some names, and offload values with others from one kind of memory to another.
 
-    Values stay in the memory of their device; see the module. ValueError when a name is in both lists.
+    The values stay in the memory of their device; see the module. ValueError when a name is in both lists.
+
+    >>> import didax as dx
+    >>> dx.checkpoint_policies.save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=["g"],
+    ...     names_which_can_be_offloaded=["h"],
+    ...     offload_src="device",
+    ...     offload_dst="pinned_host",
+    ... )
+    SaveAndOffloadNames(saved=('g',), offloaded=('h',), src='device', dst='pinned_host')
     """
-    what = "save_and_offload_only_these_names"
-    saved, offloaded = _names(what, names_which_can_be_saved), _names(what, names_which_can_be_offloaded)
+    policy = "save_and_offload_only_these_names"
+    saved, offloaded = _names(policy, names_which_can_be_saved), _names(policy, names_which_can_be_offloaded)
     both = sorted({*saved} & {*offloaded})
     if both:
         raise ValueError(
             message(
-                f"{what} takes names to save and other names to offload.",
+                f"{policy} takes names to save and other names to offload.",
                 f"in both: {', '.join(map(repr, both))}",
                 fix="Leave each name in one of the lists.",
             )
@@ -196,13 +236,13 @@ def save_and_offload_only_these_names(
     return SaveAndOffloadNames(saved, offloaded, offload_src, offload_dst)
 
 
-def _names(what: str, names: Any) -> tuple[str, ...]:
-    """The names, in a tuple; TypeError for anything else."""
+def _names(policy: str, names: Any) -> tuple[str, ...]:
+    """Return the names in a tuple; TypeError for anything else."""
     wrong = [names] if isinstance(names, str) else [name for name in names if not isinstance(name, str)]
     if wrong:
         raise TypeError(
             message(
-                f"{what} takes names, which are strings.",
+                f"{policy} takes names, which are strings.",
                 f"got: {wrong[0]!r:.100} of type {type(wrong[0]).__name__}",
                 fix="Pass the names that checkpoint_name gave: each as an argument of its own, or in a list where "
                 "a list of them is asked for.",

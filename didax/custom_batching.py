@@ -1,4 +1,4 @@
-"""Ways to batch of the user's own: `custom_vmap`, and `sequential_vmap`, which runs element by element."""
+"""Batching rules of your own: `custom_vmap`, and `sequential_vmap`, which runs one element after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
-    """`f`, which vmap runs in a loop, one element after the other.
+    """Return `f` with a batching rule that runs a loop, one element after the other.
 
     >>> import didax as dx
     >>> import didax.numpy as dnp

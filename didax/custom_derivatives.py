@@ -1,8 +1,9 @@
-"""More ways to derivatives of the user's own; `custom_jvp`, `custom_vjp` and `custom_rules` are in `didax` itself.
+"""Derivative rules of your own, beyond `custom_jvp`, `custom_vjp` and `custom_rules`, which are in `didax` itself.
 
-`custom_gradient` defines a function and its backward pass in one, `linear_call` a linear map and its transpose.
-`closure_convert` turns values that a function closed over into arguments, so that rules can give derivatives with
-respect to them. `SymbolicZero` and `CustomVJPPrimal` are what rules with `symbolic_zeros=True` get.
+`custom_gradient` defines a function together with its backward pass, `linear_call` a linear map together with
+its transpose. `closure_convert` turns values over which a function closes into arguments, so that rules can
+give derivatives with respect to them. `SymbolicZero` and `CustomVJPPrimal` are the arguments of rules with
+`symbolic_zeros=True`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from didax.api.rules import (
 )
 from didax.api.traced import TracedFunction, trace_function
 from didax.core import dtypes, pytree
+from didax.core.array_ops import instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import instantiate
 from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import eval_jaxpr
 from didax.core.source import describe_function
@@ -45,10 +46,10 @@ __all__ = [
 
 @api_boundary
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """`fun` with the values it closed over as further arguments, and these values.
+    """Return `fun` with the values over which it closes as further arguments, and a list of these values.
 
-    The values are those that may be differentiated: traced arrays of inexact dtype, wherever `fun` comes by them. The
-    new function is specialised to the types of `example_args`.
+    The values are those that may be differentiated: traced arrays of inexact dtype, wherever `fun` got them.
+    The new function is specialised to the types of `example_args`.
 
     >>> import didax as dx
     >>> def derivative_of_square(a):
@@ -76,18 +77,22 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
             fix = "Call it as converted(*args, *values)."
             raise TypeError(message(rule, f"function: {describe_function(fun)}", *facts, fix=fix))
         given = iter(args[split:])
-        captured = [next(given) if moved else x for x, moved in zip(traced.captured, hoist, strict=True)]
+        captured = [
+            next(given) if is_hoisted else x for x, is_hoisted in zip(traced.captured, hoist, strict=True)
+        ]
         outs = eval_jaxpr(traced.jaxpr, [*captured, *leaves])
         return pytree.unflatten(traced.out_tree, [as_array(y) for y in outs])
 
-    return converted, [x for x, moved in zip(traced.captured, hoist, strict=True) if moved]
+    return converted, [x for x, is_hoisted in zip(traced.captured, hoist, strict=True) if is_hoisted]
 
 
 def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custom_vjp[..., Any]:
-    """A function with its backward pass, from one that returns `(result, vjp)`; `vjp(cotangent)` gives cotangents.
+    """Make a function with its own backward pass from a function that returns `(result, vjp)`.
 
-    `vjp` may use whatever was computed on the way to the result. It returns a tuple with a cotangent for each argument,
-    or the cotangent itself where there is one argument.
+    `vjp(ct)` returns the cotangents of the arguments for the cotangent `ct` of the result.
+
+    `vjp` may use all values that were computed for the result. It returns a tuple with a cotangent for each
+    argument, or the cotangent itself where there is one argument.
 
     >>> import didax as dx
     >>> @dx.custom_gradient
@@ -104,15 +109,15 @@ def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custo
     def fwd(*args: Any) -> tuple[Any, Any]:
         out, rule = fun(*args)
         if not any(isinstance(x, Tracer) for x in (*pytree.leaves((args, out)), *tracers_in(rule))):
-            return out, (rule, None)  # plain Python: what it closed over is known
+            return out, (rule, None)  # plain Python: its captured values are known
         avals = tuple(aval_of(y).tangent() for y in pytree.leaves(out))
         traced = trace_function("custom_gradient", rule, pytree.structure(((out,), {})), avals)
         return out, (lambda ct: _evaluate(traced, ct), traced.captured)
 
     def bwd(residuals: Any, ct: Any) -> Any:
         rule, captured = residuals
-        x_bars = rule(ct) if captured is None else rule((captured, ct))
-        return x_bars if isinstance(x_bars, tuple | list) else (x_bars,)
+        cts = rule(ct) if captured is None else rule((captured, ct))
+        return cts if isinstance(cts, tuple | list) else (cts,)
 
     defined = custom_vjp(function)
     defined.defvjp(fwd, bwd)
@@ -128,10 +133,10 @@ def _evaluate(traced: Any, captured_and_ct: tuple[Any, Any]) -> Any:
 def linear_call(
     fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any
 ) -> Any:
-    """`fun(residual_args, linear_args)`, of which reverse mode runs `fun_transpose(residual_args, cotangent)`.
+    """Return `fun(residual_args, linear_args)`; reverse mode runs `fun_transpose(residual_args, ct)`.
 
-    `fun` is linear in its second argument, `fun_transpose` returns a cotangent of that. The transpose of the transpose
-    is `fun` again.
+    `fun` is linear in its second argument, and `fun_transpose` returns the cotangent of this argument. The
+    transpose of the transpose is `fun` again.
 
     >>> import didax as dx
     >>> def halve(x):
@@ -170,7 +175,7 @@ def _traced(
 
 
 def _check_transpose(f: Any, traced: TracedFunction, tree: Any, avals: Sequence[ShapedArray]) -> None:
-    """TypeError unless the transpose returns what the linear arguments are."""
+    """Raise TypeError unless the transpose returns arrays of the types of the linear arguments."""
     found = traced.out_tree
     facts = pytree.mismatch(found, tree, "its result", "linear_args", root="x").splitlines()
     if found == tree:

@@ -1,8 +1,9 @@
-"""`from_dlpack`: arrays of other libraries (torch, NumPy, CuPy, ...) taken in without a copy.
+"""`from_dlpack`: arrays of other libraries (torch, NumPy, CuPy, ...) without a copy.
 
-The other way is theirs: `torch.from_dlpack(x)` and `np.from_dlpack(x)` call `x.__dlpack__`. Memory that is shared stays
-alive while either side uses it. An array must not change, so neither side may write to shared memory: copy first.
-Read next: `xla/dlpack.py` (capsules), `runtime/array.py` (`ConcreteArray.__dlpack__`).
+The other libraries have the opposite function: `torch.from_dlpack(x)` and `np.from_dlpack(x)` call
+`x.__dlpack__`. Shared memory stays alive while either side uses it. An array must not change, so neither side
+may write to shared memory: copy first. Read next: `xla/dlpack.py` (capsules), `runtime/array.py`
+(`ConcreteArray.__dlpack__`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ __all__ = ["from_dlpack"]
 
 @api_boundary
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of the numbers of another library's array, whose dtype it keeps, through DLPack.
+    """Return an array with the numbers and the dtype of another library's array, through DLPack.
 
-    It shares memory on the host, which must not be written to any more; `copy=True` gives it its own. BufferError for
-    what DLPack cannot carry; ValueError where a wanted device needs a copy that `copy=False` forbids.
+    On the host the memory is shared, and must not be written to any more; `copy=True` copies it. BufferError
+    for arrays that DLPack cannot carry; ValueError where a device needs a copy that `copy=False` forbids.
 
     >>> import numpy as np, didax.numpy as dnp
     >>> dnp.from_dlpack(np.ones(2, "float32"))
@@ -54,7 +55,7 @@ def _imported(x: Any, copy: bool | None) -> ConcreteArray:
                 fix="Pass the array itself (not a capsule), or use didax.numpy.asarray.",
             )
         )
-    from didax.xla import dlpack  # loads jaxlib: on first need
+    from didax.xla import dlpack  # loads jaxlib, when first needed
 
     value = dlpack.view_of(x, copy)
     return ConcreteArray(ShapedArray(value.shape, dtypes.dtype(value.dtype)), value)

@@ -3,8 +3,8 @@
     dtypes.issubdtype(key.dtype, dtypes.prng_key)      # random keys are of an extended dtype
     dtypes.issubdtype(x.dtype, np.floating)            # also bfloat16 and float8
 
-`prng_key` and `extended` stand above the dtypes whose elements are no numbers. `float0` is the dtype of tangents of
-integers. Read next: `core/dtypes.py`, where promotion is.
+`prng_key` and `extended` are kinds of dtypes whose elements are not numbers. `float0` is the dtype of
+tangents of integers. Read next: `core/dtypes.py`, which defines promotion.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 @api_boundary
 def canonicalize_dtype(dtype_: Any) -> Any:
-    """The dtype that values of `dtype_` get where nobody states one: 64-bit dtypes narrow without enable_x64.
+    """Return the dtype of values of `dtype_` where nobody states one: 64-bit dtypes narrow without enable_x64.
 
     >>> from didax import dtypes
     >>> dtypes.canonicalize_dtype("float64")
@@ -54,7 +54,7 @@ def canonicalize_dtype(dtype_: Any) -> Any:
 
 @api_boundary
 def result_type(*args: Any) -> Any:
-    """The dtype that arrays, scalars and dtypes promote to together.
+    """Return the dtype to which arrays, scalars and dtypes promote together.
 
     >>> from didax import dtypes
     >>> dtypes.result_type("int8", 1.0)
@@ -64,7 +64,7 @@ def result_type(*args: Any) -> Any:
 
 
 def _pair_of(x: Any) -> tuple[Any, bool]:
-    if x is None:  # no dtype is asked for: the default one
+    if x is None:  # None means the default dtype
         return default_dtype("f"), False
     if isinstance(x, str | type | np.dtype) or as_extended(x):
         return dtype(x), x in (int, float, complex)
@@ -74,7 +74,7 @@ def _pair_of(x: Any) -> tuple[Any, bool]:
 
 @api_boundary
 def itemsize_bits(dtype_: Any) -> int:
-    """Bits of one element: 4 for int4, 8 for booleans.
+    """Return the number of bits of one element: 4 for int4, 8 for booleans.
 
     >>> from didax import dtypes
     >>> dtypes.itemsize_bits("bfloat16"), dtypes.itemsize_bits("int4")
@@ -88,7 +88,7 @@ def itemsize_bits(dtype_: Any) -> int:
 
 @api_boundary
 def scalar_type_of(x: Any) -> type[Any]:
-    """Python's type for the kind of an array's or a scalar's dtype: bool, int, float or complex.
+    """Return Python's type for the kind of an array's or a scalar's dtype: bool, int, float or complex.
 
     >>> from didax import dtypes
     >>> dtypes.scalar_type_of(np.int8(3))

@@ -1,9 +1,9 @@
-"""The exceptions that Didax raises by name, to be caught: those of `core/errors.py`, and what XLA raises.
+"""The exceptions that Didax raises by name, for `except`: those of `core/errors.py`, and the error that XLA raises.
 
     try: f(x)
     except didax.errors.TracerBoolConversionError: ...
 
-`JaxRuntimeError` is jaxlib's, for programs that fail while they run: the first use of it loads jaxlib.
+`JaxRuntimeError` is jaxlib's, for programs that fail while they run: its first use loads jaxlib.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A pytree of arrays as one vector, and back: `ravel_pytree`.
+"""`ravel_pytree`: a pytree of arrays as one vector, and back.
 
-For what works on vectors and is used on parameters: norms, random directions, Hessians, solvers of other libraries.
-Read next: `didax/tree/__init__.py`, for work on the leaves as they are.
+This is for methods that work on vectors and are used on parameters: norms, random directions, Hessians,
+solvers of other libraries. Read next: `didax/tree/__init__.py`, for work on the leaves themselves.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ __all__ = ["ravel_pytree"]
 
 @api_boundary
 def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
-    """The leaves of a pytree one after the other, in the dtype they promote to, and the function that puts them back.
+    """Return the leaves of a pytree joined to one vector, and a function that makes such a pytree of a vector.
 
-    That function takes a vector of this length, ValueError otherwise, and returns the pytree, each leaf in its own
-    shape. Leaves of one dtype take that of the vector, such as a complex one. Where they differ, each keeps its own,
-    and a vector of another dtype than that of the first result raises TypeError.
+    The leaves are promoted to their common dtype.
+
+    The function takes a vector of the same length (ValueError otherwise) and returns a pytree with leaves of
+    the original shapes. Where all leaves have one dtype, the new leaves get the dtype of the vector, for
+    example a complex dtype. Where the dtypes of the leaves differ, each leaf keeps its dtype, and a vector of
+    any dtype other than the common dtype raises TypeError.
 
     >>> flat, unravel = ravel_pytree({"w": dnp.ones((2, 2)), "b": 3.0})
     >>> flat
@@ -55,7 +58,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
 
 
 def _check_vector(flat: Any, size: int, dtype: Any) -> Array:
-    """The vector; an error for another length, and for another dtype if one is wanted."""
+    """Return the vector; raise an error for another length, and for another dtype if one is required."""
     array = dnp.asarray(flat)
     wanted = array.dtype if dtype is None else dtype
     for holds, error in ((array.shape == (size,), ValueError), (array.dtype == wanted, TypeError)):

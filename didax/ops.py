@@ -1,8 +1,9 @@
-"""Reductions of segments: of the rows of an array that have the same number.
+"""Segment reductions: the rows of an array that have the same number are combined.
 
     segment_sum(data, ids)[k] = the sum of data[i] over all i with ids[i] == k
 
-As over the edges that arrive at each node of a graph. Read next: `numpy/indexing.py` (`x.at[...]`).
+An example is the sum over the edges that arrive at each node of a graph. Read next: `numpy/indexing.py`
+(`x.at[...]`).
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ def segment_sum(
     data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None,
 ) -> Array:  # fmt: skip
-    """The sums of the slices data[i] of equal segment_ids[i], 0 for numbers that do not occur.
+    """Return the sums of the slices data[i] with equal segment_ids[i], 0 for numbers that do not occur.
 
     Args:
-      segment_ids: a vector of integers, as long as `data`. Those outside of [0, num_segments) are left out.
-      num_segments: how many results there are, by default one more than the largest number. Needed under jit.
-      indices_are_sorted, unique_indices: promises that make it faster, as in `x.at[...]`.
-      bucket_size: sum so many slices at a time, and then the sums: more precise, and more memory.
-      mode: where out-of-range numbers go, as in `x.at[...]`.
+      segment_ids: a vector of integers, as long as `data`. Slices with numbers outside of [0, num_segments) are left
+        out.
+      num_segments: the number of results, by default one more than the largest number. Needed under jit.
+      indices_are_sorted, unique_indices: promises that make the function faster, as in `x.at[...]`.
+      bucket_size: sum this many slices at a time, and then the sums: more precise, and more memory.
+      mode: what happens to numbers out of range, as in `x.at[...]`.
 
     >>> import didax.numpy as dnp
     >>> segment_sum(dnp.array([1.0, 2.0, 4.0]), dnp.array([0, 1, 0]))
@@ -53,7 +55,9 @@ def segment_prod(
     data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None,
 ) -> Array:  # fmt: skip
-    """The products of the slices of equal number, 1 for numbers that do not occur; as `segment_sum`.
+    """Return the products of the slices with equal numbers, 1 for numbers that do not occur.
+
+    The arguments are those of `segment_sum`.
 
     >>> import didax.numpy as dnp
     >>> segment_prod(dnp.array([3.0, 2.0, 4.0]), dnp.array([0, 1, 0]))
@@ -70,8 +74,9 @@ def segment_max(
     data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None,
 ) -> Array:  # fmt: skip
-    """The largest elements of the slices of equal number; the least value of the dtype (-inf) for numbers that do not
-    occur; as `segment_sum`.
+    """Return the largest elements of the slices with equal numbers; the arguments are those of `segment_sum`.
+
+    A number that does not occur gives the least value of the dtype (-inf).
 
     >>> import didax.numpy as dnp
     >>> segment_max(dnp.array([3.0, 2.0, 4.0]), dnp.array([0, 1, 0]))
@@ -86,8 +91,9 @@ def segment_min(
     data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None,
 ) -> Array:  # fmt: skip
-    """The smallest elements of the slices of equal number; the greatest value of the dtype (inf) for numbers that do
-    not occur; as `segment_sum`.
+    """Return the smallest elements of the slices with equal numbers; the arguments are those of `segment_sum`.
+
+    A number that does not occur gives the greatest value of the dtype (inf).
 
     >>> import didax.numpy as dnp
     >>> segment_min(dnp.array([3.0, 2.0, 4.0]), dnp.array([0, 1, 0]))
@@ -114,7 +120,7 @@ def _segments(
         facts, fix = f"num_segments: {count}", "Pass 0 or more."
         raise ValueError(message(f"{name} has so many results as there are segments.", facts, fix=fix))
     wide = ids.astype(np.int32 if dtypes.is_packed(ids.dtype) else np.promote_types(ids.dtype, np.int32))
-    # Negative numbers are not counted from the end, but lie outside.
+    # Negative numbers are out of range here; they do not count from the end.
     outside = 0 if GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP else count
     ids = dnp.where(wide < 0, outside, wide)
     options = {"indices_are_sorted": is_sorted, "unique_indices": unique, "mode": mode}

@@ -1,4 +1,4 @@
-"""Refs: mutable arrays, to be read and written in place, eagerly and inside every transformation.
+"""Refs: mutable arrays, which programs read and write in place, eagerly and inside every transformation.
 
     ref = new_ref(x)                 make one
     ref[...]      ref[i]             read it, all or a part         get
@@ -6,8 +6,8 @@
     ref[i] += v                      add to it                      addupdate
     x = freeze(ref)                  its last value, and the end of it
 
-A compiled program that writes to a part of a Ref changes the memory it is in: the rest is not copied.
-`docs/refs.md` has examples and the rules. Read next: `core/ref.py` (how programs stay pure).
+A compiled program that writes to a part of a Ref changes the memory of the Ref in place: the rest is not
+copied. `docs/refs.md` has examples and the rules. Read next: `core/ref.py` (how programs stay pure).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from didax.api.refs import own_value
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, Trace, eager_trace
 from didax.core.ref import Cell, Ref
-from didax.core.tracing import Trace, current_trace, eager_trace, set_current_trace
+from didax.core.tracing import current_trace, set_current_trace
 from didax.core.value import Array
 from didax.numpy.creation import asarray, zeros
 from didax.numpy.indexing import at, getitem
@@ -40,9 +40,9 @@ __all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_re
 
 @api_boundary
 def new_ref(init_val: ArrayLike, *, memory_space: None = None, kind: None = None) -> Ref:
-    """A mutable array with these contents. `memory_space` and `kind` are there for JAX's sake, and must be None.
+    """Return a mutable array with these contents. `memory_space` and `kind` are JAX's arguments and must be None.
 
-    Raises TypeError for what is no array or scalar.
+    Raises TypeError for a value that is no array or scalar.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> ref = dx.new_ref(dnp.arange(3))
@@ -59,7 +59,9 @@ def new_ref(init_val: ArrayLike, *, memory_space: None = None, kind: None = None
 
 @api_boundary
 def empty_ref(ty: Any, memory_space: None = None) -> Ref:
-    """A mutable array of the shape and dtype of `ty`, a `ShapeDtypeStruct` or an array: write it before you read it.
+    """Return a mutable array with the shape and dtype of `ty`, a `ShapeDtypeStruct` or an array.
+
+    Write to it before you read it.
 
     >>> import didax as dx
     >>> dx.empty_ref(dx.ShapeDtypeStruct((2, 3), "float32")).shape
@@ -70,7 +72,7 @@ def empty_ref(ty: Any, memory_space: None = None) -> Ref:
 
 @api_boundary
 def freeze(ref: Ref) -> Array:
-    """The contents of a Ref, which cannot be used any more.
+    """Return the contents of a Ref, which cannot be used any more.
 
     Raises ValueError inside a function that got the Ref from outside, RuntimeError when it was frozen before.
 
@@ -85,7 +87,7 @@ def freeze(ref: Ref) -> Array:
 
 @api_boundary
 def free_ref(ref: Ref) -> None:
-    """The end of a Ref: it cannot be used any more, and its memory is given back. Raises as `freeze` does.
+    """End a Ref: it cannot be used any more, and its memory is given back. Raises as `freeze` does.
 
     >>> import didax as dx
     >>> ref = dx.new_ref(1.0)
@@ -98,7 +100,7 @@ def free_ref(ref: Ref) -> None:
 
 @api_boundary
 def get(ref: Ref, idx: Any = None) -> Array:
-    """`ref[idx]`, or the whole contents.
+    """Return `ref[idx]`, or the whole contents without an index.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.ref.get(dx.new_ref(dnp.arange(5)), slice(1, 3))
@@ -107,16 +109,16 @@ def get(ref: Ref, idx: Any = None) -> Array:
     with _checked("get", ref).lock:
         if idx is None or _is_whole(idx):
             return sharing(ref.read())
-        cell = ref.site().cell
+        cell = ref.location().cell
         found = getitem(cell.value, idx)
-        if current_trace() is not eager_trace:  # traces may keep what was read
+        if current_trace() is not eager_trace:  # traces may keep the array that was read
             cell.shared = True
         return found
 
 
 @api_boundary
 def set(ref: Ref, idx: Any, value: ArrayLike) -> None:
-    """`ref[idx] = value`, by NumPy's rules of indexing and broadcasting; with None as index all of it.
+    """Write `ref[idx] = value`, by NumPy's rules of indexing and broadcasting; the index None means the whole Ref.
 
     Raises TypeError for a value of a dtype that the Ref cannot hold exactly, IndexError for a static index out of
     range, ValueError for a value that depends on a transformation which ends before the Ref does.
@@ -132,7 +134,7 @@ def set(ref: Ref, idx: Any, value: ArrayLike) -> None:
 
 @api_boundary
 def addupdate(ref: Ref, idx: Any, x: ArrayLike) -> None:
-    """`ref[idx] += x` in one step, and repeatedly where indices repeat. Raises as `set` does.
+    """Write `ref[idx] += x` in one step, and repeatedly where indices repeat. Raises as `set` does.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> ref = dx.new_ref(dnp.zeros(3))
@@ -145,7 +147,7 @@ def addupdate(ref: Ref, idx: Any, x: ArrayLike) -> None:
 
 @api_boundary
 def swap(ref: Ref, idx: Any, value: ArrayLike) -> Array:
-    """Write `ref[idx] = value`; returns what was there before. Raises as `set` does.
+    """Write `ref[idx] = value` and return the old value. Raises as `set` does.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> ref = dx.new_ref(dnp.arange(3))
@@ -159,7 +161,7 @@ def swap(ref: Ref, idx: Any, value: ArrayLike) -> Array:
 
 
 def _add_to(self: Ref, x: ArrayLike, idx: Any = None) -> None:
-    """`ref[idx] += x` in one step; without an index, to all of it."""
+    """Write `ref[idx] += x` in one step; without an index, add to the whole Ref."""
     addupdate(self, idx, x)
 
 
@@ -188,19 +190,19 @@ def _is_whole(idx: Any) -> bool:
 
 
 def _update(ref: Ref, idx: Any, value: Any, kind: str) -> None:
-    value = _fitting(_checked("addupdate" if kind == "add" else kind, ref), value)
+    value = _as_contents(_checked("addupdate" if kind == "add" else kind, ref), value)
     with ref.lock:
-        site = ref.site()
+        location = ref.location()
         if idx is None or _is_whole(idx):
-            new, shared = _all_of(ref, site.cell, value, kind), True
+            new, shared = _changed_whole(ref, location.cell, value, kind), True
         else:
-            new, shared = _part_of(site.cell, idx, value, kind)
-        ref.check(site, new)
-        ref.store(site.cell, new, shared)
+            new, shared = _changed_part(location.cell, idx, value, kind)
+        ref.check(location, new)
+        ref.store(location.cell, new, shared)
 
 
-def _fitting(ref: Ref, value: Any) -> Any:
-    """The value as an operand; TypeError where the Ref's dtype does not hold values of this one."""
+def _as_contents(ref: Ref, value: Any) -> Any:
+    """Return the value as an operand; TypeError where the dtype of the Ref cannot hold values of its dtype."""
     value = checked_operand("ref[...] = value", asarray(value) if isinstance(value, list) else value, "value")
     aval = aval_of(value)
     joined, _ = dtypes.join(ref.dtype, ref.weak_type, aval.dtype, aval.weak_type)
@@ -211,8 +213,8 @@ def _fitting(ref: Ref, value: Any) -> Any:
     return value
 
 
-def _all_of(ref: Ref, cell: Cell, value: Any, kind: str) -> Any:
-    """The value for the whole Ref, or what comes of adding it."""
+def _changed_whole(ref: Ref, cell: Cell, value: Any, kind: str) -> Any:
+    """Return the new contents of the whole Ref: the value, or the sum with it."""
     if aval_of(value) is not ref.type:
         value = _stretched(cast(value, ref.dtype, ref.weak_type), ref)
     value = as_array("set", value)
@@ -229,8 +231,8 @@ def _stretched(value: Array, ref: Ref) -> Array:
     return broadcast_in_dim(value, ref.shape, tuple(range(lead, ref.ndim)))
 
 
-def _part_of(cell: Cell, idx: Any, value: Any, kind: str) -> tuple[Any, bool]:
-    """The contents with a part changed, and whether others may hold them: large ones are changed in place."""
+def _changed_part(cell: Cell, idx: Any, value: Any, kind: str) -> tuple[Any, bool]:
+    """Return the contents with a part changed, and whether others may share them: large contents change in place."""
     x = cell.value
     if current_trace() is eager_trace and isinstance(x, ConcreteArray) and not evaluates_with_numpy(x):
         x = own_value(cell)
@@ -241,10 +243,10 @@ def _part_of(cell: Cell, idx: Any, value: Any, kind: str) -> tuple[Any, bool]:
 
 
 class InPlaceTrace(Trace):
-    """Evaluates at once, and lets updates of one array reuse its memory, once."""
+    """Evaluates eagerly; one operation, an update of `target`, may write its result to the memory of `target`."""
 
     __slots__ = ("done", "target")
-    what = "update in place"
+    transformation = "update in place"
 
     def __init__(self, target: ConcreteArray):
         super().__init__(eager_trace)
@@ -268,7 +270,7 @@ _programs = new_memory()
 def _updating_program(
     primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
 ) -> Program:
-    """The primitive compiled so that its result takes the place of its first operand."""
+    """Return a compiled program of the primitive whose result takes the memory of its first operand."""
     known = _programs.setdefault(primitive, {})
     key = (avals, *params.items())
     if key not in known:

@@ -1,4 +1,4 @@
-"""What `jit(f).trace(x)`, `.lower()` and `.compile()` return, for annotations and `isinstance`.
+"""The classes that `jit(f).trace(x)`, `.lower()` and `.compile()` return, for annotations and `isinstance`.
 
 Read next: `api/stages.py`.
 """

@@ -1,9 +1,9 @@
 """The functions of `didax.tree` and `didax.core.pytree` under the names of `jax.tree_util`.
 
-Everything here is another name for the same function, or registers a class by its methods. Write
-`didax.tree` in new code; read `didax/core/pytree.py` for what a node is. The classes `PyTreeDef`,
-`SequenceKey`, `DictKey`, `GetAttrKey`, `FlattenedIndexKey` and the `default_registry` are jaxlib's: the
-first use of one loads jaxlib.
+Everything here is another name for the same function, or registers a class by its methods. Write `didax.tree`
+in new code; read `didax/core/pytree.py` for what a node is. The classes `PyTreeDef`, `SequenceKey`,
+`DictKey`, `GetAttrKey`, `FlattenedIndexKey` and the `default_registry` are jaxlib's: the first use of one
+loads jaxlib.
 """
 
 from __future__ import annotations
@@ -103,7 +103,18 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_func: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
-    """A class as a node with keys: `flatten_with_keys(node)` gives pairs (key, child), metadata."""
+    """Register a class as a node with keys: `flatten_with_keys(node)` gives pairs (key, child), and metadata.
+
+    >>> from didax.tree_util import GetAttrKey
+    >>> class Scale:
+    ...     def __init__(self, factor):
+    ...         self.factor = factor
+    >>> register_pytree_with_keys(
+    ...     Scale, lambda s: ([(GetAttrKey("factor"), s.factor)], None), lambda _, children: Scale(*children)
+    ... )
+    >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path(Scale(2.0))]
+    [('.factor', 2.0)]
+    """
 
     def without_keys(node: Any) -> tuple[list[Any], Any]:
         pairs, metadata = flatten_with_keys(node)
@@ -113,7 +124,7 @@ def register_pytree_with_keys(
 
 
 def register_pytree_node_class(cls: C) -> C:
-    """Makes a class a node: `tree_flatten(self)`, classmethod `tree_unflatten(cls, metadata, children)`.
+    """Register a class as a node, by its methods `tree_flatten` and (a classmethod) `tree_unflatten`.
 
     >>> @register_pytree_node_class
     ... class Pair:
@@ -133,7 +144,21 @@ def register_pytree_node_class(cls: C) -> C:
 
 
 def register_pytree_with_keys_class(cls: C) -> C:
-    """Like `register_pytree_node_class`, by `tree_flatten_with_keys(self)`; `tree_flatten` is optional."""
+    """Register a class as a node with keys, by `tree_flatten_with_keys`; `tree_flatten` is optional.
+
+    >>> from didax.tree_util import GetAttrKey
+    >>> @register_pytree_with_keys_class
+    ... class Shift:
+    ...     def __init__(self, offset):
+    ...         self.offset = offset
+    ...     def tree_flatten_with_keys(self):
+    ...         return [(GetAttrKey("offset"), self.offset)], None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, metadata, children):
+    ...         return cls(*children)
+    >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path(Shift(2.0))]
+    [('.offset', 2.0)]
+    """
     node: Any = cls
     flatten = getattr(cls, "tree_flatten", None)
     register_pytree_with_keys(cls, node.tree_flatten_with_keys, node.tree_unflatten, flatten)
@@ -141,7 +166,7 @@ def register_pytree_with_keys_class(cls: C) -> C:
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of the children; none for a leaf.
+    """Return the structures of the children; none for a leaf.
 
     >>> treedef_children(tree_structure((1, [2])))
     [PyTreeDef(*), PyTreeDef([*])]
@@ -150,7 +175,7 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether the structure has nothing inside: a leaf, but also None or an empty container.
+    """Whether the structure has no children: a leaf, but also None or an empty container.
 
     >>> treedef_is_leaf(tree_structure(1)), treedef_is_leaf(tree_structure([1]))
     (True, False)

@@ -1,4 +1,4 @@
-"""Types for annotations: `ArrayLike`, what functions take as an array, and `DTypeLike`, as a dtype.
+"""Types for annotations: `ArrayLike` for arguments that functions take as arrays, `DTypeLike` for dtypes.
 
 def normalise(x: didax.typing.ArrayLike) -> didax.Array: ...
 """

@@ -1,12 +1,12 @@
-"""The version of Didax, and the range of jaxlib it runs on.
+"""The version of Didax, and the range of jaxlib versions on which it runs.
 
-`import didax` calls `check_jaxlib(installed_jaxlib())`, so that a jaxlib outside the range is one clear
-error at the import and not a missing attribute deep inside a compile. The check has to be cheap: it reads
-the name of the `jaxlib-*.dist-info` folder beside the package (0.2 ms), where `importlib.metadata` would
-cost 40 ms and importing jaxlib 10 ms.
+`import didax` calls `check_jaxlib(installed_jaxlib())`, so that a jaxlib outside the range is one clear error
+at the import and not a missing attribute deep inside a compilation. The check has to be cheap: it reads the
+name of the `jaxlib-*.dist-info` folder beside the package (0.2 ms), where `importlib.metadata` would cost 40
+ms and importing jaxlib 10 ms.
 
-The range is written here and in the dependencies of pyproject.toml; a test holds the two together. What a
-release promises about it: docs/versions.md.
+The range is written here and in the dependencies of pyproject.toml; a test compares both. docs/versions.md
+says what a release promises about the range.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ JAXLIB_BELOW = "0.12"
 def installed_jaxlib() -> str | None:
     """Return the version of the jaxlib that an import would load, or None; imports nothing of it."""
     spec = find_spec("jaxlib")
-    if spec is None or spec.origin is None:  # not there, or an empty folder left by an uninstall
+    if spec is None or spec.origin is None:  # not installed, or an empty folder left by an uninstall
         return None
     site = os.path.dirname(os.path.dirname(spec.origin))
     versions = (re.fullmatch(r"jaxlib-([^-]+)\.dist-info", name) for name in os.listdir(site))
@@ -56,7 +56,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _version_from_metadata() -> str | None:
-    """The slow way, for a jaxlib whose metadata does not lie beside its package (an editable build)."""
+    """Find the version slowly, for a jaxlib whose metadata does not lie beside its package (an editable build)."""
     from importlib.metadata import PackageNotFoundError, version  # 40 ms, and almost never needed
 
     try:

@@ -14,13 +14,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from hypothesis import settings
 
 import didax as dx
 from didax import tree
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
-from didax.version import installed_jaxlib
 
 F = Callable[..., Any]
 NARROW = (np.dtype("float16"), np.dtype(ml_dtypes.bfloat16))
@@ -33,10 +33,11 @@ RTOL = {
     "float16": 4e-3,
     "bfloat16": 3e-2,
 }
-# compiler options for large programs that run once, in Didax and in the oracle
-COMPILE_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}
-if (installed_jaxlib() or "").startswith("0.10."):  # later versions refuse the name
-    COMPILE_QUICKLY["xla_cpu_use_fusion_emitters"] = False
+
+
+def examples(fraction: float) -> settings:
+    """That part of the examples that the profile of Hypothesis asks for, which is 50 in `make test`."""
+    return settings(max_examples=max(1, round(settings.default.max_examples * fraction)))
 
 
 def numpy_of(x: Any) -> np.ndarray:

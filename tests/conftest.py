@@ -5,13 +5,15 @@ import os
 # These are read when the libraries start, so they are set before any test module imports them.
 os.environ["DIDAX_CHECK"] = "1"  # check_jaxpr after every transformation
 os.environ["JAX_PLATFORMS"] = "cpu"  # the oracle, on a machine that has a GPU too
-os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = (
-    "1"  # it compiles each operation it is asked for: three times as fast
-)
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # it compiles each operation it is asked for
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("NPROC", "2")  # XLA's thread pool; a callback that blocks needs a second thread
+
+from tests.quickly import XLA_FLAGS
+
+os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
 
 import ctypes
 import gc
@@ -19,13 +21,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests.answers import PATH, Answers, read, write
+
 # No deadline: the first example of a program compiles it. Derandomized: a commit is either green or red.
-# `pytest --hypothesis-profile=search` looks for programs not tried before.
-settings.register_profile("didax", deadline=None, derandomize=True)
+# `make test-all` tries four times as many; `pytest --hypothesis-profile=search` looks for programs not tried before.
+settings.register_profile("didax", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=200)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("didax")
 
@@ -34,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/golden/ anew instead of comparing with it"
     )
+    parser.addoption("--update-answers", action="store_true", help="add what jax computes to tests/answers/")
 
 
 @pytest.fixture
@@ -63,6 +70,36 @@ def any_use_of_keys() -> Iterator[None]:
     with didax.debug_key_reuse("off"):
         yield
 
+
+# --- The oracle's answers -----------------------------------------------------------------------------------
+
+_answers: Answers | None = None
+_new_answers: dict[str, str] = {}  # of all processes, in the one that started them
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """As soon as a test module has loaded jax, let it remember its answers."""
+    global _answers
+    if _answers is None and "jax" in sys.modules:
+        _answers = Answers(keep=item.config.getoption("--update-answers"))
+        _answers.install()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _new_answers.update(getattr(node, "workeroutput", {}).get("answers", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    found = _new_answers if _answers is None else _answers.new
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["answers"] = found
+    elif found:
+        write(PATH, read(PATH) | found)
+
+
+# --- Memory -------------------------------------------------------------------------------------------------
 
 _STATM = Path("/proc/self/statm")
 _GROWTH = 1_500_000_000  # bytes: thousands of compiled programs, of both libraries, which no later test needs

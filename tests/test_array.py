@@ -272,7 +272,7 @@ def test_iteration_makes_views_of_the_host_memory():
 
 
 def test_iterating_needs_no_operation_for_each_row(monkeypatch: pytest.MonkeyPatch):
-    from didax.core.tracing import EagerTrace
+    from didax.core.primitive import EagerTrace
 
     x, calls, process = dnp.arange(2000), [], EagerTrace.process
     monkeypatch.setattr(EagerTrace, "process", lambda *args: calls.append(args) or process(*args))

@@ -82,9 +82,59 @@ def test_a_link_to_nowhere_is_found(tmp_path):
     assert list(broken_links(page)) == ["gone.md", "page.md#three"]
 
 
+# A file of Python, a page, or a folder that begins with one of the repository's, as comments and docstrings name them.
+PATH = re.compile(
+    r"(?<![\w/.<{-])((?:[\w-]+/)*[\w-]+\.(?:py|md)"
+    r"|(?:didax|tests|docs|examples|benchmarks|core|xla|primitives|transforms|passes|runtime|api|numpy|lax)/(?:[\w-]+/)*)"
+    r"(?![\w(*{])"
+)
+SOURCES = sorted(path for room in ("didax", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py"))
+OF_READERS = {"model.py", "workers.py"}  # programs that pages tell readers to write
+
+
+def prose(path: Path) -> Iterator[str]:
+    """The text of a page without the names of its links, or the comments and docstrings of a program."""
+    text = path.read_text()
+    if path.suffix == ".md":
+        yield re.sub(r"\[[^]]*\](?=\()", "", text)
+        return
+    yield from re.findall(r'"""(?s:.*?)"""|(?<=# ).*', text)
+
+
+def missing_paths(path: Path) -> set[str]:
+    """Paths in the prose of a file that exist neither beside it, nor in its room, nor from the root of the tree."""
+    words = {
+        word for text in prose(path) for word in text.split() if "/" in word or ".py" in word or ".md" in word
+    }
+    named = {match[1] for word in words for match in PATH.finditer(word)}
+    bases = (path.parent, path.parent.parent, ROOT, ROOT / "didax", ROOT / "didax/primitives")
+    return {name for name in named - OF_READERS if not any((base / name).exists() for base in bases)}
+
+
+def test_every_path_that_prose_names_exists():
+    """Module headers say what to read next: a file that has moved or gone is found here."""
+    files = {*SOURCES, *PAGES, MAP} - {Path(__file__)}  # the tests below name files that are not there
+    missing = {str(path.relative_to(ROOT)): names for path in files if (names := missing_paths(path))}
+    missing.pop("CHANGELOG.md", None)  # tells of what was there then
+    assert not missing
+
+
+def test_a_path_to_nowhere_in_prose_is_found(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text('"""See `gone.py` and `tests/test_docs.py`."""\nx = 1  # as `didax/gone/` does\n')
+    assert missing_paths(program) == {"gone.py", "didax/gone/"}
+
+
 def test_every_path_on_the_map_exists():
     """A path: a word in backticks or a link's target that ends like a file or a folder."""
     words = re.findall(r"`([^`\s]+)`|\]\(([^)\s#]+)", MAP.read_text())
     paths = {word for pair in words for word in pair if re.fullmatch(r"[\w./-]+(\.py|\.md|/)", word)}
     assert paths, "the map names no file"
     assert not {path for path in paths if not ((ROOT / path).exists() or (MAP.parent / path).exists())}
+
+
+def test_interpreters_are_as_short_as_the_readme_says():
+    text = " ".join((ROOT / "README.md").read_text().split())
+    (limit,) = re.findall(r"each interpreter is one file of fewer than (\d+) lines", text)
+    for name in ("batching", "jvp", "linearize", "partial_eval", "staging", "transpose"):
+        assert len((ROOT / f"didax/transforms/{name}.py").read_text().splitlines()) < int(limit), name

@@ -1,14 +1,14 @@
 """The house stands: imports run downward only, in no cycle, and each outside library has its place.
 
-The test reads the source, so imports inside functions count as well, and so does `import_module("...")`
-with a literal name. Imports under `if TYPE_CHECKING:` never run: they keep to the floors too, but no cycle
-goes through them.
+The test reads the source, so imports inside functions count as well, and so do those under `if TYPE_CHECKING:`, which
+only a type checker reads, and `import_module("...")` with a literal name.
 """
 
 import ast
+import functools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -34,7 +34,7 @@ FLOORS = {
 }
 TOP = 5
 
-Import = tuple[str, int, bool]  # the module imported, the line, whether the import runs
+Import = tuple[str, int]  # the module imported, the line
 
 
 def within(module: str, package: str) -> bool:
@@ -43,18 +43,6 @@ def within(module: str, package: str) -> bool:
 
 def floor(module: str) -> int:
     return next((floor for package, floor in FLOORS.items() if within(module, package)), TOP)
-
-
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
-
-
-def walk(node: ast.AST, running: bool = True) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node under `node`, and whether it runs (it does not under `if TYPE_CHECKING:`)."""
-    yield node, running
-    for child in ast.iter_child_nodes(node):
-        skipped = is_type_checking(node) and child in node.body
-        yield from walk(child, running and not skipped)
 
 
 def absolute(name: str, level: int, package: str) -> str:
@@ -85,27 +73,32 @@ def names_in(node: ast.AST, package: str, modules: set[str]) -> list[str]:
 
 
 def imports_of(source: str, module: str, *, is_package: bool, modules: set[str]) -> list[Import]:
-    """What a file imports, in the order of its lines."""
+    """What a file imports."""
     package = module if is_package else module.rpartition(".")[0]
     return [
-        (name, node.lineno, running)
-        for node, running in walk(ast.parse(source))
+        (name, node.lineno)
+        for node in ast.walk(ast.parse(source))
         for name in dict.fromkeys(names_in(node, package, modules))
     ]
 
 
-IMPORTS = {
-    module: imports_of(path.read_text(), module, is_package=path.name == "__init__.py", modules=set(FILES))
-    for module, path in FILES.items()
-}
+@functools.cache
+def all_imports() -> dict[str, list[Import]]:
+    """What each file imports. Reading them all takes seconds, so no process does it that does not run these tests."""
+    return {
+        module: imports_of(
+            path.read_text(), module, is_package=path.name == "__init__.py", modules=set(FILES)
+        )
+        for module, path in FILES.items()
+    }
 
 
 def places(wrong: Callable[[str, str], bool]) -> str:
     """The imports of which `wrong(module, imported)` holds, as lines for the assertion's message."""
     return "\n".join(
         f"{FILES[module].relative_to(ROOT)}:{line} imports {name}"
-        for module, found in IMPORTS.items()
-        for name, line, _ in found
+        for module, found in all_imports().items()
+        for name, line in found
         if wrong(module, name)
     )
 
@@ -117,8 +110,8 @@ def test_imports_run_downward_only():
 
 def test_the_import_graph_has_no_cycle():
     graph = {
-        module: {name for name, _, running in found if running and name in FILES and name != module}
-        for module, found in IMPORTS.items()
+        module: {name for name, _ in found if name in FILES and name != module}
+        for module, found in all_imports().items()
     }
     try:
         TopologicalSorter(graph).prepare()
@@ -172,11 +165,22 @@ else:
 def test_the_reader_of_imports_sees_every_form():
     modules = {"didax", "didax.api", "didax.core", "didax.core.dtypes", "didax.xla", "didax.xla.client"}
     found = imports_of(SOURCE, "didax.core.aval", is_package=False, modules=modules)
-    assert [name for name, _, running in found if running] == [
-        *("didax.core.dtypes", "didax.api", "didax", "didax.core.dtypes", "didax.core", "didax.core.dtypes"),
-        *("didax.xla.client", "jaxlib", "didax.nn", "didax.core.tree", "jax.numpy"),
+    assert sorted(found, key=lambda entry: entry[1]) == [
+        *[
+            ("didax.core.dtypes", 2),
+            ("didax.api", 3),
+            ("didax", 3),
+            ("didax.core.dtypes", 4),
+            ("didax.core", 4),
+        ],
+        *[
+            ("didax.core.dtypes", 5),
+            ("didax.xla.client", 6),
+            ("jaxlib", 8),
+            ("didax.nn", 9),
+            ("didax.core.tree", 9),
+        ],
+        *[("didax.runtime.array", 11), ("jax.numpy", 13)],
     ]
-    assert [(name, line) for name, line, running in found if not running] == [("didax.runtime.array", 11)]
-    assert ("didax.core.tree", 9, True) in found
     in_init = imports_of("from .dtypes import lattice", "didax.core", is_package=True, modules=modules)
-    assert in_init == [("didax.core.dtypes", 1, True)]
+    assert in_init == [("didax.core.dtypes", 1)]

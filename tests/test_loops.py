@@ -9,13 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from tests.checks import assert_close
+from tests.checks import assert_close, examples
 
 F = Callable[..., Any]
 XS = np.linspace(-0.6, 0.9, 6, dtype=np.float32).reshape(3, 2)
@@ -241,7 +241,7 @@ OPERATIONS: dict[str, F] = {
     unroll=st.integers(1, 3),
     transform=st.sampled_from(["value", "jit", "grad", "vmap", "vmap(grad)", "grad(vmap)"]),
 )
-@settings(max_examples=15)
+@examples(0.2)
 def test_any_small_scan_is_the_loop_in_python(names, length, reverse, unroll, transform):
     rows = np.linspace(-0.8, 1.1, length, dtype=np.float32)
 

@@ -26,7 +26,8 @@ INTERRUPTED = """
 import os, random, signal, sys, threading, time
 import didax as dx, didax.numpy as dnp, numpy as np
 from didax import lax
-from didax.core.tracing import current_trace, eager_trace
+from didax.core.primitive import eager_trace
+from didax.core.tracing import current_trace
 
 count, longest = int(sys.argv[1]), float(sys.argv[2])
 draw = random.Random(int(sys.argv[3])).random

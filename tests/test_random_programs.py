@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from tests.checks import assert_close, assert_round_trips, check_grads, is_inexact
+from tests.checks import assert_close, assert_round_trips, check_grads, examples, is_inexact
 
 Program = list[tuple[Any, ...]]
 
@@ -132,11 +132,6 @@ programs = st.lists(st.one_of(simple, simple, simple, nesting(inner)), min_size=
 seeds = st.integers(0, 1000)
 
 
-def examples(fraction: float) -> settings:
-    """That part of the examples that the profile asks for."""
-    return settings(max_examples=int(settings.default.max_examples * fraction))
-
-
 def inputs(seed: int, wide: bool = False) -> list[Any]:
     """A matrix, a vector, a scalar; unless `wide`, integers and booleans beside them."""
     rng = np.random.default_rng(seed)
@@ -154,14 +149,14 @@ def in_64_bits() -> Any:
 
 
 @given(programs, seeds)
-@examples(0.25)
+@examples(0.3)
 def test_compiled_is_eager(program: Program, seed: int) -> None:
     xs = inputs(seed)
     assert_close(dx.jit(lambda *xs: run(program, list(xs)))(*xs), run(program, xs), rtol=1e-4)
 
 
 @given(programs, seeds)
-@examples(0.25)
+@examples(0.3)
 def test_disable_jit_changes_nothing(program: Program, seed: int) -> None:
     xs = inputs(seed)
     with dx.disable_jit():
@@ -170,7 +165,7 @@ def test_disable_jit_changes_nothing(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds, st.tuples(*[st.sampled_from([0, -1, None])] * 5))
-@examples(0.25)
+@examples(0.3)
 def test_vmap_is_a_loop(program: Program, seed: int, axes: tuple[int | None, ...]) -> None:
     axes = axes if any(axis is not None for axis in axes) else (0, *axes[1:])
     draws = [inputs(seed), inputs(seed + 1)]
@@ -182,7 +177,7 @@ def test_vmap_is_a_loop(program: Program, seed: int, axes: tuple[int | None, ...
 
 
 @given(programs, seeds)
-@examples(0.25)
+@examples(0.3)
 def test_jaxprs_are_legal_and_round_trip(program: Program, seed: int) -> None:
     f = lambda *xs: run(program, list(xs))
     xs = inputs(seed)
@@ -194,7 +189,7 @@ def test_jaxprs_are_legal_and_round_trip(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds)
-@examples(0.1)
+@examples(0.12)
 def test_derivatives(program: Program, seed: int) -> None:
     """jvp against finite differences, vjp and linearize against jvp; some values are float32."""
     f = lambda *xs: [y for y in run(program, list(xs)) if is_inexact(y)]
@@ -202,7 +197,7 @@ def test_derivatives(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds)
-@examples(0.08)
+@examples(0.12)
 def test_second_derivatives(program: Program, seed: int) -> None:
     f = lambda *xs: sum(dnp.sum(y) for y in run(program, list(xs)) if is_inexact(y)) * 1.0
     check_grads(
@@ -211,7 +206,7 @@ def test_second_derivatives(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds)
-@examples(0.08)
+@examples(0.12)
 def test_transformations_commute_with_jit(program: Program, seed: int) -> None:
     f = lambda *xs: sum(dnp.sum(y) for y in run(program, list(xs)) if is_inexact(y)) * 1.0
     xs = inputs(seed, wide=True)

@@ -17,13 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core.errors import CheckError, UnexpectedTracerError
+from tests.checks import examples
 
 Program = Callable[[Any, Any], Any]
 PROGRAMS: list[Program] = []
@@ -412,7 +413,7 @@ def on_numpy(steps, x):
 
 
 @given(STEPS_ON_A_REF)
-@settings(max_examples=25)
+@examples(0.3)
 def test_generated_steps_agree_with_numpy(steps):
     """In any order, eagerly and compiled, with static indices and with those that depend on an argument."""
     start = np.arange(6, dtype=np.int32).reshape(3, 2)

@@ -20,6 +20,7 @@ from didax import lax
 from didax.core.errors import UnexpectedTracerError
 from didax.core.jaxpr import Jaxpr
 from didax.primitives.control_flow import scan
+from tests.quickly import on_devices
 
 
 def live_jaxprs() -> int:
@@ -53,6 +54,7 @@ DEVICES = """
 import numpy as np
 import didax as dx
 import didax.numpy as dnp
+from tests.quickly import on_devices
 
 first, second = dx.devices()
 f, add = dx.jit(lambda x: x * 2), dx.jit(lambda x, y: x + y)
@@ -70,8 +72,7 @@ assert float(dx.grad(lambda x: f(x).sum())(there)[0]) == 2.0
 
 def test_programs_run_on_the_device_their_arguments_were_placed_on():
     """Programs were compiled for the first device, whatever device was asked for, and results forgot it."""
-    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "DIDAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, "-c", DEVICES], env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", DEVICES], env=on_devices(2), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -11,7 +11,8 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.core.tracing import current_trace, eager_trace
+from didax.core.primitive import eager_trace
+from didax.core.tracing import current_trace
 
 
 def leave(x: Any) -> Any:

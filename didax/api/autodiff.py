@@ -30,8 +30,8 @@ from didax.api.linear_functions import LinearFunction
 from didax.api.refs import RefArguments, leaf_types
 from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of, is_array_like
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.ref import Ref
 from didax.core.source import describe_function

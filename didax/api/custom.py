@@ -22,8 +22,8 @@ from didax.api.flat import as_array, check_callable, flatten_arguments, leaf_ava
 from didax.api.refs import without_ref
 from didax.api.rules import Called, Definition
 from didax.core import pytree
+from didax.core.array_ops import Zero, add_tangents, instantiate
 from didax.core.avals import aval_of, is_array_like
-from didax.core.basis import Zero, add_tangents, instantiate
 from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref
 from didax.core.source import describe_function

@@ -35,7 +35,7 @@ class FlatFunction:
         out, self.out_tree = pytree.flatten(self.f(*args, **kwargs))
         for i, x in enumerate(out):
             if isinstance(x, Tracer) and x.owner.ended:
-                out[i] = current_trace().stand_in(x)
+                out[i] = current_trace().replacement(x)
                 if out[i] is None:
                     raise leaked(x)
         return [x if hasattr(x, "aval") else as_result(self, out, x) for x in out]

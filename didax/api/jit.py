@@ -33,10 +33,11 @@ from didax.api.static import StaticArguments, as_names, as_numbers, check_argume
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, strip_internal_frames
+from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.process import after_fork, lock_for_forks
 from didax.core.ref import Ref, RefType, ref_type
 from didax.core.source import describe_function, user_line
-from didax.core.tracing import Tracer, current_trace_var, eager_trace
+from didax.core.tracing import Tracer
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.key_reuse import summarise
 from didax.primitives.call import jit_p
@@ -112,7 +113,7 @@ class Staged:
             return self.program.run(leaves)
         operands = [*self.consts, *leaves]
         replaced = [i for i in self.written if self.program.uses(i - self._fixed)]
-        self.program.prepare([x.site().cell.value if isinstance(x, Ref) else x for x in operands])
+        self.program.prepare([x.location().cell.value if isinstance(x, Ref) else x for x in operands])
         # Python that the program calls may want the Refs, from another thread: it waits for nobody, nor do they for it.
         alone = not self.program.calls_python
         with borrowed(operands, replaced, alone) as (values, cells):
@@ -532,7 +533,7 @@ def _leave_hot_path() -> None:
         programs.direct.clear()
 
 
-after_fork(_leave_hot_path)  # which does not ask whether XLA is there: see `client.py`
+after_fork(_leave_hot_path)  # which does not ask whether XLA is there: see `didax/xla/client.py`
 
 
 def clear_functions() -> None:

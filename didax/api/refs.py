@@ -137,7 +137,7 @@ def borrowed(
                 refs.values(), key=id
             ):  # in one order everywhere: no two calls wait for each other
                 locks.enter_context(ref.lock)
-        cells = {i: ref.site().cell for i, ref in refs.items()}
+        cells = {i: ref.location().cell for i, ref in refs.items()}
         values = list(operands)
         for i, cell in cells.items():
             values[i] = own_value(cell, alone) if i in replaced else cell.value

@@ -19,8 +19,8 @@ import numpy as np
 from didax.api.autodiff import check_tangent, type_text
 from didax.api.flat import as_array, narrowed_scalar, positional_names, result_name
 from didax.core import pytree
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of, is_array_like
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import ArgumentError, message
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer

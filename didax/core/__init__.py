@@ -17,10 +17,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 if TYPE_CHECKING:
     from didax.core.avals import ShapedArray as ShapedArray
     from didax.core.jaxpr import Jaxpr
-    from didax.core.tracing import Trace as Trace
+    from didax.core.primitive import Trace as Trace
     from didax.core.tracing import Tracer as Tracer
 else:
-    __getattr__, __dir__ = on_access(__name__, ShapedArray="avals", Trace="tracing", Tracer="tracing")
+    __getattr__, __dir__ = on_access(__name__, ShapedArray="avals", Trace="primitive", Tracer="tracing")
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Any, *args: Any) -> list[Any]:

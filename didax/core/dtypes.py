@@ -159,7 +159,7 @@ def is_packed(dtype: DType) -> bool:
     return dtype in _PACKED
 
 
-_CARRIERS = {
+_SUPPORTED_DTYPES = {
     _NODE_DTYPES["int2"]: np.dtype(np.int8),
     _NODE_DTYPES["uint2"]: np.dtype(np.uint8),
     _NODE_DTYPES["float8_e8m0fnu"]: np.dtype(
@@ -168,17 +168,19 @@ _CARRIERS = {
 }
 
 
-def carrier(dtype: DType) -> DType:
+def supported_dtype(dtype: DType) -> DType:
     """The dtype in which XLA moves and combines numbers of this one: a wider one where it cannot in their own."""
-    return _CARRIERS.get(dtype, dtype)
+    return _SUPPORTED_DTYPES.get(dtype, dtype)
 
 
-_CALCULATORS = {d: _CARRIERS.get(d, np.dtype(np.float32)) for d in map(_node_dtype, _NARROW_FLOATS)}
+_COMPUTE_DTYPES = {
+    d: _SUPPORTED_DTYPES.get(d, np.dtype(np.float32)) for d in map(_node_dtype, _NARROW_FLOATS)
+}
 
 
-def calculator(dtype: DType) -> DType | None:
+def compute_dtype(dtype: DType) -> DType | None:
     """The dtype in which functions of floats of a byte or less are computed; None for other dtypes."""
-    return _CALCULATORS.get(dtype)
+    return _COMPUTE_DTYPES.get(dtype)
 
 
 def is_sub_byte(dtype: DType) -> bool:
@@ -268,7 +270,14 @@ def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
 
 # --- Default widths, and what the user may write for a dtype ------------------------------------------------
 
-_SCALAR_KINDS: dict[type[Any], Kind] = {bool: "b", int: "i", float: "f", complex: "c"}
+PYTHON_SCALARS: Final[dict[type[Any], Kind]] = {bool: "b", int: "i", float: "f", complex: "c"}
+"""Python's types of numbers and their kinds. Subclasses do not count: `np.float64` derives from `float`."""
+PYTHON_TYPES: Final[dict[Kind, type[Any]]] = {
+    "b": bool, "i": int, "u": int, "f": float, "c": complex, "0": int,
+}  # fmt: skip
+"""Python's type for the elements of each kind of dtype; the one value of float0 is written 0."""
+KIND_RANKS: Final[dict[Kind, int]] = {"x": -1, "0": 0, "b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+"""How far up the tower of numbers each kind stands: a Python scalar fits dtypes of its own rank and of higher ones."""
 _DEFAULTS: dict[Kind, tuple[DType, DType]] = {  # with enable_x64 off, on
     "b": (np.dtype(np.bool_), np.dtype(np.bool_)),
     "i": (np.dtype(np.int32), np.dtype(np.int64)),
@@ -281,7 +290,7 @@ _DTYPES: dict[Any, DType] = {float0: float0, "float0": float0}
 _PYTHON_SPELLINGS: dict[Any, Kind] = {}
 for _d in ALL_DTYPES:
     _DTYPES.update({_d: _d, _d.type: _d, _d.name: _d})
-for _type, _kind in _SCALAR_KINDS.items():
+for _type, _kind in PYTHON_SCALARS.items():
     _PYTHON_SPELLINGS.update({_type: _kind, _type.__name__: _kind})
 
 
@@ -290,7 +299,7 @@ def default_dtype(kind: Kind | type[Any]) -> DType:
 
     That is int32, uint32, float32 or complex64, and under `enable_x64` the dtype twice as wide.
     """
-    return _DEFAULTS[_SCALAR_KINDS[kind] if isinstance(kind, type) else kind][config.state().enable_x64]
+    return _DEFAULTS[PYTHON_SCALARS[kind] if isinstance(kind, type) else kind][config.state().enable_x64]
 
 
 def position_dtype(length: int) -> DType:
@@ -327,12 +336,14 @@ def narrowed(x: DType) -> DType:
     return default_dtype(kind_of(dtype(x))) if wide and not config.state().enable_x64 else dtype(x)
 
 
-def scalar_kind(python_type: type[Any]) -> Kind | None:
-    """Return the kind of exactly `bool`, `int`, `float` or `complex`, None for any other type.
+def python_type(dtype: DType) -> type[Any] | None:
+    """The type of the Python scalars whose default dtype this is; None where there are none.
 
-    Subclasses do not count: `np.float64` derives from `float` but states its dtype.
+    >>> python_type(np.dtype("float32")), python_type(np.dtype("uint32"))
+    (<class 'float'>, None)
     """
-    return _SCALAR_KINDS.get(python_type)
+    kind = _KINDS[dtype]
+    return PYTHON_TYPES[kind] if kind in "bifc" and default_dtype(kind) == dtype else None
 
 
 def numpy_scalar(x: complex, dtype: DType) -> "np.generic[Any]":
@@ -358,13 +369,13 @@ def numpy_scalar(x: complex, dtype: DType) -> "np.generic[Any]":
 
 
 def saturated(x: float, dtype: DType) -> int:
-    """Return a Python float as an integer of `dtype`, as conversions do: truncated and limited, 0 for NaN.
+    """Return a Python number as an integer of `dtype`, as conversions do: truncated and limited, 0 for NaN.
 
     >>> saturated(-1.5, np.dtype("int8")), saturated(math.inf, np.dtype("int8"))
     (-1, 127)
     """
-    info = ml_dtypes.iinfo(dtype)
-    return 0 if math.isnan(x) else int(min(max(x, info.min), info.max))
+    low, high = (0, 1) if dtype == np.bool_ else (iinfo(dtype).min, iinfo(dtype).max)
+    return int(min(max(x, low), high)) if x == x else 0
 
 
 def dtype(x: DTypeLike) -> DType:
@@ -522,7 +533,7 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     >>> promote_types('bfloat16', np.float16), promote_types(np.int8, int)
     (dtype('float32'), dtype('int8'))
     """
-    return result_type((dtype(a), a in _SCALAR_KINDS), (dtype(b), b in _SCALAR_KINDS))[0]
+    return result_type((dtype(a), a in PYTHON_SCALARS), (dtype(b), b in PYTHON_SCALARS))[0]
 
 
 # --- Related dtypes -----------------------------------------------------------------------------------------
@@ -539,8 +550,12 @@ def real_dtype(dtype: DType) -> DType:
 
 
 def complex_dtype(dtype: DType) -> DType:
-    """Return the dtype of `x + 1j`: complex128 for float64, complex64 for other floats, else the default."""
-    return join(dtype, False, default_dtype("c"), True)[0]
+    """Return the dtype for complex numbers of this precision: complex128 for float64, complex64 for other floats,
+    else the default.
+    """
+    if not is_inexact(dtype):
+        return default_dtype("c")
+    return np.dtype(np.complex128 if real_dtype(dtype) == np.float64 else np.complex64)
 
 
 def finfo(x: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 from weakref import WeakSet
 
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import kind_of, scalar_kind
+from didax.core.dtypes import PYTHON_SCALARS, kind_of
 from didax.core.errors import JaxprTypeError, MissingRuleError, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_print import texts_in, type_text
@@ -141,7 +141,7 @@ def _types_text(avals: tuple[ShapedArray, ...]) -> str:
 
 
 def _is_type_of(aval: ShapedArray, value: Any) -> bool:
-    kind = scalar_kind(cast("type[Any]", type(value)))
+    kind = PYTHON_SCALARS.get(cast("type[Any]", type(value)))
     if kind in (None, "b"):
         return aval_of(value) is aval
     # The widths of Python's numbers depend on enable_x64, which may have changed since the jaxpr was made.

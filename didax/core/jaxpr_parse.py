@@ -29,7 +29,7 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
-from didax.core.jaxpr_print import DTYPES_BY_NAME, PYTHON_TYPES, RESERVED, field_names, param_types
+from didax.core.jaxpr_print import DTYPES_BY_NAME, RESERVED, field_names, param_types
 from didax.core.primitive import Primitive, by_name
 from didax.core.stack import on_new_stack, stack_is_low
 
@@ -104,7 +104,7 @@ def _number(text: str) -> int | float | complex:
 def _scalar(value: Any, aval: ShapedArray) -> Any:
     """A literal's number as a primitive's operand, Python's where the type is weak; ValueError if unfit."""
     kind = dtypes.kind_of(aval.dtype)
-    python_type = PYTHON_TYPES[kind]
+    python_type = dtypes.PYTHON_TYPES[kind]
     if type(value) is not python_type and not (type(value) in (int, float) and kind in "fc"):
         raise ValueError(f"{value!r} is no {python_type.__name__}")
     exact = python_type(value)

@@ -33,16 +33,11 @@ from didax.core.tracing import known_value
 
 C = TypeVar("C", bound=type[Any])
 
-_NUMBERS = frozenset({bool, int, float, complex})
-_SCALARS = _NUMBERS | {str, type(None)}
+_SCALARS = frozenset({*dtypes.PYTHON_SCALARS, str, type(None)})
 
 # Words of the grammar and numbers that are written as words: no variable is called so.
 RESERVED: Final = frozenset({"lambda", "let", "in", "inf", "nan"})
 DTYPES_BY_NAME: Final = {dtypes.dtype_name(d): d for d in (*dtypes.ALL_DTYPES, dtypes.float0)}
-PYTHON_TYPES: Final[dict[dtypes.Kind, type[Any]]] = {
-    "b": bool, "i": int, "u": int, "f": float, "c": complex, "0": int,
-}  # fmt: skip
-"""Python's type for the scalars of each kind of dtype; the one value of float0 is written 0."""
 
 
 def jaxpr_text(jaxpr: Jaxpr, num_consts: int = 0, source_info: bool = False) -> str:
@@ -139,7 +134,7 @@ def _to_python(x: Any, kind: dtypes.Kind) -> Any:
         return complex(_shortest(x.real), _shortest(x.imag))
     if kind == "0":
         return 0
-    return _shortest(x) if kind == "f" else PYTHON_TYPES[kind](x)
+    return _shortest(x) if kind == "f" else dtypes.PYTHON_TYPES[kind](x)
 
 
 def _literal_text(literal: Literal) -> str:
@@ -154,8 +149,8 @@ def _literal_text(literal: Literal) -> str:
 
 def _literal_number(value: Any, aval: ShapedArray) -> Any:
     kind = dtypes.kind_of(aval.dtype)
-    if aval.weak_type and type(value) in _NUMBERS:
-        return PYTHON_TYPES[kind](value)  # all of its digits, though its type may keep fewer
+    if aval.weak_type and type(value) in dtypes.PYTHON_SCALARS:
+        return dtypes.PYTHON_TYPES[kind](value)  # all of its digits, though its type may keep fewer
     return _to_python(np.asarray(value, aval.dtype).reshape(())[()], kind)
 
 

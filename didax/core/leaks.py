@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from didax.core import config
 from didax.core.errors import UnexpectedTracerError, message
-from didax.core.tracing import Trace, Tracer
+from didax.core.primitive import Trace
+from didax.core.tracing import Tracer
 
 _DEPTH = 4  # containers followed from the tracer outward
 

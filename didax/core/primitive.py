@@ -1,5 +1,6 @@
-"""`Primitive`: an operation, declared once with all of its rules.
+"""`Primitive`: an operation, declared once with all of its rules. `Trace`: an interpreter, which asks for them.
 
+The two know each other: `Primitive.bind` hands an operation to the current trace, and a trace processes primitives.
 A primitive is one object. Its class holds, as methods, what every interpreter needs to know of it; nothing is
 registered anywhere else. Arrays are positional arguments, static parameters are hashable keywords:
 
@@ -14,71 +15,120 @@ registered anywhere else. Arrays are positional arguments, static parameters are
 
     cumsum_p = Cumsum("cumsum")
 
-An absent rule stays None, and the interpreter that needs it raises `MissingRuleError`. Rules that can be derived are:
-the linearize rule from jvp, the eager rule from the lowering. Families of elementwise primitives, which need 2-4
-lines each, are in `didax/primitives/families.py`. Read next: `tracing.py` (who calls the rules).
+An interpreter that needs an absent rule raises `MissingRuleError`. Two rules are derived from others: linearize from
+jvp, eager from the lowering. Families of elementwise primitives, which need 2-4 lines each, are in
+`didax/primitives/families.py`. Read next: `tracing.py` (tracers), `didax/transforms/` (interpreters).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
-from didax.core.dtypes import as_extended, carrier, is_sub_byte
+from didax.core.dtypes import as_extended, is_sub_byte, supported_dtype
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.errors import MissingRuleError, message
 from didax.core.exact import exact, holds_floats
-from didax.core.tracing import current_trace_var
+from didax.core.source import describe_function
+from didax.core.value import Array
 
 Rule = Callable[..., Any] | None
-_get_current = current_trace_var.get
 _type_cache: dict[Any, tuple[ShapedArray, ...]] = {}
 _TYPE_CACHE_MAX = 100_000
+
+
+class Trace:
+    """An interpreter of primitives. `process` receives every operation bound while the trace is current.
+
+    A trace passes operations that do not concern it on to its `parent`, the trace that was current when it began.
+    """
+
+    __slots__ = ("ended", "function", "parent")
+    transformation: str = "trace"
+
+    def __init__(self, parent: Trace, function: Any = None):
+        self.parent = parent
+        self.function = function
+        self.ended = False
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Apply `primitive`; a single result, or a list when `primitive.multiple_results`."""
+        raise NotImplementedError
+
+    def replacement(self, tracer: Array) -> Any | None:
+        """The value to use here for a tracer whose trace has ended; None without one. See transforms/closure.py."""
+        return None if self.parent is self else self.parent.replacement(tracer)
+
+    def describe(self) -> str:
+        """`vmap of f (file:line)`."""
+        name = self.transformation
+        return name if self.function is None else f"{name} of {describe_function(self.function)}"
+
+
+class EagerTrace(Trace):
+    """The end of every chain of parents: `process`, from `didax/runtime/eager.py`, evaluates operations at once."""
+
+    __slots__ = ()
+    transformation = "eager evaluation"
+
+    def __init__(self) -> None:
+        self.parent = self
+        self.function = None
+        self.ended = False
+
+
+eager_trace = EagerTrace()
+current_trace_var: ContextVar[Trace] = ContextVar("didax_trace", default=eager_trace)
+_get_current = current_trace_var.get
 
 
 class Primitive:
     """An operation with its rules; `bind` applies it under the current trace.
 
-    Rules (None where absent): `type`, `eager`, `evaluate`, `lower`, `jvp`, `linearize`, `transpose`, `batch`,
-    `partial_eval`, `dce`, `recompute`, `physical`, `keys`, `conditions`, `checkify`, `stage`, `enclose`, `interpret`.
-    With `multiple_results` every rule returns lists instead of single values.
+    A rule that is absent is None. With `multiple_results` every rule returns lists instead of single values.
     """
 
     multiple_results: ClassVar[bool] = False
-    contraction: ClassVar[bool] = (
-        False  # its operands are not fused into it: a large program may be cut before it
-    )
-    strengthens: ClassVar[bool] = (
-        True  # a weakly typed operand is cast beside strong ones: cotangents are cast back
-    )
-    sets_varying: ClassVar[bool] = False  # its type rule says along which manual axes the results vary
-    remembers_types: ClassVar[bool] = True  # not where parameters hold what a memory must not keep alive
-    moves_elements: bool = False  # whatever they are; see passes/physical.py
-    exact_params: bool = False  # 0.0 and -0.0 are different parameters: set once one that is a float is met
-    in_carrier: bool = False  # compiled in `dtypes.carrier`, as all that moves elements is
+    # True for products of matrices and the like, whose operands XLA writes to memory instead of fusing their
+    # computation into the product: a large program may be cut before such an operation (passes/outline.py).
+    materializes_operands: ClassVar[bool] = False
+    # False for primitives that leave a weakly typed operand beside strong ones as it is. The others cast it, so its
+    # cotangent has to be cast back (transforms/transpose.py).
+    casts_weak_operands: ClassVar[bool] = True
+    # True for primitives whose type rule says along which manual axes the results vary (primitives/varying.py).
+    sets_varying: ClassVar[bool] = False
+    # False for primitives whose parameters hold objects that the type cache must not keep alive.
+    caches_types: ClassVar[bool] = True
+    # True for primitives that only move elements, of whatever dtype (passes/physical.py).
+    moves_elements: bool = False
+    # True for primitives that are compiled in `dtypes.supported_dtype`, as all that move elements are.
+    in_supported_dtype: bool = False
+    # True where 0.0 and -0.0 are different parameters. `infer` sets it when it first meets a parameter that is a float.
+    exact_params: bool = False
 
-    type: Rule = None
-    eager: Rule = None
-    evaluate: Rule = None  # like eager, on Arrays: for primitives that run programs of their own (jit, cond)
-    lower: Rule = None
-    jvp: Rule = None
-    linearize: Rule = None  # like jvp, but splits off the linear part: for primitives that hold jaxprs
-    transpose: Rule = None
-    batch: Rule = None
-    partial_eval: Rule = None
-    dce: Rule = None
-    recompute: Rule = None  # what of an equation is saved, what runs again: for primitives that hold jaxprs
-    physical: Rule = (
-        None  # on the numbers behind extended dtypes; for primitives that only move them: moves_elements
+    type: Rule = None  # types of the results
+    eager: Rule = None  # the results, from NumPy values
+    evaluate: Rule = (
+        None  # like eager, from Arrays: for primitives that run programs of their own (jit, cond)
     )
+    lower: Rule = None  # StableHLO
+    jvp: Rule = None  # results, and their tangents
+    linearize: Rule = None  # like jvp, but splits off the linear part: for primitives that hold jaxprs
+    transpose: Rule = None  # cotangents of the linear operands
+    batch: Rule = None  # results, and their batch dimensions
+    partial_eval: Rule = None  # the part that depends on known operands only, and the rest
+    dce: Rule = None  # the equation without what only unused results need
+    recompute: Rule = None  # what of an equation is saved, what runs again: for primitives that hold jaxprs
+    physical: Rule = None  # on the numbers behind extended dtypes; those that only move elements need none
     keys: Rule = None  # which random keys it uses up or returns; see passes/key_reuse.py
-    conditions: Rule = None  # what it needs of its operands' values; see passes/checkify.py
+    conditions: Rule = None  # what must hold of the values of its operands; see passes/checkify.py
     checkify: Rule = None  # its application with failed checks as data: for primitives that hold jaxprs
-    stage: Rule = None  # writes its application down as one of another primitive: for Python functions
-    enclose: Rule = None  # its parameters in a closure: for Python functions; see transforms/closure.py
-    interpret: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py
+    stage: Rule = None  # stages another primitive in its place: for primitives that hold Python functions
+    replace_captured: Rule = None  # replaces what its Python functions captured; see transforms/closure.py
+    run_jaxprs: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):
@@ -92,17 +142,17 @@ class Primitive:
     def eager_for(self, avals: tuple[ShapedArray, ...]) -> Rule:
         """The eager rule, or None for operands on which it would differ from the compiled primitive."""
         if not self.moves_elements and any(
-            [is_sub_byte(a.dtype) or carrier(a.dtype) != a.dtype for a in avals]
+            [is_sub_byte(a.dtype) or supported_dtype(a.dtype) != a.dtype for a in avals]
         ):
             return None
         return self.eager
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        """Names of the mapped axes this application refers to; collectives and holders of jaxprs override it."""
+        """Names of the mapped axes this application refers to; collectives and holders of jaxprs override this."""
         return _NO_AXES
 
     def effects(self, params: dict[str, Any]) -> Effects:
-        """What this application does besides computing results; of holders of jaxprs, what these do."""
+        """What this application does besides computing results; for a primitive that holds jaxprs, what they do."""
         if self.dce is None:
             return NO_EFFECTS
         return NO_EFFECTS.union(*map(effects_within, params.values()))
@@ -161,7 +211,7 @@ def infer(
         found = tuple(out) if primitive.multiple_results else (out,)
         if varying:
             found = tuple([a.update(vma=varying) for a in found])
-        if primitive.dce is not None or not primitive.remembers_types:  # its parameters may hold jaxprs
+        if primitive.dce is not None or not primitive.caches_types:  # its parameters may hold jaxprs
             return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
             _type_cache.clear()
@@ -194,7 +244,7 @@ def clear_types() -> None:
 
 
 def check_extended(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> None:
-    """TypeError where an operand's elements are no numbers (random keys) and the primitive does more than move them."""
+    """TypeError where elements are no numbers (but random keys), and the primitive does more than move them."""
     if primitive.moves_elements or primitive.physical is not None or primitive.dce is not None:
         return
     if (error := no_numbers(primitive.name, avals)) is not None:
@@ -202,7 +252,7 @@ def check_extended(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> None
 
 
 def no_numbers(name: str, avals: Sequence[ShapedArray]) -> TypeError | None:
-    """The error of a function `name` that met elements that are no numbers; None where all operands are numbers."""
+    """The error of a function `name` for operands whose elements are no numbers; None where all are numbers."""
     for aval in avals:
         if (dtype := as_extended(aval.dtype)) is not None:
             rule = f"{name} takes numbers, and {dtype.noun} are none."

@@ -2,12 +2,12 @@
 
     ref = new_ref(x)        ref[i] = v        ref[...]
 
-Programs stay pure: a Ref is a Python object and no jaxpr knows of it. It has a *home*, the trace that was current
-when it was made (eager evaluation, or a transformation that is running), and there a `Cell` with its value. A function
-that is staged within that scope gives the Ref a cell of its own at first touch, whose value is one more input; if it
-writes, the cell's last value is one more output, and the call stores it (`transforms/staging.py`). Traces that only
-pass values on (vmap, jvp, linearize) use the cell outside of them, so what they write must not depend on what they
-trace.
+Programs stay pure: a Ref is a Python object, and no jaxpr knows of it. A Ref has a *home*, the trace that was current
+when the Ref was made (eager evaluation, or a transformation that is running), and a `Cell` at home holds its value. A
+function that is staged within that scope makes a cell of its own when it first touches the Ref: the value of this cell
+is one more input of the jaxpr, and, if the function writes to the Ref, one more output, which the call stores
+(`transforms/staging.py`). Traces that only pass values on (vmap, jvp, linearize) use the cell outside of them, so a
+value that is written under these traces must not depend on the values that they trace.
 `didax/ref.py` attaches indexing and has the functions users call. Read next: `transforms/staging.py`, `api/refs.py`.
 """
 
@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, NoReturn, final
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import UnexpectedTracerError, message
+from didax.core.primitive import Trace, eager_trace
 from didax.core.source import SourceLine, user_line
-from didax.core.tracing import Trace, Tracer, current_trace, eager_trace, leaked
+from didax.core.tracing import Tracer, current_trace, leaked
 
 
 class Cell:
@@ -33,6 +34,16 @@ class Cell:
         self.value = value
         self.written = False
         self.shared = True  # others may hold the value: its memory must not be reused
+
+
+class RefScope(Trace):
+    """A trace that gives each Ref from outside a cell of its own, as staging does."""
+
+    __slots__ = ()
+
+    def cell_of(self, ref: Ref) -> Cell:
+        """The cell of a Ref from outside."""
+        raise NotImplementedError
 
 
 class RefType(NamedTuple):
@@ -50,8 +61,12 @@ def ref_type(aval: ShapedArray) -> RefType:
     return RefType(aval)
 
 
-class Site(NamedTuple):
-    """Where a Ref is read and written now: the trace whose values it takes, its cell there, the traces passed by."""
+class Location(NamedTuple):
+    """Where a Ref is read and written now.
+
+    `trace` is the one whose values the Ref takes, `cell` the Ref's cell there. `passed` are the traces between the
+    current trace, which comes first, and `trace`.
+    """
 
     trace: Trace
     cell: Cell
@@ -111,7 +126,7 @@ class Ref:
         """Made outside of any transformation: it outlives every trace."""
         return self.home is eager_trace
 
-    def site(self) -> Site:
+    def location(self) -> Location:
         """Where the Ref is read and written now; RuntimeError after `freeze`, UnexpectedTracerError out of scope."""
         cell = self.cell
         if cell is None:
@@ -124,7 +139,7 @@ class Ref:
             )
         trace = current_trace()
         if trace is self.home:  # the short way
-            return Site(trace, cell, ())
+            return Location(trace, cell, ())
         passed: list[Trace] = []
         while trace is not self.home:
             if trace is eager_trace:
@@ -132,22 +147,22 @@ class Ref:
             passed.append(trace)
             trace = trace.parent
         for i, inner in enumerate(passed):
-            if (own := inner.cell_of(self)) is not None:
-                return Site(inner, own, passed[:i])
-        return Site(trace, cell, passed)
+            if isinstance(inner, RefScope):
+                return Location(inner, inner.cell_of(self), passed[:i])
+        return Location(trace, cell, passed)
 
     def read(self) -> Any:
         """The array that the Ref holds."""
         with self.lock:
-            cell = self.site().cell
+            cell = self.location().cell
             cell.shared = True
             return cell.value
 
     def write(self, value: Any) -> None:
         """Replace the array by `value`, of its type."""
-        site = self.site()
-        self.check(site, value)
-        self.store(site.cell, value)
+        location = self.location()
+        self.check(location, value)
+        self.store(location.cell, value)
 
     def store(self, cell: Cell, value: Any, shared: bool = True) -> None:
         """Put a value of the right scope and type into a cell."""
@@ -155,26 +170,29 @@ class Ref:
         assert (aval.shape, aval.dtype) == (self.shape, self.dtype), f"{self.type} keeps its type, not {aval}"
         cell.value, cell.shared, cell.written = value, shared, True
 
-    def check(self, site: Site, value: Any) -> None:
-        """UnexpectedTracerError or ValueError for a value of a transformation that ends before the Ref's scope does."""
+    def check(self, location: Location, value: Any) -> None:
+        """UnexpectedTracerError or ValueError for a value of a transformation that ends before the Ref's scope ends."""
         if not isinstance(value, Tracer):
             return
-        if value.owner.ended or not (value.owner in site.passed or _is_around(value.owner, site.trace)):
+        if value.owner.ended or not (
+            value.owner in location.passed or _is_around(value.owner, location.trace)
+        ):
             raise leaked(value)
-        if value.owner in site.passed:
-            rule, fix = _TOO_NARROW.get(value.owner.what, _TOO_NARROW[""])
+        if value.owner in location.passed:
+            rule, fix = _TOO_NARROW.get(value.owner.transformation, _TOO_NARROW[""])
             where = f"value: {value.aval}, traced by {value.owner.describe()}"
             raise ValueError(message(rule, *self.facts(), where, fix=fix))
 
     def close(self) -> Any:
-        """The value at home, which no one may use the Ref for any more."""
-        site = self.site()
-        if site.trace is not self.home:
-            rule = f"A Ref is frozen or freed where it was made, not within a function that {site.trace.what} stages."
+        """End the life of the Ref, and return its last value."""
+        trace, cell, _ = self.location()
+        if trace is not self.home:
+            rule = "A Ref is frozen or freed where it was made, not within a function that "
+            rule += f"{trace.transformation} stages."
             fix = "Read it there with ref[...], and freeze it outside of the function."
             raise ValueError(message(rule, *self.facts(), fix=fix))
         self.cell = None
-        return site.cell.value
+        return cell.value
 
     def facts(self) -> list[str]:
         """What errors say of the Ref."""
@@ -201,7 +219,7 @@ class Ref:
         if cell is None:
             return f"Ref(freed, shape={self.shape}, dtype={self.dtype.name})"
         if not self.is_eager:
-            return f"{ref_type(self.type)}({self.home.what})"
+            return f"{ref_type(self.type)}({self.home.transformation})"
         return f"Ref{_after_name(repr(cell.value))}"
 
     def __copy__(self) -> Ref:
@@ -215,12 +233,12 @@ class Ref:
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the contents, valid until the next write."""
-        return self.site().cell.value.device_buffer().unsafe_buffer_pointer()
+        return self.location().cell.value.device_buffer().unsafe_buffer_pointer()
 
     @property
     def sharding(self) -> Any:
         """How the contents are laid out over devices."""
-        return self.site().cell.value.sharding
+        return self.location().cell.value.sharding
 
 
 def _is_around(outer: Trace, trace: Trace) -> bool:

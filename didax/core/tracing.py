@@ -1,22 +1,19 @@
-"""Traces and tracers: how a plain Python function is run by an interpreter other than Python.
+"""Tracing: a plain Python function is run on tracers, by an interpreter other than Python.
 
-There is one current trace, held in a context variable; `primitive.bind` hands every operation to it. A trace knows its
-`parent`, the interpreter that was current when it began, and passes on what does not concern it. A tracer is an `Array`
-in flight: it knows its type and its trace. There are no levels and no stack to search: nesting is the chain of parents,
-and threads and async tasks are independent because context variables are.
+There is one current trace, held in a context variable; `Primitive.bind` hands every operation to it. A `Tracer` is an
+`Array` in flight: it knows its type and its trace, and has no numbers. There are no levels and no stack to search:
+nesting is the chain of traces' parents, and threads and async tasks are independent because context variables are.
 
     grad(f)(x)   current trace: LinearizeTrace -> parent EagerTrace
     jit(grad(f)) current trace: LinearizeTrace -> parent StagingTrace -> parent EagerTrace
 
-`EagerTrace` is the end of every chain; `didax/runtime/eager.py` gives it its `process`.
-Read next: `primitive.py` (the rules traces ask for), `didax/transforms/` (one trace a file).
+Read first: `primitive.py` (`Trace`, and the rules traces ask for). Read next: `didax/transforms/` (one trace a file).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from didax.core.errors import (
     ConcretizationTypeError,
@@ -27,62 +24,12 @@ from didax.core.errors import (
     UnexpectedTracerError,
     message,
 )
-from didax.core.source import SourceLine, describe_function
+from didax.core.primitive import Trace, current_trace_var
+from didax.core.source import SourceLine
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.core.value import Array
 
-if TYPE_CHECKING:
-    from didax.core.primitive import Primitive
-    from didax.core.ref import Cell, Ref
-
-
 T = TypeVar("T")
-
-
-class Trace:
-    """An interpreter of primitives. `process` receives every operation bound while the trace is current."""
-
-    __slots__ = ("ended", "function", "parent")
-    what: str = "trace"
-
-    def __init__(self, parent: Trace, function: Any = None):
-        self.parent = parent
-        self.function = function
-        self.ended = False
-
-    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Apply `primitive`; a single result, or a list when `primitive.multiple_results`."""
-        raise NotImplementedError
-
-    def cell_of(self, ref: Ref) -> Cell | None:
-        """The cell that a Ref from outside has here; None where it is read and written in the enclosing trace."""
-        return None
-
-    def stand_in(self, tracer: Tracer) -> Any | None:
-        """What stands here for a tracer of a trace that has ended; None: nothing does. See transforms/closure.py."""
-        return None if self.parent is self else self.parent.stand_in(tracer)
-
-    def describe(self) -> str:
-        """`vmap of f (file:line)`."""
-        return (
-            f"{self.what} of {describe_function(self.function)}" if self.function is not None else self.what
-        )
-
-
-class EagerTrace(Trace):
-    """The end of every chain: operations are evaluated on the spot."""
-
-    __slots__ = ()
-    what = "eager evaluation"
-
-    def __init__(self) -> None:
-        self.parent = self
-        self.function = None
-        self.ended = False
-
-
-eager_trace = EagerTrace()
-current_trace_var: ContextVar[Trace] = ContextVar("didax_trace", default=eager_trace)
 
 
 def current_trace() -> Trace:
@@ -230,7 +177,7 @@ class Tracer(Array):
         return ConcretizationTypeError(message(rule, *self.facts(), fix=fix))
 
     def __repr__(self) -> str:
-        return f"Traced<{self.aval}>({self.owner.what})"
+        return f"Traced<{self.aval}>({self.owner.transformation})"
 
     def __hash__(self) -> int:
         raise TypeError(

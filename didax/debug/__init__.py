@@ -1,4 +1,4 @@
-"""Looking into programs while they run: prints, callbacks, checks, NaNs, breakpoints.
+"""Tools that look into running programs: prints, callbacks, checks, NaNs, breakpoints.
 
 Read next: `docs/debugging.md`, a page with examples.
 """

@@ -1,8 +1,9 @@
 """`debug.breakpoint`: a prompt in the middle of a program, with the values of the local variables.
 
-The frames of the user's program are recorded while the function is traced; when the program comes to that point, their
-traced arrays have values, and a prompt like pdb's shows them. The code itself is not stepped through: it has run.
-Read next: `didax/api/callbacks.py`, which brings the values.
+The frames of the user's program are recorded while the function is traced. When the program reaches this
+point, the traced arrays of the frames have values, and a prompt like pdb's shows them. The prompt cannot step
+through the code, because the Python code has already run. Read next: `didax/api/callbacks.py`, which delivers
+the values.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from didax.core import pytree, source
 from didax.core.errors import api_boundary
 from didax.core.tracing import Tracer
 
-_CONTEXT = 5  # lines shown around the current one
+_CONTEXT = 5  # lines shown around the current line
 
 
 @api_boundary
@@ -34,17 +35,17 @@ def breakpoint(
     stdin: IO[str] | None = None,
     stdout: IO[str] | None = None,
 ) -> None:
-    """Stop the program here with a prompt: expressions are evaluated with the values of the local variables.
+    """Stop the program here and open a prompt, which evaluates expressions with the values of the local variables.
 
-    Under jit, in loops and in gradients it stops when the program computes the values, under vmap at each element.
-    `p x`, or just `x`, prints a value; `help` lists the other commands; `c` continues, `q` ends the program with
-    bdb.BdbQuit.
+    Under jit, in loops and in gradients the program stops when it computes the values, under vmap once for
+    each element. `p x`, or just `x`, prints a value; `help` lists the other commands; `c` continues, `q` ends
+    the program with bdb.BdbQuit.
 
     Args:
       filter_frames: leave out Didax's own frames.
-      num_frames: how many frames can be looked at, from the innermost outward; None for all.
+      num_frames: the number of frames that can be shown, from the innermost outward; None for all.
       ordered: keep the order of the program among ordered breakpoints and prints.
-      stdin, stdout: where commands are read and answers written.
+      stdin, stdout: where commands are read and answers are written.
 
     >>> import didax as dx, io, sys
     >>> @dx.jit
@@ -68,13 +69,13 @@ def breakpoint(
 
 
 class _Slot(NamedTuple):
-    """The place of a traced array among the values that the program hands over."""
+    """The position of a traced array among the values that the program computes."""
 
     index: int
 
 
 class _Frame(NamedTuple):
-    """A frame of the user's program, with `_Slot`s in the place of traced arrays."""
+    """A frame of the user's program, with a `_Slot` in the place of each traced array."""
 
     file: str
     line: int
@@ -83,7 +84,7 @@ class _Frame(NamedTuple):
     outer: Mapping[str, Any]
 
     def with_values(self, values: tuple[Any, ...]) -> _Frame:
-        """The frame with the arrays that the program computed."""
+        """Return the frame with the arrays that the program computed."""
 
         def filled(x: Any) -> Any:
             return values[x.index] if isinstance(x, _Slot) else x
@@ -92,11 +93,11 @@ class _Frame(NamedTuple):
         return self._replace(variables=found)
 
     def place(self) -> str:
-        """`file:line (function)`."""
+        """The place of the frame: `file:line (function)`."""
         return f"{self.file}:{self.line} ({self.function})"
 
     def text(self, around: int) -> str:
-        """The lines around the current one."""
+        """Return the lines around the current line."""
         numbers = range(max(1, self.line - around), self.line + around + 1)
         lines = [(n, linecache.getline(self.file, n)) for n in numbers]
         return "".join(f"{'->' if n == self.line else '  '} {n:4} {line}" for n, line in lines if line)
@@ -114,13 +115,13 @@ def _frames(filter_frames: bool) -> Iterator[types.FrameType]:
 def _record(frame: types.FrameType, slots: list[Any]) -> _Frame:
     code = frame.f_code
     variables = {name: _recorded(value, slots) for name, value in frame.f_locals.items()}
-    if frame.f_locals is frame.f_globals:  # a module: what it traces is not its variables
+    if frame.f_locals is frame.f_globals:  # a module has no local variables
         variables = {}
     return _Frame(code.co_filename, frame.f_lineno, code.co_qualname, variables, frame.f_globals)
 
 
 def _recorded(value: Any, slots: list[Any]) -> Any:
-    """A local variable with slots for its traced arrays."""
+    """Return a local variable with slots in the place of its traced arrays."""
 
     def slot(x: Any) -> Any:
         if not isinstance(x, Tracer) or x.owner.ended:
@@ -141,7 +142,7 @@ def _is_leaf(x: Any) -> bool:
 
 
 class _Prompt(cmd.Cmd):
-    """Reads commands until one of them continues; what is no command is an expression."""
+    """Reads commands until one of them continues; any other line is an expression."""
 
     prompt = "(didax) "
 
@@ -175,7 +176,7 @@ class _Prompt(cmd.Cmd):
     def _show(self, expression: str, form: Any) -> None:
         try:
             variables = dict(self.frame.variables)
-            value = eval(expression, {**self.frame.outer, **variables})  # what a prompt is for
+            value = eval(expression, {**self.frame.outer, **variables})  # the purpose of a prompt
         except Exception as error:
             self.say("".join(traceback.format_exception_only(error)).rstrip())
         else:

@@ -1,4 +1,4 @@
-"""`debug.check`: demand something of a program's values, in any transformation of it.
+"""`debug.check`: a condition on the values of a program, checked under any transformation.
 
 Read next: `didax/primitives/check.py` (the primitive and its rules), `didax/checkify.py` (failures as data).
 """
@@ -21,8 +21,9 @@ from didax.primitives.reductions import reduce_and_p
 def check(pred: Any, msg: str, /, *values: Any, **named: Any) -> None:
     """Raise CheckError unless `pred` (bool, of any shape) holds everywhere; arrays and scalars fill the message.
 
-    It works alike eagerly and under jit, vmap (any element; the values of the first that fails), grad, scan, while_loop
-    and cond, and stays though nothing depends on it. A failure ends the program. Under `checkify` it becomes data.
+    A check works eagerly and under jit, vmap (for every element; the message has the values of the first that
+    fails), grad, scan, while_loop and cond, and is kept even where no result depends on it. A failure ends
+    the program. Under `checkify` it becomes data.
 
     >>> import didax as dx
     >>> @dx.jit
@@ -40,7 +41,7 @@ def check(pred: Any, msg: str, /, *values: Any, **named: Any) -> None:
 
 
 def bind_check(pred: Any, msg: str, values: tuple[Any, ...], named: dict[str, Any], *, debug: bool) -> None:
-    """Check under the current trace; with `debug` only where checkify turns checks into data."""
+    """Bind a check under the current trace; a `debug` check does nothing unless checkify turns checks into data."""
     _verify_condition(pred)
     shown = {**{str(i): x for i, x in enumerate(values)}, **named}
     _verify_message(msg, shown)
@@ -59,7 +60,7 @@ def _verify_condition(pred: Any) -> None:
 
 
 def _verify_message(msg: Any, shown: dict[str, Any]) -> None:
-    """TypeError or ValueError unless every field of the message has a value, and every value is an array."""
+    """Raise TypeError or ValueError unless every field of the message has a value, and every value is an array."""
     if not isinstance(msg, str):
         rule = "The message of a check is a string, with the values to show in braces."
         raise TypeError(message(rule, f"msg: {msg!r:.100}", fix='check(x > 0, "x is {x}", x=x)'))
@@ -80,7 +81,7 @@ def _verify_value(name: str, value: Any) -> None:
 
 
 def _fields(template: str) -> list[str]:
-    """Names of the values that a format string shows; positions as numbers."""
+    """Return the names of the values that a format string shows; positions are numbers."""
     fields: list[str] = []
     unnamed = 0
     for _, field, _, _ in string.Formatter().parse(template):

@@ -1,6 +1,6 @@
-"""`debug_mode`: every check that Didax knows, at once.
+"""`debug_mode`: all checks that Didax has, in one context manager.
 
-Each is an option of its own (`didax.config`), which the block sets for the current thread or task.
+Each check is an option of its own (`didax.config`), which the block sets for the current thread or task.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from didax.core import config
 
 
 def debug_mode(*, nans: bool | str = True, infs: bool | str = False) -> AbstractContextManager[None]:
-    """Inside the block, what is most often a mistake is an error, in eager and compiled programs, and tells its line.
+    """Make common mistakes errors inside the block, in eager and compiled programs; the errors name the user's line.
 
-    That is: an operation that makes a NaN out of numbers (`debug_nans`; infinities on request), a traced index out of
-    bounds, whatever its mode (`error_checking_behavior_oob`), a random key used twice (`debug_key_reuse`), a traced
-    array that outlives its transformation (`check_tracer_leaks`), and a transformation that writes a malformed program
-    (`check`). Functions are traced and compiled anew.
+    The mistakes are: an operation that makes a NaN out of numbers (`debug_nans`; infinities on request), a
+    traced index out of bounds, whatever its mode (`error_checking_behavior_oob`), a random key used twice
+    (`debug_key_reuse`), a traced array that outlives its transformation (`check_tracer_leaks`), and a
+    transformation that writes a malformed program (`check`). Functions are traced and compiled again.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> with dx.debug_mode():

@@ -1,4 +1,4 @@
-"""`debug.print`: print values of a program, wherever they are computed."""
+"""`debug.print`: a print that runs where the program computes its values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: A
     """Print `fmt.format(*args, **kwargs)` when the program computes the values: in compiled code, loops, gradients.
 
     Args:
-      fmt: a format string, not an f-string, which would be formatted while tracing.
-      ordered: accepted for compatibility; prints keep the order of the program in any case.
+      fmt: a format string. An f-string would be formatted while tracing.
+      ordered: accepted for compatibility; prints always keep the order of the program.
 
-    Prints of primal values under differentiation, of each element under vmap. Without arguments
-    (`print(ordered=True)`) it returns a function that takes the format string and the values. Raises ValueError at
-    once for arguments that the format string does not use, and whatever `str.format` raises for those it lacks.
+    Under differentiation primal values are printed, under vmap each element. Without arguments
+    (`print(ordered=True)`) it returns a function that takes the format string and the values. Raises
+    ValueError at once for arguments that the format string does not use, and the error of `str.format` for
+    arguments that are missing.
 
     >>> import didax as dx
     >>> @dx.jit
@@ -45,7 +46,7 @@ def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: A
 
 
 class _Printer:
-    """Prints one format string, with NumPy's print options of the time it was made."""
+    """Prints one format string, with the print options that NumPy had when the printer was made."""
 
     def __init__(self, fmt: str):
         self.__name__ = f"debug.print({fmt!r})"
@@ -59,7 +60,7 @@ class _Printer:
 
 
 class _Checker(string.Formatter):
-    """Finds arguments that a format string lacks or does not use; the values have no digits yet."""
+    """Finds arguments that a format string lacks or does not use; it formats no values, which are not known yet."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return ""

@@ -2,7 +2,7 @@
 
     init, update, get_params = adam(1e-3)
     state = init(params)
-    state = update(step, gradients, state)     step counts from 0, and may be traced
+    state = update(step, gradients, state)     steps count from 0; the step may be traced
     params = get_params(state)
 
     >>> import didax as dx
@@ -13,8 +13,8 @@
     >>> abs(float(get_params(state)["x"])) < 1e-4
     True
 
-The state is a pytree with the structure of the parameters; a step size is a number or a schedule, a function of the
-step. Read next: `stax.py` for models.
+The state is a pytree with the structure of the parameters. A step size is a number or a schedule, which is a
+function of the step. Read next: `stax.py` for models.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Schedule = Callable[[Any], Any]
 
 
 class Optimizer(NamedTuple):
-    """`init(params) -> state`, `update(step, gradients, state) -> state`, `get_params(state) -> params`."""
+    """The three functions of an optimizer: `init(params)`, `update(step, gradients, state)`, `get_params(state)`.
+
+    The first two return a state.
+    """
 
     init_fn: Callable[[Any], Any]
     update_fn: Callable[[Any, Any, Any], Any]
@@ -38,14 +41,14 @@ class Optimizer(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """State of one parameter: its value, and what the optimizer remembers of it."""
+    """The state of one parameter: its value, and the arrays that the optimizer remembers for it."""
 
     value: Any
     memory: tuple[Any, ...]
 
 
 def _optimizer(memory: Callable[[Any], tuple[Any, ...]], update: Callable[..., tuple[Any, ...]]) -> Optimizer:
-    """An optimizer from rules for one array: `memory(x)`, and `update(step, g, x, *memory) -> (x, *memory)`."""
+    """Make an optimizer from rules for one array: `memory(x)`, and `update(step, g, x, *memory) -> (x, *memory)`."""
 
     def is_slots(x: Any) -> bool:
         return isinstance(x, Slots)
@@ -63,7 +66,7 @@ def _optimizer(memory: Callable[[Any], tuple[Any, ...]], update: Callable[..., t
     )
 
 
-def _nothing(x: Any) -> tuple[Any, ...]:
+def _no_memory(x: Any) -> tuple[Any, ...]:
     return ()
 
 
@@ -75,13 +78,25 @@ def _zeros(count: int) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def sgd(step_size: Any) -> Optimizer:
-    """Gradient descent."""
+    """Return an optimizer that steps along the negative gradient.
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.sgd(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
-    return _optimizer(_nothing, lambda i, g, x: (x - rate(i) * g,))
+    return _optimizer(_no_memory, lambda i, g, x: (x - rate(i) * g,))
 
 
 def momentum(step_size: Any, mass: float) -> Optimizer:
-    """Descent along a sum of past gradients, each weighted `mass` times its successor (Polyak, 1964)."""
+    """Return an optimizer that sums past gradients, each weighted `mass` times its successor (Polyak, 1964).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.momentum(0.1, 0.9)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any, velocity: Any) -> tuple[Any, ...]:
@@ -92,7 +107,15 @@ def momentum(step_size: Any, mass: float) -> Optimizer:
 
 
 def nesterov(step_size: Any, mass: float) -> Optimizer:
-    """Momentum that looks one step ahead (Nesterov, 1983; the form of Sutskever and others, 2013)."""
+    """Return an optimizer with momentum that looks one step ahead (Nesterov, 1983).
+
+    The form is that of Sutskever and others (2013).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.nesterov(0.1, 0.9)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any, velocity: Any) -> tuple[Any, ...]:
@@ -103,7 +126,15 @@ def nesterov(step_size: Any, mass: float) -> Optimizer:
 
 
 def adagrad(step_size: Any, momentum: float = 0.9) -> Optimizer:
-    """Steps divided by the root of the sum of squared gradients (Duchi and others, 2011), with momentum."""
+    """Return an optimizer that divides steps by the root of the sum of squared gradients, with momentum.
+
+    The method is that of Duchi and others (2011).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adagrad(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any, squares: Any, velocity: Any) -> tuple[Any, ...]:
@@ -116,7 +147,15 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Optimizer:
 
 
 def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Optimizer:
-    """Steps divided by the root of a running mean of squared gradients (Tieleman and Hinton, 2012)."""
+    """Return an optimizer that divides steps by the root of a running mean of squared gradients.
+
+    The method is that of Tieleman and Hinton (2012).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.rmsprop(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any, mean_square: Any) -> tuple[Any, ...]:
@@ -127,7 +166,15 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Optimizer:
 
 
 def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
-    """Running means of gradients and their squares, both corrected for their start at zero (Kingma and Ba, 2014)."""
+    """Return an optimizer with running means of gradients and of their squares (Kingma and Ba, 2014).
+
+    Both means are corrected for their start at zero.
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adam(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any, mean: Any, mean_square: Any) -> tuple[Any, ...]:
@@ -140,7 +187,13 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
 
 
 def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
-    """Adam with a running maximum in place of the mean of squares (Kingma and Ba, 2014)."""
+    """Return Adam with a running maximum in the place of the mean of squares (Kingma and Ba, 2014).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adamax(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any, mean: Any, largest: Any) -> tuple[Any, ...]:
@@ -155,24 +208,46 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 
 
 def make_schedule(step_size: Any) -> Schedule:
-    """A schedule from a number, or the schedule itself."""
+    """Return the schedule that is constant at a number; a schedule is returned as it is.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.make_schedule(0.1)(5)), 3)
+    0.1
+    """
     return step_size if callable(step_size) else constant(step_size)
 
 
 def constant(step_size: Any) -> Schedule:
-    """The same at every step."""
+    """Return the schedule with one step size for all steps.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.constant(0.1)(5)), 3)
+    0.1
+    """
     return lambda step: step_size
 
 
 def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
-    """step_size * decay_rate ** (step / decay_steps)."""
+    """Return the schedule step_size * decay_rate ** (step / decay_steps).
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.exponential_decay(1.0, 10, 0.5)(20)), 3)
+    0.25
+    """
     return lambda step: step_size * decay_rate ** (step / decay_steps)
 
 
 def inverse_time_decay(
     step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Schedule:
-    """step_size / (1 + decay_rate * step / decay_steps), in stairs if asked."""
+    """Return the schedule step_size / (1 + decay_rate * step / decay_steps).
+
+    With `staircase` the quotient step / decay_steps is rounded down.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.inverse_time_decay(1.0, 10, 0.5)(20)), 3)
+    0.5
+    """
 
     def schedule(step: Any) -> Any:
         progress = step / decay_steps
@@ -182,7 +257,14 @@ def inverse_time_decay(
 
 
 def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, power: Any = 1.0) -> Schedule:
-    """From `step_size` to `final_step_size` within `decay_steps`, as a power of what is left."""
+    """Return the schedule from `step_size` to `final_step_size` within `decay_steps`.
+
+    The distance to the final step size is a power of the share of the steps that remain.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.polynomial_decay(1.0, 10, 0.0)(5)), 3)
+    0.5
+    """
 
     def schedule(step: Any) -> Any:
         left = 1 - dnp.minimum(step, decay_steps) / decay_steps
@@ -192,7 +274,14 @@ def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, pow
 
 
 def piecewise_constant(boundaries: Sequence[Any], values: Sequence[Any]) -> Schedule:
-    """values[k] for steps from boundaries[k - 1] (exclusive) to boundaries[k]; one more value than boundaries."""
+    """Return the schedule of values[k] for steps from boundaries[k - 1] (exclusive) to boundaries[k].
+
+    There is one more value than boundaries.
+
+    >>> from didax.example_libraries import optimizers
+    >>> round(float(optimizers.piecewise_constant([10, 20], [1.0, 0.5, 0.1])(15)), 3)
+    0.5
+    """
     if len(values) != len(boundaries) + 1:
         raise ValueError(
             message(
@@ -208,11 +297,21 @@ def piecewise_constant(boundaries: Sequence[Any], values: Sequence[Any]) -> Sche
 
 
 def l2_norm(params: Any) -> Any:
-    """The norm of all leaves as one vector."""
+    """Return the norm of the vector of all leaves.
+
+    >>> from didax.example_libraries import optimizers
+    >>> float(optimizers.l2_norm({'a': 3.0, 'b': 4.0}))
+    5.0
+    """
     return dnp.sqrt(sum(dnp.vdot(x, x) for x in tree.leaves(params)))
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
-    """Gradients scaled down, if need be, to this norm."""
+    """Return the gradients, scaled down where their norm is larger than `max_norm`.
+
+    >>> from didax.example_libraries import optimizers
+    >>> optimizers.clip_grads({'a': 3.0, 'b': 4.0}, 1.0)
+    {'a': Array(0.6, dtype=float32, weak_type=True), 'b': Array(0.8, dtype=float32, weak_type=True)}
+    """
     norm = l2_norm(grad_tree)
     return tree.map(lambda g: dnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)

@@ -1,4 +1,4 @@
-"""Neural networks as pairs of functions, composed by functions.
+"""Neural networks as pairs of functions, which other functions compose.
 
 A layer is a pair `(init, apply)`:
 
@@ -14,8 +14,9 @@ A layer is a pair `(init, apply)`:
     >>> apply(params, dnp.ones((4, 3)), rng=random.key(1)).shape
     (4, 2)
 
-Nothing is hidden: parameters are a pytree that a user differentiates and updates, randomness is a key that `serial`
-and `parallel` split among their layers. Images have their channels last. Read next: `optimizers.py`.
+There is no hidden state: parameters are a pytree that the user differentiates and updates, and randomness is
+a key that `serial` and `parallel` split among their layers. Images have their channels last. Read next:
+`optimizers.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,16 @@ Layer = tuple[Callable[..., Any], Callable[..., Any]]
 
 
 def Dense(out_dim: int, W_init: Any = None, b_init: Any = None) -> Layer:
-    """x @ W + b over the last axis, W of shape (in, out_dim)."""
+    """Return the layer x @ W + b over the last axis, with W of shape (in, out_dim).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.Dense(10)
+    >>> shape, params = init(random.key(0), (-1, 784))
+    >>> shape, apply(params, dnp.ones((8, 784))).shape
+    ((-1, 10), (8, 10))
+    """
     make_w = initializers.glorot_normal() if W_init is None else W_init
     make_b = initializers.normal() if b_init is None else b_init
 
@@ -62,7 +72,16 @@ def Conv(
     W_init: Any = None,
     b_init: Any = None,
 ) -> Layer:
-    """Convolution of images (batch, height, width, channels) with `out_chan` filters, and a bias per channel."""
+    """Return the convolution of images with `out_chan` filters and a bias per channel.
+
+    Images have the axes (batch, height, width, channels).
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.Conv(16, (3, 3))
+    >>> init(random.key(0), (-1, 28, 28, 1))[0]
+    (-1, 26, 26, 16)
+    """
     numbers = ("NHWC", "HWIO", "NHWC")
     make_w = initializers.glorot_normal(2, 3) if W_init is None else W_init
     make_b = initializers.normal(1e-6) if b_init is None else b_init
@@ -91,7 +110,14 @@ def BatchNorm(
     beta_init: Any = initializers.zeros,
     gamma_init: Any = initializers.ones,
 ) -> Layer:
-    """Normalises over `axis` to mean 0 and variance 1 within the batch, then scales and shifts by parameters."""
+    """Return the layer that normalises over `axis` to mean 0 and variance 1 in the batch, then scales and shifts.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.BatchNorm()
+    >>> init(random.key(0), (-1, 28, 28, 16))[0]
+    (-1, 28, 28, 16)
+    """
 
     def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
         shape = tuple(n for i, n in enumerate(input_shape) if i not in axis)
@@ -111,7 +137,7 @@ def BatchNorm(
 
 
 def _shape_of(f: Callable[[Any], Any], shape: Shape) -> Shape:
-    """The shape of f(x) for x of this shape, whose batch axis may be -1."""
+    """Return the shape of f(x) for x of a shape whose batch axis may be -1."""
     batch = max(shape[0], 1)
     out = eval_shape(f, dnp.zeros((batch, *shape[1:]))).shape
     return (shape[0], *out[1:])
@@ -121,7 +147,14 @@ def _shape_of(f: Callable[[Any], Any], shape: Shape) -> Shape:
 
 
 def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
-    """A layer that applies a function which keeps shapes."""
+    """Return the layer that applies a function which keeps shapes.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.elementwise(dnp.tanh)
+    >>> apply((), dnp.zeros(2))
+    Array([0., 0.], dtype=float32)
+    """
     return lambda key, input_shape: (input_shape, ()), lambda params, inputs, **kwargs: fun(
         inputs, **fun_kwargs
     )
@@ -146,26 +179,49 @@ def _flatten(params: Any, inputs: Any, **kwargs: Any) -> Any:
 
 
 Flatten: Layer = (lambda key, shape: ((shape[0], math.prod(shape[1:])), ()), _flatten)
-"""All axes but the first become one."""
+"""The layer that merges all axes but the first into one axis."""
 
 
 def MaxPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
-    """The largest value in each window of an image."""
+    """Return the layer that takes the largest value in each window of an image.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.MaxPool((2, 2), (2, 2))
+    >>> init(random.key(0), (-1, 28, 28, 16))[0]
+    (-1, 14, 14, 16)
+    """
     return _pool(
-        lambda x, *how: lax.reduce_window(x, -dnp.inf, lax.max, *how), window_shape, strides, padding
+        lambda x, *window: lax.reduce_window(x, -dnp.inf, lax.max, *window), window_shape, strides, padding
     )
 
 
 def SumPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
-    """The sum of each window of an image."""
-    return _pool(lambda x, *how: lax.reduce_window(x, 0.0, lax.add, *how), window_shape, strides, padding)
+    """Return the layer that takes the sum of each window of an image.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.SumPool((2, 2), (2, 2))
+    >>> init(random.key(0), (-1, 28, 28, 16))[0]
+    (-1, 14, 14, 16)
+    """
+    return _pool(
+        lambda x, *window: lax.reduce_window(x, 0.0, lax.add, *window), window_shape, strides, padding
+    )
 
 
 def AvgPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
-    """The mean of each window of an image, over the elements that lie inside it."""
+    """Return the layer that takes the mean of each window of an image, over the elements inside the image.
 
-    def mean(x: Any, *how: Any) -> Any:
-        total, count = (lax.reduce_window(y, 0.0, lax.add, *how) for y in (x, dnp.ones_like(x)))
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.AvgPool((2, 2), (2, 2))
+    >>> init(random.key(0), (-1, 28, 28, 16))[0]
+    (-1, 14, 14, 16)
+    """
+
+    def mean(x: Any, *window: Any) -> Any:
+        total, count = (lax.reduce_window(y, 0.0, lax.add, *window) for y in (x, dnp.ones_like(x)))
         return total / count
 
     return _pool(mean, window_shape, strides, padding)
@@ -182,9 +238,16 @@ def _pool(reduce: Callable[..., Any], window_shape: Shape, strides: Shape | None
 
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
-    """Keeps each element with probability `rate`, scaled by 1 / rate, and puts 0 for the others.
+    """Return the layer that keeps each element with probability `rate`, scaled by 1 / rate, and sets the others to 0.
 
-    With any other `mode` than 'train' the layer passes its inputs on. `apply` needs `rng`.
+    With a `mode` other than 'train' the layer returns its inputs. `apply` needs `rng`.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.Dropout(0.9)
+    >>> apply((), dnp.ones((8, 16)), rng=random.key(0)).shape
+    (8, 16)
     """
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -209,16 +272,30 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
 
 def FanOut(num: int) -> Layer:
-    """The input `num` times, for `parallel`."""
+    """Return the layer that gives its input `num` times, for `parallel`.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.FanOut(2)
+    >>> apply((), dnp.zeros(1))
+    [Array([0.], dtype=float32), Array([0.], dtype=float32)]
+    """
     return lambda key, shape: ([shape] * num, ()), lambda params, inputs, **kwargs: [inputs] * num
 
 
 FanInSum: Layer = (lambda key, shapes: (shapes[0], ()), lambda params, inputs, **kwargs: sum(inputs))
-"""The sum of several inputs."""
+"""The layer that adds several inputs."""
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """Several inputs joined along an axis."""
+    """Return the layer that joins several inputs along an axis.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.FanInConcat()
+    >>> apply((), [dnp.zeros(1), dnp.ones(1)])
+    Array([0., 1.], dtype=float32)
+    """
 
     def init(key: Any, shapes: Sequence[Shape]) -> tuple[Shape, Any]:
         shape = list(shapes[0])
@@ -232,7 +309,14 @@ def FanInConcat(axis: int = -1) -> Layer:
 
 
 def serial(*layers: Layer) -> Layer:
-    """Layers one after another; each gets a key of its own."""
+    """Compose layers one after another; each layer gets a key of its own.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.serial(stax.Dense(16), stax.Relu, stax.Dense(10))
+    >>> init(random.key(0), (-1, 784))[0]
+    (-1, 10)
+    """
     inits, applies = [f for f, _ in layers], [g for _, g in layers]
 
     def init(key: Any, shape: Any) -> tuple[Any, list[Any]]:
@@ -252,7 +336,14 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Layers beside each other: the i-th of several inputs goes through the i-th layer; each gets its own key."""
+    """Compose layers in parallel: the i-th of several inputs goes through the i-th layer, with a key of its own.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.serial(stax.FanOut(2), stax.parallel(stax.Dense(4), stax.Dense(4)), stax.FanInSum)
+    >>> init(random.key(0), (-1, 8))[0]
+    (-1, 4)
+    """
     inits, applies = [f for f, _ in layers], [g for _, g in layers]
 
     def init(key: Any, shapes: Any) -> tuple[Any, list[Any]]:
@@ -272,7 +363,14 @@ def _keys(rng: Any, num: int) -> Any:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """A layer that is made once its input's shape is known: `make_layer(shape)` returns it."""
+    """Return a layer that `make_layer(shape)` makes once the shape of the input is known.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.shape_dependent(lambda shape: stax.Dense(shape[-1]))
+    >>> init(random.key(0), (-1, 8))[0]
+    (-1, 8)
+    """
 
     def init(key: Any, input_shape: Any) -> tuple[Any, Any]:
         return make_layer(input_shape)[0](key, input_shape)

@@ -1,6 +1,6 @@
-"""What JAX has in `jax.experimental`: `checkify`, `ode`, `io_callback`, `compilation_cache`; beyond JAX `implicit`.
+"""Modules of `jax.experimental`: `checkify`, `ode`, `io_callback`, `compilation_cache`; and, beyond JAX, `implicit`.
 
-Each module is loaded when it is first asked for. Read next: `ode.py`, `implicit.py`.
+Each module is loaded when it is first used. Read next: `ode.py`, `implicit.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,11 @@
-"""Fixed points and roots of functions, found here and differentiated as solutions.
+"""Fixed points and roots of functions, differentiated by the equations that they solve.
 
     fixed_point(f, x0)    x with x = f(x)       by repeating f
     root(f, x0)           x with f(x) = 0       by Newton's method
 
-Neither derivative goes through the iteration: both are `lax.custom_root`s. Differentiate by what `f` closes over.
-For another solver use `lax.custom_root` itself. Read next: `didax/lax/solvers.py`, `docs/implicit.md`.
+Derivatives do not go through the iteration: both functions are a `lax.custom_root`, and are differentiated by
+the values over which `f` closes. For another solver use `lax.custom_root` itself. Read next:
+`didax/lax/solvers.py`, `docs/implicit.md`.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ __all__ = ["fixed_point", "root"]
 def fixed_point(
     f: Callable[[Any], Any], x0: Any, *, tol: float | None = None, max_steps: int = 10_000
 ) -> Any:
-    """The x with x = f(x) that x0, f(x0), f(f(x0)), ... tend to; differentiable by what `f` closes over.
+    """Return the x with x = f(x) to which x0, f(x0), f(f(x0)), ... converge; differentiable by what `f` closes over.
 
-    Derivatives repeat the derivative of `f` in the same way, so they converge where the iteration does.
+    The derivatives iterate the derivative of `f` in the same way, so they converge where this iteration
+    converges.
 
     Args:
-      f: a function from pytrees like `x0` to pytrees like it, a contraction near the fixed point.
+      f: a function from pytrees like `x0` to pytrees like it, which is a contraction near the fixed point.
       x0: where to start, a pytree of floating-point arrays.
-      tol: stop where a step changes no element by more than `tol * (1 + |x|)`; by default ten roundings.
+      tol: stop where a step changes no element by more than `tol * (1 + |x|)`; by default ten rounding errors.
       max_steps: the largest number of steps; where it is reached the result is NaN.
 
     >>> import didax as dx, didax.numpy as dnp
@@ -47,7 +49,7 @@ def fixed_point(
         return _iterate(lambda x: pytree.map(dnp.add, x, g(x)), x, tol, max_steps)
 
     def solve_linear(g: Callable[[Any], Any], y: Any) -> Any:
-        """x with g(x) = y, where x + g(x) contracts: x = x + g(x) - y."""
+        """Return x with g(x) = y, where x + g(x) is a contraction: iterate x + g(x) - y."""
         step = lambda x: pytree.map(lambda x, gx, y: x + gx - y, x, g(x), y)
         return _iterate(step, pytree.map(dnp.zeros_like, y), tol, max_steps)
 
@@ -59,14 +61,14 @@ def fixed_point(
 
 @api_boundary
 def root(f: Callable[[Any], Any], x0: Any, *, tol: float | None = None, max_steps: int = 100) -> Any:
-    """The x with f(x) = 0 that Newton's method finds from `x0`; differentiable by what `f` closes over.
+    """Return the x with f(x) = 0 that Newton's method finds from `x0`; differentiable by what `f` closes over.
 
-    It solves with the whole Jacobian of `f`, so it is for few unknowns.
+    Each step solves a system with the full Jacobian of `f`, so this is for few unknowns.
 
     Args:
       f: a function from pytrees like `x0` to pytrees like it, with a regular Jacobian at the root.
       x0: where to start, a pytree of floating-point arrays.
-      tol: stop where a step changes no element by more than `tol * (1 + |x|)`; by default ten roundings.
+      tol: stop where a step changes no element by more than `tol * (1 + |x|)`; by default ten rounding errors.
       max_steps: the largest number of steps; where it is reached the result is NaN.
 
     >>> import didax as dx, didax.numpy as dnp
@@ -86,7 +88,7 @@ def root(f: Callable[[Any], Any], x0: Any, *, tol: float | None = None, max_step
 
 
 def _iterate(step: Callable[[Any], Any], x: Any, tol: float | None, max_steps: int) -> Any:
-    """`step` repeated until it changes little; NaN where it does not come to that."""
+    """Repeat `step` until it changes little; NaN where the change stays larger."""
 
     def moves(x: Any, new: Any) -> Any:
         pairs = zip(pytree.leaves(x), pytree.leaves(new), strict=True)
@@ -108,7 +110,7 @@ def _tolerance(x: Any, tol: float | None) -> float:
 
 
 def _solve_dense(f: Callable[[Any], Any], x: Any, y: Any) -> Any:
-    """J^-1 y, J the Jacobian of f at x."""
+    """Return J^-1 y, where J is the Jacobian of f at x."""
     leaves, tree = pytree.flatten(x)
     dtype = dnp.result_type(*leaves)
 

@@ -2,13 +2,15 @@
 
     dy/dt = f(y, t, *args),  y(t[0]) = y0      ->      y(t[0]), y(t[1]), ...
 
-The integrator is the embedded Runge-Kutta pair of orders 5 and 4 of Dormand and Prince (1980); its adaptive steps
-end at the times asked for. Derivatives do not go through its steps; they are solutions of equations as well:
+The integrator is the embedded Runge-Kutta pair of orders 5 and 4 of Dormand and Prince (1980); its adaptive
+steps end at the requested times. Derivatives do not go through its steps; they are themselves solutions of
+differential equations:
 
     forward   s' = f_y s + f_p p_dot                     beside y (sensitivity)
-    reverse   a' = -f_y^T a,   p_bar' = -f_p^T a         backwards, from each output's cotangent (adjoint)
+    reverse   a' = -f_y^T a,   ct_p' = -f_p^T a          backwards, from the cotangent of each output (adjoint)
 
-so memory does not grow with the number of steps, and derivatives of any order are. Read next: `implicit.py`.
+so memory does not grow with the number of steps, and there are derivatives of any order. Read next:
+`implicit.py`.
 """
 
 from __future__ import annotations
@@ -53,20 +55,21 @@ def odeint(
     mxstep: float = math.inf,
     hmax: float = math.inf,
 ) -> Any:
-    """The solution of dy/dt = func(y, t, *args) with y(t[0]) = y0 at the times `t`, stacked along a new first axis.
+    """Return the solution of dy/dt = func(y, t, *args) with y(t[0]) = y0 at the times `t`, along a new first axis.
 
-    Differentiable in both modes by y0, t, args and whatever `func` closes over.
+    It is differentiable in both modes by y0, t, args and all values over which `func` closes.
 
     Args:
       func: the time derivative of y, a pytree like `y0`.
       y0: the start, a pytree of floating-point (or complex) arrays.
       t: the times, an array of rank 1, increasing or decreasing.
       args: further arguments of `func`, pytrees of arrays.
-      rtol, atol: the error allowed in a step, relative to y and absolute; `rtol` counts as at least ten roundings.
+      rtol, atol: the allowed error of a step, relative to y and absolute; `rtol` is at least ten rounding errors.
       mxstep: the largest number of steps between two times.
       hmax: the largest length of a step.
 
-    Where the solver fails (after `mxstep` steps, or where no step is short enough) the solution is NaN from there on.
+    Where the solver fails (after `mxstep` steps, or where no step is short enough) the solution is NaN from
+    there on.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> y = odeint(lambda y, t, k: -k * y, 1.0, dnp.array([0.0, 1.0, 2.0]), 0.5)
@@ -74,9 +77,9 @@ def odeint(
     True
     """
     ts = _times(t)
-    field, start, tree, moved, fixed = _field(func, y0, ts, args)
+    field, start, tree, active, fixed = _field(func, y0, ts, args)
     options = _Options(float(rtol), float(atol), float(mxstep), float(hmax))
-    ys = _odeint(field, options, start, ts, moved, fixed)
+    ys = _odeint(field, options, start, ts, active, fixed)
     return pytree.unflatten(tree, ys)
 
 
@@ -88,14 +91,14 @@ class _Options(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """The right-hand side: a jaxpr of parameters to differentiate by, other parameters, y and t."""
+    """The right-hand side: a jaxpr of the active parameters (to differentiate by), the fixed ones, y and t."""
 
     jaxpr: Jaxpr
-    num_moved: int
+    num_active: int
     num_fixed: int
 
-    def __call__(self, y: Values, t: Any, moved: Values, fixed: Values) -> list[Any]:
-        return jit_p.bind(*moved, *fixed, *y, t, jaxpr=self.jaxpr)
+    def __call__(self, y: Values, t: Any, active: Values, fixed: Values) -> list[Any]:
+        return jit_p.bind(*active, *fixed, *y, t, jaxpr=self.jaxpr)
 
 
 # --- From the user's function to a field --------------------------------------------------------------------
@@ -117,7 +120,7 @@ def _times(t: Any) -> Any:
 def _field(
     func: Any, y0: Any, ts: Any, args: tuple[Any, ...]
 ) -> tuple[_Field, list[Any], Any, Values, Values]:
-    """The field, y0's leaves and structure, and the parameters, those to differentiate by apart."""
+    """Return the field, the leaves and structure of y0, the parameters to differentiate by, and the other ones."""
     check_callable("odeint", func)
     avals = leaf_avals("odeint", func, (y0, ts[0], *args), {})
     leaves, in_tree = flatten_arguments((y0, ts[0], *args), {})
@@ -182,7 +185,8 @@ def _check_slope(func: Any, tree: Any, avals: Sequence[ShapedArray], traced: Tra
 
 
 # --- The integrator -----------------------------------------------------------------------------------------
-# Slopes k[i] are taken at y + h (A[i] . k); the step is A[6], so the seventh slope is the first of the next step.
+# Slopes k[i] are taken at y + h (A[i] . k). The step is A[6], so the seventh slope is the first of the next
+# step.
 
 _A = (
     (),
@@ -198,7 +202,7 @@ _ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1
 
 
 class _State(NamedTuple):
-    """Where the integration stands: y, its slope and t; the length to try next, and the number of steps so far."""
+    """The state of the integration: y, its slope and t; the length to try next, and the number of steps so far."""
 
     y: list[Any]
     slope: list[Any]
@@ -208,7 +212,7 @@ class _State(NamedTuple):
 
 
 def _combine(y: Values, h: Any, weights: Sequence[float], slopes: Sequence[Values]) -> list[Any]:
-    """y + h (w0 k0 + w1 k1 + ...)."""
+    """Return y + h (w0 k0 + w1 k1 + ...)."""
     used = [(w, k) for w, k in zip(weights, slopes, strict=False) if w]
     return [
         x
@@ -219,14 +223,14 @@ def _combine(y: Values, h: Any, weights: Sequence[float], slopes: Sequence[Value
 
 
 def _norm(values: Values, scales: Values, dtype: Any) -> Any:
-    """The root mean square of the values, each over its scale."""
+    """Return the root mean square of the values, each divided by its scale."""
     count = max(sum(x.size for x in values), 1)
     squares = [dnp.sum(dnp.square(dnp.abs(x) / s)) for x, s in zip(values, scales, strict=True)]
     return dnp.sqrt(sum([s.astype(dtype) for s in squares], dnp.zeros((), dtype)) / count)
 
 
 def _scales(options: _Options, *ys: Values) -> list[Any]:
-    """The error allowed in each element of y, the largest of the given."""
+    """Return the allowed error of each element, for the largest of the given values of y."""
     scales: list[Any] = []
     for each in zip(*ys, strict=True):
         largest = each[0] if len(each) == 1 else dnp.maximum(*map(dnp.abs, each))
@@ -236,7 +240,10 @@ def _scales(options: _Options, *ys: Values) -> list[Any]:
 
 
 def _first_length(f: Any, options: _Options, y: Values, slope: Values, t: Any, direction: Any) -> Any:
-    """A first step that an explicit Euler step and its change of slope suggest (Hairer, Norsett, Wanner, II.4)."""
+    """Return a first step length (Hairer, Norsett, Wanner, II.4).
+
+    It follows from the change of slope along an explicit Euler step.
+    """
     scales = _scales(options, y)
     size, speed = _norm(y, scales, t.dtype), _norm(slope, scales, t.dtype)
     small = (size < 1e-5) | (speed < 1e-5)
@@ -260,7 +267,7 @@ def _step(f: Any, options: _Options, target: Any, s: _State) -> _State:
         slopes.append(f(y, s.t + c * h))
     errors = _combine([dnp.zeros_like(x) for x in y], h, _ERROR, slopes)
     error = _norm(errors, _scales(options, s.y, y), s.t.dtype)
-    accepted = error <= 1  # not so for NaN
+    accepted = error <= 1  # False for NaN
     factor = dnp.where(accepted, 0.9 * dnp.maximum(error, 1e-10) ** -0.2, 0.9 * error**-0.2)
     factor = dnp.where(error < dnp.inf, dnp.clip(factor, 0.2, dnp.where(accepted, 10.0, 1.0)), 0.2)
     tried = dnp.where(accepted & last, dnp.maximum(s.h, dt * factor), dt * factor)
@@ -274,12 +281,12 @@ def _step(f: Any, options: _Options, target: Any, s: _State) -> _State:
 
 
 def _integrate(
-    field: _Field, options: _Options, y0: Values, ts: Any, moved: Values, fixed: Values
+    field: _Field, options: _Options, y0: Values, ts: Any, active: Values, fixed: Values
 ) -> list[Any]:
-    """y at the times, from the first to the last."""
+    """Return y at the times, from the first to the last."""
 
     def f(y: Values, t: Any) -> list[Any]:
-        return field(y, t, moved, fixed)
+        return field(y, t, active, fixed)
 
     def unfinished(target: Any) -> Any:
         least = 4 * float(dtypes.finfo(ts.dtype).eps)
@@ -308,35 +315,35 @@ def _integrate(
 
 
 @cached_on_jaxpr
-def _adjoint_field(jaxpr: Jaxpr, num_moved: int, num_fixed: int) -> _Field:
-    """The field of (y, y_bar, cotangents of the parameters), to be followed backwards."""
-    field = _Field(jaxpr, num_moved, num_fixed)
+def _adjoint_field(jaxpr: Jaxpr, num_active: int, num_fixed: int) -> _Field:
+    """Return the field of (y, ct_y, cotangents of the parameters), which is integrated backwards."""
+    field = _Field(jaxpr, num_active, num_fixed)
     n = len(jaxpr.outvars)
 
     def adjoint(*args: Any) -> list[Any]:
-        moved, fixed, y, y_bar, _, (t,) = split_at(args, num_moved, num_fixed, n, n, num_moved)
-        slope, pull = vjp(lambda y, moved: field(y, t, moved, fixed), y, moved)
-        y_bar_slope, moved_slope = pull([-x for x in y_bar])
-        return [*slope, *y_bar_slope, *moved_slope]
+        active, fixed, y, ct_y, _, (t,) = split_at(args, num_active, num_fixed, n, n, num_active)
+        slope, pull = vjp(lambda y, active: field(y, t, active, fixed), y, active)
+        ct_y_slope, ct_active_slope = pull([-x for x in ct_y])
+        return [*slope, *ct_y_slope, *ct_active_slope]
 
-    params, y, t = split_at(jaxpr.in_avals, num_moved + num_fixed, n)
-    avals = [*params, *y, *y, *params[:num_moved], *t]
-    return _Field(_staged(adjoint, avals), num_moved, num_fixed)
+    params, y, t = split_at(jaxpr.in_avals, num_active + num_fixed, n)
+    avals = [*params, *y, *y, *params[:num_active], *t]
+    return _Field(_staged(adjoint, avals), num_active, num_fixed)
 
 
 @cached_on_jaxpr
-def _sensitivity_field(jaxpr: Jaxpr, num_moved: int, num_fixed: int) -> _Field:
-    """The field of (y, y_dot); tangents of the parameters are parameters."""
-    field = _Field(jaxpr, num_moved, num_fixed)
+def _sensitivity_field(jaxpr: Jaxpr, num_active: int, num_fixed: int) -> _Field:
+    """Return the field of (y, y_dot), where the tangents of the parameters are parameters."""
+    field = _Field(jaxpr, num_active, num_fixed)
     n = len(jaxpr.outvars)
 
     def sensitivity(*args: Any) -> list[Any]:
-        moved, moved_dot, fixed, y, y_dot, (t,) = split_at(args, num_moved, num_moved, num_fixed, n, n)
-        slope, slope_dot = jvp(lambda y, moved: field(y, t, moved, fixed), (y, moved), (y_dot, moved_dot))
+        active, active_dot, fixed, y, y_dot, (t,) = split_at(args, num_active, num_active, num_fixed, n, n)
+        slope, slope_dot = jvp(lambda y, active: field(y, t, active, fixed), (y, active), (y_dot, active_dot))
         return [*slope, *slope_dot]
 
-    moved, fixed, y, t = split_at(jaxpr.in_avals, num_moved, num_fixed, n)
-    return _Field(_staged(sensitivity, [*moved, *moved, *fixed, *y, *y, *t]), 2 * num_moved, num_fixed)
+    active, fixed, y, t = split_at(jaxpr.in_avals, num_active, num_fixed, n)
+    return _Field(_staged(sensitivity, [*active, *active, *fixed, *y, *y, *t]), 2 * num_active, num_fixed)
 
 
 def _staged(f: Callable[..., list[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:
@@ -345,61 +352,65 @@ def _staged(f: Callable[..., list[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:
     return jaxpr
 
 
-def _slopes(field: _Field, ys: Values, ts: Any, moved: Values, fixed: Values) -> list[Any]:
-    """The slope at each of the times."""
-    return vmap(lambda y, t: field(y, t, moved, fixed))(ys, ts)
+def _slopes(field: _Field, ys: Values, ts: Any, active: Values, fixed: Values) -> list[Any]:
+    """Return the slope at each of the times."""
+    return vmap(lambda y, t: field(y, t, active, fixed))(ys, ts)
 
 
 def _jvp(field: _Field, options: _Options, primals: Any, tangents: Any) -> tuple[Values, Values]:
-    (y0, ts, moved, fixed), (y0_dot, ts_dot, moved_dot, _) = primals, tangents
+    (y0, ts, active, fixed), (y0_dot, ts_dot, active_dot, _) = primals, tangents
     n = len(y0)
     sensitivity = _sensitivity_field(*field)
-    slope = field(y0, ts[0], moved, fixed)
+    slope = field(y0, ts[0], active, fixed)
     start = [a - b * ts_dot[0].astype(dtypes.real_dtype(b.dtype)) for a, b in zip(y0_dot, slope, strict=True)]
-    both = _odeint(sensitivity, options, [*y0, *start], ts, [*moved, *moved_dot], fixed)
-    ys = _odeint(field, options, y0, ts, moved, fixed)  # with steps that do not depend on the tangents
-    slopes = _slopes(field, ys, ts, moved, fixed)
-    return ys, [s + _along(k, ts_dot) for s, k in zip(both[n:], slopes, strict=True)]
+    both = _odeint(sensitivity, options, [*y0, *start], ts, [*active, *active_dot], fixed)
+    ys = _odeint(field, options, y0, ts, active, fixed)  # its steps do not depend on the tangents
+    slopes = _slopes(field, ys, ts, active, fixed)
+    return ys, [s + _slopes_times(k, ts_dot) for s, k in zip(both[n:], slopes, strict=True)]
 
 
-def _along(k: Any, ts_dot: Any) -> Any:
-    """The slopes, each times the tangent of its time."""
+def _slopes_times(k: Any, ts_dot: Any) -> Any:
+    """Return the slopes, each multiplied by the tangent of its time."""
     return k * ts_dot.astype(dtypes.real_dtype(k.dtype)).reshape(-1, *[1] * (k.ndim - 1))
 
 
 def _forward(
-    field: _Field, options: _Options, y0: Values, ts: Any, moved: Values, fixed: Values
+    field: _Field, options: _Options, y0: Values, ts: Any, active: Values, fixed: Values
 ) -> tuple[Values, Any]:
-    ys = _odeint(field, options, y0, ts, moved, fixed)
-    return ys, (ys, ts, moved, fixed)
+    ys = _odeint(field, options, y0, ts, active, fixed)
+    return ys, (ys, ts, active, fixed)
 
 
-def _backward(field: _Field, options: _Options, residuals: Any, ys_bar: Values) -> tuple[Any, ...]:
-    ys, ts, moved, fixed = residuals
+def _backward(field: _Field, options: _Options, residuals: Any, ct_ys: Values) -> tuple[Any, ...]:
+    ys, ts, active, fixed = residuals
     n = len(ys)
     adjoint = _adjoint_field(*field)
 
     def back(carry: Any, row: Any) -> tuple[Any, None]:
-        y_bar, moved_bar = carry
-        y, y_bar_before, t, t_before = row
-        start = [*y, *y_bar, *moved_bar]
-        ends = _odeint(adjoint, options, start, dnp.stack([t, t_before]), moved, fixed)
-        _, y_bar, moved_bar = split_at([x[1] for x in ends], n, n)
-        return ([a + b for a, b in zip(y_bar, y_bar_before, strict=True)], moved_bar), None
+        ct_y, ct_active = carry
+        y, ct_y_before, t, t_before = row
+        start = [*y, *ct_y, *ct_active]
+        ends = _odeint(adjoint, options, start, dnp.stack([t, t_before]), active, fixed)
+        _, ct_y, ct_active = split_at([x[1] for x in ends], n, n)
+        return ([a + b for a, b in zip(ct_y, ct_y_before, strict=True)], ct_active), None
 
-    start = [x[-1] for x in ys_bar], [dnp.zeros_like(x) for x in moved]
-    rows = [y[1:] for y in ys], [x[:-1] for x in ys_bar], ts[1:], ts[:-1]
-    (y0_bar, moved_bar), _ = lax.scan(back, start, rows, reverse=True)
-    slopes = _slopes(field, ys, ts, moved, fixed)
-    arriving = [x - y[0] for x, y in zip(y0_bar, ys_bar, strict=True)]
-    return y0_bar, _times_bar(ys_bar, arriving, slopes, ts), moved_bar, [None] * len(fixed)
+    start = [x[-1] for x in ct_ys], [dnp.zeros_like(x) for x in active]
+    rows = [y[1:] for y in ys], [x[:-1] for x in ct_ys], ts[1:], ts[:-1]
+    (ct_y0, ct_active), _ = lax.scan(back, start, rows, reverse=True)
+    slopes = _slopes(field, ys, ts, active, fixed)
+    arriving = [x - y[0] for x, y in zip(ct_y0, ct_ys, strict=True)]
+    return ct_y0, _times_ct(ct_ys, arriving, slopes, ts), ct_active, [None] * len(fixed)
 
 
-def _times_bar(ys_bar: Values, arriving: Values, slopes: Values, ts: Any) -> Any:
-    """A later output moves with its own time along its slope; the first time moves the whole course, the other way."""
+def _times_ct(ct_ys: Values, arriving: Values, slopes: Values, ts: Any) -> Any:
+    """Return the cotangents of the times.
+
+    A later output moves along its slope when its own time moves; when the first time moves, the whole
+    solution moves the other way.
+    """
     total = dnp.zeros_like(ts)
-    for y_bar, first, slope in zip(ys_bar, arriving, slopes, strict=True):
-        cotangents = y_bar.at[0].set(-first)
+    for ct_y, first, slope in zip(ct_ys, arriving, slopes, strict=True):
+        cotangents = ct_y.at[0].set(-first)
         shares = (cotangents * slope).real.reshape(len(ts), -1)
         total = total + dnp.sum(shares, axis=1).astype(ts.dtype)
     return total

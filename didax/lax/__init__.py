@@ -1,8 +1,8 @@
-"""Operations close to XLA: no promotion, no broadcasting beyond scalars, every parameter explicit.
+"""Operations close to XLA: no promotion, no broadcasting of anything but scalars, every parameter explicit.
 
-Names and arguments are those of jax.lax. `didax.numpy` is the friendlier layer above; control flow (`cond`, `switch`)
-and collectives (`psum`, ...) live only here. One module per family, each the public face of a file in
-`didax/primitives/`.
+Names and arguments are those of jax.lax. `didax.numpy` is the friendlier layer above; control flow (`cond`,
+`switch`) and collectives (`psum`, ...) exist only here. Each module is the public interface of one family of
+primitives, a file in `didax/primitives/`.
 """
 
 # ruff: noqa: F403

@@ -1,4 +1,4 @@
-"""Changing the dtype, arrays filled with one number or counting up, and identities that transformations see.
+"""Functions that change the dtype, fill arrays or count, and identities that only transformations notice.
 
 Read next: `primitives/convert.py`.
 """
@@ -38,10 +38,10 @@ __all__ = [
 
 @operation(exact=("operand",))
 def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> Any:
-    """The values in another dtype; without `new_dtype` only the weak type goes.
+    """Return the values in another dtype; without `new_dtype` the dtype stays and only the weak type is removed.
 
-    Complex to real keeps the real part, to bool asks whether the number is not zero. Floats become integers
-    by truncation, saturate where they are out of range, and NaN becomes 0.
+    A complex number becomes its real part; a number becomes the boolean that it is not zero. A float becomes
+    an integer by truncation; it saturates where it is out of range, and NaN becomes 0.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -53,7 +53,7 @@ def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> An
 
 
 def _converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Any:
-    """`x` as an array of a dtype, converted with all of its digits: 64-bit ones of NumPy's and of Python's, too."""
+    """Return `x` as an array of a dtype, converted from all of its digits: also a 64-bit number of NumPy or Python."""
     if isinstance(x, np.ndarray | np.generic):
         x = _constant(np.array(x, dtypes.dtype(x.dtype)))
     elif type(x) is float and dtypes.is_integer(dtype):
@@ -69,7 +69,7 @@ def _constant(value: Any) -> Any:
 
 @operation
 def dtype(x: Any) -> np.dtype[Any]:
-    """The dtype that a value, a dtype or its name has here: of a Python float, the default one.
+    """Return the dtype of a value, a dtype or a name of a dtype; a Python float has the default dtype.
 
     >>> from didax import lax
     >>> lax.dtype(1.0), lax.dtype("int8")
@@ -80,9 +80,11 @@ def dtype(x: Any) -> np.dtype[Any]:
 
 @operation
 def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
-    """The same bits read as another dtype. A narrower one adds a last axis of parts, a wider one takes it.
+    """Return the same bits read as another dtype.
 
-    Bits have no derivative: tangents vanish.
+    A narrower dtype adds a last axis with the parts of each element; a wider dtype consumes such an axis.
+
+    Bits have no derivative: the tangents of the result are zero.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -99,7 +101,7 @@ def bitcast_convert_type(operand: Any, new_dtype: DTypeLike) -> Any:
 
 @operation
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
-    """Floats rounded to a format with that many bits of exponent and mantissa, in their own dtype.
+    """Return floats rounded to a format with the given numbers of exponent and mantissa bits, in their own dtype.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -113,7 +115,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
 
 @operation
 def stop_gradient(x: Any) -> Any:
-    """The same pytree of arrays, constant to every differentiation, of any order.
+    """Return the same pytree of arrays, which every differentiation of any order treats as constant.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -130,7 +132,9 @@ def _stop_gradient(x: Any) -> Any:
 
 @operation
 def optimization_barrier(operand: Any) -> Any:
-    """The same pytree of arrays, all computed before any is used further: XLA moves nothing across.
+    """Return the same pytree of arrays, all computed before any of them is used.
+
+    XLA moves no operation across the barrier.
 
     >>> from didax import lax
     >>> x, y = lax.optimization_barrier((1.0, 2.0))
@@ -141,7 +145,7 @@ def optimization_barrier(operand: Any) -> Any:
 
 @operation
 def iota(dtype: DTypeLike, size: int) -> Any:
-    """0, 1, ..., size - 1.
+    """Return the vector 0, 1, ..., size - 1.
 
     >>> from didax import lax
     >>> lax.iota("int32", 3)
@@ -152,7 +156,7 @@ def iota(dtype: DTypeLike, size: int) -> Any:
 
 @operation
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Any:
-    """0, 1, 2, ... along one axis of a shape, the same along the others.
+    """Return an array of a shape with 0, 1, 2, ... along one axis, constant along the others.
 
     >>> from didax import lax
     >>> lax.broadcasted_iota("int32", (2, 3), 1)
@@ -164,7 +168,7 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
 
 @operation(exact=("fill_value",))
 def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) -> Any:
-    """An array filled with one number, which may be traced; in its own dtype unless another is named.
+    """Return an array filled with one number, which may be traced; it keeps its dtype unless another is given.
 
     >>> from didax import lax
     >>> lax.full((2,), 7, "float32")
@@ -186,7 +190,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) 
 
 @operation
 def empty(shape: Sequence[int], dtype: DTypeLike) -> Any:
-    """An array of a shape and dtype whose elements do not matter: they are zeros.
+    """Return an array of a shape and dtype whose elements do not matter; they are zeros.
 
     >>> from didax import lax
     >>> lax.empty((2, 3), "int8").shape
@@ -199,7 +203,7 @@ def empty(shape: Sequence[int], dtype: DTypeLike) -> Any:
 def full_like(
     x: Any, fill_value: Any, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None
 ) -> Any:
-    """An array like `x` (its shape and dtype, unless others are named) filled with one number.
+    """Return an array filled with one number, with the shape and dtype of `x` unless others are given.
 
     >>> import numpy as np
     >>> from didax import lax

@@ -1,4 +1,4 @@
-"""Convolutions: `conv_general_dilated` and the common cases of it.
+"""Convolutions: `conv_general_dilated` and its common special cases.
 
 Operands have one dtype. Read next: `primitives/convolution.py`, which says what is computed.
 """
@@ -57,11 +57,11 @@ def conv_general_dilated(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Convolution with strides, padding, dilations and groups, over any number of spatial axes.
+    """Return a convolution with strides, padding, dilations and groups, over any number of spatial axes.
 
-    `padding` is 'SAME', 'SAME_LOWER', 'VALID' or a pair (low, high) for each spatial axis;
-    `dimension_numbers` says which axis is which, as `('NHWC', 'HWIO', 'NHWC')` or as ConvDimensionNumbers,
-    by default 'NCHW', 'OIHW', 'NCHW'.
+    `padding` is 'SAME', 'SAME_LOWER', 'VALID' or a pair (low, high) for each spatial axis.
+    `dimension_numbers` says which axis is which, as `('NHWC', 'HWIO', 'NHWC')` or as ConvDimensionNumbers;
+    the default is `('NCHW', 'OIHW', 'NCHW')`.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -112,7 +112,7 @@ def conv(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Convolution of `lhs` (batch, feature, spatial...) with `rhs` (feature out, feature in, spatial...).
+    """Return the convolution of `lhs` (batch, feature, spatial...) with `rhs` (feature out, feature in, spatial...).
 
     >>> import numpy as np
     >>> from didax import lax
@@ -135,7 +135,7 @@ def conv_with_general_padding(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """As `conv`, with dilations and explicit padding.
+    """Return the convolution that `conv` computes, with dilations and explicit padding.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -168,12 +168,12 @@ def conv_transpose(
     preferred_element_type: Any = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """Convolution that enlarges: the cotangent of a strided convolution, as a layer ("deconvolution").
+    """Return a convolution that enlarges: the cotangent of a strided convolution, as a layer ("deconvolution").
 
-    By default features come last and `rhs` is (spatial..., feature in, feature out). With `transpose_kernel`
-    the window is that of the forward convolution: it is reversed and its features exchanged. Explicit
-    `padding` pads the spread `lhs`; with `use_consistent_padding` it is the padding of the forward
-    convolution.
+    By default the last axis holds the features and `rhs` is (spatial..., feature in, feature out). With
+    `transpose_kernel` the window is the window of the forward convolution: it is reversed and its feature
+    axes are exchanged. Explicit `padding` pads the dilated `lhs`; with `use_consistent_padding` it is the
+    padding of the forward convolution.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -225,9 +225,10 @@ def conv_general_dilated_patches(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """What a convolution with a window of that shape sees: the patches, in place of the features.
+    """Return the patches that a convolution with a window of the given shape multiplies, on the feature axis.
 
-    A patch has the features of `lhs` one after the other, each with its elements in the order of the window.
+    A patch lists the features of `lhs` one after the other, each with its elements in the order of the
+    window.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -241,7 +242,7 @@ def conv_general_dilated_patches(
     one_each = convert_element_type(eq(iota(_INT32, (size, size), 0), iota(_INT32, (size, size), 1)), x.dtype)
     windows = broadcast_in_dim(one_each, (features, size, size), (1, 2))
     windows = reshape(windows, (features * size, 1, *shape))
-    order = [0] * len(numbers.rhs_spec)  # from (out, in, spatial...) to the layout that is asked for
+    order = [0] * len(numbers.rhs_spec)  # from (out, in, spatial...) to the requested layout
     for axis, place in enumerate(numbers.rhs_spec):
         order[place] = axis
     return conv_general_dilated(
@@ -262,10 +263,11 @@ def conv_general_dilated_local(
     dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
     precision: PrecisionLike = None,
 ) -> Any:
-    """A convolution whose window is another one at each place of the result ("locally connected").
+    """Return a convolution with a separate window for each place of the result ("locally connected").
 
-    `rhs` has the axes of a window, but the in-features hold whole patches (features of `lhs` times elements of the
-    window, as in `conv_general_dilated_patches`), and the spatial axes the places of the result.
+    `rhs` has the axes of a window, but its in-feature axis holds whole patches (features of `lhs` times
+    elements of the window, as in `conv_general_dilated_patches`), and its spatial axes are the places of the
+    result.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -294,7 +296,7 @@ def conv_shape_tuple(
     pads: PaddingLike,
     batch_group_count: int = 1,
 ) -> tuple[int, ...]:
-    """The shape of the result of a convolution in the order batch, features, spatial; the batch may be -1.
+    """Return the shape of a convolution in the order batch, features, spatial; the batch may be -1.
 
     >>> conv_shape_tuple((-1, 2, 5), (3, 2, 2), (1,), "VALID")
     (-1, 3, 4)
@@ -317,7 +319,7 @@ def conv_general_shape_tuple(
     padding: PaddingLike,
     dimension_numbers: ConvGeneralDilatedDimensionNumbers,
 ) -> tuple[int, ...]:
-    """The shape of the result of `conv_general_dilated`; the batch may be -1.
+    """Return the shape of the result of `conv_general_dilated`; the batch may be -1.
 
     >>> conv_general_shape_tuple((-1, 5, 5, 2), (2, 2, 2, 3), (1, 1), "SAME", ("NHWC", "HWIO", "NHWC"))
     (-1, 5, 5, 3)
@@ -335,7 +337,7 @@ def conv_transpose_shape_tuple(
     padding: PaddingLike,
     dimension_numbers: ConvGeneralDilatedDimensionNumbers,
 ) -> tuple[int, ...]:
-    """The shape of the result of `conv_transpose`; the batch may be -1.
+    """Return the shape of the result of `conv_transpose`; the batch may be -1.
 
     >>> conv_transpose_shape_tuple((-1, 5, 5, 2), (2, 2, 2, 3), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC"))
     (-1, 10, 10, 3)
@@ -356,7 +358,7 @@ def _laid_out(shape: tuple[int, ...], spec: Sequence[int]) -> tuple[int, ...]:
 
 
 def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int, int]:
-    """Padding of the spread input: the result is `stride` times as long (SAME), or more (VALID)."""
+    """Return the padding of the dilated input: the result is `stride` times as long (SAME), or longer (VALID)."""
     name = _padding_name(padding, ("SAME", "VALID"))
     if name == "SAME":
         total = reach + stride - 2
@@ -371,7 +373,9 @@ def _conv_transpose_padding(reach: int, stride: int, padding: str) -> tuple[int,
 def padtype_to_pads(
     lengths: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
-    """Low and high padding for each axis: 'SAME' gives ceil(length / stride) results, and pads high first.
+    """Return the low and high padding for each axis.
+
+    'SAME' gives ceil(length / stride) results; an odd number of elements adds the last one at the high end.
 
     >>> padtype_to_pads([7], [4], [2], "SAME"), padtype_to_pads([7], [4], [2], "SAME_LOWER")
     ([(1, 2)], [(2, 1)])
@@ -409,7 +413,7 @@ def _padding_name(padding: str, choices: tuple[str, ...]) -> str:
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: ConvGeneralDilatedDimensionNumbers
 ) -> ConvDimensionNumbers:
-    """The ConvDimensionNumbers that None (batch and features first) or three strings of letters stand for.
+    """Return the ConvDimensionNumbers of None (batch and features first) or of three strings of letters.
 
     >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC"))
     ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
@@ -440,7 +444,7 @@ def conv_dimension_numbers(
 
 @operation
 def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[tuple[int, ...]]:
-    """Axes of lhs, rhs and out: first N and C (O and I of rhs), then the spatial ones in the order of rhs.
+    """Return the axes of lhs, rhs and out: first N and C (O and I of rhs), then the spatial axes in the order of rhs.
 
     >>> conv_general_permutations(("NHWC", "HWIO", "NHWC"))
     [(0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)]

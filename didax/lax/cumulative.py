@@ -1,7 +1,7 @@
-"""Cumulative reductions: each element combined with all before it along an axis.
+"""Cumulative reductions: each element is combined with all elements before it along an axis.
 
-The result has the operand's shape and dtype; with `reverse` the elements after it are combined instead.
-Read next: `primitives/cumulative.py`; `associative_scan` for an operation of your own.
+The result has the shape and dtype of the operand; with `reverse` each element is combined with the elements
+after it. Read next: `primitives/cumulative.py`; `associative_scan` for an operation of your own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
 
 @operation
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """Cumulative sum; narrow floats are accumulated in float32.
+    """Return the cumulative sum along an axis; narrow floats are accumulated in float32.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -30,7 +30,7 @@ def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
 
 @operation
 def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """Cumulative product; its derivatives are finite also after a zero.
+    """Return the cumulative product along an axis; its derivatives are finite also after a zero.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -42,7 +42,7 @@ def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
 
 @operation
 def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """Cumulative maximum, NaN from the first one on.
+    """Return the cumulative maximum along an axis; it is NaN from the first NaN on.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -54,7 +54,7 @@ def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
 
 @operation
 def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """Cumulative minimum, NaN from the first one on.
+    """Return the cumulative minimum along an axis; it is NaN from the first NaN on.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -66,7 +66,7 @@ def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
 
 @operation
 def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """Logarithm of the cumulative sum of exponentials, without overflow.
+    """Return the logarithm of the cumulative sum of exponentials along an axis, without overflow.
 
     >>> import numpy as np
     >>> from didax import lax

@@ -1,4 +1,4 @@
-"""Products of arrays: `dot_general` and the common cases of it.
+"""Products of arrays: `dot_general` and its common special cases.
 
 Operands have one dtype here; `didax.numpy` (matmul, einsum, tensordot) promotes. Read next:
 `primitives/dot.py`.
@@ -20,8 +20,9 @@ from didax.primitives.cumulative import cumsum_p
 from didax.primitives.dot import Precision, dot_general_p
 from didax.primitives.elementwise import and_, ge, lt, sub
 from didax.primitives.families import match_scalars, scalar_like
+from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim
+from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
 
 __all__ = [
     "DotDimensionNumbers",
@@ -56,11 +57,11 @@ def dot_general(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Product of two arrays of one dtype, summed over some axes and walked together along others.
+    """Return the product of two arrays of one dtype, summed over contracting axes, element by element over batch axes.
 
     `dimension_numbers` is `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`. The result has the
-    batch axes, then the other axes of `lhs`, then those of `rhs`. `preferred_element_type` is the dtype of
-    the sums and the result.
+    batch axes, then the other axes of `lhs`, then the other axes of `rhs`. `preferred_element_type` is the
+    dtype of the sums and the result.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -88,7 +89,7 @@ def dot(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Product of vectors and matrices; of any other arrays with `dimension_numbers`, as `dot_general`.
+    """Return the product of vectors and matrices; for other arrays `dimension_numbers` is needed, as in `dot_general`.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -111,7 +112,7 @@ def dot(
 
 @operation
 def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
-    """Matrix products of two stacks: the last two axes are matrices, the axes before them agree.
+    """Return the matrix products of two stacks: the last two axes are matrices, the axes before them agree.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -140,10 +141,10 @@ def ragged_dot(
     preferred_element_type: Any = None,
     group_offset: None = None,
 ) -> Any:
-    """Products of groups of the rows of `lhs` (m, k), each with a matrix of its own in `rhs` (g, k, n).
+    """Return the products of groups of rows of `lhs` (m, k), each with the matrix of its group in `rhs` (g, k, n).
 
-    The first group_sizes[0] rows are multiplied by rhs[0], and so on; what is left over gives rows of zeros. It is
-    one product of matrices, as large as if each row met every matrix.
+    The first group_sizes[0] rows are multiplied by rhs[0], and so on; rows after the last group give zeros.
+    The cost is the cost of one matrix product in which each row meets every matrix.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -169,21 +170,33 @@ def ragged_dot(
         raise TypeError(
             message("ragged_dot counts rows with integers, from the first group on.", facts, fix=fix)
         )
-    ends = cumsum_p.bind(convert_element_type(group_sizes, np.dtype(np.int32)), axis=0, reverse=False)
-    shape = (x.shape[0], y.shape[0])
-    row, end = iota(np.dtype(np.int32), shape, 0), broadcast_in_dim(ends, shape, (1,))
-    start = sub(end, broadcast_in_dim(convert_element_type(group_sizes, np.dtype(np.int32)), shape, (1,)))
-    is_member = and_(ge(row, start), lt(row, end))
-    full_shape = (x.shape[0], y.shape[0], x.shape[1])
-    zero = scalar_like(0, x.dtype)
-    rows = where(
-        broadcast_in_dim(is_member, full_shape, (0, 1)), broadcast_in_dim(lhs, full_shape, (0, 2)), zero
-    )
-    return dot_general(rows, rhs, (((1, 2), (0, 1)), ((), ())), precision, preferred_element_type)
+    is_member = _members(group_sizes, x.shape[0])
+    rows = _masked(broadcast_in_dim(lhs, (y.shape[0], *x.shape), (1, 2)), is_member)
+    numbers = (((2,), (1,)), ((0,), (0,)))
+    # Both are masked, because a NaN in one group is no reason for NaN in another one, in a derivative neither.
+    products = _masked(dot_general(rows, rhs, numbers, precision, preferred_element_type), is_member)
+    return (reduce_or_p if aval_of(products).dtype == np.bool_ else reduce_sum_p).bind(products, axes=(0,))
+
+
+def _members(group_sizes: Any, count: int) -> Any:
+    """Which rows each group has: bool[g, m]."""
+    sizes = convert_element_type(group_sizes, np.dtype(np.int32))
+    ends = cumsum_p.bind(sizes, axis=0, reverse=False)
+    shape = (aval_of(sizes).shape[0], count)
+    row, end = iota(np.dtype(np.int32), shape, 1), broadcast_in_dim(ends, shape, (0,))
+    start = sub(end, broadcast_in_dim(sizes, shape, (0,)))
+    return and_(ge(row, start), lt(row, end))
+
+
+def _masked(x: Any, is_member: Any) -> Any:
+    """x[g, m, n] where group g has row m, else 0."""
+    dtype = aval_of(x).dtype
+    zero = scalar_like(False if dtype == np.bool_ else 0, dtype)
+    return where(broadcast_in_dim(is_member, aval_of(x).shape, (0, 1)), x, zero)
 
 
 def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precision] | None:
-    """A precision for each operand; None where neither the caller nor default_matmul_precision says."""
+    """Return a precision for each operand; None where neither the caller nor default_matmul_precision gives one."""
     if precision is None:
         default = config.state().default_matmul_precision
         return None if default == "default" else (_precision(default), _precision(default))
@@ -208,7 +221,7 @@ def _precision(given: Any) -> Precision:
 
 
 def canonicalize_element_type(dtype: Any) -> np.dtype[Any] | None:
-    """The dtype that `preferred_element_type` names, None for None."""
+    """Return the dtype that `preferred_element_type` names, None for None."""
     return None if dtype is None else dtypes.dtype(dtype)
 
 

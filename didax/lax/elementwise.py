@@ -1,8 +1,7 @@
 """Elementwise operations: arithmetic, comparison, logic, elementary and special functions.
 
-Operands have one dtype and one shape; scalars stretch, and Python scalars take the dtype of the arrays
-beside them. Nothing is promoted: `didax.numpy` does that. The functions have the names and arguments of
-`jax.lax`.
+Operands have one dtype and one shape; scalars stretch, and Python scalars take the dtype of the arrays beside
+them. Nothing is promoted (`didax.numpy` promotes). The functions have the names and arguments of `jax.lax`.
 Read next: `primitives/elementwise.py`, the table of their derivatives.
 """
 
@@ -98,7 +97,7 @@ __all__ = [
 
 @operation
 def neg(x: Any) -> Any:
-    """Minus x.
+    """Return -x.
 
     >>> from didax import lax
     >>> lax.neg(2.0)
@@ -109,7 +108,7 @@ def neg(x: Any) -> Any:
 
 @operation
 def add(x: Any, y: Any) -> Any:
-    """Sum.
+    """Return x + y.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -121,7 +120,7 @@ def add(x: Any, y: Any) -> Any:
 
 @operation
 def sub(x: Any, y: Any) -> Any:
-    """Difference x - y.
+    """Return x - y.
 
     >>> from didax import lax
     >>> lax.sub(3, 1)
@@ -132,7 +131,7 @@ def sub(x: Any, y: Any) -> Any:
 
 @operation
 def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
-    """Product; with `out_dtype` both become that first.
+    """Return x * y; with `out_dtype` both factors are converted first.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -146,7 +145,7 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
 
 @operation
 def mulhi(x: Any, y: Any, /) -> Any:
-    """The upper half of the bits of the product of integers, which is twice as wide as they are.
+    """Return the upper half of the bits of the product of integers, which is twice as wide as the factors.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -154,22 +153,20 @@ def mulhi(x: Any, y: Any, /) -> Any:
     Array(156, dtype=uint8)
     """
     x, y = match_scalars((x, y))
-    dtype = aval_of(x).dtype
+    dtype, weak = aval_of(x).dtype, aval_of(x).weak_type and aval_of(y).weak_type
     if not dtypes.is_integer(dtype) or aval_of(y).dtype != dtype:
         facts, fix = f"x: {aval_of(x)}, y: {aval_of(y)}", "Cast them to one dtype of integers."
         raise TypeError(message("mulhi multiplies integers of one dtype.", facts, fix=fix))
     if dtype.itemsize == 8:
-        return _upper_half(x, y)
+        return convert_element_type(_upper_half(x, y), dtype, weak)
     bits = dtypes.iinfo(dtype).bits
     wide = np.dtype(f"{'i' if dtypes.is_signed(dtype) else 'u'}{bits // 4 or 1}")
     product = ops.mul(convert_element_type(x, wide), convert_element_type(y, wide))
-    return convert_element_type(
-        ops.shift_right_arithmetic(product, bits), dtype, aval_of(x).weak_type and aval_of(y).weak_type
-    )
+    return convert_element_type(ops.shift_right_arithmetic(product, bits), dtype, weak)
 
 
 def _upper_half(x: Any, y: Any) -> Any:
-    """That of the product of 64-bit integers: with halves x = a 2³² + b, y = c 2³² + d, as at school."""
+    """Return the upper half of the product of 64-bit integers, from the halves x = a 2³² + b and y = c 2³² + d."""
     shift = ops.shift_right_arithmetic if aval_of(x).dtype.kind == "i" else ops.shift_right_logical
     (a, b), (c, d) = [(shift(z, 32), ops.and_(z, 0xFFFFFFFF)) for z in (x, y)]
     carry = convert_element_type(ops.shift_right_logical(ops.mul(b, d), 32), aval_of(x).dtype)
@@ -180,7 +177,7 @@ def _upper_half(x: Any, y: Any) -> Any:
 
 @operation
 def div(x: Any, y: Any) -> Any:
-    """Quotient x / y. Integers are divided towards zero; by zero, they give all bits set.
+    """Return x / y. Integers are divided towards zero; an integer divided by zero has all bits set.
 
     >>> from didax import lax
     >>> lax.div(-7, 2)
@@ -191,7 +188,7 @@ def div(x: Any, y: Any) -> Any:
 
 @operation
 def rem(x: Any, y: Any) -> Any:
-    """Remainder of the division towards zero: it has the sign of x. The remainder of an integer by zero is x.
+    """Return the remainder of the division towards zero, with the sign of x; the remainder by the integer zero is x.
 
     >>> from didax import lax
     >>> lax.rem(-7, 2)
@@ -202,7 +199,7 @@ def rem(x: Any, y: Any) -> Any:
 
 @operation
 def square(x: Any) -> Any:
-    """x * x.
+    """Return x * x.
 
     >>> from didax import lax
     >>> lax.square(3.0)
@@ -213,7 +210,7 @@ def square(x: Any) -> Any:
 
 @operation
 def reciprocal(x: Any) -> Any:
-    """1 / x.
+    """Return 1 / x.
 
     >>> from didax import lax
     >>> lax.reciprocal(4.0)
@@ -224,7 +221,7 @@ def reciprocal(x: Any) -> Any:
 
 @operation
 def integer_pow(x: Any, y: int) -> Any:
-    """x to the power of a static integer, by repeated squaring. Integers have no negative powers (TypeError).
+    """Return x to the power of a static integer, by repeated squaring; TypeError for a negative power of an integer.
 
     >>> from didax import lax
     >>> lax.integer_pow(2.0, -3)
@@ -235,7 +232,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
 @operation
 def pow(x: Any, y: Any) -> Any:
-    """x to the power of y. An integer y may stand beside an inexact x; powers of integers wrap.
+    """Return x to the power of y. An integer y may stand beside an inexact x; powers of integers wrap.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -251,7 +248,7 @@ def pow(x: Any, y: Any) -> Any:
 
 @operation
 def abs(x: Any) -> Any:
-    """Absolute value; real for complex x. The smallest signed integer is its own absolute value.
+    """Return the absolute value; it is real for complex x, and the smallest signed integer is its own absolute value.
 
     >>> from didax import lax
     >>> lax.abs(3 - 4j)
@@ -262,7 +259,7 @@ def abs(x: Any) -> Any:
 
 @operation
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; z / |z| for complex numbers. Zeros keep their sign, NaN stays.
+    """Return -1, 0 or 1; z / |z| for complex numbers. Zeros keep their sign, NaN stays.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -274,7 +271,7 @@ def sign(x: Any) -> Any:
 
 @operation
 def max(x: Any, y: Any) -> Any:
-    """The larger of two, NaN where either is. At a tie each gets half of the derivative.
+    """Return the larger of two numbers, NaN where either is NaN. At a tie each gets half of the derivative.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -286,7 +283,7 @@ def max(x: Any, y: Any) -> Any:
 
 @operation
 def min(x: Any, y: Any) -> Any:
-    """The smaller of two, NaN where either is. At a tie each gets half of the derivative.
+    """Return the smaller of two numbers, NaN where either is NaN. At a tie each gets half of the derivative.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -298,7 +295,7 @@ def min(x: Any, y: Any) -> Any:
 
 @operation
 def nextafter(x1: Any, x2: Any) -> Any:
-    """The next representable number from x1 towards x2.
+    """Return the next representable number after x1 in the direction of x2.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -313,7 +310,7 @@ def nextafter(x1: Any, x2: Any) -> Any:
 
 @operation
 def floor(x: Any) -> Any:
-    """The largest integer not above x, as a float.
+    """Return the largest integer not above x, as a float.
 
     >>> from didax import lax
     >>> lax.floor(-1.5)
@@ -324,7 +321,7 @@ def floor(x: Any) -> Any:
 
 @operation
 def ceil(x: Any) -> Any:
-    """The smallest integer not below x, as a float.
+    """Return the smallest integer not below x, as a float.
 
     >>> from didax import lax
     >>> lax.ceil(-1.5)
@@ -335,7 +332,7 @@ def ceil(x: Any) -> Any:
 
 @operation
 def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
-    """The nearest integer, as a float; halves go away from zero, or to the even neighbour.
+    """Return the nearest integer, as a float; halves round away from zero, or to the even neighbour.
 
     >>> from didax import lax
     >>> lax.round(2.5)
@@ -348,7 +345,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
 
 @operation
 def is_finite(x: Any) -> Any:
-    """True where x is neither infinite nor NaN.
+    """Return True where x is neither infinite nor NaN.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -360,7 +357,7 @@ def is_finite(x: Any) -> Any:
 
 @operation
 def real(x: Any) -> Any:
-    """The real part of complex x.
+    """Return the real part of complex x.
 
     >>> from didax import lax
     >>> lax.real(3 - 4j)
@@ -371,7 +368,7 @@ def real(x: Any) -> Any:
 
 @operation
 def imag(x: Any) -> Any:
-    """The imaginary part of complex x.
+    """Return the imaginary part of complex x.
 
     >>> from didax import lax
     >>> lax.imag(3 - 4j)
@@ -382,7 +379,7 @@ def imag(x: Any) -> Any:
 
 @operation
 def complex(x: Any, y: Any) -> Any:
-    """x + iy from float32 or float64 parts.
+    """Return x + iy from float32 or float64 parts.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -394,7 +391,7 @@ def complex(x: Any, y: Any) -> Any:
 
 @operation
 def conj(x: Any) -> Any:
-    """The complex conjugate; float32 and float64 arrays become complex.
+    """Return the complex conjugate; float32 and float64 arrays become complex.
 
     >>> from didax import lax
     >>> lax.conj(3 - 4j)
@@ -408,7 +405,7 @@ def conj(x: Any) -> Any:
 
 @operation
 def exp(x: Any) -> Any:
-    """e to the power of x.
+    """Return e to the power of x.
 
     >>> from didax import lax
     >>> lax.exp(1.0)
@@ -419,7 +416,7 @@ def exp(x: Any) -> Any:
 
 @operation
 def exp2(x: Any) -> Any:
-    """2 to the power of x.
+    """Return 2 to the power of x.
 
     >>> from didax import lax
     >>> lax.exp2(3.0)
@@ -430,7 +427,7 @@ def exp2(x: Any) -> Any:
 
 @operation
 def expm1(x: Any) -> Any:
-    """exp(x) - 1, accurate near 0.
+    """Return exp(x) - 1, accurate near 0.
 
     >>> from didax import lax
     >>> lax.expm1(1e-8)
@@ -441,7 +438,7 @@ def expm1(x: Any) -> Any:
 
 @operation
 def log(x: Any) -> Any:
-    """Natural logarithm.
+    """Return the natural logarithm.
 
     >>> from didax import lax
     >>> lax.log(2.0)
@@ -452,7 +449,7 @@ def log(x: Any) -> Any:
 
 @operation
 def log1p(x: Any) -> Any:
-    """log(1 + x), accurate near 0.
+    """Return log(1 + x), accurate near 0.
 
     >>> from didax import lax
     >>> lax.log1p(1e-8)
@@ -463,7 +460,7 @@ def log1p(x: Any) -> Any:
 
 @operation
 def logistic(x: Any) -> Any:
-    """1 / (1 + exp(-x)), the sigmoid.
+    """Return 1 / (1 + exp(-x)), the sigmoid.
 
     >>> from didax import lax
     >>> lax.logistic(0.0)
@@ -474,7 +471,7 @@ def logistic(x: Any) -> Any:
 
 @operation
 def sqrt(x: Any) -> Any:
-    """Square root.
+    """Return the square root.
 
     >>> from didax import lax
     >>> lax.sqrt(9.0)
@@ -485,7 +482,7 @@ def sqrt(x: Any) -> Any:
 
 @operation
 def rsqrt(x: Any) -> Any:
-    """1 / sqrt(x).
+    """Return 1 / sqrt(x).
 
     >>> from didax import lax
     >>> lax.rsqrt(4.0)
@@ -496,7 +493,7 @@ def rsqrt(x: Any) -> Any:
 
 @operation
 def cbrt(x: Any) -> Any:
-    """Cube root, real for negative x.
+    """Return the cube root, which is real for negative x.
 
     >>> from didax import lax
     >>> lax.cbrt(-8.0)
@@ -510,7 +507,7 @@ def cbrt(x: Any) -> Any:
 
 @operation
 def sin(x: Any) -> Any:
-    """Sine.
+    """Return the sine.
 
     >>> from didax import lax
     >>> lax.sin(0.5)
@@ -521,7 +518,7 @@ def sin(x: Any) -> Any:
 
 @operation
 def cos(x: Any) -> Any:
-    """Cosine.
+    """Return the cosine.
 
     >>> from didax import lax
     >>> lax.cos(0.5)
@@ -532,7 +529,7 @@ def cos(x: Any) -> Any:
 
 @operation
 def tan(x: Any) -> Any:
-    """Tangent.
+    """Return the tangent.
 
     >>> from didax import lax
     >>> lax.tan(0.5)
@@ -543,7 +540,7 @@ def tan(x: Any) -> Any:
 
 @operation
 def asin(x: Any) -> Any:
-    """Inverse sine.
+    """Return the inverse sine.
 
     >>> from didax import lax
     >>> lax.asin(0.5)
@@ -554,7 +551,7 @@ def asin(x: Any) -> Any:
 
 @operation
 def acos(x: Any) -> Any:
-    """Inverse cosine.
+    """Return the inverse cosine.
 
     >>> from didax import lax
     >>> lax.acos(0.5)
@@ -565,7 +562,7 @@ def acos(x: Any) -> Any:
 
 @operation
 def atan(x: Any) -> Any:
-    """Inverse tangent.
+    """Return the inverse tangent.
 
     >>> from didax import lax
     >>> lax.atan(0.5)
@@ -576,7 +573,7 @@ def atan(x: Any) -> Any:
 
 @operation
 def atan2(x: Any, y: Any) -> Any:
-    """Angle of the point (y, x), in (-pi, pi].
+    """Return the angle of the point (y, x), in (-pi, pi].
 
     >>> from didax import lax
     >>> lax.atan2(1.0, -1.0)
@@ -587,7 +584,7 @@ def atan2(x: Any, y: Any) -> Any:
 
 @operation
 def sinh(x: Any) -> Any:
-    """Hyperbolic sine.
+    """Return the hyperbolic sine.
 
     >>> from didax import lax
     >>> lax.sinh(0.5)
@@ -598,7 +595,7 @@ def sinh(x: Any) -> Any:
 
 @operation
 def cosh(x: Any) -> Any:
-    """Hyperbolic cosine.
+    """Return the hyperbolic cosine.
 
     >>> from didax import lax
     >>> lax.cosh(0.5)
@@ -609,7 +606,7 @@ def cosh(x: Any) -> Any:
 
 @operation
 def tanh(x: Any) -> Any:
-    """Hyperbolic tangent.
+    """Return the hyperbolic tangent.
 
     >>> from didax import lax
     >>> lax.tanh(0.5)
@@ -620,7 +617,7 @@ def tanh(x: Any) -> Any:
 
 @operation
 def asinh(x: Any) -> Any:
-    """Inverse hyperbolic sine.
+    """Return the inverse hyperbolic sine.
 
     >>> from didax import lax
     >>> lax.asinh(0.5)
@@ -631,7 +628,7 @@ def asinh(x: Any) -> Any:
 
 @operation
 def acosh(x: Any) -> Any:
-    """Inverse hyperbolic cosine.
+    """Return the inverse hyperbolic cosine.
 
     >>> from didax import lax
     >>> lax.acosh(2.0)
@@ -642,7 +639,7 @@ def acosh(x: Any) -> Any:
 
 @operation
 def atanh(x: Any) -> Any:
-    """Inverse hyperbolic tangent.
+    """Return the inverse hyperbolic tangent.
 
     >>> from didax import lax
     >>> lax.atanh(0.5)
@@ -656,7 +653,7 @@ def atanh(x: Any) -> Any:
 
 @operation
 def erf(x: Any) -> Any:
-    """Error function.
+    """Return the error function.
 
     >>> from didax import lax
     >>> lax.erf(0.5)
@@ -667,7 +664,7 @@ def erf(x: Any) -> Any:
 
 @operation
 def erfc(x: Any) -> Any:
-    """1 - erf(x), accurate for large x.
+    """Return 1 - erf(x), accurate for large x.
 
     >>> from didax import lax
     >>> lax.erfc(5.0)
@@ -678,7 +675,7 @@ def erfc(x: Any) -> Any:
 
 @operation
 def erf_inv(x: Any) -> Any:
-    """Inverse of the error function.
+    """Return the inverse of the error function.
 
     >>> from didax import lax
     >>> lax.erf_inv(0.5)
@@ -689,7 +686,7 @@ def erf_inv(x: Any) -> Any:
 
 @operation
 def lgamma(x: Any) -> Any:
-    """Logarithm of |gamma(x)|.
+    """Return the logarithm of |gamma(x)|.
 
     >>> from didax import lax
     >>> lax.lgamma(5.0)
@@ -700,7 +697,7 @@ def lgamma(x: Any) -> Any:
 
 @operation
 def digamma(x: Any) -> Any:
-    """Derivative of lgamma.
+    """Return the derivative of lgamma.
 
     >>> from didax import lax
     >>> lax.digamma(1.0)
@@ -711,7 +708,7 @@ def digamma(x: Any) -> Any:
 
 @operation
 def polygamma(m: Any, x: Any) -> Any:
-    """Derivative of digamma, m times. It has no derivative by m.
+    """Return the m-th derivative of digamma; it has no derivative by m.
 
     >>> from didax import lax
     >>> lax.polygamma(1.0, 1.0)
@@ -722,7 +719,7 @@ def polygamma(m: Any, x: Any) -> Any:
 
 @operation
 def zeta(x: Any, q: Any) -> Any:
-    """Hurwitz zeta function, the sum of (k + q) ** -x over k = 0, 1, ... It has no derivative by x.
+    """Return the Hurwitz zeta function, the sum of (k + q) ** -x over k = 0, 1, ...; it has no derivative by x.
 
     >>> from didax import lax
     >>> lax.zeta(2.0, 1.0)
@@ -736,7 +733,7 @@ def zeta(x: Any, q: Any) -> Any:
 
 @operation
 def eq(x: Any, y: Any) -> Any:
-    """True where x == y.
+    """Return True where x == y.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -748,7 +745,7 @@ def eq(x: Any, y: Any) -> Any:
 
 @operation
 def ne(x: Any, y: Any) -> Any:
-    """True where x != y.
+    """Return True where x != y.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -760,7 +757,7 @@ def ne(x: Any, y: Any) -> Any:
 
 @operation
 def lt(x: Any, y: Any) -> Any:
-    """True where x < y.
+    """Return True where x < y.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -772,7 +769,7 @@ def lt(x: Any, y: Any) -> Any:
 
 @operation
 def le(x: Any, y: Any) -> Any:
-    """True where x <= y.
+    """Return True where x <= y.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -784,7 +781,7 @@ def le(x: Any, y: Any) -> Any:
 
 @operation
 def gt(x: Any, y: Any) -> Any:
-    """True where x > y.
+    """Return True where x > y.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -796,7 +793,7 @@ def gt(x: Any, y: Any) -> Any:
 
 @operation
 def ge(x: Any, y: Any) -> Any:
-    """True where x >= y.
+    """Return True where x >= y.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -811,7 +808,7 @@ def ge(x: Any, y: Any) -> Any:
 
 @operation
 def bitwise_and(x: Any, y: Any) -> Any:
-    """And, of booleans or of the bits of integers.
+    """Return the "and" of booleans or of the bits of integers.
 
     >>> from didax import lax
     >>> lax.bitwise_and(6, 3)
@@ -822,7 +819,7 @@ def bitwise_and(x: Any, y: Any) -> Any:
 
 @operation
 def bitwise_or(x: Any, y: Any) -> Any:
-    """Or, of booleans or of the bits of integers.
+    """Return the "or" of booleans or of the bits of integers.
 
     >>> from didax import lax
     >>> lax.bitwise_or(6, 3)
@@ -833,7 +830,7 @@ def bitwise_or(x: Any, y: Any) -> Any:
 
 @operation
 def bitwise_xor(x: Any, y: Any) -> Any:
-    """Exclusive or, of booleans or of the bits of integers.
+    """Return the "exclusive or" of booleans or of the bits of integers.
 
     >>> from didax import lax
     >>> lax.bitwise_xor(6, 3)
@@ -844,7 +841,7 @@ def bitwise_xor(x: Any, y: Any) -> Any:
 
 @operation
 def bitwise_not(x: Any) -> Any:
-    """Not, of booleans or of the bits of integers.
+    """Return the "not" of booleans or of the bits of integers.
 
     >>> from didax import lax
     >>> lax.bitwise_not(6)
@@ -855,7 +852,7 @@ def bitwise_not(x: Any) -> Any:
 
 @operation
 def shift_left(x: Any, y: Any) -> Any:
-    """The bits of x moved up by y; 0 where y is negative or at least the width.
+    """Return the bits of x moved up by y; 0 where y is negative or at least the width.
 
     >>> from didax import lax
     >>> lax.shift_left(3, 2)
@@ -866,7 +863,7 @@ def shift_left(x: Any, y: Any) -> Any:
 
 @operation
 def shift_right_arithmetic(x: Any, y: Any) -> Any:
-    """The bits of x moved down by y, copies of the highest bit moving in.
+    """Return the bits of x moved down by y, with copies of the highest bit moving in.
 
     >>> from didax import lax
     >>> lax.shift_right_arithmetic(-8, 2)
@@ -877,7 +874,7 @@ def shift_right_arithmetic(x: Any, y: Any) -> Any:
 
 @operation
 def shift_right_logical(x: Any, y: Any) -> Any:
-    """The bits of x moved down by y, zeros moving in.
+    """Return the bits of x moved down by y, with zeros moving in.
 
     >>> from didax import lax
     >>> lax.shift_right_logical(-8, 28)
@@ -888,7 +885,7 @@ def shift_right_logical(x: Any, y: Any) -> Any:
 
 @operation
 def population_count(x: Any) -> Any:
-    """The number of bits set in an integer.
+    """Return the number of one bits in an integer.
 
     >>> from didax import lax
     >>> lax.population_count(7)
@@ -899,7 +896,7 @@ def population_count(x: Any) -> Any:
 
 @operation
 def clz(x: Any) -> Any:
-    """The number of zero bits above the highest bit set.
+    """Return the number of zero bits above the highest one bit.
 
     >>> from didax import lax
     >>> lax.clz(7)

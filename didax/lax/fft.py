@@ -1,7 +1,7 @@
-"""The discrete Fourier transform as XLA has it: of the last one to three axes, whose lengths are given.
+"""The discrete Fourier transform of XLA: along the last one to three axes, whose lengths are given.
 
-`didax.numpy.fft` has NumPy's functions, of any axes, which pad, normalise and promote.
-Read next: `didax/primitives/fft.py`.
+`didax.numpy.fft` has NumPy's functions, which take any axes, pad, normalise and promote. Read next:
+`didax/primitives/fft.py`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ __all__ = ["FftType", "fft"]
 
 @operation
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
-    """The transform `fft_type` (a member of `FftType`, or its name) of the last `len(fft_lengths)` axes.
+    """Return the transform `fft_type` (a member of `FftType`, or its name) of the last `len(fft_lengths)` axes.
 
-    FFT and IFFT give complex numbers of the operand's shape, from real ones too. RFFT takes real numbers and
-    gives the first n // 2 + 1 results along the last axis; IRFFT takes those back. Inverses divide by n.
+    FFT and IFFT give complex numbers with the shape of the operand, also from real numbers. RFFT takes real
+    numbers and gives the first n // 2 + 1 results along the last axis; IRFFT computes the real numbers from
+    these results. The inverse transforms divide by n.
 
     >>> import numpy as np
     >>> from didax import lax

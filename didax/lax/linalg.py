@@ -1,9 +1,9 @@
 """Matrix factorisations and triangular systems: `lax.linalg`, with the names of jax.lax.linalg.
 
-Matrices are the last two axes; all axes before are batch axes. They compute in float32, float64, complex64 or
-complex128, on the CPU by LAPACK; narrower floats are refused. A matrix that a factorisation fails on gives NaN.
-Derivatives of vectors that are not unique are explained in `primitives/linalg/matrix.py`.
-`didax.numpy.linalg` is the friendlier layer above. Read next: `primitives/linalg/`.
+The last two axes hold the matrices; all axes before are batch axes. The functions compute in float32,
+float64, complex64 or complex128, on the CPU by LAPACK; narrower floats are refused. A matrix for which a
+factorisation fails gives NaN. `primitives/linalg/matrix.py` explains the derivatives of vectors that are not
+unique. `didax.numpy.linalg` is the friendlier layer above. Read next: `primitives/linalg/`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ __all__ = [
 
 @operation
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
-    """The lower triangular L with `L @ L^H = x`; NaN where `x` is not positive definite.
+    """Return the lower triangular L with `L @ L^H = x`; NaN where `x` is not positive definite.
 
-    With `symmetrize_input` x is taken for `(x + x^H) / 2`; without, only its lower triangle is read.
+    With `symmetrize_input` x is first replaced by `(x + x^H) / 2`; without it only the lower triangle is
+    read.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -52,7 +53,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
 @operation
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
-    """The upper Cholesky factor of `R^H @ R + w w^H`, for the upper triangular factor R and vectors w.
+    """Return the upper Cholesky factor of `R^H @ R + w w^H`, for the upper triangular factor R and vectors w.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -87,10 +88,11 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Any:
-    """The X with `op(a) @ X = b` (`left_side`) or `X @ op(a) = b`, for a triangular matrix `a`.
+    """Return the X with `op(a) @ X = b` (`left_side`) or `X @ op(a) = b`, for a triangular matrix `a`.
 
-    Only the triangle that `lower` names is read, without its diagonal for `unit_diagonal`. `op` transposes and
-    conjugates. Batch axes of `a` and `b` are equal; `b` may have one axis less, for one right-hand side.
+    Only the triangle that `lower` names is read; with `unit_diagonal` its diagonal is not read and counts as
+    ones. `op` transposes and conjugates as the arguments say. `a` and `b` have equal batch axes; `b` may have
+    one axis less, for one right-hand side.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -116,9 +118,10 @@ def triangular_solve(
 
 @operation
 def lu(x: Any) -> tuple[Any, Any, Any]:
-    """`(lu, pivots, permutation)` with `x[permutation] = L @ U`.
+    """Return `(lu, pivots, permutation)` with `x[permutation] = L @ U`.
 
-    L (with ones on its diagonal) and U share one array. Row i was exchanged with row `pivots[i]`, in order.
+    One array holds L (without its diagonal of ones) and U. Row i was exchanged with row `pivots[i]`, in
+    order.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -131,7 +134,7 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
 
 @operation
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
-    """The permutation of that many rows which LU's exchanges make: row i with row `pivots[i]`, in order.
+    """Return the permutation of the rows that the exchanges of LU make: row i with row `pivots[i]`, in order.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -143,7 +146,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
 
 @operation
 def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:
-    """`(q, r)` with `q @ r = x`, orthonormal columns in `q` and an upper triangular `r`.
+    """Return `(q, r)` with `q @ r = x`: q has orthonormal columns and r is upper triangular.
 
     For m x n matrices q is m x m, or m x min(m, n) without `full_matrices`.
 
@@ -162,10 +165,10 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
 
 @operation
 def householder_product(a: Any, taus: Any) -> Any:
-    """The first columns of the product of the reflections `I - taus[i] v v^H`.
+    """Return the first columns of the product of the reflections `I - taus[i] v v^H`.
 
-    v is column i of `a` below its diagonal, with 1 on the diagonal and 0 above: the form in which LAPACK's geqrf,
-    and `numpy.linalg.qr(..., mode="raw")`, leave them.
+    The vector v is column i of `a` below its diagonal, with 1 on the diagonal and 0 above: the form that
+    LAPACK's geqrf and `numpy.linalg.qr(..., mode="raw")` return.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -186,12 +189,14 @@ def eigh(
     subset_by_index: tuple[int, int] | None = None,
     implementation: None = None,
 ) -> tuple[Any, Any]:
-    """`(v, w)`: eigenvectors, as columns, and ascending eigenvalues of a Hermitian matrix.
+    """Return `(v, w)`: the eigenvectors of Hermitian matrices, as columns, and the ascending eigenvalues.
 
-    With `symmetrize_input` x is taken for `(x + x^H) / 2`; without, only its lower triangle (or upper, by `lower`)
-    is read. `subset_by_index=(i, j)` gives the eigenvalues i to j - 1 with their vectors.
-    Where eigenvalues coincide, vectors are any basis: gradients are right for what does not depend on its choice,
-    such as a norm or the trace of a function of the matrix, but not for `v * f(w) @ v^H` as a whole.
+    With `symmetrize_input` x is first replaced by `(x + x^H) / 2`; without it only the triangle that `lower`
+    names is read. `subset_by_index=(i, j)` gives the eigenvalues i to j - 1 with their vectors.
+
+    Equal eigenvalues do not fix their eigenvectors, which are then any basis. The gradient of a function is
+    right if the function does not depend on the choice of this basis, as a norm or the trace of a function of
+    the matrix; it is not right for `v * f(w) @ v^H` as a whole.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -204,7 +209,7 @@ def eigh(
     if subset_by_index is None:
         return v, w
     start, stop = _subset("eigh", subset_by_index, aval_of(w).shape[-1])
-    return _last(v, start, stop), _last(w, start, stop)
+    return _last_axis(v, start, stop), _last_axis(w, start, stop)
 
 
 @operation
@@ -216,10 +221,10 @@ def svd(
     subset_by_index: tuple[int, int] | None = None,
     algorithm: None = None,
 ) -> Any:
-    """`(u, s, vh)` with `u @ diag(s) @ vh = x`, or s alone without `compute_uv`; s descends.
+    """Return `(u, s, vh)` with `u @ diag(s) @ vh = x`; s descends. Without `compute_uv` return s.
 
-    For m x n matrices u is m x m and vh n x n, or m x k and k x n without `full_matrices`, k = min(m, n).
-    `subset_by_index=(i, j)` gives the singular values i to j - 1 with their vectors.
+    For m x n matrices u is m x m and vh is n x n; without `full_matrices` they are m x k and k x n, with k =
+    min(m, n). `subset_by_index=(i, j)` gives the singular values i to j - 1 with their vectors.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -230,13 +235,19 @@ def svd(
     if not compute_uv:
         s = svd_.singular_values(x)
         return (
-            s if subset_by_index is None else _last(s, *_subset("svd", subset_by_index, aval_of(s).shape[-1]))
+            s
+            if subset_by_index is None
+            else _last_axis(s, *_subset("svd", subset_by_index, aval_of(s).shape[-1]))
         )
     u, s, vh = svd_.svd(x, bool(full_matrices))
     if subset_by_index is None:
         return u, s, vh
     start, stop = _subset("svd", subset_by_index, aval_of(s).shape[-1])
-    return _last(u, start, stop), _last(s, start, stop), slice_axis(vh, start, stop, aval_of(vh).ndim - 2)
+    return (
+        _last_axis(u, start, stop),
+        _last_axis(s, start, stop),
+        slice_axis(vh, start, stop, aval_of(vh).ndim - 2),
+    )
 
 
 @operation
@@ -249,10 +260,10 @@ def eig(
     implementation: None = None,
     use_magma: bool | None = None,
 ) -> list[Any]:
-    """`[w, left, right]`: eigenvalues and, as far as asked for, eigenvectors of any square matrix, all complex.
+    """Return `[w, left, right]`: the eigenvalues and the requested eigenvectors of square matrices; all complex.
 
-    The columns have norm 1: `x @ right = right * w`, `x^H @ left = left * conj(w)`. On the CPU only. Eigenvectors
-    are always differentiable; `enable_eigvec_derivs` is there for programs written for JAX.
+    The columns have norm 1: `x @ right = right * w`, `x^H @ left = left * conj(w)`. On the CPU only.
+    Eigenvectors are always differentiable; `enable_eigvec_derivs` is accepted because JAX has it.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -266,9 +277,9 @@ def eig(
 
 @operation
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
-    """The x with `A @ x = b` for the matrix with diagonal d, `dl[1:]` below it and `du[:-1]` above it.
+    """Return the x with `A @ x = b` for the matrix with diagonal d, `dl[1:]` below it and `du[:-1]` above it.
 
-    All three have shape (..., n), and b (..., n, k). A singular matrix gives NaN.
+    dl, d and du have shape (..., n), and b has shape (..., n, k). A singular matrix gives NaN.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -287,8 +298,8 @@ def _symmetrized(name: str, x: Any) -> Any:
     return matrix.hermitian_part(x)
 
 
-def _last(x: Any, start: int, stop: int) -> Any:
-    """Part of the last axis."""
+def _last_axis(x: Any, start: int, stop: int) -> Any:
+    """Return part of the last axis."""
     return slice_axis(x, start, stop, aval_of(x).ndim - 1)
 
 
@@ -306,7 +317,7 @@ def _subset(name: str, subset: tuple[int, int], count: int) -> tuple[int, int]:
 
 
 def _only_default(name: str, **options: Any) -> None:
-    """Options that choose among implementations, of which there is one here."""
+    """Raise for options that choose among implementations, because there is only one here."""
     for option, value in options.items():
         if value not in (None, False):
             raise NotImplementedError(

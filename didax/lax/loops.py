@@ -7,7 +7,7 @@
 The body is traced once, whatever the number of steps, and the whole loop is one compiled operation. So what a
 loop carries must keep its structure, shapes and dtypes; only a weakly typed carry (a Python scalar to start
 from) takes the type that the body makes of it. Bodies may close over arrays, traced or not.
-Read next: `didax/primitives/control_flow/scan.py` and `while_loop.py`.
+Read next: `primitives/control_flow/scan.py` and `primitives/control_flow/while_loop.py`.
 """
 
 from __future__ import annotations

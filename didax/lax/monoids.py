@@ -1,7 +1,8 @@
-"""What `reduce` and `reduce_window` combine: operands, an initial value for each, and a computation of two elements.
+"""The arguments of `reduce` and `reduce_window`: operands, initial values, and a computation of two elements.
 
-`reduction_of` checks that these go together, puts the initial values into the dtypes of the operands, and finds
-the primitive that the computation applies, if it applies just one. Read next: `reductions.py`, `windows.py`.
+`reduction_of` checks that the arguments go together, converts the initial values to the dtypes of the
+operands, and finds the primitive that the computation applies, if it applies exactly one. Read next:
+`reductions.py`, `windows.py`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from didax import tree
 from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.core.tracing import constant_value
 from didax.primitives import elementwise as el
 from didax.primitives.convert import convert_element_type
-from didax.primitives.reductions import greatest, least
 from didax.primitives.shape import reshape
 from didax.transforms.staging import trace_to_jaxpr
 
@@ -30,10 +31,10 @@ Combine = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
 
 
 class Reduction(NamedTuple):
-    """Operands of one shape, a scalar of the same dtype for each, and how two elements are combined.
+    """Operands of one shape, an initial scalar of the dtype of each, and a function that combines two elements.
 
-    `combine` takes two lists of arrays, of one shape, and combines them element by element. `monoid` is the
-    primitive that does so, if it is one.
+    `combine` takes two lists of arrays, all of one shape, and combines them element by element. `monoid` is
+    the primitive that does the same, if there is one.
     """
 
     operands: list[Any]
@@ -46,11 +47,11 @@ class Reduction(NamedTuple):
 def reduction_of(
     name: str, operands: Any, init_values: Any, computation: Callable[[Any, Any], Any]
 ) -> Reduction:
-    """The arguments of `reduce` or `reduce_window`, checked."""
+    """Return the checked arguments of `reduce` or `reduce_window`."""
     leaves, structure = tree.flatten(operands)
     init_leaves, init_structure = tree.flatten(init_values)
     avals = [aval_of(x) for x in leaves]
-    _check_operands(name, avals, init_leaves)
+    _check_init_values(name, avals, init_leaves)
     if structure != init_structure:
         facts = f"operands: {structure}, init values: {init_structure}"
         fix = "Give a scalar for each operand, in the same structure."
@@ -77,13 +78,13 @@ def reduction_of(
 
 
 def is_identity(init: Any, identity: Any) -> bool:
-    """True for a constant equal to the identity: leaving it out changes neither the value nor a derivative."""
+    """Whether this is a constant equal to the identity: leaving it out then changes no value and no derivative."""
     value = constant_value(init)
     return value is not None and bool(np.asarray(value) == identity)
 
 
 def _monoid_of(name: str, on_scalars: Callable[..., Any], found: Sequence[np.dtype[Any]]) -> Primitive | None:
-    """The binary primitive that a computation applies to two scalars of a dtype, if that is all it does."""
+    """Return the binary primitive that a computation applies to two scalars, if it does nothing else."""
     scalars = [ShapedArray((), dtype) for dtype in found]
     jaxpr, captured = trace_to_jaxpr(on_scalars, [*scalars, *scalars], what=name)
     if len(found) != 1 or captured or len(jaxpr.eqns) != 1:
@@ -94,7 +95,7 @@ def _monoid_of(name: str, on_scalars: Callable[..., Any], found: Sequence[np.dty
     return eqn.primitive if applied and not eqn.params else None
 
 
-def _check_operands(name: str, avals: Sequence[ShapedArray], inits: Sequence[Any]) -> None:
+def _check_init_values(name: str, avals: Sequence[ShapedArray], inits: Sequence[Any]) -> None:
     facts = [
         f"operands: {', '.join(map(str, avals))}",
         f"init_values: {', '.join(map(_text, inits))}",
@@ -110,7 +111,7 @@ def _check_operands(name: str, avals: Sequence[ShapedArray], inits: Sequence[Any
 def _checked_results(
     name: str, avals: Sequence[ShapedArray], structure: Any, found: Sequence[Any], out_structure: Any
 ) -> list[Any]:
-    """The results in the dtypes of the elements. Their containers may be others: a tuple for a list, as in JAX."""
+    """Return the results in the dtypes of the elements. Their containers may differ: a tuple for a list, as in JAX."""
     outs = [aval_of(y) for y in found]
     fits = len(outs) == len(avals) and all(
         y.shape == () and (y.dtype == x.dtype or _is_cast(y, x.dtype))
@@ -131,9 +132,9 @@ def _checked_results(
 
 
 def _initial(name: str, x: Any, operand: ShapedArray) -> Any:
-    """An initial value in the dtype of its operand; numbers and weak types take it, if it holds their value."""
+    """Return an initial value in the dtype of its operand; numbers and weak types are converted, if they fit."""
     dtype = operand.dtype
-    if (type(x) not in _NUMBERS or operand.weak_type) and aval_of(x).dtype == dtype:
+    if (type(x) not in PYTHON_SCALARS or operand.weak_type) and aval_of(x).dtype == dtype:
         return x
     value = constant_value(x)
     if value is None:
@@ -146,23 +147,18 @@ def _initial(name: str, x: Any, operand: ShapedArray) -> Any:
     return found
 
 
-_NUMBERS = (bool, int, float, complex)
 _KINDS = "biufc"
 
 
 def _is_cast(aval: ShapedArray, dtype: np.dtype[Any]) -> bool:
-    """True for a weak type that loses nothing but digits in a dtype."""
-    kinds = [dtypes.kind_of(d) for d in (aval.dtype, dtype)]
-    return aval.weak_type and all(k in _KINDS for k in kinds) and _rank(kinds[0]) <= _rank(kinds[1])
-
-
-def _rank(kind: str) -> int:
-    return {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}[kind]
+    """Whether a weak type loses nothing but digits in a dtype."""
+    rank, most = (dtypes.KIND_RANKS[dtypes.kind_of(d)] for d in (aval.dtype, dtype))
+    return aval.weak_type and dtypes.kind_of(dtype) in _KINDS and rank <= most
 
 
 def _as_constant(value: Any, dtype: np.dtype[Any]) -> Any | None:
-    """A constant in another dtype, infinities as the ends of its range; None where the dtype cannot hold it."""
-    is_number = isinstance(value, _NUMBERS)
+    """Return a constant in another dtype, with infinities as the ends of its range; None where it does not fit."""
+    is_number = isinstance(value, tuple(PYTHON_SCALARS))
     rounds = is_number or aval_of(value).weak_type
     number = value if is_number else _element(value)
     kind = dtypes.kind_of(dtype)
@@ -180,17 +176,13 @@ def _element(value: Any) -> Any:
 
 
 def _as_integer(number: Any, dtype: np.dtype[Any]) -> Any | None:
-    low, high = least(dtype), greatest(dtype)
-    if dtypes.kind_of(aval_of(number).dtype) == "f":
-        if math.isinf(number):
-            return np.asarray(high if number > 0 else low, dtype)[()]
-        if not float(number).is_integer():
-            return None
-    return dtype.type(int(number)) if int(low) <= int(number) <= int(high) else None
+    exact = float(number) if dtypes.is_float(aval_of(number).dtype) else int(number)
+    limited = dtypes.saturated(exact, dtype)
+    return dtype.type(limited) if limited == exact or exact in (-math.inf, math.inf) else None
 
 
 def _text(x: Any) -> str:
-    return repr(x) if type(x) in _NUMBERS else str(aval_of(x))
+    return repr(x) if type(x) in PYTHON_SCALARS else str(aval_of(x))
 
 
 def _wrong_dtype(name: str, x: Any, operand: ShapedArray) -> TypeError:

@@ -1,13 +1,12 @@
-"""How functions of `didax.lax` take their arguments: `operation` decorates every public one.
+"""`operation`: the decorator of every public function of `didax.lax`, which prepares its arguments.
 
     lax.mul(x, np.sqrt(2))              # of a float32 x, although np.sqrt(2) is an np.float64
     lax.psum({"n": np.int64(2)}, "i")   # in pytrees, too
 
-Inside of the library a NumPy scalar is a constant of a stated dtype. What a user passes is not: NumPy makes 64-bit
-scalars of its own accord, and they have here the dtype that NumPy's arrays have. So they are narrowed at this one door,
-and the frames of the library are cut from the traceback of what goes wrong behind it.
-Results are arrays of their own (`api/results.py`).
-Read next: `narrowed` in `core/dtypes.py`, `elementwise.py`.
+Inside the library a NumPy scalar is a constant of a stated dtype. A NumPy scalar that a user passes has no
+stated dtype: NumPy makes 64-bit scalars by default, and here they have the dtype that NumPy's arrays have. So
+this decorator narrows them, and it removes the frames of the library from the traceback of an error. Results
+are arrays of their own (`api/results.py`). Read next: `narrowed` in `core/dtypes.py`, `elementwise.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from didax.runtime.array import ConcreteArray
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# The types of arguments that hold no NumPy scalar, which is decided without a look at the value.
+# The types of arguments that cannot hold a NumPy scalar; their values need no inspection.
 _settled: set[type] = {
     ConcreteArray, np.ndarray, bool, int, float, complex, str, types.NoneType, types.FunctionType, slice, type,
 }  # fmt: skip
@@ -40,10 +39,10 @@ def operation(f: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def operation(*, exact: Sequence[str]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def operation(f: Any = None, /, *, exact: Sequence[str] = ()) -> Any:
-    """Decorate a public function: 64-bit NumPy scalars among its arguments narrow, errors show the user's frames only.
+    """Decorate a public function: 64-bit NumPy scalars are narrowed, and errors show only the user's frames.
 
-    The arguments named in `exact` are passed as they are, with all of their digits: those of functions that convert to
-    a dtype which another argument states.
+    The arguments named in `exact` are passed unchanged, with all of their digits. A function needs this if it
+    converts the argument to a dtype that another argument states.
     """
     if f is None:
         return functools.partial(_decorated, exact=exact)
@@ -53,7 +52,7 @@ def operation(f: Any = None, /, *, exact: Sequence[str] = ()) -> Any:
 def _decorated(f: Any, exact: Sequence[str]) -> Any:
     kept: frozenset[int | str] = frozenset([*exact, *map(f.__code__.co_varnames.index, exact)])
 
-    all_settled = _settled.issuperset  # in C
+    all_settled = _settled.issuperset  # runs in C
 
     @functools.wraps(f)
     def public(*args: Any, **kwargs: Any) -> Any:
@@ -72,7 +71,7 @@ def _decorated(f: Any, exact: Sequence[str]) -> Any:
 
 
 def _are_settled(values: Iterable[Any]) -> bool:
-    """Whether all are of settled types, or tuples of these: shapes and axes."""
+    """Whether all values are of settled types, or tuples of settled types, which shapes and axes are."""
     for x in values:
         kind = type(x)
         if kind not in _settled and (kind is not tuple or not _settled.issuperset(map(type, x))):
@@ -81,7 +80,7 @@ def _are_settled(values: Iterable[Any]) -> bool:
 
 
 def narrowed(x: Any) -> Any:
-    """`x` with the 64-bit NumPy scalars that it is, or that are in it, in the dtype that NumPy's arrays have here."""
+    """Return `x` with its 64-bit NumPy scalars converted to the dtype that NumPy's arrays have here."""
     kind = type(x)
     if kind in _settled:
         return x

@@ -1,10 +1,10 @@
-"""Collectives: combining values across a mapped axis, which `vmap(..., axis_name="i")` gives a name.
+"""Collectives: operations across a mapped axis, to which `vmap(..., axis_name="i")` gives a name.
 
     vmap(lambda x: x / psum(x, "i"), axis_name="i")(xs)     = xs / sum(xs)
 
-Most take pytrees and treat every array in them. `axis_name` is a name, or for some a tuple of names: the axes
-are then combined into one, the first varying slowest. A name that no enclosing `vmap` maps is a NameError.
-Read next: `didax/primitives/collectives.py`.
+Most functions take pytrees and treat every array in them. `axis_name` is a name, or for some functions a
+tuple of names: these axes are combined into one, of which the first varies slowest. A name that no enclosing
+`vmap` maps is a NameError. Read next: `didax/primitives/collectives.py`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import numpy as np
 
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import message
 from didax.core.primitive import infer
 from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
-from didax.primitives.families import PYTHON_SCALARS, scalar_like
+from didax.primitives.families import scalar_like
 from didax.primitives.shape import move_axis, reshape
 from didax.primitives.varying import pvary
 from didax.transforms import batching
@@ -53,7 +54,7 @@ AxisName = str | tuple[str, ...] | list[str]
 
 @operation
 def axis_size(axis_name: AxisName) -> int:
-    """How many elements the mapped axis (or the combination of several) has: a Python integer.
+    """Return the length of the mapped axis (or the product of the lengths of several), as a Python integer.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -65,7 +66,7 @@ def axis_size(axis_name: AxisName) -> int:
 
 @operation
 def axis_index(axis_name: AxisName) -> Any:
-    """The position along the mapped axis (or the combination of several), an int32 scalar.
+    """Return the position along the mapped axis (or along the combination of several), as an int32 scalar.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -87,9 +88,10 @@ def axis_index(axis_name: AxisName) -> Any:
 
 @operation
 def psum(x: Any, axis_name: AxisName) -> Any:
-    """The sum over the mapped axis, or over several; booleans count as integers.
+    """Return the sum over the mapped axis, or over several; booleans count as integers.
 
-    What does not depend on the axis is multiplied by its size: `psum(1, axis_name)` is a Python integer.
+    A value that does not depend on the axis is multiplied by its length: `psum(1, axis_name)` is a Python
+    integer.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -110,7 +112,7 @@ def psum(x: Any, axis_name: AxisName) -> Any:
 
 @operation
 def pmean(x: Any, axis_name: AxisName) -> Any:
-    """The mean over the mapped axis, or over several; floating point for integers.
+    """Return the mean over the mapped axis, or over several; the mean of integers is floating point.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -131,7 +133,7 @@ def pmean(x: Any, axis_name: AxisName) -> Any:
 
 @operation
 def pmax(x: Any, axis_name: AxisName) -> Any:
-    """The largest element over the mapped axis, or over several.
+    """Return the largest element over the mapped axis, or over several.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -144,7 +146,7 @@ def pmax(x: Any, axis_name: AxisName) -> Any:
 
 @operation
 def pmin(x: Any, axis_name: AxisName) -> Any:
-    """The smallest element over the mapped axis, or over several.
+    """Return the smallest element over the mapped axis, or over several.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -160,7 +162,7 @@ def pmin(x: Any, axis_name: AxisName) -> Any:
 
 @operation
 def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = False) -> Any:
-    """The arrays of all elements, stacked along a new axis `axis`; with `tiled` joined along an existing one.
+    """Return the arrays of all elements, stacked along a new axis `axis`; with `tiled` joined along an existing axis.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -182,9 +184,9 @@ def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = Fals
 
 @operation
 def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
-    """The sum over the mapped axis, of which each element gets its own part along `scatter_dimension`.
+    """Return the sum over the mapped axis, of which each element gets one part along `scatter_dimension`.
 
-    That dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
+    The dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -196,7 +198,7 @@ def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, til
         aval = aval_of(leaf)
         where = _axis("psum_scatter", "scatter_dimension", scatter_dimension, aval)
         if not tiled:
-            _check_as_long("psum_scatter", "scatter_dimension", where, aval, axis_name)
+            _check_length("psum_scatter", "scatter_dimension", where, aval, axis_name)
         out = leaf
         for names in _together(axis_name):
             out = _bind(p.reduce_scatter_p, out, names, dimension=where)
@@ -207,9 +209,10 @@ def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, til
 
 @operation
 def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False) -> Any:
-    """Cut `split_axis` into a piece for every element, exchange them, and join them along `concat_axis`.
+    """Cut `split_axis` into a piece for every element, exchange the pieces, and join them along `concat_axis`.
 
-    Without `tiled` the split axis is as long as the mapped axis and is removed; pieces stack along a new one.
+    Without `tiled` the split axis is as long as the mapped axis and is removed; the pieces stack along a new
+    axis.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -224,7 +227,7 @@ def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, til
         split = _axis("all_to_all", "split_axis", split_axis, aval)
         concat = _axis("all_to_all", "concat_axis", concat_axis, aval)
         if not tiled:
-            _check_as_long("all_to_all", "split_axis", split, aval, axis_name)
+            _check_length("all_to_all", "split_axis", split, aval, axis_name)
         out = _bind(p.all_to_all_p, leaf, axis_name, dimension=split)
         if not tiled:
             return move_axis(out, split, concat)
@@ -239,7 +242,9 @@ def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, til
 
 @operation
 def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
-    """For pairs (source, destination) in `perm` the destination gets the source's arrays; others get zeros.
+    """Send arrays between elements: for each pair (source, destination) in `perm` the destination gets the arrays.
+
+    An element that is no destination gets zeros.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -254,7 +259,7 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
 
 @operation
 def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
-    """Element i gets the arrays of element `perm[i]`; `perm` is a permutation of the axis.
+    """Give element i the arrays of element `perm[i]`; `perm` is a permutation of the axis.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -275,7 +280,7 @@ def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
 
 @operation
 def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
-    """Exchange the mapped axis with the axis `axis` of the arrays, which is as long.
+    """Exchange the mapped axis with the axis `axis` of the arrays, which has the same length.
 
     >>> import didax as dx
     >>> from didax import lax
@@ -351,28 +356,28 @@ def _over_axes(primitive: Any, x: Any, axis_name: Any) -> Any:
     return x
 
 
-def _axis(what: str, name: str, axis: int, aval: ShapedArray, extra: int = 0) -> int:
-    """The axis counted from the front, of an array with `extra` axes more than `aval`."""
+def _axis(name: str, argument: str, axis: int, aval: ShapedArray, extra: int = 0) -> int:
+    """Return the axis, counted from the front, of an array with `extra` more axes than `aval`."""
     ndim = aval.ndim + extra
     axis = operator.index(axis)
     if -ndim <= axis < ndim:
         return axis % ndim
     raise ValueError(
         message(
-            f"{name} of {what} must be an axis of the {'result' if extra else 'array'}.",
-            f"array: {aval}, {name}: {axis}",
+            f"{argument} of {name} must be an axis of the {'result' if extra else 'array'}.",
+            f"array: {aval}, {argument}: {axis}",
             fix=f"Use an axis from {-ndim} to {ndim - 1}." if ndim else "Give the array an axis (reshape).",
         )
     )
 
 
-def _check_as_long(what: str, name: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
+def _check_length(name: str, argument: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
     size = axis_size(axis_name)
     if aval.shape[axis] != size:
         raise ValueError(
             message(
-                f"{name} of {what} must be as long as the mapped axis.",
-                f"array: {aval}, {name}: {axis}; axis {axis_name!r} has {size} elements",
+                f"{argument} of {name} must be as long as the mapped axis.",
+                f"array: {aval}, {argument}: {axis}; axis {axis_name!r} has {size} elements",
                 fix="Use tiled=True to cut a longer axis into pieces.",
             )
         )

@@ -1,8 +1,8 @@
 """Reductions over axes, and the positions of extrema.
 
-`axes` are distinct and not negative; they are removed from the result. Dtypes stay: sums of small integers
-wrap, where `didax.numpy.sum` widens. Read next: `primitives/reductions.py`; `cumulative.py`, the same for
-every prefix.
+`axes` are distinct and not negative; they are removed from the result. The dtype stays: sums of small
+integers wrap, where `didax.numpy.sum` widens. Read next: `primitives/reductions.py`; `cumulative.py`, which
+reduces every prefix.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _axes(axes: Sequence[int]) -> tuple[int, ...]:
 
 @operation
 def reduce_sum(operand: Any, axes: Sequence[int]) -> Array:
-    """Sum over `axes`.
+    """Return the sum over `axes`.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -69,7 +69,7 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Array:
 
 @operation
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
-    """Product over `axes`; its derivatives are finite also where factors are zero.
+    """Return the product over `axes`; its derivatives are finite even where factors are zero.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -81,7 +81,7 @@ def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
 
 @operation
 def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
-    """Maximum over `axes`: NaN if there is one, the least value of the dtype over nothing.
+    """Return the maximum over `axes`; NaN if there is one; over no elements the least value of the dtype.
 
     Elements that tie share the derivative evenly.
 
@@ -95,7 +95,7 @@ def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
 
 @operation
 def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
-    """Minimum over `axes`: NaN if there is one, the greatest value of the dtype over nothing.
+    """Return the minimum over `axes`; NaN if there is one; over no elements the greatest value of the dtype.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -107,7 +107,7 @@ def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
 
 @operation
 def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
-    """True where all are; the bitwise and of integers.
+    """Return the "and" over `axes`, of booleans or of the bits of integers.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -119,7 +119,7 @@ def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
 
 @operation
 def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
-    """True where any is; the bitwise or of integers.
+    """Return the "or" over `axes`, of booleans or of the bits of integers.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -131,7 +131,7 @@ def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
 
 @operation
 def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
-    """True where an odd number is; the bitwise exclusive or of integers.
+    """Return the "exclusive or" over `axes`, of booleans or of the bits of integers.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -143,7 +143,7 @@ def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
 
 @operation
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
-    """Position of the first maximum along `axis`, as NaN counts. ValueError where the axis is empty.
+    """Return the position of the first maximum along `axis`; NaN is a maximum. ValueError where the axis is empty.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -155,7 +155,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
 
 @operation
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
-    """Position of the first minimum along `axis`, as NaN counts. ValueError where the axis is empty.
+    """Return the position of the first minimum along `axis`; NaN is a minimum. ValueError where the axis is empty.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -190,9 +190,10 @@ def reduce(
 
     `operands` is an array or a pytree of arrays of one shape; `init_values` has a scalar for each, and
     `computation` maps two such pytrees of scalars to one. Sums, products, extrema and logic are recognised
-    and run as the functions above; anything else is folded by halves, in the order of the elements, and may
-    be differentiated. Over no dimensions the result is the operands; over an axis without elements it is the
-    init values. These have the operands' dtypes; for numbers, infinity is the end of the range of integers.
+    and run as the functions above. Any other computation is applied to neighbours until one element is left,
+    in the order of the elements, and can be differentiated. Over no dimensions the result is the operands;
+    over an axis without elements it is the init values. These have the dtypes of the operands; where the
+    dtype is an integer, a number that is infinite stands for the end of its range.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -222,7 +223,7 @@ def _check_axes(operands: Sequence[Any], axes: tuple[int, ...]) -> None:
 
 
 def _fold(combine: Combine, xs: Sequence[Any], inits: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:
-    """Neighbours are combined until one element is left, then the init values with that."""
+    """Combine neighbours until one element is left, then combine the init values with this element."""
     shape = aval_of(xs[0]).shape
     kept = [i for i in range(len(shape)) if i not in axes]
     n, rest = math.prod(shape[i] for i in axes), tuple(shape[i] for i in kept)

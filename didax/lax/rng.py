@@ -1,7 +1,7 @@
 """Random bits from XLA's own generator, without keys: the caller keeps the state.
 
-Use `didax.random` for everything else: its keys, whose draws are the same on each platform, are made with this
-generator on request (`random.key(0, impl="rbg")`). Read next: `primitives/rbg.py`.
+Use `didax.random` for everything else: its draws are the same on each platform. A key of `random.key(0,
+impl="rbg")` uses the generator of this module. Read next: `primitives/rbg.py`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ def rng_bit_generator(
     dtype: DTypeLike = np.uint32,
     algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
 ) -> tuple[Array, Array]:
-    """The next state and random bits, unsigned integers of a shape, from a state of four uint32 or two uint64.
+    """Return the next state and random bits, unsigned integers of a shape.
 
-    Bits differ between platforms; under `vmap` all are drawn from the first state.
+    The state is four uint32 or two uint64.
+
+    The bits differ between platforms; under `vmap` the first state gives the bits of all elements.
 
     >>> import numpy as np
     >>> from didax import lax

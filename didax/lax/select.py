@@ -1,4 +1,4 @@
-"""Choosing among arrays element by element, and limiting values to an interval.
+"""Functions that choose among arrays element by element, or limit values to an interval.
 
 Read next: `primitives/select.py`; `clamp` is a row of `primitives/elementwise.py`.
 """
@@ -19,7 +19,7 @@ __all__ = ["clamp", "select", "select_n"]
 
 @operation
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """`on_true` where the boolean `pred` holds, `on_false` elsewhere; scalars stretch, dtypes must agree.
+    """Return `on_true` where the boolean `pred` holds, `on_false` elsewhere; scalars stretch, dtypes must agree.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -40,10 +40,10 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 
 @operation
 def select_n(which: Any, *cases: Any) -> Any:
-    """Element by element, the case that `which` names: 0 or False the first, and so on.
+    """Return, element by element, the case that `which` numbers: 0 or False is the first case.
 
     `which` is boolean (for one or two cases) or int32, where an index out of range takes the nearest case.
-    The cases have one dtype and one shape, that of `which`; scalars stretch.
+    The cases have one dtype and the shape of `which`; scalars stretch.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -55,7 +55,7 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 @operation
 def clamp(min: Any, x: Any, max: Any) -> Any:
-    """`x` moved into [min, max]; NaN stays. The derivative by `x` vanishes at the limits and beyond.
+    """Return `x` limited to [min, max]; NaN stays. The derivative by `x` is zero at the limits and beyond.
 
     >>> import numpy as np
     >>> from didax import lax

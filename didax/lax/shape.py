@@ -1,4 +1,4 @@
-"""Shapes: broadcasting, reshaping, permuting axes, repeating, stacking.
+"""Functions that change shapes: broadcasting, reshaping, permuting axes, repeating, stacking.
 
 Nothing is promoted and shapes are static. Read next: `primitives/shape.py`; `slicing.py` for parts of arrays.
 """
@@ -35,7 +35,7 @@ __all__ = [
 
 @operation
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
-    """Add leading axes of the given sizes, repeating `operand` along them.
+    """Return `operand` with new leading axes of the given sizes, repeated along them.
 
     >>> from didax import lax
     >>> lax.broadcast(1.0, (2, 3)).shape
@@ -48,7 +48,9 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 
 @operation
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
-    """Axis i of `operand` becomes axis broadcast_dimensions[i] of an array of that shape; the other axes repeat it.
+    """Return an array of a shape in which axis broadcast_dimensions[i] is axis i of `operand`.
+
+    It repeats the operand along the other axes.
 
     >>> from didax import lax
     >>> lax.broadcast_in_dim(np.arange(3), (3, 2), (0,))
@@ -63,7 +65,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
 
 @operation
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
-    """`arr` broadcast by NumPy's rules to the shape of another array.
+    """Return `arr` broadcast by NumPy's rules to the shape of another array.
 
     >>> from didax import lax
     >>> lax.broadcast_like(1.0, np.zeros((2, 3))).shape
@@ -83,7 +85,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 
 @operation
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that NumPy's rules broadcast all the shapes to; ValueError when there is none.
+    """Return the shape to which NumPy's rules broadcast all the shapes; ValueError when there is none.
 
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
@@ -102,7 +104,12 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 @operation
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """Add leading axes of length 1 up to that many axes."""
+    """Return `x` with leading axes of length 1, so that it has `rank` axes.
+
+    >>> import numpy as np
+    >>> broadcast_to_rank(np.ones(3), 2).shape
+    (1, 3)
+    """
     shape = aval_of(x).shape
     if rank < len(shape):
         raise ValueError(
@@ -138,7 +145,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 
 @operation
 def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
-    """The elements of `operand`, axes taken in the order of `dimensions`, in a new shape.
+    """Return the elements of `operand` in a new shape; `dimensions` is the order in which its axes are read.
 
     >>> from didax import lax
     >>> lax.reshape(np.zeros((2, 3)), (3, 2)).shape
@@ -151,7 +158,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
 
 @operation
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays of one shape and dtype side by side along a new axis.
+    """Return arrays of one shape stacked along a new axis.
 
     >>> from didax import lax
     >>> lax.stack([np.zeros(3), np.ones(3)], axis=1).shape
@@ -169,7 +176,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 @operation
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The slices along an axis, without it.
+    """Return the slices along an axis, without this axis.
 
     >>> from didax import lax
     >>> first, second = lax.unstack(np.int32([[1, 2, 3], [4, 5, 6]]))
@@ -184,7 +191,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 @operation
 def tile(operand: Any, reps: Sequence[int]) -> Any:
-    """The array beside itself, so many times along each axis.
+    """Return the array repeated `reps[i]` times along each axis i.
 
     >>> from didax import lax
     >>> lax.tile(np.int32([[1, 2]]), (2, 2))
@@ -215,7 +222,7 @@ def _axis(name: str, axis: Any, ndim: int) -> int:
 
 @operation
 def transpose(operand: Any, permutation: Sequence[int]) -> Any:
-    """Axis i of the result is axis permutation[i] of `operand`.
+    """Return `operand` with its axes permuted: axis i of the result is axis permutation[i] of `operand`.
 
     >>> from didax import lax
     >>> lax.transpose(np.zeros((2, 3)), (1, 0)).shape

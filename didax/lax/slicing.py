@@ -1,8 +1,8 @@
-"""Windows of arrays: slice, pad, concatenate, rev, their dynamic forms, gather and scatter.
+"""Parts of arrays: slice, pad, concatenate, rev, the dynamic forms of slices, gather and scatter.
 
-Sizes and axes are Python integers; only start indices of the dynamic forms and index arrays of gather and
-scatter may be traced. NumPy's notation (`x[...]`, `x.at[...]`) is built on these and is usually the better
-choice. Read next: `primitives/slicing.py`, `primitives/gather.py`.
+Sizes and axes are Python integers; only the start indices of the dynamic forms and the index arrays of gather
+and scatter may be traced. NumPy's notation (`x[...]`, `x.at[...]`) is built on these functions and is usually
+the better choice. Read next: `primitives/slicing.py`, `primitives/gather.py`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import numpy as np
 from didax.api.flat import as_array
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import ArgumentError, PositionError, message
 from didax.lax.operands import operation
 from didax.primitives import slicing
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt
-from didax.primitives.families import PYTHON_SCALARS, match_scalars, scalar_like
+from didax.primitives.families import match_scalars, scalar_like
 from didax.primitives.gather import (
     Scatter,
     gather_p,
@@ -80,7 +81,7 @@ def _ints(values: Any) -> tuple[int, ...]:
 
 
 def canonical_axis(function: str, x: ShapedArray, axis: Any, ndim: int | None = None) -> int:
-    """`axis` counted from the front; ValueError when there is no such axis (of `ndim`, by default x.ndim)."""
+    """Return `axis` counted from the front; ValueError when there is no such axis (of `ndim`, by default x.ndim)."""
     n, axis = x.ndim if ndim is None else ndim, operator.index(axis)
     if not -n <= axis < n:
         fix = f"Name an axis from {-n} to {n - 1}." if n else "A scalar has no axes."
@@ -98,7 +99,7 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """Elements `start, start + stride, ...` below `limit` along each axis; bounds lie inside the operand.
+    """Return the elements `start, start + stride, ...` below `limit` along each axis; bounds lie inside the operand.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -116,7 +117,7 @@ def slice(
 def slice_in_dim(
     operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Any:
-    """`operand[start_index:limit_index:stride]` along one axis; bounds count from the end where negative.
+    """Return `operand[start_index:limit_index:stride]` along one axis; negative bounds count from the end.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -134,7 +135,7 @@ def slice_in_dim(
 
 @operation
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """The elements at one static index along an axis; IndexError when it is out of range.
+    """Return the elements at one static index along an axis; IndexError when the index is out of range.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -156,7 +157,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 @operation
 def concatenate(operands: Any, dimension: int) -> Any:
-    """Arrays of one dtype joined along an axis.
+    """Return arrays of one dtype joined along an axis.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -175,7 +176,7 @@ def concatenate(operands: Any, dimension: int) -> Any:
 
 @operation
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
-    """Padding by `(low, high, interior)` for each axis; negative `low` and `high` remove elements.
+    """Return the operand padded by `(low, high, interior)` for each axis; negative `low` and `high` remove elements.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -190,7 +191,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
 @operation
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """The elements in reverse order along some axes.
+    """Return the operand with its elements in reverse order along some axes.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -203,7 +204,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
 
 @operation
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """Consecutive pieces of these sizes along an axis; the sizes add up to its length.
+    """Return consecutive pieces of the given sizes along an axis; the sizes add up to the length of the axis.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -224,7 +225,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 
 @operation
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
-    """Without these axes, each of length 1.
+    """Return the array without the given axes, each of length 1.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -247,7 +248,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
 
 @operation
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
-    """With new axes of length 1, at these positions of the result.
+    """Return the array with new axes of length 1, at the given positions of the result.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -275,9 +276,10 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Any:
-    """A window of static sizes that begins at start indices that may be traced.
+    """Return a window of static sizes; the start indices may be traced.
 
-    A window that would stick out is moved inside. Negative start indices count from the end, where allowed.
+    A window that would reach beyond the operand is moved inside. Negative start indices count from the end,
+    where allowed.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -292,7 +294,7 @@ def dynamic_slice(
 def dynamic_update_slice(
     operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Any:
-    """The operand with a window overwritten by `update`; start indices as in `dynamic_slice`.
+    """Return the operand with a window overwritten by `update`; start indices are as in `dynamic_slice`.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -307,8 +309,8 @@ def dynamic_update_slice(
 def start_scalars(
     function: str, x: ShapedArray, starts: Any, allow_negative: bool | Sequence[bool]
 ) -> Sequence[Any]:
-    """Start indices as scalars of one dtype, those that count from the end made to count from the front."""
-    if hasattr(starts, "ndim"):  # one array of index values
+    """Return start indices as scalars of one dtype; negative indices, which count from the end, are made positive."""
+    if hasattr(starts, "ndim"):  # one array with an index per axis
         starts = [reshape_to(slicing.slice_(starts, (i,), (i + 1,)), ()) for i in range(aval_of(starts).size)]
     starts = list(starts)
     if len(starts) != x.ndim:
@@ -322,7 +324,7 @@ def start_scalars(
 
 
 def wrapped(index: Any, length: int) -> Any:
-    """An index that counts from the end, where it is negative, counted from the front."""
+    """Return an index that, where negative, counted from the end, counted from the front."""
     if type(index) is int:
         return index + length if index < 0 else index
     dtype = aval_of(index).dtype
@@ -334,7 +336,7 @@ def wrapped(index: Any, length: int) -> Any:
 
 
 def of_one_dtype(indices: Sequence[Any]) -> Sequence[Any]:
-    """Integers of one dtype: that of the arrays among them when they agree, else one that holds them all."""
+    """Return integers in one dtype: the dtype of the arrays among them if they agree, else one that holds them all."""
     arrays = {aval_of(i).dtype for i in indices if type(i) not in PYTHON_SCALARS}
     if not arrays or not all(map(dtypes.is_integer, arrays)):
         return indices
@@ -348,7 +350,7 @@ def of_one_dtype(indices: Sequence[Any]) -> Sequence[Any]:
 def _at_axis(
     function: str, x: ShapedArray, start: Any, size: int, axis: int
 ) -> tuple[int, list[Any], list[int]]:
-    """The axis, and start indices and sizes of a window that is whole along the other axes."""
+    """Return the axis, start indices and sizes of a window that is whole along the other axes."""
     axis = canonical_axis(function, x, axis)
     starts: list[Any] = [0] * x.ndim
     starts[axis] = start
@@ -359,7 +361,7 @@ def _at_axis(
 def dynamic_slice_in_dim(
     operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`dynamic_slice` along one axis.
+    """Return the window that `dynamic_slice` gives along one axis, whole along the others.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -374,7 +376,7 @@ def dynamic_slice_in_dim(
 def dynamic_index_in_dim(
     operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
 ) -> Any:
-    """The elements at one index along an axis, which may be traced.
+    """Return the elements at one index along an axis; the index may be traced.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -390,7 +392,7 @@ def dynamic_index_in_dim(
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`dynamic_update_slice` along one axis.
+    """Return the operand with a window along one axis overwritten, as in `dynamic_update_slice`.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -405,7 +407,7 @@ def dynamic_update_slice_in_dim(
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
-    """The operand with the elements at one index along an axis overwritten; `update` may lack that axis.
+    """Return the operand with the elements at one index along an axis overwritten; `update` may lack this axis.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -439,10 +441,10 @@ def gather(
     mode: Mode = None,
     fill_value: Any = None,
 ) -> Any:
-    """Windows of the operand at the positions in the last axis of `start_indices`.
+    """Return windows of the operand at the positions in the last axis of `start_indices`.
 
-    `mode` says what a window that sticks out reads: "fill" (the default: `fill_value`, else NaN or an extreme
-    value), "clip" (it is moved inside), or "promise_in_bounds".
+    `mode` says what a window that reaches beyond the operand reads: "fill" (the default: `fill_value`, else
+    NaN or an extreme value), "clip" (the window is moved inside), or "promise_in_bounds".
 
     >>> from didax import lax
     >>> import numpy as np
@@ -467,7 +469,7 @@ def gather(
 
 @operation
 def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Any:
-    """Elements of `src` at index arrays for some of its axes, whole along the others; indices are in bounds.
+    """Return elements of `src` at index arrays for some axes, whole along the other axes; indices are in bounds.
 
     >>> from didax import lax
     >>> import numpy as np
@@ -490,7 +492,7 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Any:
 
 
 def _scatter(primitive: Scatter, doc: str, example: str) -> Callable[..., Any]:
-    """The public function of a scatter primitive."""
+    """Make the public function of a scatter primitive."""
 
     def function(
         operand: Any,
@@ -529,28 +531,32 @@ def _scatter(primitive: Scatter, doc: str, example: str) -> Callable[..., Any]:
 
 scatter = _scatter(
     scatter_p,
-    "The operand with windows overwritten; the last update of a place stays.",
+    "Return the operand with windows overwritten; where windows overlap, the last update stays.",
     "Array([1., 4., 3.], dtype=float32)",
 )
 scatter_add = _scatter(
-    scatter_add_p, "The operand with updates added to windows.", "Array([ 1., 11.,  3.], dtype=float32)"
+    scatter_add_p,
+    "Return the operand with updates added to windows.",
+    "Array([ 1., 11.,  3.], dtype=float32)",
 )
 scatter_sub = _scatter(
     scatter_sub_p,
-    "The operand with updates subtracted from windows.",
+    "Return the operand with updates subtracted from windows.",
     "Array([ 1., -7.,  3.], dtype=float32)",
 )
 scatter_mul = _scatter(
-    scatter_mul_p, "The operand with windows multiplied by updates.", "Array([ 1., 40.,  3.], dtype=float32)"
+    scatter_mul_p,
+    "Return the operand with windows multiplied by updates.",
+    "Array([ 1., 40.,  3.], dtype=float32)",
 )
 scatter_min = _scatter(
     scatter_min_p,
-    "The lesser of the operand's windows and the updates.",
+    "Return the operand with the minimum of its windows and the updates in the windows.",
     "Array([1., 2., 3.], dtype=float32)",
 )
 scatter_max = _scatter(
     scatter_max_p,
-    "The greater of the operand's windows and the updates.",
+    "Return the operand with the maximum of its windows and the updates in the windows.",
     "Array([1., 5., 3.], dtype=float32)",
 )
 
@@ -567,7 +573,7 @@ def scatter_apply(
     unique_indices: bool = False,
     mode: Mode = None,
 ) -> Any:
-    """The operand with `func` applied to windows of shape `update_shape`, once where indices repeat.
+    """Return the operand with `func` applied to windows of shape `update_shape`, once where indices repeat.
 
     >>> from didax import lax
     >>> import numpy as np

@@ -3,10 +3,11 @@
     custom_linear_solve(matvec, b, solve)    = x with matvec(x) = b
     custom_root(f, x0, solve, ...)           = x with f(x) = 0
 
-The solver is a function of yours; it may use any loop. Derivatives do not go through it: they follow from
-the equation (the implicit function theorem), cost one more linear system, and need no memory of the solver's steps.
-Functions may close over arrays, traced or not; it is with respect to these that solutions are differentiated.
-Read next: `didax/primitives/control_flow/linear_solve.py`; `didax/scipy/sparse/linalg.py`, solvers built with this.
+You write the solver; it may use any loop. Derivatives do not go through the solver: they follow from the
+equation (the implicit function theorem), cost one more linear system, and need no memory of the steps of the
+solver. Solutions are differentiated with respect to the arrays over which the functions close, traced or not.
+Read next: `didax/primitives/control_flow/linear_solve.py`; `didax/scipy/sparse/linalg.py`, solvers built with
+this module.
 """
 
 from __future__ import annotations
@@ -53,17 +54,17 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The x with `matvec(x) = b` that `solve(matvec, b)` finds; derivatives are those of a solution.
+    """Return the x with `matvec(x) = b` that `solve(matvec, b)` finds; its derivatives follow from this equation.
 
     Args:
       matvec: a linear function from pytrees like `b` to pytrees like `b`.
       b: the right-hand side, a pytree of floating-point or complex arrays.
       solve: a function of `matvec` and a right-hand side. It is not differentiated, so it may hold a `while_loop`.
-      transpose_solve: the same for the transpose of `matvec`, which it is given; reverse mode needs it.
-      symmetric: `matvec` is its own transpose, and `solve` solves that too.
+      transpose_solve: a function of the transpose of `matvec` and a right-hand side; reverse mode needs it.
+      symmetric: `matvec` is its own transpose, so `solve` also solves the transposed system.
       has_aux: the solvers return pairs, the solution and auxiliary data, which has no derivatives.
 
-    Raises TypeError when `matvec` or a solver returns something that is not like `b`.
+    Raises TypeError when `matvec` or a solver returns a pytree that is not like `b`.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> def divide(a, b):
@@ -74,11 +75,11 @@ def custom_linear_solve(
     system = _System("custom_linear_solve", "b", b, has_aux)
     operator = system.trace("matvec", matvec, matvec)
     solver = system.trace("solve", solve, functools.partial(solve, matvec), may_have_aux=True)
-    traced = [operator, solver]
+    functions = [operator, solver]
     if transpose_solve is not None or symmetric:
         transposed = system.as_function(operator) if symmetric else system.transposed(operator)
         transpose_solve = transpose_solve or solve
-        traced.append(
+        functions.append(
             system.trace(
                 "transpose_solve",
                 transpose_solve,
@@ -86,9 +87,9 @@ def custom_linear_solve(
                 may_have_aux=True,
             )
         )
-    consts, places = captured_values(traced)
+    consts, places = captured_values(functions)
     const_avals = tuple(aval_of(x) for x in consts)
-    jaxprs = [with_captured(t.jaxpr, own, const_avals) for t, own in zip(traced, places, strict=True)]
+    jaxprs = [with_captured(t.jaxpr, own, const_avals) for t, own in zip(functions, places, strict=True)]
     if len(jaxprs) == 3:
         jaxprs.insert(2, jaxprs[0] if symmetric else _transpose(jaxprs[0], len(consts)))
     outs = linear_solve_p.bind(*consts, *system.leaves, jaxprs=tuple(jaxprs), num_consts=len(consts))
@@ -103,7 +104,7 @@ def custom_root(
     tangent_solve: Solver,
     has_aux: bool = False,
 ) -> Any:
-    """The x with `f(x) = 0` that `solve(f, initial_guess)` finds; its derivatives are those of a root.
+    """Return the x with `f(x) = 0` that `solve(f, initial_guess)` finds; its derivatives follow from this equation.
 
     Args:
       f: a function from pytrees like `initial_guess` to pytrees like it, differentiable at the root.
@@ -113,7 +114,7 @@ def custom_root(
         mode transposes it: use a `custom_linear_solve` in it, or operations that are linear in y.
       has_aux: `solve` returns a pair, the root and auxiliary data, which has no derivatives.
 
-    Raises TypeError when `f`, `solve` or `tangent_solve` returns something that is not like `initial_guess`.
+    Raises TypeError when `f`, `solve` or `tangent_solve` returns a pytree that is not like `initial_guess`.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> def newton(f, x):
@@ -131,13 +132,13 @@ def custom_root(
     def linearize_and_solve(x: Any, y: Any) -> Any:
         return tangent_solve(linearize(f, x)[1], y)
 
-    traced = [function, solver, system.trace("tangent_solve", tangent_solve, linearize_and_solve, count=2)]
-    consts, places = captured_values(traced)
+    functions = [function, solver, system.trace("tangent_solve", tangent_solve, linearize_and_solve, count=2)]
+    consts, places = captured_values(functions)
     const_avals = tuple(aval_of(x) for x in consts)
     f_jaxpr, solve_jaxpr, tangent_jaxpr = [
-        with_captured(t.jaxpr, own, const_avals) for t, own in zip(traced, places, strict=True)
+        with_captured(t.jaxpr, own, const_avals) for t, own in zip(functions, places, strict=True)
     ]
-    moves = [dtypes.is_inexact(aval.dtype) for aval in const_avals]
+    is_differentiable = [dtypes.is_inexact(aval.dtype) for aval in const_avals]
     n = len(system.leaves)
 
     @custom_jvp
@@ -150,11 +151,12 @@ def custom_root(
         outs = root(consts, guess)
         x = outs[:n]
 
-        def residual(moved: Sequence[Any]) -> list[Any]:
-            return eval_jaxpr(f_jaxpr, [*merge(moves, moved, unmarked(consts, moves)), *x])
+        def residual(differentiable: Sequence[Any]) -> list[Any]:
+            others = unmarked(consts, is_differentiable)
+            return eval_jaxpr(f_jaxpr, [*merge(is_differentiable, differentiable, others), *x])
 
-        _, by_constants = linearize(residual, marked(consts, moves))
-        y = [neg(t) for t in by_constants(marked(const_dots, moves))]
+        _, of_constants = linearize(residual, marked(consts, is_differentiable))
+        y = [neg(t) for t in of_constants(marked(const_dots, is_differentiable))]
         x_dots = eval_jaxpr(tangent_jaxpr, [*consts, *x, *y])
         return outs, [*x_dots, *map(zero_from_primal, outs[n:])]
 
@@ -169,17 +171,17 @@ def _transpose(matvec: Jaxpr, num_consts: int) -> Jaxpr:
 
 
 class _System:
-    """The unknowns of an equation, pytrees like `given`, and functions of them as jaxprs."""
+    """The unknowns of an equation, pytrees like `given`, and functions of the unknowns as jaxprs."""
 
-    def __init__(self, what: str, name: str, given: Any, has_aux: bool):
-        self.what, self.name, self.given, self.has_aux = what, name, given, has_aux
-        avals = leaf_avals(what, lambda given: given, (given,), {})
+    def __init__(self, solver: str, argument: str, given: Any, has_aux: bool):
+        self.solver, self.argument, self.given, self.has_aux = solver, argument, given, has_aux
+        avals = leaf_avals(solver, lambda given: given, (given,), {})
         if not all(dtypes.is_inexact(aval.dtype) for aval in avals):
             raise TypeError(
                 message(
-                    f"{what} solves for floating-point or complex numbers.",
+                    f"{solver} solves for floating-point or complex numbers.",
                     *self._facts(avals),
-                    fix=f"Cast {name} first ({name}.astype('float32')).",
+                    fix=f"Cast {argument} first ({argument}.astype('float32')).",
                 )
             )
         leaves, _ = flatten_arguments((given,), {})
@@ -197,10 +199,10 @@ class _System:
         may_have_aux: bool = False,
         count: int = 1,
     ) -> TracedFunction:
-        """A function of `count` times the unknowns as a jaxpr; its results have their types, or `f` is to blame."""
-        check_callable(self.what, f)
+        """Trace a function of `count` times the unknowns; TypeError if the results have other types."""
+        check_callable(self.solver, f)
         tree = pytree.structure(((self.given,) * count, {}))
-        traced = trace_function(self.what, of_unknowns, tree, self.avals * count)
+        traced = trace_function(self.solver, of_unknowns, tree, self.avals * count)
         has_aux = self.has_aux and may_have_aux
         out_tree = self._first_of_pair(name, f, traced.out_tree) if has_aux else traced.out_tree
         found = traced.out_avals
@@ -209,11 +211,11 @@ class _System:
         return traced._replace(jaxpr=converted(traced.jaxpr, [*self.avals, *found[n:]]))
 
     def as_function(self, traced: TracedFunction) -> Callable[[Any], Any]:
-        """A traced function of the unknowns as a function again."""
+        """Return a traced function of the unknowns as a Python function."""
         return lambda v: self._call(traced.jaxpr, [*traced.captured, *pytree.leaves(v)])
 
     def transposed(self, traced: TracedFunction) -> Callable[[Any], Any]:
-        """The transpose of a traced linear function of the unknowns."""
+        """Return the transpose of a traced linear function of the unknowns."""
         jaxpr = _transpose(traced.jaxpr, len(traced.captured))
         return lambda v: self._call(jaxpr, [*traced.captured, *pytree.leaves(v)])
 
@@ -226,7 +228,7 @@ class _System:
             return out_tree.children()[0]
         raise TypeError(
             message(
-                f"With has_aux=True the {name} of {self.what} returns a pair (x, auxiliary data).",
+                f"With has_aux=True the {name} of {self.solver} returns a pair (x, auxiliary data).",
                 f"{name}: {describe_function(f)}",
                 f"it returned: {out_tree}",
                 fix="Return (x, aux), or drop has_aux=True.",
@@ -235,7 +237,7 @@ class _System:
 
     def _check(self, name: str, f: Any, out_tree: Any, found: Sequence[ShapedArray]) -> None:
         if out_tree != self.tree:
-            facts = pytree.mismatch(self.tree, out_tree, self.name, f"the result of {name}").splitlines()
+            facts = pytree.mismatch(self.tree, out_tree, self.argument, f"the result of {name}").splitlines()
         else:
             pairs = zip(self._facts(self.avals), self.avals, found, strict=True)
             facts = [
@@ -246,13 +248,16 @@ class _System:
         if facts:
             raise ArgumentError(
                 message(
-                    f"The {name} of {self.what} must return arrays of the structure, shapes and dtypes of {self.name}.",
+                    f"The {name} of {self.solver} must return arrays of the structure, shapes and dtypes "
+                    f"of {self.argument}.",
                     *facts,
                     f"{name}: {describe_function(f)}",
-                    fix=f"Cast or reshape its result, or {self.name}.",
+                    fix=f"Cast or reshape its result, or {self.argument}.",
                 )
             )
 
     def _facts(self, avals: Sequence[ShapedArray]) -> list[str]:
         paths = [path for path, _ in pytree.flatten_with_path(self.given)[0]]
-        return [f"{self.name}{pytree.keystr(path)}: {aval}" for path, aval in zip(paths, avals, strict=True)]
+        return [
+            f"{self.argument}{pytree.keystr(path)}: {aval}" for path, aval in zip(paths, avals, strict=True)
+        ]

@@ -1,7 +1,7 @@
-"""Sorting, and the largest few elements.
+"""Functions that sort, or find the largest few elements.
 
-Floats are in numeric order with NaN last; complex numbers compare by real, then imaginary part.
-Read next: `primitives/sort.py`; `didax.numpy` for `argsort`, `median` and the like.
+Floats are in numeric order with NaN last; complex numbers compare by the real, then by the imaginary part.
+Read next: `primitives/sort.py`; `didax.numpy` for `argsort`, `median` and similar functions.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def _axis(axis: int, x: Any) -> int:
 
 @operation
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """Sort along `dimension`: an array, or a tuple of arrays of one shape by the first `num_keys` of them.
+    """Sort an array along `dimension`, or a tuple of arrays of one shape by the first `num_keys` of them.
 
-    Returns what it was given, an array or a tuple. The order is stable in any case.
+    The result is an array or a tuple, like the operand. The order is always stable.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -57,7 +57,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 @operation
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
-    """Sort `keys` along `dimension`, and `values`, of the same shape, in the same order.
+    """Sort `keys` along `dimension`, and put `values`, of the same shape, into the same order.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -69,10 +69,10 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
 
 @operation
 def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
-    """The `k` largest elements along `axis`, from the largest down, and their int32 positions.
+    """Return the `k` largest elements along `axis`, from the largest down, and their int32 positions.
 
-    Of equal elements the first come first. NaN is the largest, one with a sign bit the smallest; 0.0 is above
-    -0.0. ValueError when the axis has fewer than `k` elements.
+    Equal elements keep their order. NaN is the largest element, NaN with a sign bit the smallest; 0.0 is
+    above -0.0. ValueError when the axis has fewer than `k` elements.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -92,7 +92,7 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
-    """`top_k` of floats along an axis: all of the largest, whatever share of them `recall_target` asks for.
+    """Return the `k` largest floats along an axis, as `top_k` does: always all of them, whatever the `recall_target`.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -113,7 +113,7 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
-    """The `k` smallest floats along an axis, from the smallest up, and their positions; as `approx_max_k`.
+    """Return the `k` smallest floats along an axis, from the smallest up, and their positions, as `approx_max_k` does.
 
     >>> import numpy as np
     >>> from didax import lax

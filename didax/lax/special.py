@@ -1,7 +1,7 @@
 """Incomplete gamma and beta functions, the derivative of gamma samples, scaled Bessel functions.
 
-Elementwise, like `elementwise.py`. Told in `special.py`, `beta.py` and `fitted.py` of `didax/primitives/`; there are
-more special functions in `didax/scipy/special.py`.
+The functions are elementwise, like those of `elementwise.py`. The formulas are in `special.py`, `beta.py` and
+`fitted.py` of `didax/primitives/`; `didax/scipy/special.py` has more special functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 @operation
 def igamma(a: Any, x: Any) -> Any:
-    """Regularised lower incomplete gamma function P(a, x), for a >= 0 and x >= 0; NaN elsewhere.
+    """Return the regularised lower incomplete gamma function P(a, x), for a >= 0 and x >= 0; NaN elsewhere.
 
     >>> from didax import lax
     >>> lax.igamma(1.0, 2.0)
@@ -36,7 +36,7 @@ def igamma(a: Any, x: Any) -> Any:
 
 @operation
 def igammac(a: Any, x: Any) -> Any:
-    """Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), accurate where it is small.
+    """Return the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), accurate where it is small.
 
     >>> from didax import lax
     >>> lax.igammac(1.0, 20.0)
@@ -47,7 +47,7 @@ def igammac(a: Any, x: Any) -> Any:
 
 @operation
 def igamma_grad_a(a: Any, x: Any) -> Any:
-    """Derivative of P(a, x) by `a`.
+    """Return the derivative of P(a, x) by `a`.
 
     >>> from didax import lax
     >>> lax.igamma_grad_a(1.0, 2.0)
@@ -58,7 +58,7 @@ def igamma_grad_a(a: Any, x: Any) -> Any:
 
 @operation
 def random_gamma_grad(a: Any, x: Any) -> Any:
-    """Derivative by `a` of a sample `x` of the gamma distribution that stays at its quantile.
+    """Return the derivative by `a` of a sample `x` of the gamma distribution, at a fixed quantile.
 
     >>> from didax import lax
     >>> lax.random_gamma_grad(1.0, 2.0)
@@ -69,7 +69,7 @@ def random_gamma_grad(a: Any, x: Any) -> Any:
 
 @operation
 def betainc(a: Any, b: Any, x: Any) -> Any:
-    """Regularised incomplete beta function I_x(a, b), for a, b > 0 and x in [0, 1]; differentiable by x.
+    """Return the regularised incomplete beta function I_x(a, b), for a, b > 0 and x in [0, 1]; differentiable by x.
 
     >>> from didax import lax
     >>> round(float(lax.betainc(2.0, 1.0, 0.5)), 6)
@@ -80,7 +80,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
 
 @operation
 def bessel_i0e(x: Any) -> Any:
-    """exp(-|x|) I0(x), with the modified Bessel function of order 0.
+    """Return exp(-|x|) I0(x), with the modified Bessel function of order 0.
 
     >>> from didax import lax
     >>> lax.bessel_i0e(0.0)
@@ -91,7 +91,7 @@ def bessel_i0e(x: Any) -> Any:
 
 @operation
 def bessel_i1e(x: Any) -> Any:
-    """exp(-|x|) I1(x), with the modified Bessel function of order 1.
+    """Return exp(-|x|) I1(x), with the modified Bessel function of order 1.
 
     >>> from didax import lax
     >>> lax.bessel_i1e(0.0)

@@ -1,8 +1,8 @@
 """Reductions over windows that move along the axes, for pooling.
 
-Sums and extrema are primitives. Any other computation combines shifted copies of the operand, axis by axis: windows
-of k elements take some 2 log2(k) combinations, each of the whole array.
-Read next: `primitives/windows.py`; `didax.nn` for pooling layers.
+Sums and extrema are primitives. Any other computation combines shifted copies of the operand, axis by axis: a
+window of k elements takes about 2 log2(k) combinations, each of the whole array. Read next:
+`primitives/windows.py`; `didax.nn` for pooling layers.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def reduce_window(
     """Combine the elements of each window; windows move along every axis by `window_strides` (default 1).
 
     `operand` is an array, or a pytree of arrays of one shape with a scalar for each in `init_value`. The
-    `computation` takes two elements (pytrees of scalars) and is associative; `init_value` is combined with each window
-    once, and padding with none: a window of padding alone has it as its result. `padding` is "VALID", "SAME",
-    "SAME_LOWER" or pairs (low, high). Everything may be traced, differentiated and batched, the init value too; the
-    derivative of an extremum goes to the first element that attains it.
+    `computation` takes two elements (pytrees of scalars) and is associative. `init_value` is combined once
+    with each window, and not with padding: the result of a window that holds only padding is `init_value`.
+    `padding` is "VALID", "SAME", "SAME_LOWER" or pairs (low, high). Everything may be traced, differentiated
+    and batched, also the init value; the derivative of an extremum goes to the first element that attains it.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -103,7 +103,7 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The shape of the result of `reduce_window`; an axis that the window leaves alone may be -1.
+    """Return the shape of the result of `reduce_window`; an axis that the windows do not change may be -1.
 
     >>> reduce_window_shape_tuple((-1, 28, 28, 3), (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
     (-1, 14, 14, 3)
@@ -124,7 +124,7 @@ def _padding(
     if not isinstance(padding, str):
         return tuple((operator.index(low), operator.index(high)) for low, high in padding)
     if any(len(entries) != len(shape) for entries in windows):
-        return ((0, 0),) * len(shape)  # the primitive says which of them lacks an entry
+        return ((0, 0),) * len(shape)  # the primitive names the argument that is too short
     sizes, strides, dilation = windows
     reach = [(n - 1) * d + 1 for n, d in zip(sizes, dilation, strict=True)]
     return tuple(padtype_to_pads(shape, reach, strides, padding))
@@ -138,13 +138,13 @@ def _entries(values: Sequence[int]) -> tuple[int, ...]:
 
 
 class _Part(NamedTuple):
-    """Elements along one axis, and which of them there are: the others are no part of any result."""
+    """Elements along one axis, and a mask of the present elements: an absent element is part of no result."""
 
     values: list[Any]
     present: np.ndarray[Any, Any]
 
     def cut(self, axis: int, start: int, length: int, stride: int = 1) -> _Part:
-        """`length` elements, each `stride` after the one before it."""
+        """Return `length` elements at a distance of `stride`, from `start` on."""
         stop = start + (length - 1) * stride + 1
         values = [slice_axis(x, start, stop, axis, stride) for x in self.values]
         return _Part(values, self.present[start:stop:stride])
@@ -158,13 +158,15 @@ def _combine_windows(
         return filled
     all_present = np.ones((1,) * len(windows), bool)
     for axis in reversed(range(len(windows))):  # the last axis first: elements meet in row-major order
-        part = _combine_axis(combine, _spread(xs, axis, windows[axis]), axis, windows[axis], shape[axis])
+        part = _combine_axis(
+            combine, _dilated_and_padded(xs, axis, windows[axis]), axis, windows[axis], shape[axis]
+        )
         xs, all_present = part.values, all_present & _along(part.present, axis, len(windows))
     return _where(all_present, combine(filled, xs), filled)
 
 
-def _spread(xs: list[Any], axis: int, w: Window) -> _Part:
-    """The axis dilated and padded, with some element wherever there is none: any number that `combine` takes."""
+def _dilated_and_padded(xs: list[Any], axis: int, w: Window) -> _Part:
+    """Dilate and pad the axis; absent elements get the value of a present one, which `combine` can take."""
     n = aval_of(xs[0]).shape[axis]
     if w.padding == (0, 0) and w.base_dilation == 1:
         return _Part(xs, np.ones(n, bool))
@@ -176,8 +178,8 @@ def _spread(xs: list[Any], axis: int, w: Window) -> _Part:
 
 
 def _combine_axis(combine: Combine, part: _Part, axis: int, w: Window, count: int) -> _Part:
-    """Each `part` of 2^i elements is two of half the size; the parts of the bits of `w.size` make the window."""
-    reach = (count - 1) * w.stride + 1  # from the start of the first window to that of the last
+    """Combine two parts of 2^i elements to one of twice the size; the bits of `w.size` choose the parts."""
+    reach = (count - 1) * w.stride + 1  # from the start of the first window to the start of the last
     found, size = None, 0
     for bit in range(w.size.bit_length()):
         step = 2**bit
@@ -193,7 +195,7 @@ def _combine_axis(combine: Combine, part: _Part, axis: int, w: Window, count: in
 
 
 def _combine_parts(combine: Combine, x: _Part, y: _Part, axis: int) -> _Part:
-    """Where just one of two elements is there, it is the result, and the only one that derivatives see."""
+    """Combine two elements; where only one is present, it is the result, and the only one that derivatives see."""
     ndim = aval_of(x.values[0]).ndim
     in_x, in_y = _along(x.present, axis, ndim), _along(y.present, axis, ndim)
     left, right = _where(in_x, x.values, y.values), _where(in_y, y.values, x.values)
@@ -209,7 +211,7 @@ def _where(mask: np.ndarray[Any, Any], xs: Sequence[Any], ys: Sequence[Any]) -> 
 
 
 def _take(x: Any, positions: np.ndarray[Any, Any], axis: int) -> Any:
-    """The slices of `x` at these positions along an axis."""
+    """Return the slices of `x` at the given positions along an axis."""
     shape = aval_of(x).shape
     others = tuple(i for i in range(len(shape)) if i != axis)
     return gather_p.bind(

@@ -1,9 +1,10 @@
-"""Functions of neural networks: activations, normalisations, losses' building blocks, attention, and initialisers.
+"""Functions of neural networks: activations, normalisations, parts of losses, attention, and initialisers.
 
     from didax import nn
     nn.relu(x), nn.softmax(logits), nn.initializers.he_normal()(key, (784, 256))
 
-Each is finite where its limit is, with its derivatives. Read next: `activations.py`, `attention.py`, `initializers.py`.
+Each function, and each derivative, is finite wherever its limit is. Read next: `activations.py`,
+`attention.py`, `initializers.py`.
 """
 
 from didax.nn import initializers

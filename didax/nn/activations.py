@@ -1,6 +1,7 @@
-"""Activation functions and the normalisations of logits.
+"""Activation functions, and functions that normalise logits.
 
-Written so that no branch a `where` does not take can send NaN into a gradient: arguments are made safe first.
+A `where` computes both branches, and a NaN in the derivative of either branch reaches the gradient. So the
+operand of a branch is replaced where the branch is not taken.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from didax import lax
 from didax.core.dtypes import default_dtype
 from didax.core.errors import message
 from didax.core.value import Array
+from didax.numpy.promotion import cast, inexact
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.logarithmic import excess
 from didax.primitives.reductions import reduce_max_no_nan_p
@@ -22,13 +24,13 @@ Axes = int | tuple[int, ...] | None
 
 
 def _inexact(x: Any) -> Array:
-    """`x` as an array of floating-point (or complex) dtype."""
+    """Return `x` as an array of the floating-point (or complex) dtype in which functions of real numbers compute."""
     x = dnp.asarray(x)
-    return x if dnp.issubdtype(x.dtype, dnp.inexact) else x.astype(default_dtype("f"))
+    return cast(x, *inexact(x.dtype, x.weak_type))
 
 
 def relu(x: Any) -> Array:
-    """max(x, 0), with derivative 0 at 0.
+    """Return max(x, 0), with derivative 0 at 0.
 
     >>> from didax import nn
     >>> nn.relu(dnp.array([-1.0, 2.0]))
@@ -39,56 +41,116 @@ def relu(x: Any) -> Array:
 
 
 def relu6(x: Any) -> Array:
-    """min(max(x, 0), 6)."""
+    """Return min(max(x, 0), 6).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.relu6(dnp.array([-2.0, 2.0, 8.0]))
+    Array([0., 2., 6.], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x >= 6, dnp.full_like(x, 6), relu(x))
 
 
 def sigmoid(x: Any) -> Array:
-    """1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x)).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.sigmoid(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.119, 0.5  , 0.881], dtype=float32)
+    """
     return lax.logistic(_inexact(x))
 
 
 def tanh(x: Any) -> Array:
-    """The hyperbolic tangent."""
+    """Return the hyperbolic tangent.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.tanh(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.964,  0.   ,  0.964], dtype=float32)
+    """
     return dnp.tanh(x)
 
 
 def softplus(x: Any) -> Array:
-    """log(1 + exp(x))."""
+    """Return log(1 + exp(x)).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.softplus(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.127, 0.693, 2.127], dtype=float32)
+    """
     return dnp.logaddexp(_inexact(x), 0.0)
 
 
 def sparse_plus(x: Any) -> Array:
-    """0 below -1, x above 1, and (x + 1)^2 / 4 between."""
+    """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.sparse_plus(dnp.array([-2.0, 0.0, 2.0]))
+    Array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x <= -1.0, 0.0, dnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
 def sparse_sigmoid(x: Any) -> Array:
-    """The derivative of `sparse_plus`: 0 below -1, 1 above 1, and (x + 1) / 2 between."""
+    """Return the derivative of `sparse_plus`: 0 below -1, 1 above 1, and (x + 1) / 2 between.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.sparse_sigmoid(dnp.array([-2.0, 0.0, 2.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return dnp.clip((_inexact(x) + 1.0) / 2.0, 0.0, 1.0)
 
 
 def squareplus(x: Any, b: Any = 4) -> Array:
-    """(x + sqrt(x^2 + b)) / 2, a smooth relu (Barron, 2021); `b` >= 0 is how wide its bend is."""
+    """Return (x + sqrt(x^2 + b)) / 2, a smooth relu (Barron, 2021); `b` >= 0 is the width of its bend.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.squareplus(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.414, 1.   , 2.414], dtype=float32)
+    """
     x = _inexact(x)
     return (x + dnp.sqrt(dnp.square(x) + b)) / 2
 
 
 def identity(x: Any) -> Array:
-    """x itself, as an array."""
+    """Return x, as an array.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.identity(dnp.array([-2.0, 0.0, 2.0]))
+    Array([-2.,  0.,  2.], dtype=float32)
+    """
     return sharing(dnp.asarray(x))
 
 
 def soft_sign(x: Any) -> Array:
-    """x / (1 + |x|)."""
+    """Return x / (1 + |x|).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.soft_sign(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.667,  0.   ,  0.667], dtype=float32)
+    """
     x = _inexact(x)
     return x / (dnp.abs(x) + 1)
 
 
 def silu(x: Any) -> Array:
-    """x * sigmoid(x), also called swish."""
+    """Return x * sigmoid(x), also called swish.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.silu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.238,  0.   ,  1.762], dtype=float32)
+    """
     x = _inexact(x)
     return x * sigmoid(x)
 
@@ -97,41 +159,85 @@ swish = silu
 
 
 def log_sigmoid(x: Any) -> Array:
-    """log(sigmoid(x))."""
+    """Return log(sigmoid(x)).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.log_sigmoid(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-2.127, -0.693, -0.127], dtype=float32)
+    """
     return -softplus(-_inexact(x))
 
 
 def mish(x: Any) -> Array:
-    """x * tanh(softplus(x))."""
+    """Return x * tanh(softplus(x)).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.mish(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.253,  0.   ,  1.944], dtype=float32)
+    """
     x = _inexact(x)
     return x * dnp.tanh(softplus(x))
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Array:
-    """x above 0, alpha * (exp(x) - 1) below."""
+    """Return x above 0, and alpha * (exp(x) - 1) below.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.elu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.865,  0.   ,  2.   ], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x)))
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Array:
-    """x above 0, alpha * (exp(x / alpha) - 1) below."""
+    """Return x above 0, and alpha * (exp(x / alpha) - 1) below.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.celu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.865,  0.   ,  2.   ], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x) / alpha))
 
 
 def selu(x: Any) -> Array:
-    """The scaled elu of self-normalising networks (Klambauer and others, 2017)."""
+    """Return the scaled elu of self-normalising networks (Klambauer and others, 2017).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.selu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-1.52 ,  0.   ,  2.101], dtype=float32)
+    """
     return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
 
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
-    """x above 0, negative_slope * x below."""
+    """Return x above 0, and negative_slope * x below.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.leaky_relu(dnp.array([-2.0, 0.0, 2.0]))
+    Array([-0.02,  0.  ,  2.  ], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x >= 0, x, negative_slope * x)
 
 
 def gelu(x: Any, approximate: bool = True) -> Array:
-    """x times the normal distribution function at x (Hendrycks and Gimpel, 2016), by default its tanh approximation."""
+    """Return x times the normal distribution function at x (Hendrycks and Gimpel, 2016).
+
+    By default the distribution function is approximated with a tanh.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.gelu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.045,  0.   ,  1.955], dtype=float32)
+    """
     x = _inexact(x)
     if approximate:
         return x * (0.5 * (1.0 + dnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
@@ -139,24 +245,48 @@ def gelu(x: Any, approximate: bool = True) -> Array:
 
 
 def glu(x: Any, axis: int = -1) -> Array:
-    """The first half of an axis times the sigmoid of the second half; the axis must be even."""
+    """Return the first half of an axis times the sigmoid of the second half; the axis has an even length.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.glu(dnp.array([1.0, 2.0, 0.0, 0.0]))
+    Array([0.5, 1. ], dtype=float32)
+    """
     a, b = dnp.split(dnp.asarray(x), 2, axis)
     return a * sigmoid(b)
 
 
 def hard_tanh(x: Any) -> Array:
-    """x cut to [-1, 1]."""
+    """Return x limited to [-1, 1].
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.hard_tanh(dnp.array([-2.0, 0.0, 2.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     x = _inexact(x)
     return dnp.where(x > 1, 1.0, dnp.where(x < -1, -1.0, x))
 
 
 def hard_sigmoid(x: Any) -> Array:
-    """relu6(x + 3) / 6."""
+    """Return relu6(x + 3) / 6.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.hard_sigmoid(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([0.167, 0.5  , 0.833], dtype=float32)
+    """
     return relu6(_inexact(x) + 3.0) / 6.0
 
 
 def hard_silu(x: Any) -> Array:
-    """x * hard_sigmoid(x)."""
+    """Return x * hard_sigmoid(x).
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.hard_silu(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-0.333,  0.   ,  1.667], dtype=float32)
+    """
     x = _inexact(x)
     return x * hard_sigmoid(x)
 
@@ -172,9 +302,10 @@ def logsumexp(
     return_sign: bool = False,
     where: Any = None,
 ) -> Any:
-    """log(sum(b * exp(a))) over an axis, without overflow; -inf where every term vanishes.
+    """Return log(sum(b * exp(a))) over an axis, without overflow; -inf where every term vanishes.
 
-    With `return_sign` the pair (log of the sum's absolute value, its sign), so that the sum may be negative.
+    With `return_sign` return the pair (logarithm of the absolute value of the sum, sign of the sum), so that
+    the sum may be negative.
 
     >>> from didax import nn
     >>> float(nn.logsumexp(dnp.array([1000.0, 1000.0])))
@@ -187,7 +318,7 @@ def logsumexp(
         b = dnp.asarray(b)
         a, b = dnp.broadcast_arrays(dnp.where(b != 0, a, -dnp.inf), b)
     top = lax.stop_gradient(_largest(a.real, axis))
-    if b is not None or dnp.iscomplexobj(a):  # signs may cancel, and then nothing is left of an infinite term
+    if b is not None or dnp.iscomplexobj(a):  # terms of opposite sign may cancel, infinite ones too
         top = dnp.where(dnp.isfinite(top), top, 0.0)
     top = top.astype(a.dtype)
     terms = dnp.exp(a - top if dnp.iscomplexobj(a) else excess(a, dnp.broadcast_to(top, a.shape)))
@@ -199,7 +330,13 @@ def logsumexp(
 
 
 def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
-    """log(mean(exp(x))) over an axis, without overflow: the mean of the elements where `where` is true."""
+    """Return log(mean(exp(x))) over an axis, without overflow: the mean of the elements where `where` is true.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.logmeanexp(dnp.array([0.0, 0.0]))
+    Array(0., dtype=float32)
+    """
     x = _inexact(x)
     counted = dnp.broadcast_to(True if where is None else where, x.shape)
     count = dnp.sum(counted, axis=axis, keepdims=keepdims)
@@ -207,7 +344,13 @@ def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = Fa
 
 
 def log1mexp(x: Any) -> Array:
-    """log(1 - exp(-x)) for x > 0, precise near 0 and for large x."""
+    """Return log(1 - exp(-x)) for x > 0, precise near 0 and for large x.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.log1mexp(dnp.array([1e-4, 1.0])).round(3)
+    Array([-9.21 , -0.459], dtype=float32)
+    """
     x = _inexact(x)
     near = x < math.log(2)
     small, large = dnp.where(near, x, 1.0), dnp.where(near, 1.0, x)
@@ -215,7 +358,13 @@ def log1mexp(x: Any) -> Array:
 
 
 def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
-    """log(softmax(x)), without overflow; elements where `where` is false are -inf."""
+    """Return log(softmax(x)), without overflow; elements where `where` is false are -inf.
+
+    >>> import didax.numpy as dnp
+    >>> from didax import nn
+    >>> nn.log_softmax(dnp.array([-2.0, 0.0, 2.0])).round(3)
+    Array([-4.143, -2.143, -0.143], dtype=float32)
+    """
     x = _inexact(x)
     if where is not None:
         x = dnp.where(where, x, -dnp.inf)
@@ -224,7 +373,7 @@ def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
 
 
 def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
-    """exp(x) normalised to sum 1 over an axis, without overflow; elements where `where` is false are 0.
+    """Return exp(x) normalised to sum 1 over an axis, without overflow; elements where `where` is false are 0.
 
     >>> from didax import nn
     >>> nn.softmax(dnp.array([0.0, 0.0]))
@@ -243,7 +392,7 @@ def _finite_max(x: Array, axis: Axes) -> Array:
 
 
 def _largest(x: Array, axis: Axes) -> Array:
-    """The largest elements, the reduced axes kept with length 1; any value where there is NaN."""
+    """Return the largest elements, with the reduced axes kept at length 1; any value where there is NaN."""
     axes = canonical_axes("max", axis, x.ndim)
     return lax.expand_dims(reduce_max_no_nan_p.bind(x, axes=axes), axes)
 
@@ -258,10 +407,12 @@ def standardize(
     *,
     algorithm: str = "stable",
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon), mean and variance over `axis` unless given, of elements in `where`.
+    """Return (x - mean) / sqrt(variance + epsilon).
 
-    The `algorithm` for the variance is "stable", the mean of (x - mean)², or "fast", that of x² less mean², which loses
-    digits where the mean is large.
+    The mean and variance are those over `axis`, of the elements where `where` is true, unless they are given.
+
+    The `algorithm` for the variance is "stable", the mean of (x - mean)², or "fast", the mean of x² minus
+    mean², which loses digits where the mean is large.
 
     >>> from didax import nn
     >>> nn.standardize(dnp.array([1.0, 3.0]), epsilon=0.0)
@@ -282,7 +433,7 @@ def standardize(
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
-    """Unit vectors along a new axis: 1 at the position each integer names, all 0 where it is out of range.
+    """Return unit vectors along a new axis: 1 at the position each integer names, only 0 where it is out of range.
 
     >>> from didax import nn
     >>> nn.one_hot(dnp.array([0, 2]), 3)

@@ -1,4 +1,4 @@
-"""Attention: every query takes a mean of the values, weighted by how well it goes with their keys.
+"""Attention: the result for a query is a mean of the values, weighted by how well the query fits their keys.
 
     softmax(q kᵀ / sqrt(H) + bias) v
 
@@ -35,22 +35,22 @@ def dot_product_attention(
     implementation: str | None = None,
     return_residual: bool = False,
 ) -> Any:
-    """Scaled dot-product attention of N heads over sequences of T queries and S keys, each of H numbers.
+    """Return scaled dot-product attention of N heads over T queries and S keys, each of H numbers.
 
     Args:
       query: floats of shape (B, T, N, H), or (T, N, H) without a batch.
       key, value: the same dtype, shape (B, S, K, H); each of the K heads serves N / K heads of queries.
-      bias, mask: added to the logits, or true where a query sees a key; they broadcast to (B, N, T, S). Where a query
-        sees no key its weights are equal.
-      scale: of the logits, 1 / sqrt(H) by default.
+      bias, mask: `bias` is added to the logits; `mask` is true where a query sees a key. Both broadcast to
+        (B, N, T, S). A query that sees no key weights all keys equally.
+      scale: multiplies the logits, 1 / sqrt(H) by default.
       is_causal: query t sees the keys up to t.
-      query_seq_lengths, key_value_seq_lengths: B integers, how many queries and keys are no padding. Results of padding
-        are 0.
-      local_window_size: query t sees the keys from t - left to t + right: a number for both, or two.
+      query_seq_lengths, key_value_seq_lengths: B integers, the numbers of queries and keys before the padding. Results
+        of padding are 0.
+      local_window_size: query t sees the keys from t - left to t + right: one number for both, or two.
       implementation: "xla", the only one there is.
-      return_residual: also the logsumexp of the logits, of shape (B, T, N) and the dtype of `key`.
+      return_residual: also return the logsumexp of the logits, of shape (B, T, N) and the dtype of `key`.
 
-    Logits and softmax are computed in float32 at least. Returns an array like `query`.
+    Logits and softmax are computed in float32 at least. The result is an array like `query`.
 
     >>> import didax.numpy as dnp
     >>> x = dnp.ones((1, 5, 8, 4))
@@ -70,11 +70,11 @@ def dot_product_attention(
     logits = _logits(q, k, scale, bias, sizes)
     queries = _lengths("query_seq_lengths", query_seq_lengths, sizes[0])
     keys = _lengths("key_value_seq_lengths", key_value_seq_lengths, sizes[0])
-    seen = _seen(sizes, mask, is_causal, queries, keys, local_window_size)
-    if seen is not None:
+    visible = _visibility(sizes, mask, is_causal, queries, keys, local_window_size)
+    if visible is not None:
         logits = dnp.where(
-            seen, logits, -0.7 * float(dtypes.finfo(logits.dtype).max)
-        )  # finite: no NaN follows
+            visible, logits, -0.7 * float(dtypes.finfo(logits.dtype).max)
+        )  # finite, so no NaN follows
     groups = (sizes[0], k.shape[2], sizes[1] // k.shape[2], *sizes[2:])
     weights = softmax(logits, axis=-1).astype(v.dtype).reshape(groups)
     out = dnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(q.shape)
@@ -89,7 +89,7 @@ def dot_product_attention(
 
 def _check_shapes(q: Array, k: Array, v: Array) -> None:
     facts = f"query: {q.aval}, key: {k.aval}, value: {v.aval}"
-    if q.ndim not in (3, 4) or k.ndim != q.ndim or k.shape != v.shape or _outer(q) != _outer(k):
+    if q.ndim not in (3, 4) or k.ndim != q.ndim or k.shape != v.shape or _common_axes(q) != _common_axes(k):
         rule = (
             "Attention takes a query (B, T, N, H), and a key and a value (B, S, K, H), all with or without B."
         )
@@ -103,8 +103,8 @@ def _check_shapes(q: Array, k: Array, v: Array) -> None:
         raise ValueError(message(rule, facts, fix="Repeat the heads of one of them, or drop some."))
 
 
-def _outer(x: Array) -> tuple[int, ...]:
-    """The axes that queries and keys have in common."""
+def _common_axes(x: Array) -> tuple[int, ...]:
+    """Return the axes that queries and keys have in common."""
     return (*x.shape[:-3], x.shape[-1])
 
 
@@ -115,11 +115,11 @@ def _logits(q: Array, k: Array, scale: Any, bias: Any, sizes: tuple[int, ...]) -
     logits = dnp.einsum("btkgh,bskh->bkgts", grouped, k, preferred_element_type=wide).reshape(sizes)
     logits = logits * (1 / math.sqrt(max(q.shape[3], 1)) if scale is None else scale)
     if bias is not None:
-        logits = logits + dnp.broadcast_to(_pairwise("bias", bias, sizes), sizes)
+        logits = logits + dnp.broadcast_to(_per_query_and_key("bias", bias, sizes), sizes)
     return logits.astype(wide)
 
 
-def _pairwise(name: str, given: Any, sizes: tuple[int, ...]) -> Array:
+def _per_query_and_key(name: str, given: Any, sizes: tuple[int, ...]) -> Array:
     x = dnp.asarray(given)
     if len(x.shape) > 4 or any(n not in (1, m) for n, m in zip(x.shape[::-1], sizes[::-1], strict=False)):
         rule, facts = f"{name} broadcasts to (B, N, T, S).", f"{name}: {x.aval}, to broadcast to {sizes}"
@@ -139,7 +139,7 @@ def _lengths(name: str, given: Any, batch: int) -> Array | None:
     return x
 
 
-def _seen(
+def _visibility(
     sizes: tuple[int, ...],
     mask: Any,
     is_causal: bool,
@@ -147,10 +147,10 @@ def _seen(
     keys: Array | None,
     window: int | tuple[int, int] | None,
 ) -> Array | None:
-    """Which query sees which key; None where all see all."""
+    """Return the mask of which query sees which key; None where each query sees all keys."""
     conditions = []
     if mask is not None:
-        x = _pairwise("mask", mask, sizes)
+        x = _per_query_and_key("mask", mask, sizes)
         if x.dtype != np.bool_:
             fix = "Compare it with something, or pass it as bias if it is to be added."
             facts = f"mask: {dnp.asarray(mask).aval}"
@@ -166,7 +166,7 @@ def _seen(
         conditions.append(t < queries[:, None, None, None])
     if keys is not None:
         conditions.append(s < keys[:, None, None, None])
-    seen = None
+    visible = None
     for condition in conditions:
-        seen = condition if seen is None else dnp.logical_and(seen, condition)
-    return seen
+        visible = condition if visible is None else dnp.logical_and(visible, condition)
+    return visible

@@ -1,9 +1,9 @@
-"""Initialisers of parameters: functions `init(key, shape, dtype)`.
+"""Initialisers of parameters: each is a function `init(key, shape, dtype)`.
 
-`variance_scaling` is the general one; `glorot`, `he` and `lecun` are its usual settings (`xavier` and `kaiming` are
-other names of the first two). The fans of a weight are the numbers of inputs and outputs a unit is connected to: the
-last two axes, times the others (as for convolutions). `orthogonal` is for weights that are applied again and again.
-Where no dtype is given it is the default float.
+`variance_scaling` is the general initialiser; `glorot`, `he` and `lecun` are its usual settings (`xavier` and
+`kaiming` are other names of the first two). The fans of a weight are the numbers of inputs and outputs of a
+unit: the lengths of the last two axes, times the lengths of the other axes (as in convolutions). `orthogonal`
+is for weights that are applied repeatedly. Without a dtype the default float is used.
 """
 
 from __future__ import annotations
@@ -23,38 +23,72 @@ Axes = int | Sequence[int]
 
 
 def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Array:
-    """All zeros."""
+    """Return an array of zeros.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.zeros(random.key(0), (2,))
+    Array([0., 0.], dtype=float32)
+    """
     return dnp.zeros(shape, dtype)
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Array:
-    """All ones."""
+    """Return an array of ones.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.ones(random.key(0), (2,))
+    Array([1., 1.], dtype=float32)
+    """
     return dnp.ones(shape, dtype)
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
-    """Every element is `value`."""
+    """Return an initialiser that sets every element to `value`.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.constant(0.5)(random.key(0), (2,))
+    Array([0.5, 0.5], dtype=float32)
+    """
     return lambda key, shape, dtype=dtype: dnp.full(shape, value, dtype or dtypes.default_dtype("f"))
 
 
 def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
-    """Uniform on [0, scale)."""
+    """Return an initialiser that draws from the uniform distribution on [0, scale).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.uniform()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return lambda key, shape, dtype=dtype: random.uniform(key, shape, dtype) * scale
 
 
 def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
-    """Normal with mean 0."""
+    """Return an initialiser that draws from the normal distribution with mean 0.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return lambda key, shape, dtype=dtype: random.normal(key, shape, dtype) * stddev
 
 
 def truncated_normal(
     stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
-    """Normal with mean 0, cut off at `lower` and `upper` standard deviations (`stddev` is that before the cut)."""
+    """Return an initialiser that draws from a truncated normal distribution.
+
+    It is cut off at `lower` and `upper` standard deviations.
+
+    `stddev` is the standard deviation before the cut.
+
+    >>> from didax import nn, random
+    >>> nn.initializers.truncated_normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return lambda key, shape, dtype=dtype: random.truncated_normal(key, lower, upper, shape, dtype) * stddev
 
 
-# The standard deviation of a standard normal cut off at -2 and 2.
+# The standard deviation of a standard normal distribution cut off at -2 and 2.
 _CUT_DEVIATION = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / math.erf(math.sqrt(2)))
 
 _FANS: dict[str, Callable[[float, float], float]] = {
@@ -64,7 +98,7 @@ _FANS: dict[str, Callable[[float, float], float]] = {
     "fan_geo_avg": lambda fan_in, fan_out: math.sqrt(fan_in * fan_out),
 }
 
-# Draws of mean 0 with a given standard deviation.
+# Samplers with mean 0 and a given standard deviation.
 _DRAWS: dict[str, Callable[[Any, Sequence[int], Any, float], Array]] = {
     "truncated_normal": lambda key, shape, dtype, deviation: truncated_normal(deviation / _CUT_DEVIATION)(
         key, shape, dtype
@@ -85,13 +119,13 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: Any = None,
 ) -> Initializer:
-    """Mean 0 and variance scale / fan.
+    """Return an initialiser with mean 0 and variance scale / fan.
 
     Args:
-      mode: 'fan_in', 'fan_out', 'fan_avg' or 'fan_geo_avg' for their arithmetic or geometric mean.
+      mode: which fan: 'fan_in', 'fan_out', or the arithmetic or geometric mean of both, 'fan_avg' or 'fan_geo_avg'.
       distribution: 'truncated_normal' (cut off at two standard deviations), 'normal' or 'uniform'.
-      in_axis, out_axis: the axes of inputs and outputs; the others multiply both fans.
-      batch_axis: axes that do not count: they number independent weights.
+      in_axis, out_axis: the axes of inputs and outputs; the lengths of the other axes multiply both fans.
+      batch_axis: axes along which weights are independent; they do not count.
 
     Raises ValueError for another mode or distribution, or a shape without these axes.
 
@@ -136,50 +170,82 @@ def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axe
 def glorot_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Uniform, variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+    """Return an initialiser: uniform, with variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.glorot_uniform()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def glorot_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Truncated normal, variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+    """Return an initialiser: truncated normal, with variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.glorot_normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 def he_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Uniform, variance 2 / fan_in (He and others, 2015)."""
+    """Return an initialiser: uniform, with variance 2 / fan_in (He and others, 2015).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.he_uniform()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def he_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Truncated normal, variance 2 / fan_in (He and others, 2015)."""
+    """Return an initialiser: truncated normal, with variance 2 / fan_in (He and others, 2015).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.he_normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 def lecun_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Uniform, variance 1 / fan_in (LeCun and others, 1998)."""
+    """Return an initialiser: uniform, with variance 1 / fan_in (LeCun and others, 1998).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.lecun_uniform()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def lecun_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Truncated normal, variance 1 / fan_in (LeCun and others, 1998)."""
+    """Return an initialiser: truncated normal, with variance 1 / fan_in (LeCun and others, 1998).
+
+    >>> from didax import nn, random
+    >>> nn.initializers.lecun_normal()(random.key(0), (4, 6)).shape
+    (4, 6)
+    """
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """`scale` times a uniformly drawn matrix of orthonormal columns, or rows where these are the shorter ones.
+    """Return an initialiser of uniformly drawn matrices with orthonormal columns, times `scale`.
 
-    The columns number `column_axis`, the other axes of the shape together are the rows. Raises ValueError for a shape
-    of fewer than two axes.
+    Where a matrix has more columns than rows, its rows are orthonormal.
+
+    The columns lie along `column_axis`; the other axes of the shape together are the rows. Raises ValueError
+    for a shape with fewer than two axes.
 
     >>> from didax import random
     >>> w = orthogonal()(random.key(0), (4, 3))
@@ -210,10 +276,10 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> 
 
 
 def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """Windows of convolutions that start as `orthogonal` maps of features: zero but for their middle element.
+    """Return an initialiser of windows of convolutions that are `orthogonal` in the middle and zero elsewhere.
 
-    Shapes are (spatial..., in, out) with one to three spatial axes, and no fewer features out than in (Xiao and others,
-    2018). Raises ValueError for others.
+    Shapes are (spatial..., in, out) with one to three spatial axes, and no fewer features out than in (Xiao
+    and others, 2018). Raises ValueError for other shapes.
 
     >>> from didax import random
     >>> w = delta_orthogonal()(random.key(0), (3, 4, 4))

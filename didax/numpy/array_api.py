@@ -3,9 +3,9 @@
     xp = x.__array_namespace__()
     xp.__array_namespace_info__().default_dtypes()
 
-The functions of the standard are those of the other modules; this one answers the questions of its
-inspection API. Defaults follow `enable_x64`. What immutability forbids is listed in `docs/differences.md`.
-Read next: https://data-apis.org/array-api/2024.12, `scalar_types.py` (`isdtype`, `finfo`, `iinfo`).
+The other modules define the functions of the standard; this module answers the questions of its inspection
+API. The defaults follow `enable_x64`. `docs/differences.md` lists the functions that immutable arrays cannot
+have. Read next: https://data-apis.org/array-api/2024.12, `scalar_types.py` (`isdtype`, `finfo`, `iinfo`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _check_device(device: Any) -> None:
 
 
 class __array_namespace_info__:
-    """What this namespace can do, and the devices and dtypes it has, by the array API standard.
+    """The capabilities, devices and dtypes of this namespace, as the array API standard asks for them.
 
     >>> import didax.numpy as dnp
     >>> dnp.__array_namespace_info__().default_dtypes()["real floating"]
@@ -57,20 +57,20 @@ class __array_namespace_info__:
     __module__ = "didax.numpy"
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean masks index and data make shapes, both outside of jit; NumPy limits the axes."""
+        """Say that boolean masks and data-dependent shapes work outside of jit, and how many axes NumPy allows."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Any:
-        """The device that new arrays go to."""
+        """Return the device on which new arrays are made."""
         return backend_devices()[0]
 
     def devices(self) -> list[Any]:
-        """The devices an array can be on."""
+        """Return the devices on which an array can be."""
         return backend_devices()
 
     @api_boundary
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
-        """The dtype of each kind that values of no stated dtype have."""
+        """Return, for each kind of number, the dtype that a value gets when no dtype is given."""
         _check_device(device)
         return {name: dtypes.default_dtype(kind) for name, kind in _DEFAULT_KINDS.items()}
 
@@ -78,7 +78,7 @@ class __array_namespace_info__:
     def dtypes(
         self, *, device: Any = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, np.dtype[Any]]:
-        """The standard's dtypes by name: all, or those of a kind (or kinds) of `isdtype`."""
+        """Return the dtypes of the standard by name: all of them, or those of one or several kinds of `isdtype`."""
         _check_device(device)
         found = {name: np.dtype(name) for name in _NAMES}
         return {name: d for name, d in found.items() if kind is None or isdtype(d, kind)}

@@ -1,9 +1,8 @@
-"""The operators and methods of arrays, attached to `Array`: concrete arrays and tracers share one
-implementation.
+"""The operators and methods of arrays, attached to `Array` so that concrete arrays and tracers share them.
 
-Operators are made from the ufuncs; a method that means the same as a function *is* that function. The names
-are declared for type checkers in `core/value.py`; a test holds both lists together. What ndarray has and an
-immutable array on a device cannot (`ABSENT`) is an AttributeError that names the way to the same end.
+The operators are made from the ufuncs; a method that means the same as a function *is* this function.
+`core/value.py` declares the names for type checkers; a test compares both lists. An attribute of ndarray that
+an immutable array on a device cannot have (`ABSENT`) raises an AttributeError that names the replacement.
 Read next: `ufunc.py` (how an operator finds what to do), `indexing.py`.
 """
 
@@ -21,7 +20,8 @@ from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
-from didax.core.tracing import eager_trace, known_value, set_current_trace
+from didax.core.primitive import eager_trace
+from didax.core.tracing import known_value, set_current_trace
 from didax.core.value import Array
 from didax.numpy import indexing, joining, linear, manipulation, positions, reductions, selection, ufuncs
 from didax.numpy.promotion import DTypeLike, as_operand
@@ -53,7 +53,7 @@ COMPARISONS = {
     "ge": ufuncs.greater_equal,
 }
 UNARY = {"neg": ufuncs.negative, "pos": ufuncs.positive, "abs": ufuncs.absolute, "invert": ufuncs.invert}
-FUNCTIONS = {  # two-operand functions that are no ufuncs
+FUNCTIONS = {  # two-operand functions that are not ufuncs
     "pow": ufuncs.power, "matmul": linear.matmul, "divmod": ufuncs.divmod,
 }  # fmt: skip
 METHODS = {
@@ -93,7 +93,7 @@ METHODS = {
 
 
 def _operator_of(function: Any) -> Any:
-    """A two-operand function as an operator: NotImplemented for what is no operand, and for pow's third argument."""
+    """Make an operator of a two-operand function: NotImplemented for a non-operand or a third argument of pow."""
 
     def operator(self: Any, other: Any, modulus: Any = None) -> Any:
         try:
@@ -116,19 +116,19 @@ def _reflected(function: Any) -> Any:
 
 @api_boundary
 def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
-    """`dnp.reshape`, the lengths also as separate arguments."""
+    """Return the array in another shape; the lengths may be one tuple or separate arguments."""
     return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
 
 @api_boundary
 def _compress(self: Array, condition: Any, axis: int | None = None, **options: Any) -> Array:
-    """`dnp.compress`, the array first."""
+    """Return the slices where the condition holds: `dnp.compress` with the array as the first argument."""
     return positions.compress(condition, self, axis, **options)
 
 
 @api_boundary
 def _transpose(self: Array, *axes: Any) -> Array:
-    """`dnp.transpose`, the axes also as separate arguments."""
+    """Return the array with its axes permuted; the axes may be one tuple or separate arguments."""
     if len(axes) == 1 and (axes[0] is None or hasattr(axes[0], "__len__")):
         return manipulation.transpose(self, axes[0])
     return manipulation.transpose(self, axes or None)
@@ -136,7 +136,7 @@ def _transpose(self: Array, *axes: Any) -> Array:
 
 @array_function
 def _view(self: Array, dtype: DTypeLike = None) -> Array:
-    """The same bytes read as another dtype; the last axis grows or shrinks with the size of the elements."""
+    """Return the same bytes read as another dtype; the last axis grows or shrinks with the size of the elements."""
     if dtype is None:
         return self
     new, old = dtypes.dtype(dtype), self.dtype
@@ -157,13 +157,13 @@ def _view(self: Array, dtype: DTypeLike = None) -> Array:
 
 
 def _copy(self: Array) -> Array:
-    """An array with the same contents, which outlives a donation or deletion of this one."""
+    """Return an array with the same contents, which stays valid when this array is donated or deleted."""
     return copy_p.bind(self)
 
 
 @api_boundary
 def _item(self: Array, *args: Any) -> Any:
-    """The only element, or the one at an index, as a Python scalar."""
+    """Return the only element, or the element at an index, as a Python scalar."""
     if not args and self.size != 1:
         fix = "Say which, as in x.item(0) or x.item(0, 1), or use x.tolist()."
         raise ValueError(
@@ -175,13 +175,13 @@ def _item(self: Array, *args: Any) -> Any:
 
 @api_boundary
 def _tolist(self: Array) -> Any:
-    """Nested lists of Python scalars."""
+    """Return the elements as nested lists of Python scalars."""
     return np.asarray(self).tolist()
 
 
 @api_boundary
 def _tobytes(self: Array, order: str = "C") -> bytes:
-    """The elements' bytes in row-major order."""
+    """Return the bytes of the elements in row-major order."""
     return np.asarray(self).tobytes(order)  # type: ignore[arg-type]
 
 
@@ -210,12 +210,12 @@ def _iterate(self: Array) -> Iterator[Array]:
     return iter(joining.unstack(self))
 
 
-_CHUNK = 100  # rows that one program splits
+_CHUNK = 100  # number of rows that one compiled program splits off
 _split = jit(lambda x: joining.unstack(x))
 
 
 def _rows_by_chunk(x: ConcreteArray) -> Iterator[Array]:
-    """The rows of an array on an accelerator, which stay there."""
+    """Iterate over the rows of an array on an accelerator without moving them to the host."""
     for start in range(0, x.shape[0], _CHUNK):
         with set_current_trace(eager_trace):
             rows = _split(slice_axis(x, start, min(start + _CHUNK, x.shape[0]), 0))
@@ -230,18 +230,21 @@ def _contains(self: Array, element: Any) -> bool:
     return bool(reductions.any(ufuncs.equal(self, element)))
 
 
-def _immutable(what: str, fix: str) -> Any:
-    """An operation that would write to the array, as the TypeError that says what to do instead."""
+def _immutable(attempt: str, fix: str) -> Any:
+    """Make an operation that would write to the array: it raises the TypeError that says what to do instead."""
 
     @api_boundary
     def refuse(self: Array, key: Any, value: Any = None, /) -> None:
-        raise TypeError(message(f"Arrays are immutable: {what}.", f"array: {self.aval}", fix=fix))
+        raise TypeError(message(f"Arrays are immutable: {attempt}.", f"array: {self.aval}", fix=fix))
 
     return refuse
 
 
 class Absent:
-    """An attribute of ndarray that these arrays lack: AttributeError, so that `hasattr` is False, with the way out."""
+    """An attribute of ndarray that these arrays lack.
+
+    Reading it raises an AttributeError that names the replacement, so `hasattr` is False.
+    """
 
     def __init__(self, name: str, fix: str):
         self.name, self.fix = name, fix
@@ -277,25 +280,25 @@ ABSENT = {
     "tofile": _AS_NUMPY,
     "tostring": "Use x.tobytes().",
 }
-"""Attributes of ndarray that are left out, with what to write instead."""
+"""The attributes of ndarray that are left out, each with what to write instead."""
 
-# The versions of the array API standard that didax.numpy keeps to.
+# The versions of the array API standard that didax.numpy implements.
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 @api_boundary
 def _array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
-    """`didax.numpy`: the functions of the array API standard for this array."""
+    """Return `didax.numpy`, which has the functions of the array API standard."""
     if api_version not in (None, *_API_VERSIONS):
         fix = f"Ask for one of {', '.join(_API_VERSIONS)}, or for none."
         rule = "didax.numpy keeps to some versions of the array API standard."
         raise ValueError(message(rule, f"api_version: {api_version!r}", fix=fix))
-    return sys.modules["didax.numpy"]  # which imports this module, and so is not imported by it
+    return sys.modules["didax.numpy"]  # not imported: didax.numpy imports this module
 
 
 @api_boundary
 def _to_device(self: Array, device: Any, /, *, stream: None = None) -> Array:
-    """The array on a device, as `device_put` brings it there."""
+    """Return the array on a device; the arguments are the arguments of `device_put`."""
     if stream is not None:
         raise ValueError(message("to_device takes no stream.", f"stream: {stream!r}", fix="Leave it out."))
     return device_put(self, device)

@@ -29,7 +29,7 @@ _BYTE = np.dtype(np.uint8)
 
 
 def _weights(name: str, bitorder: str) -> Array:
-    """The places of a byte's bits in the order they are read."""
+    """Return the place values of the bits of a byte, in the order in which the bits are read."""
     if bitorder not in ("big", "little"):
         rule, fix = f"{name} reads a byte from its big or its little end.", "Use 'big' or 'little'."
         raise ValueError(message(rule, f"bitorder: {bitorder!r}", fix=fix))
@@ -39,7 +39,9 @@ def _weights(name: str, bitorder: str) -> Array:
 
 @array_function
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """The truth of eight elements in each byte, along an axis (of the ravelled array by default); zeros fill up.
+    """Pack the truth values of each eight elements into one byte, along an axis (of the ravelled array by default).
+
+    Zeros fill up the last byte.
 
     >>> import didax.numpy as dnp
     >>> dnp.packbits(dnp.array([1, 0, 1, 0, 0, 0, 0, 0, 1]))
@@ -64,9 +66,10 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """The eight bits of each byte, along an axis (of the ravelled array by default): the first `count` of them.
+    """Unpack each byte into its eight bits, along an axis (of the ravelled array by default), and keep `count` bits.
 
-    A negative `count` leaves out as many at the end; beyond the end zeros follow. TypeError for other dtypes.
+    A negative `count` leaves out this number of bits at the end; where there are fewer bits than `count`,
+    zeros follow. TypeError for dtypes other than uint8.
 
     >>> import didax.numpy as dnp
     >>> dnp.unpackbits(dnp.array([160], "uint8"), count=4)

@@ -1,8 +1,8 @@
-"""Making arrays: from Python and NumPy data, filled with one value, counted, spaced, triangular, on a grid.
+"""Functions that make arrays: from data, filled with one value, counted, spaced, triangular, or on a grid.
 
-Values of no stated dtype have the default width (32 bits, or 64 under enable_x64); a dtype the user writes is
-honoured. Shapes and counts are static: a traced array among them raises TracerIntegerConversionError.
-Read next: `promotion.py` (what counts as an array), `manipulation.py`.
+Values without a stated dtype get the default width (32 bits, or 64 under enable_x64); a dtype that the user
+writes is honoured. Shapes and counts are static: a traced array among them raises
+TracerIntegerConversionError. Read next: `promotion.py` (what counts as an array), `manipulation.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.dlpack import from_dlpack
 from didax.numpy.promotion import (
-    PYTHON_SCALARS,
     ArrayLike,
     DTypeLike,
     as_array,
@@ -75,10 +74,11 @@ def array(
     *,
     device: Any = None,
 ) -> Array:
-    """An array of a scalar, a NumPy array (copied), nested lists of these, or arrays, traced ones included.
+    """Return an array made from a scalar, a NumPy array, an array (also a traced one), or nested lists of these.
 
-    Without a dtype, elements promote to their common one; Python scalars and NumPy's 64-bit values get the
-    default width. Arrays are immutable, so `copy=False` only spares what it can. ValueError for ragged lists.
+    Without a dtype, the elements promote to their common dtype; Python scalars and NumPy's 64-bit values get
+    the default width. The contents of NumPy arrays are always copied. Arrays are immutable, so `copy=False`
+    only saves a copy where it can. ValueError for ragged lists.
 
     >>> import didax.numpy as dnp
     >>> dnp.array([[1, 2], [3, 4]], dtype="float32")
@@ -92,14 +92,14 @@ def array(
     stated = None if dtype is None else dtypes.dtype(dtype)
     x = _from_object(object, stated)
     if copy and x is object:
-        x = x.copy()  # donating or deleting the one leaves the other
+        x = x.copy()  # so that donating or deleting one of the arrays leaves the other
     if stated is not None and (x.dtype != stated or x.weak_type):
         x = cast(x, stated)
     return placed(x if x.ndim >= ndmin else reshape(x, (1,) * (ndmin - x.ndim) + x.shape), device)
 
 
 def placed(x: Array, device: Any) -> Array:
-    """`x` on a device, the one it is on if there is none."""
+    """Return `x` on a device; without a device, on the device where `x` is."""
     return x if device is None else device_put(x, device)
 
 
@@ -112,10 +112,10 @@ def asarray(
     copy: bool | None = None,
     device: Any = None,
 ) -> Array:
-    """`array` without a copy where none is needed; arrays pass through.
+    """Return `a` as an array, like `array`, but without a copy where none is needed.
 
-    `copy=True` makes one, which outlives a donation or deletion of `a`; `copy=False` raises ValueError where
-    one is needed: for a change of dtype, and for everything that is not an array of this library.
+    `copy=True` makes a copy, which stays valid when `a` is donated or deleted; `copy=False` raises ValueError
+    where a copy is needed: for a change of dtype, and for everything that is not an array of this library.
 
     >>> import didax.numpy as dnp
     >>> dnp.asarray(2.0)
@@ -140,7 +140,7 @@ def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
         return _from_sequence(x, dtype)
     if dtype is not None and isinstance(x, np.ndarray | np.generic):
         dtypes.dtype(x.dtype)
-        return from_numpy(np.asanyarray(x), x.dtype)  # the conversion sees all bits
+        return from_numpy(np.asanyarray(x), x.dtype)  # the conversion starts from all the bits of the number
     operand = as_operand(x)
     if operand is None:
         operand = _from_buffer(x)
@@ -159,7 +159,7 @@ def _stated_scalar(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _from_buffer(x: Any) -> Any:
-    """Objects that NumPy understands: other libraries' arrays, ranges, buffers."""
+    """Return a NumPy array for an object that NumPy understands: another library's array, a range, a buffer."""
     if x is not None and (
         hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range | memoryview)
     ):
@@ -192,7 +192,8 @@ def _from_sequence(xs: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
     pair = dtypes.result_type(*[(x.dtype, x.weak_type) for x in parts])
     stated = dtype or pair[0]
     exact = [
-        array(x, stated) if type(x) in PYTHON_SCALARS else part for x, part in zip(xs, parts, strict=True)
+        array(x, stated) if type(x) in dtypes.PYTHON_SCALARS else part
+        for x, part in zip(xs, parts, strict=True)
     ]
     return _stack(exact, stated)
 
@@ -210,8 +211,9 @@ def _map_leaves(f: Any, x: Any) -> Any:
 
 
 def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any] | None) -> Array:
-    """Lists that hold nothing but numbers and NumPy arrays: NumPy assembles them, our promotion picks the
-    dtype.
+    """Return an array for lists that hold only numbers and NumPy arrays.
+
+    NumPy assembles the lists; the promotion rules of this library choose the dtype.
     """
     if dtype is None:
         operands = {
@@ -225,15 +227,15 @@ def _from_numbers(xs: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype[Any]
     except (OverflowError, TypeError):
         for x in leaves:
             if not isinstance(x, np.ndarray):
-                _stated_scalar(x, dtype)  # says which
+                _stated_scalar(x, dtype)  # raises the error that names the number that does not fit
         raise
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
-        raise _ragged(xs) from None
+        raise _ragged_error(xs) from None
 
 
-def _ragged(xs: Sequence[Any]) -> ValueError:
+def _ragged_error(xs: Sequence[Any]) -> ValueError:
     lengths = ", ".join([str(len(x)) if hasattr(x, "__len__") else "a scalar" for x in xs])
     return ValueError(
         message(
@@ -257,7 +259,7 @@ def _stack(parts: Sequence[Array], dtype: np.dtype[Any]) -> Array:
 
 @api_boundary
 def copy(a: Any, order: str | None = None) -> Array:
-    """An array with the same contents.
+    """Return an array with the same contents in memory of its own.
 
     >>> import didax.numpy as dnp
     >>> dnp.copy(dnp.ones(2))
@@ -268,7 +270,7 @@ def copy(a: Any, order: str | None = None) -> Array:
 
 @api_boundary
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
-    """A vector of the numbers in a bytes-like object, where `float` and `int` are 64 bits wide, as in NumPy.
+    """Return a vector of the numbers in a bytes-like object; `float` and `int` mean 64 bits here, as in NumPy.
 
     >>> import didax.numpy as dnp
     >>> dnp.frombuffer(b"ab", dtype="uint8")
@@ -283,7 +285,7 @@ def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: i
 
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
-    """A tuple of lengths; TypeError or ValueError for what is no shape."""
+    """Return the shape as a tuple of lengths; TypeError or ValueError for an argument that is no shape."""
     lengths = _lengths(name, shape)
     if any([n < 0 for n in lengths]):
         fix = "Check how the shape is computed."
@@ -310,7 +312,7 @@ def _fill(shape: tuple[int, ...], value: Any) -> Array:
 
 
 def _is_float0(dtype: Any) -> bool:
-    """True for the dtype of tangents of integers. It has one value, and its arrays are NumPy's."""
+    """Whether this is float0, the dtype of tangents of integers: it has one value, and its arrays are NumPy's."""
     return isinstance(dtype, np.dtype) and dtype == dtypes.float0
 
 
@@ -323,7 +325,7 @@ def _filled(name: str, shape: Any, value: Any, dtype: DTypeLike, device: Any) ->
 
 @api_boundary
 def zeros(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Zeros; float32 unless a dtype is given (float64 under enable_x64).
+    """Return an array of zeros: of float32 (float64 under enable_x64) unless a dtype is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.zeros((2, 2), int)
@@ -335,7 +337,7 @@ def zeros(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array
 
 @api_boundary
 def ones(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Ones; float32 unless a dtype is given (float64 under enable_x64).
+    """Return an array of ones: of float32 (float64 under enable_x64) unless a dtype is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.ones(3)
@@ -346,7 +348,7 @@ def ones(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
 
 @api_boundary
 def empty(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """As `zeros`: there are no arrays of undefined contents.
+    """Return an array of zeros, as `zeros` does: no array here has undefined contents.
 
     >>> import didax.numpy as dnp
     >>> dnp.empty(2)
@@ -357,7 +359,7 @@ def empty(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array
 
 @api_boundary
 def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """An array of `fill_value`, which broadcasts to the shape; of its dtype unless one is given.
+    """Return an array filled with `fill_value`, which broadcasts to the shape; its dtype is kept unless one is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.full((2,), 7)
@@ -374,13 +376,13 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device
 
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Array:
-    """`array(value, dtype)`, and a Python float becomes an integer as arrays of floats do: it saturates."""
+    """Return `array(value, dtype)`; a Python float becomes an integer as arrays of floats do: it saturates."""
     if type(value) is float and dtypes.is_integer(dtype):
         return constant(scalar(value, dtype, keep_python=False), dtype)
     return array(value, dtype)
 
 
-def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any) -> Array:
+def _filled_like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any) -> Array:
     given = (
         aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
     )
@@ -398,48 +400,48 @@ def _like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: A
 
 @api_boundary
 def zeros_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
-    """Zeros of the shape and dtype of `a`, either of which may be replaced.
+    """Return zeros with the shape and dtype of `a`; arguments may replace both.
 
     >>> import didax.numpy as dnp
     >>> dnp.zeros_like(dnp.array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    return _like("zeros_like", a, 0, dtype, shape, device)
+    return _filled_like("zeros_like", a, 0, dtype, shape, device)
 
 
 @api_boundary
 def ones_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
-    """Ones of the shape and dtype of `a`, either of which may be replaced.
+    """Return ones with the shape and dtype of `a`; arguments may replace both.
 
     >>> import didax.numpy as dnp
     >>> dnp.ones_like(dnp.array([1.5, 2.5]))
     Array([1., 1.], dtype=float32)
     """
-    return _like("ones_like", a, 1, dtype, shape, device)
+    return _filled_like("ones_like", a, 1, dtype, shape, device)
 
 
 @api_boundary
 def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
-    """As `zeros_like`.
+    """Return zeros with the shape and dtype of `prototype`, as `zeros_like` does.
 
     >>> import didax.numpy as dnp
     >>> dnp.empty_like(dnp.array([1, 2]))
     Array([0, 0], dtype=int32)
     """
-    return _like("empty_like", prototype, 0, dtype, shape, device)
+    return _filled_like("empty_like", prototype, 0, dtype, shape, device)
 
 
 @api_boundary
 def full_like(
     a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """An array of `fill_value` with the shape and dtype of `a`, either of which may be replaced.
+    """Return an array filled with `fill_value`, with the shape and dtype of `a`; arguments may replace both.
 
     >>> import didax.numpy as dnp
     >>> dnp.full_like(dnp.array([1, 2]), 7)
     Array([7, 7], dtype=int32)
     """
-    return _like("full_like", a, fill_value, dtype, shape, device)
+    return _filled_like("full_like", a, fill_value, dtype, shape, device)
 
 
 # --- counted and spaced -------------------------------------------------------------------------------------
@@ -449,7 +451,9 @@ def full_like(
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None, *, device: Any = None
 ) -> Array:
-    """start, start + step, ... below stop; `arange(stop)` starts at 0. The arguments are static numbers.
+    """Return the numbers start, start + step, ... below stop; `arange(stop)` starts at 0.
+
+    The arguments are static numbers.
 
     >>> import didax.numpy as dnp
     >>> dnp.arange(3), dnp.arange(1, 2, 0.5)
@@ -482,7 +486,7 @@ def arange(
 
 
 def _static_number(name: str, argument: str, x: Any) -> Any:
-    """A number as Python's; the errors name the function and its argument."""
+    """Return a static number as a Python number; its errors name the function and the argument."""
     if isinstance(x, Tracer) and x.ndim == 0 and known_value(x) is None:
         is_integer = dtypes.is_integer(x.dtype)
         rule = f"{argument} of {name} says how long the result is: it must be known while tracing."
@@ -521,10 +525,9 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """`num` evenly spaced values from `start` to `stop`, along a new axis; with `retstep` also their
-    distance.
+    """Return `num` evenly spaced values from `start` to `stop` along a new axis; with `retstep` also their distance.
 
-    `start` and `stop` may be arrays, traced ones included; integers with an integer dtype are rounded down.
+    `start` and `stop` may be arrays, also traced arrays. With an integer dtype the values are rounded down.
 
     >>> import didax.numpy as dnp
     >>> dnp.linspace(0.0, 1.0, 5)
@@ -557,7 +560,7 @@ def linspace(
 
 
 def _spaced(first: Array, last: Array, count: int, intervals: int, endpoint: bool) -> Array:
-    """Weighted means of the ends, so that both are met exactly."""
+    """Return weighted means of both ends, so that the first and the last value are exact."""
     shape = (count, *first.shape)
     weights = iota(dtypes.real_dtype(first.dtype), shape, 0)
     weights = cast(el.div(weights, max(intervals, 1)), first.dtype)
@@ -578,7 +581,7 @@ def logspace(
     dtype: DTypeLike = None,
     axis: int = 0,
 ) -> Array:
-    """`base` to the power of evenly spaced values from `start` to `stop`.
+    """Return `base` to the power of evenly spaced values from `start` to `stop`.
 
     >>> import didax.numpy as dnp
     >>> dnp.logspace(0, 2, 3)
@@ -597,7 +600,7 @@ def geomspace(
     dtype: DTypeLike = None,
     axis: int = 0,
 ) -> Array:
-    """`num` values from `start` to `stop` (both of one sign), each the same multiple of the one before.
+    """Return `num` values from `start` to `stop` with a constant ratio of neighbours; both ends have one sign.
 
     >>> import didax.numpy as dnp
     >>> dnp.geomspace(1.0, 8.0, 4).round(3)
@@ -617,14 +620,14 @@ def geomspace(
 
 
 def triangle(rows: int, columns: int, k: int) -> Array:
-    """Booleans: whether j <= i + k."""
+    """Return a matrix of booleans that is True where j <= i + k."""
     i = iota(np.dtype(np.int32), (rows, columns), 0)
     return el.ge(el.add(i, k), iota(np.dtype(np.int32), (rows, columns), 1))
 
 
 @api_boundary
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """Ones on the k-th diagonal of an N x M matrix, zeros elsewhere.
+    """Return an N x M matrix with ones on the k-th diagonal and zeros elsewhere.
 
     >>> import didax.numpy as dnp
     >>> dnp.eye(2)
@@ -641,7 +644,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None, *, de
 
 @api_boundary
 def identity(n: int, dtype: DTypeLike = None) -> Array:
-    """The n x n identity matrix.
+    """Return the n x n identity matrix.
 
     >>> import didax.numpy as dnp
     >>> dnp.identity(2, int)
@@ -653,7 +656,7 @@ def identity(n: int, dtype: DTypeLike = None) -> Array:
 
 @api_boundary
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = None) -> Array:
-    """Ones on and below the k-th diagonal of an N x M matrix.
+    """Return an N x M matrix with ones on and below the k-th diagonal and zeros above it.
 
     >>> import didax.numpy as dnp
     >>> dnp.tri(2, dtype=int)
@@ -677,7 +680,7 @@ def _matrices(name: str, m: Any) -> Array:
 
 @array_function
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """The lower triangle: zero above the k-th diagonal of the last two axes.
+    """Return the lower triangle: the elements above the k-th diagonal of the last two axes become zero.
 
     >>> import didax.numpy as dnp
     >>> dnp.tril(dnp.ones((2, 2), int))
@@ -690,7 +693,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 @array_function
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """The upper triangle: zero below the k-th diagonal of the last two axes.
+    """Return the upper triangle: the elements below the k-th diagonal of the last two axes become zero.
 
     >>> import didax.numpy as dnp
     >>> dnp.triu(dnp.ones((2, 2), int))
@@ -707,7 +710,7 @@ def _zero(x: Array) -> Any:
 
 @api_boundary
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column indices of the lower triangle of an n x m matrix.
+    """Return the row and column indices of the lower triangle of an n x m matrix.
 
     >>> import didax.numpy as dnp
     >>> dnp.tril_indices(2)
@@ -719,7 +722,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 @api_boundary
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column indices of the upper triangle of an n x m matrix.
+    """Return the row and column indices of the upper triangle of an n x m matrix.
 
     >>> import didax.numpy as dnp
     >>> dnp.triu_indices(2)
@@ -731,8 +734,9 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 @array_function
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
-    """Coordinate arrays of the grid spanned by vectors; `indexing` "ij" keeps their order, "xy" swaps the
-    first two.
+    """Return the coordinate arrays of the grid that vectors span.
+
+    With `indexing` "ij" the axes of the grid are in the order of the vectors; "xy" swaps the first two.
 
     >>> import didax.numpy as dnp
     >>> [a.shape for a in dnp.meshgrid(dnp.arange(3), dnp.arange(2))]
@@ -768,7 +772,7 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
 
 @api_boundary
 def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = False) -> Any:
-    """For each axis of a grid, the index along it: an array of shape (len(dimensions), *dimensions).
+    """Return, for each axis of a grid, the index along this axis: an array of shape (len(dimensions), *dimensions).
 
     >>> import didax.numpy as dnp
     >>> dnp.indices((2, 2))
@@ -796,7 +800,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
 
 @api_boundary
 def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwargs: Any) -> Any:
-    """`function` of the index arrays of a grid of that shape.
+    """Return `function` called with the index arrays of a grid of the given shape.
 
     >>> import didax.numpy as dnp
     >>> dnp.fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
@@ -809,7 +813,7 @@ def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwarg
 
 @array_function
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
-    """Columns of powers of a vector, descending unless `increasing`.
+    """Return a matrix whose columns are powers of a vector, in descending order unless `increasing`.
 
     >>> import didax.numpy as dnp
     >>> dnp.vander(dnp.array([2.0, 3.0]), 3)

@@ -1,13 +1,13 @@
-"""`didax.numpy.fft`: discrete Fourier transforms along any axes, with the names and arguments of NumPy's.
+"""`didax.numpy.fft`: discrete Fourier transforms along any axes, with the names and arguments of `numpy.fft`.
 
     y = dnp.fft.rfft(x)                 half of the spectrum of a real signal
     x = dnp.fft.irfft(y, n=len(x))      and back
 
-float32 and narrower give complex64, float64 gives complex128, integers count as default floats. `n` and `s`
-are the lengths transformed along each axis, padded with zeros or cut to them. `norm` says which direction
-divides by the number of points: "backward" the inverse (the default), "forward" the other, "ortho" both, by
-its square root. An axis without elements has no transform: ValueError, as in NumPy.
-Read next: `didax/primitives/fft.py`.
+float32 and narrower dtypes give complex64, float64 gives complex128, and integers count as default floats.
+`n` and `s` are the transformed lengths; each axis is padded with zeros or cut to its length. `norm` says
+which direction divides by the number of points: "backward" the inverse (the default), "forward" the forward
+transform, and with "ortho" both directions divide by the square root of this number. An axis without elements
+has no transform: ValueError, as in NumPy. Read next: `didax/primitives/fft.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 Axes = tuple[int, ...]
-_AT_ONCE = 3  # axes XLA transforms together
+_AT_ONCE = 3  # the number of axes that XLA transforms together
 _REAL = (FftType.RFFT, FftType.IRFFT)
 _INVERSE = (FftType.IFFT, FftType.IRFFT)
 _OTHER_NORM = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -45,10 +45,10 @@ _OTHER_NORM = {None: "forward", "backward": "forward", "forward": "backward", "o
 
 
 def _transform(name: str, kind: FftType, x: Array, lengths: dict[int, int], norm: Any) -> Array:
-    """The transform of axes, in their order, each padded or cut to its length; normalised."""
+    """Return the normalised transform along axes, in their order, each padded or cut to its length."""
     last = next(reversed(lengths), None)
     for axis, n in lengths.items():
-        x = _fitted(x, axis, n // 2 + 1 if kind is FftType.IRFFT and axis == last else n)
+        x = _padded_or_cut(x, axis, n // 2 + 1 if kind is FftType.IRFFT and axis == last else n)
     scale = _scale(name, kind, math.prod(lengths.values()), norm)
     for part, axes in _parts(kind, tuple(lengths)):
         ends = tuple(range(-len(axes), 0))
@@ -58,7 +58,7 @@ def _transform(name: str, kind: FftType, x: Array, lengths: dict[int, int], norm
 
 
 def _parts(kind: FftType, axes: Axes) -> list[tuple[FftType, Axes]]:
-    """Few enough axes at a time; the last ones first where they are real, and last where they become so."""
+    """Split the axes into groups for XLA; the real transform takes the last group, first or (inverse) last."""
     groups = [axes[max(end - _AT_ONCE, 0) : end] for end in range(len(axes), 0, -_AT_ONCE)]
     if kind not in _REAL:
         return [(kind, group) for group in groups]
@@ -67,13 +67,13 @@ def _parts(kind: FftType, axes: Axes) -> list[tuple[FftType, Axes]]:
     return [*[(FftType.IFFT, group) for group in groups[1:]], (kind, groups[0])]
 
 
-def _fitted(x: Array, axis: int, length: int) -> Array:
+def _padded_or_cut(x: Array, axis: int, length: int) -> Array:
     more = length - x.shape[axis]
     return pad(x, x.dtype.type(0), tuple([(0, more if i == axis else 0, 0) for i in range(x.ndim)]))
 
 
 def _scale(name: str, kind: FftType, points: int, norm: Any) -> float:
-    """What to multiply XLA's transform by, whose inverses divide by the number of points."""
+    """Return the factor for XLA's result; XLA's inverse transforms divide by the number of points."""
     if norm not in _OTHER_NORM:
         raise ValueError(
             message(
@@ -87,7 +87,7 @@ def _scale(name: str, kind: FftType, points: int, norm: Any) -> float:
 
 
 def _operand(name: str, kind: FftType, a: Any) -> Array:
-    """`a` in the dtype the transform takes: of at least float32 or complex64."""
+    """Return `a` in the dtype of the transform: at least float32 or complex64."""
     x = as_array(name, a, "a")
     dtype = dtypes.complex_dtype(inexact(x.dtype, x.weak_type)[0])
     if kind is not FftType.RFFT:
@@ -111,7 +111,10 @@ def _integer(name: str, n: Any, argument: str) -> int:
 
 
 def _points(name: str, n: int | None, x: Array, axis: int, half: bool) -> int:
-    """The points along an axis: `n`, or as many as it has, which with `half` are n // 2 + 1."""
+    """Return the number of points along an axis: `n`, or the length of the axis.
+
+    With `half` the axis holds half of a spectrum: n // 2 + 1 elements for n points.
+    """
     have = x.shape[axis]
     points = n if n is not None else 2 * (have - 1) if half else have
     if points < 1:
@@ -121,14 +124,14 @@ def _points(name: str, n: int | None, x: Array, axis: int, half: bool) -> int:
     return points
 
 
-def _along(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: Any) -> Array:
+def _along_one_axis(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: Any) -> Array:
     x = _operand(name, kind, a)
     i = canonical_axis(name, axis, x.ndim)
     n = None if n is None else _integer(name, n, "n")
     return _transform(name, kind, x, {i: _points(name, n, x, i, kind is FftType.IRFFT)}, norm)
 
 
-def _over(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
+def _along_several_axes(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
     x = _operand(name, kind, a)
     lengths = None if s is None else [_integer(name, n, "s") for n in s]
     if axes is None:
@@ -147,12 +150,12 @@ def _over(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Arr
     return _transform(name, kind, x, points, norm)
 
 
-def _over_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
+def _along_two_axes(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Array:
     if len(axes) != 2:
         raise ValueError(
             message(f"{name} transforms two axes.", f"axes: {axes}", fix=f"Use {name[:-1]}n for any number.")
         )
-    return _over(name, kind, a, s, axes, norm)
+    return _along_several_axes(name, kind, a, s, axes, norm)
 
 
 # --- one axis -----------------------------------------------------------------------------------------------
@@ -160,68 +163,68 @@ def _over_two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) ->
 
 @array_function
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The discrete Fourier transform along an axis: `sum(a[j] * exp(-2j * pi * j * k / n))` for each k.
+    """Return the discrete Fourier transform along an axis: `sum(a[j] * exp(-2j * pi * j * k / n))` for each k.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fft(dnp.array([1.0, 2, 3, 4]))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
-    return _along("fft", FftType.FFT, a, n, axis, norm)
+    return _along_one_axis("fft", FftType.FFT, a, n, axis, norm)
 
 
 @array_function
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `fft`.
+    """Return the inverse of `fft` along an axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ifft(dnp.array([4, 0, 0, 0]))
     Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
-    return _along("ifft", FftType.IFFT, a, n, axis, norm)
+    return _along_one_axis("ifft", FftType.IFFT, a, n, axis, norm)
 
 
 @array_function
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The first n // 2 + 1 results of `fft` of real numbers; the others are their conjugates.
+    """Return the first n // 2 + 1 results of `fft` of real numbers; the others are complex conjugates of these.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.rfft(dnp.array([1.0, 2, 3, 4]))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
-    return _along("rfft", FftType.RFFT, a, n, axis, norm)
+    return _along_one_axis("rfft", FftType.RFFT, a, n, axis, norm)
 
 
 @array_function
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `rfft`: n real numbers, by default 2 * (m - 1) from m complex ones.
+    """Return the inverse of `rfft`: n real numbers, by default 2 * (m - 1) numbers from m complex ones.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.irfft(dnp.array([10, -2 + 2j, -2]))
     Array([1., 2., 3., 4.], dtype=float32)
     """
-    return _along("irfft", FftType.IRFFT, a, n, axis, norm)
+    return _along_one_axis("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
 @array_function
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The transform of a signal that is its own conjugate reversed, given by its first half: n real numbers.
+    """Return the n real values of the transform of a Hermitian-symmetric signal, given by its first half.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.hfft(dnp.array([1.0, 2, 3]))
     Array([ 8., -2.,  0., -2.], dtype=float32)
     """
-    return _along("hfft", FftType.IRFFT, ufuncs.conj(a), n, axis, _OTHER_NORM.get(norm, norm))
+    return _along_one_axis("hfft", FftType.IRFFT, ufuncs.conj(a), n, axis, _OTHER_NORM.get(norm, norm))
 
 
 @array_function
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `hfft`.
+    """Return the inverse of `hfft`: the first half of a Hermitian-symmetric signal.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ihfft(dnp.array([8.0, -2, 0, -2])).real
     Array([1., 2., 3.], dtype=float32)
     """
-    return ufuncs.conj(_along("ihfft", FftType.RFFT, a, n, axis, _OTHER_NORM.get(norm, norm)))
+    return ufuncs.conj(_along_one_axis("ihfft", FftType.RFFT, a, n, axis, _OTHER_NORM.get(norm, norm)))
 
 
 # --- two axes, and any number -------------------------------------------------------------------------------
@@ -234,14 +237,14 @@ def fft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """`fft` along two axes.
+    """Return `fft` along two axes.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fft2(dnp.ones((2, 2))).real
     Array([[4., 0.],
            [0., 0.]], dtype=float32)
     """
-    return _over_two("fft2", FftType.FFT, a, s, axes, norm)
+    return _along_two_axes("fft2", FftType.FFT, a, s, axes, norm)
 
 
 @array_function
@@ -251,14 +254,14 @@ def ifft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `fft2`.
+    """Return the inverse of `fft2`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ifft2(dnp.array([[4, 0], [0, 0]])).real
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    return _over_two("ifft2", FftType.IFFT, a, s, axes, norm)
+    return _along_two_axes("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
 @array_function
@@ -268,13 +271,13 @@ def rfft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """`rfft` along the last of two axes, `fft` along the other.
+    """Return the transform along two axes: `rfft` along the last one, `fft` along the other.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.rfft2(dnp.ones((4, 4))).shape
     (4, 3)
     """
-    return _over_two("rfft2", FftType.RFFT, a, s, axes, norm)
+    return _along_two_axes("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 @array_function
@@ -284,13 +287,13 @@ def irfft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `rfft2`; `s` gives the lengths of the result.
+    """Return the inverse of `rfft2`; `s` gives the lengths of the result.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.irfft2(dnp.fft.rfft2(dnp.ones((4, 5))), s=(4, 5)).shape
     (4, 5)
     """
-    return _over_two("irfft2", FftType.IRFFT, a, s, axes, norm)
+    return _along_two_axes("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
 @array_function
@@ -300,13 +303,15 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """`fft` along several axes: all, or the last `len(s)`, unless named. An s of -1 leaves the axis as long as it is.
+    """Return `fft` along several axes: by default all axes, or the last `len(s)`.
+
+    Where `s` is -1 the axis keeps its length.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fftn(dnp.ones((2, 2, 2)))[0, 0, 0]
     Array(8.+0.j, dtype=complex64)
     """
-    return _over("fftn", FftType.FFT, a, s, axes, norm)
+    return _along_several_axes("fftn", FftType.FFT, a, s, axes, norm)
 
 
 @array_function
@@ -316,13 +321,13 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `fftn`.
+    """Return the inverse of `fftn`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ifftn(dnp.ones((2, 2, 2)))[0, 0, 0]
     Array(1.+0.j, dtype=complex64)
     """
-    return _over("ifftn", FftType.IFFT, a, s, axes, norm)
+    return _along_several_axes("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 @array_function
@@ -332,13 +337,13 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """`rfft` along the last of several axes, `fft` along the others.
+    """Return the transform along several axes: `rfft` along the last one, `fft` along the others.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.rfftn(dnp.ones((2, 4, 4))).shape
     (2, 4, 3)
     """
-    return _over("rfftn", FftType.RFFT, a, s, axes, norm)
+    return _along_several_axes("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 @array_function
@@ -348,13 +353,13 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `rfftn`; `s` gives the lengths of the result.
+    """Return the inverse of `rfftn`; `s` gives the lengths of the result.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.irfftn(dnp.ones((2, 4, 3))).shape
     (2, 4, 4)
     """
-    return _over("irfftn", FftType.IRFFT, a, s, axes, norm)
+    return _along_several_axes("irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
 # --- frequencies --------------------------------------------------------------------------------------------
@@ -362,7 +367,7 @@ def irfftn(
 
 @array_function
 def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
-    """The frequency each result of `fft` of n points belongs to, for points `d` apart.
+    """Return the frequency of each result of `fft` of n points, for points at a distance of `d`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fftfreq(4)
@@ -375,7 +380,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any 
 
 @array_function
 def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any = None) -> Array:
-    """The frequency each result of `rfft` of n points belongs to, for points `d` apart.
+    """Return the frequency of each result of `rfft` of n points, for points at a distance of `d`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.rfftfreq(4)
@@ -395,8 +400,8 @@ def _frequencies(name: str, k: Array, count: int, d: Any, dtype: Any, device: An
     return creation.placed(cast(k, stated) / cast(spacing * count, stated), device)
 
 
-def _center(name: str, x: Any, axes: Any, first: bool) -> Array:
-    """Rolled so that the first element comes to the middle, or the middle one first."""
+def _shift(name: str, x: Any, axes: Any, first: bool) -> Array:
+    """Roll the axes so that the first element comes to the middle, or with `first` the middle element to the front."""
     value = as_array(name, x)
     found = canonical_axes(name, axes, value.ndim)
     lengths = [value.shape[i] for i in found]
@@ -405,21 +410,21 @@ def _center(name: str, x: Any, axes: Any, first: bool) -> Array:
 
 @array_function
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """Frequencies in rising order, with zero in the middle, along all axes or those named.
+    """Roll the axes (all by default) so that frequencies rise, with zero in the middle.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.fftshift(dnp.fft.fftfreq(4))
     Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
     """
-    return _center("fftshift", x, axes, first=False)
+    return _shift("fftshift", x, axes, first=False)
 
 
 @array_function
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """The inverse of `fftshift`.
+    """Return the inverse of `fftshift`.
 
     >>> import didax.numpy as dnp
     >>> dnp.fft.ifftshift(dnp.array([-2, -1, 0, 1]))
     Array([ 0,  1, -2, -1], dtype=int32)
     """
-    return _center("ifftshift", x, axes, first=True)
+    return _shift("ifftshift", x, axes, first=True)

@@ -1,8 +1,9 @@
-"""Arrays in files and as text: `load`, `save`, `fromfile`, `fromstring`, print options.
+"""Arrays in files and in text: `load`, `save`, `fromfile`, `fromstring`, print options.
 
-What only reads arrays is NumPy's own function: `save`, `savez`, `array_repr` and `array_str` take Didax arrays, and
-`set_printoptions` holds for them as for NumPy's. What makes arrays makes Didax arrays here. All of it happens while
-the program runs, or is traced: none of it is staged. Read next: `creation.py`.
+A function that only reads arrays is NumPy's own function: `save`, `savez`, `array_repr` and `array_str` take
+Didax arrays, and `set_printoptions` holds for Didax arrays, too. A function that makes arrays is written here
+and makes Didax arrays. Files are read when the Python code runs, so in a traced function once, during
+tracing. Read next: `creation.py`.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ __all__ = [
 
 @api_boundary
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """The array in a file that `save` wrote, or NumPy's view of one that `savez` wrote; other arguments are NumPy's.
+    """Return the array in a file that `save` wrote, or NumPy's archive of a file that `savez` wrote.
 
-    bfloat16, which the format does not know, comes back as what it was.
+    The further arguments are those of `numpy.load`.
+
+    The file format does not know bfloat16; the dtype is restored here.
 
     >>> import io, didax.numpy as dnp
     >>> file = io.BytesIO()
@@ -57,9 +60,9 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 
 @api_boundary
 def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
-    """The numbers in a file, binary or, with a separator, text; all of them, or `count`.
+    """Return the numbers in a file: all of them, or the first `count`. With a separator the file is text, else binary.
 
-    In a binary file `float` and `int` are 64 bits wide, as in NumPy; the array has the default width.
+    In a binary file `float` and `int` mean 64 bits, as in NumPy; the array has the default width.
 
     >>> import tempfile, numpy as np, didax.numpy as dnp
     >>> with tempfile.TemporaryFile() as file:
@@ -73,7 +76,9 @@ def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = ""
 
 @api_boundary
 def fromiter(iter: Iterable[Any], dtype: DTypeLike, count: int = -1) -> Array:
-    """The numbers that an iterable gives, all of them or `count`. While tracing it is gone through once.
+    """Return a vector of the numbers that an iterable gives: all of them, or the first `count`.
+
+    A traced function reads the iterable once, during tracing.
 
     >>> import didax.numpy as dnp
     >>> dnp.fromiter((n * n for n in range(3)), int)
@@ -84,7 +89,7 @@ def fromiter(iter: Iterable[Any], dtype: DTypeLike, count: int = -1) -> Array:
 
 @api_boundary
 def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
-    """The numbers in a text, between separators.
+    """Return a vector of the numbers in a text, which separators divide.
 
     >>> import didax.numpy as dnp
     >>> dnp.fromstring("1, 2, 3", int, sep=",")

@@ -1,7 +1,7 @@
-"""Functions of functions: `vectorize`, `apply_along_axis`, `apply_over_axes`, `piecewise`.
+"""Functions that take functions: `vectorize`, `apply_along_axis`, `apply_over_axes`, `piecewise`.
 
-Mapping is `vmap`, so that what they make can be differentiated, batched and compiled like anything else.
-Read next: `didax/api/vmap.py`.
+They map with `vmap`, so that their results can be differentiated, batched and compiled. Read next:
+`didax/api/vmap.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["apply_along_axis", "apply_over_axes", "piecewise", "vectorize"]
 
 @array_function
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:
-    """`func1d` of every vector along an axis; the axes of its result take the place of that axis.
+    """Apply `func1d` to every vector along an axis; the axes of its result take the place of this axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.apply_along_axis(dnp.sum, 1, dnp.ones((2, 3)))
@@ -48,7 +48,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
 
 @array_function
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) -> Array:
-    """`func(x, axis)` for each axis in turn; where it removes the axis, one of length 1 is put back.
+    """Apply `func(x, axis)` for each axis in turn; where `func` removes the axis, an axis of length 1 is put back.
 
     >>> import didax.numpy as dnp
     >>> dnp.apply_over_axes(dnp.sum, dnp.ones((2, 3)), [0, 1])
@@ -74,9 +74,12 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) ->
 
 @array_function
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
-    """The function (or constant) of the last condition that holds, per element; a function more is for the rest.
+    """Return for each element the result of the function (or the constant) of the last condition that holds.
 
-    Every function is computed for all of `x`: where one has a NaN or infinite derivative, guard its operand.
+    One more function than conditions is the function of the elements for which no condition holds.
+
+    Every function is computed for all of `x`: where one has a NaN or infinite derivative, replace its operand
+    there.
 
     >>> import didax.numpy as dnp
     >>> x = dnp.array([-2.0, 3.0])
@@ -111,7 +114,7 @@ Dims = list[tuple[str, ...]]
 
 
 def _parse(signature: str) -> tuple[Dims, Dims]:
-    """The names of the core axes of the arguments and of the results of "(n,m),(m)->(n)"."""
+    """Parse a signature like "(n,m),(m)->(n)" into the names of the core axes of the arguments and results."""
     if not _SIGNATURE.fullmatch(signature):
         fix = "Write the core axes of arguments and results, as in '(n,m),(m)->(n)'."
         raise ValueError(
@@ -125,10 +128,10 @@ def _parse(signature: str) -> tuple[Dims, Dims]:
 def vectorize(
     pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(), signature: str | None = None
 ) -> Callable[..., Any]:
-    """`pyfunc`, written for scalars (or for the core axes of `signature`), of arrays that broadcast.
+    """Make a function of arrays that broadcast from a function of scalars (or of the core axes in `signature`).
 
-    Arguments whose position or name is `excluded` are passed as they are, and so are all keyword arguments.
-    ValueError where the lengths of core axes of one name differ.
+    Arguments whose position or name is in `excluded` are passed unchanged, and so are all keyword arguments.
+    ValueError where core axes of one name have different lengths.
 
     >>> import didax.numpy as dnp
     >>> dnp.vectorize(dnp.dot, signature="(n),(n)->()")(dnp.ones((2, 3)), dnp.ones(3))
@@ -200,7 +203,7 @@ def _check_outputs(out: Any, core: tuple[Dims, Dims] | None, sizes: dict[str, in
 
 
 def _map_broadcast(function: Callable[..., Any], arrays: Sequence[Array], core_ndims: Sequence[int]) -> Any:
-    """`function` mapped over the leading axes of the arrays, which broadcast."""
+    """Return `function` mapped over the leading axes of the arrays, which broadcast."""
     leads = [x.shape[: x.ndim - n] for x, n in zip(arrays, core_ndims, strict=True)]
     shape = broadcast_shapes("vectorize", leads) if leads else ()
     is_mapped = [_mapped_axes(lead, shape) for lead in leads]
@@ -216,6 +219,6 @@ def _map_broadcast(function: Callable[..., Any], arrays: Sequence[Array], core_n
 
 
 def _mapped_axes(lead: tuple[int, ...], shape: tuple[int, ...]) -> list[bool]:
-    """Which axes of the common shape an array really has: not those along which it repeats."""
+    """Say for each axis of the common shape whether the array varies along it; it repeats along the others."""
     missing = len(shape) - len(lead)
     return [i >= missing and (lead[i - missing] != 1 or n == 1) for i, n in enumerate(shape)]

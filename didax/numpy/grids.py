@@ -1,4 +1,4 @@
-"""Objects that are indexed to make arrays: r_ and c_ join, mgrid and ogrid span grids, s_ and index_exp keep.
+"""Objects whose indexing makes arrays: `r_`, `c_` (join), `mgrid`, `ogrid` (grids), `s_`, `index_exp` (indices).
 
     r_[1:4, 0, [7, 8]]      array([1, 2, 3, 0, 7, 8])
     ogrid[0:2, 0:1:3j]      vectors that broadcast to a grid; a step of 3j asks for 3 points, both ends included
@@ -23,7 +23,7 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 
 def _points(span: slice) -> Array:
-    """The numbers that a slice stands for; an imaginary step is their count."""
+    """Return the numbers that a slice stands for; an imaginary step is the number of points."""
     start, stop = (0, span.start) if span.stop is None else (span.start or 0, span.stop)
     step = 1 if span.step is None else span.step
     if stop is None:
@@ -33,7 +33,7 @@ def _points(span: slice) -> Array:
 
 
 class _Grid:
-    """`mgrid` and `ogrid`."""
+    """The class of `mgrid` and `ogrid`."""
 
     def __init__(self, name: str, sparse: bool):
         self.name, self.sparse = name, sparse
@@ -58,10 +58,10 @@ class _Grid:
 
 
 class _Join:
-    """`r_` and `c_`: joins what it is indexed by along `axis`, with at least `ndmin` axes.
+    """The class of `r_` and `c_`: joins the items of the index along `axis`, with at least `ndmin` axes.
 
-    Arrays with fewer axes get new ones; their own begin at `start` of the result's (counted from the end if
-    negative).
+    An array with fewer axes gets new ones; its own axes begin at axis `start` of the result (counted from the
+    end where `start` is negative).
     """
 
     def __init__(self, name: str, axis: int, ndmin: int, start: int):
@@ -106,7 +106,7 @@ class _Join:
 
 
 def _with_axes(x: Array, ndmin: int, start: int) -> Array:
-    """With new axes so that there are `ndmin`, the own ones beginning at `start`."""
+    """Return `x` with new axes of length 1, so that it has `ndmin` axes and its own axes begin at `start`."""
     new = ndmin - x.ndim
     if new <= 0:
         return x
@@ -115,7 +115,7 @@ def _with_axes(x: Array, ndmin: int, start: int) -> Array:
 
 
 class _IndexExpression:
-    """`s_` and `index_exp`: gives back what it is indexed by."""
+    """The class of `s_` and `index_exp`: indexing returns the index itself."""
 
     def __init__(self, name: str, as_tuple: bool):
         self.name, self.as_tuple = name, as_tuple

@@ -1,11 +1,12 @@
-"""What an index means: one entry for each axis of the array, and where the axes of the result come from.
+"""The meaning of an index: one entry for each axis of the array, and the place of each axis in the result.
 
     parse(x, [slice(1, 3), None, 2])    [Span(axis=0, ...), New(1), Point(axis=1, ...)]
 
-An index is a tuple of items. `parse` turns them into entries: a `Span` of evenly spaced positions, a `Point` (an
-integer or an array of them), or new axes. `layout_of` places the axes of the result by NumPy's rule: those of
-the index arrays stand together in the place of the first one, or first of all where something parts them.
-`windows_of` puts all of it into the terms of gather and scatter. Read next: `indexing.py`.
+An index is a tuple of items. `parse` turns the items into entries: a `Span` (evenly spaced positions), a
+`Point` (an integer or an array of integers), or `New` (new axes). `layout_of` orders the axes of the result
+by NumPy's rule: the axes of the index arrays stand together, at the place of the first index array, or first
+of all where another item separates the index arrays. `windows_of` expresses the index in the terms of gather
+and scatter. Read next: `indexing.py`.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ _FULL = slice(None)
 
 
 class New(NamedTuple):
-    """New axes of length 1; none for an Ellipsis without axes, which still parts the index arrays beside it."""
+    """New axes of length 1. An Ellipsis without axes is zero new axes, and still separates index arrays beside it."""
 
     count: int
 
 
 class Span(NamedTuple):
-    """`size` elements from `start` on, `step` apart (positive), in reverse order where `flipped`."""
+    """`size` elements from `start` on, at a positive distance of `step`; in reverse order where `flipped`."""
 
     axis: int
     start: int
@@ -60,7 +61,7 @@ class Span(NamedTuple):
 
 
 class Point(NamedTuple):
-    """An integer, or an array of integers; counted from the front. Known to be in range where `static`."""
+    """An integer or an array of integers, counted from the front; where `static`, all are known to be in range."""
 
     axis: int
     position: Any
@@ -68,7 +69,7 @@ class Point(NamedTuple):
 
     @property
     def ndim(self) -> int:
-        """Number of axes of the index."""
+        """The number of axes of the index."""
         return 0 if type(self.position) is int else self.position.ndim
 
 
@@ -78,11 +79,12 @@ Entry = New | Span | Point
 def parse(
     x: ShapedArray, items: Sequence[Any], checked: bool, wraps: bool = True, drops: bool = False
 ) -> list[Entry]:
-    """One entry per axis of `x` and per new axis. Static integers out of range raise where `checked`.
+    """Return one entry per axis of `x` and per new axis; static integers out of range raise where `checked`.
 
-    Positions along an axis without elements raise in any case, unless what they would read or write `drops` out.
+    A position along an axis without elements always raises, unless `drops` says that reads or writes out of
+    range are dropped.
     """
-    consumed = [_consumes(item) for item in items]
+    consumed = [_axes_taken(item) for item in items]
     missing = x.ndim - sum(consumed)
     if missing < 0:
         rule = "An index has at most one entry for each axis."
@@ -121,8 +123,8 @@ def _item_text(item: Any) -> str:
     return "..." if item is Ellipsis else f"{item!r:.100}"
 
 
-def _consumes(item: Any) -> int:
-    """Number of axes an item of an index is for."""
+def _axes_taken(item: Any) -> int:
+    """Return the number of array axes that an item of an index takes."""
     if item is None or item is Ellipsis:
         return 0
     return item.ndim if _is_mask(item) else 1
@@ -133,7 +135,7 @@ def _is_mask(item: Any) -> bool:
 
 
 def items_of(index: Any) -> list[Any]:
-    """The items of an index; sequences as arrays."""
+    """Return the items of an index, with sequences as arrays."""
     items = index if type(index) is tuple else (index,)
     for item in items:
         if isinstance(item, np.ndarray):
@@ -142,12 +144,12 @@ def items_of(index: Any) -> list[Any]:
 
 
 def _sequence(item: Any) -> Any:
-    """A sequence, or a flag, as an array."""
+    """Return a sequence or a Python bool as an array."""
     try:
         found = np.asarray(item)
     except TracerArrayConversionError:
         return asarray(item)
-    except ValueError:  # ragged
+    except ValueError:  # a ragged sequence
         raise _not_an_index(item) from None
     if found.size and found.dtype.kind not in "biu":
         raise _not_an_index(item)
@@ -157,7 +159,7 @@ def _sequence(item: Any) -> Any:
 def _axis_entries(
     x: ShapedArray, item: Any, axis: int, checked: bool, wraps: bool, drops: bool
 ) -> list[Entry]:
-    """The entry for an item at an axis; several for a mask of several axes."""
+    """Return the entry for an item at an axis; a mask of several axes gives several entries."""
     if type(item) is slice:
         return [_span(x, item, axis)]
     if _is_mask(item):
@@ -211,7 +213,7 @@ def _mask_points(x: ShapedArray, mask: Any, axis: int) -> list[Entry]:
         )
     values = np.asarray(known)
     lengths = x.shape[axis : axis + values.ndim]
-    if any(m not in (n, 0) for m, n in zip(values.shape, lengths, strict=True)):  # 0 selects nothing anywhere
+    if any(m not in (n, 0) for m, n in zip(values.shape, lengths, strict=True)):  # 0 selects nothing
         rule = "A mask has the lengths of the axes it selects from."
         facts = f"mask: {aval_of(mask)}, array: {x}, first axis: {axis}"
         raise IndexError(message(rule, facts, fix="Compute the mask from the array itself."))
@@ -230,12 +232,12 @@ def _static_points(x: ShapedArray, index: Any, axis: int, checked: bool, wraps: 
 
 
 def _int32(index: Any) -> Any:
-    """Static indices in 32 bits where they fit, whatever the machine's default."""
+    """Return static indices with 32 bits where they fit, whatever the default width of the machine."""
     return index.astype(np.int32 if not index.size or np.abs(index).max() < 2**31 else np.int64)
 
 
 def _wrapped_array(index: Any, length: int) -> Any:
-    """An array of integers that count from the end, where negative, counted from the front."""
+    """Return an array of integers whose negative elements, which count from the end, are counted from the front."""
     if type(index) is ConcreteArray and index._value is not None and index.size <= NUMPY_MAX_ELEMENTS:
         found = np.asarray(index._value)
         if found.dtype.itemsize < 4:
@@ -260,20 +262,20 @@ def _out_of_range(x: ShapedArray, axis: int, index: Any) -> IndexError:
 
 
 def _not_an_index(item: Any) -> TypeError:
-    what = _item_text(item)
+    described = _item_text(item)
     if not isinstance(item, Array | np.ndarray):
-        what = f"{item!r:.100} of type {type(item).__name__}"
+        described = f"{item!r:.100} of type {type(item).__name__}"
     return TypeError(
         message(
             "An index is made of integers, slices, Ellipsis, None, and arrays of integers or booleans.",
-            f"got: {what}",
+            f"got: {described}",
             fix="Cast an array to integers (x.astype('int32')); use a field's position instead of its name.",
         )
     )
 
 
 def lift_scalar_masks(x: Any, items: list[Any]) -> tuple[Any, list[Any]]:
-    """A mask without axes selects all or nothing of a new axis: make that axis, and index it by integers."""
+    """Replace a mask without axes, which selects all or nothing of a new axis: make the axis and index it."""
     positions = [
         i
         for i, item in enumerate(items)
@@ -289,13 +291,13 @@ def lift_scalar_masks(x: Any, items: list[Any]) -> tuple[Any, list[Any]]:
     return x, items
 
 
-def around(x: ShapedArray, items: list[Any]) -> list[Any]:
-    """The items of an index with integers beyond the ends of an axis counted on from its other end."""
-    return [_around(item, _length_at(x, items, i)) for i, item in enumerate(items)]
+def wrapped_items(x: ShapedArray, items: list[Any]) -> list[Any]:
+    """Return the items of an index with integers out of range wrapped around the length of their axis."""
+    return [_wrapped_item(item, _length_at(x, items, i)) for i, item in enumerate(items)]
 
 
-def _around(item: Any, length: int) -> Any:
-    if not length or type(item) is slice or _is_mask(item) or _consumes(item) == 0:
+def _wrapped_item(item: Any, length: int) -> Any:
+    if not length or type(item) is slice or _is_mask(item) or _axes_taken(item) == 0:
         return item
     if not isinstance(item, Array | np.ndarray):
         return operator.index(item) % length if hasattr(item, "__index__") else item
@@ -303,7 +305,7 @@ def _around(item: Any, length: int) -> Any:
         return item
     if isinstance(item, np.ndarray):
         return item % length
-    return rem(item, item.dtype.type(length))  # parsing counts what stays negative from the end
+    return rem(item, item.dtype.type(length))  # the remainder may be negative; parsing counts it from the end
 
 
 def _length_at(x: ShapedArray, items: list[Any], i: int) -> int:
@@ -312,21 +314,21 @@ def _length_at(x: ShapedArray, items: list[Any], i: int) -> int:
 
 
 def _axis_of(items: Sequence[Any], i: int, ndim: int) -> int:
-    """The axis of an array of `ndim` axes that the i-th item of an index is for."""
+    """Return the axis of an array with `ndim` axes to which the i-th item of an index belongs."""
     if any(item is Ellipsis for item in items[:i]):
-        return ndim - sum(map(_consumes, items[i:]))
-    return sum(map(_consumes, items[:i]))
+        return ndim - sum(map(_axes_taken, items[i:]))
+    return sum(map(_axes_taken, items[:i]))
 
 
 # --- Where the result's axes come from ----------------------------------------------------------------------
 
 
 class Layout(NamedTuple):
-    """The axes of an indexed array, new ones aside; a label is None for an axis of the index arrays."""
+    """The axes of an indexed array without the new axes; the label is None for an axis of the index arrays."""
 
     labels: tuple[int | None, ...]
     shape: tuple[int, ...]
-    final_shape: tuple[int, ...]  # with new axes
+    final_shape: tuple[int, ...]  # with the new axes
     flipped: tuple[int, ...]
 
 
@@ -335,7 +337,7 @@ def layout_of(entries: Sequence[Entry]) -> Layout:
     shape = _broadcast([e for e in entries if type(e) is Point])
     together = not shape or points[-1] - points[0] == len(points) - 1
     first = (points[0] if together else 0) if shape else None
-    axes: list[tuple[int | None, int, bool] | None] = []  # label, length, flipped; None for a new axis
+    axes: list[tuple[int | None, int, bool] | None] = []  # (label, length, flipped); None for a new axis
     for i, e in enumerate(entries):
         if i == first:
             axes += [(None, n, False) for n in shape]
@@ -375,7 +377,7 @@ class Windows(NamedTuple):
 
 
 def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Windows:
-    """Points and spaced spans become columns of indices; other spans become the window."""
+    """Make columns of indices from the points and the spans with a step; the other spans become the window."""
     steps = {e.axis: e.step for e in entries if type(e) is Span}
     batch = [i for i, label in enumerate(layout.labels) if label is None or steps[label] != 1]
     batch_shape = tuple([layout.shape[i] for i in batch])
@@ -385,13 +387,13 @@ def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Wind
     for e in entries:
         if type(e) is Point:
             columns[e.axis] = (
-                _placed(e.position, point_axes[len(point_axes) - e.ndim :], batch_shape)
+                _at_batch_axes(e.position, point_axes[len(point_axes) - e.ndim :], batch_shape)
                 if e.ndim
                 else scalar_of(e.position)
             )
         elif type(e) is Span and e.step != 1:
             ramp = np.arange(e.start, e.start + e.size * e.step, e.step, dtype=np.int32)
-            columns[e.axis] = _placed(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
+            columns[e.axis] = _at_batch_axes(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
         elif type(e) is Span and e.size != x.shape[e.axis]:
             columns[e.axis], sizes[e.axis] = e.start, e.size
             continue
@@ -407,10 +409,10 @@ def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Wind
     return Windows(_stacked(list(columns.values()), batch_shape), dims, tuple(sizes))
 
 
-def _placed(index: Any, axes: Sequence[int], shape: tuple[int, ...]) -> Any:
-    """An index broadcast so that its axes lie at `axes` of the batch."""
+def _at_batch_axes(index: Any, axes: Sequence[int], shape: tuple[int, ...]) -> Any:
+    """Return an index reshaped so that its axes lie at `axes` of the batch axes."""
     if isinstance(index, Array):
-        kept = [(n, i) for n, i in zip(index.shape, axes, strict=True) if n == shape[i]]  # the others repeat
+        kept = [(n, i) for n, i in zip(index.shape, axes, strict=True) if n == shape[i]]  # the rest repeats
         return broadcast_in_dim(
             reshape(index, tuple([n for n, _ in kept])), shape, tuple([i for _, i in kept])
         )
@@ -421,7 +423,7 @@ def _placed(index: Any, axes: Sequence[int], shape: tuple[int, ...]) -> Any:
 
 
 def _stacked(columns: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Columns of indices, arrays of that shape or scalars, side by side on a last axis."""
+    """Stack columns of indices (arrays of the given shape, or scalars) along a new last axis."""
     if not columns:
         return np.zeros((*shape, 0), np.int32)
     if not any(isinstance(c, Array) for c in columns):

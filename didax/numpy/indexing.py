@@ -1,14 +1,15 @@
 """NumPy's indexing: `x[index]`, and `x.at[index].set(...)` for what NumPy writes as `x[index] = ...`.
 
-    getitem(x, index)            everything NumPy takes: integers, slices, ..., None, masks, integer arrays
+    getitem(x, index)            every index of NumPy: integers, slices, ..., None, masks, integer arrays
     at(x)[index].add(values)     the array with elements changed; repeated indices count repeatedly
 
-An index is parsed into one entry per axis (`Span`, `Point`, `New`). Spans and static integers alone are a
-slice; with a traced integer a dynamic_slice; integer arrays make a gather. Updates of one static window read
-it, compute and write it back; all others are a scatter. A static index out of range raises IndexError. Traced
-integers and arrays cannot: read, they are moved inside; written, they are dropped; `mode` chooses otherwise.
-What needs none of this, a small array outside of any transformation and an index in range, is left to NumPy.
-Read next: `index_parsing.py`, `primitives/slicing.py`, `primitives/gather.py`.
+An index is parsed into one entry per axis (`Span`, `Point`, `New`). An index of spans and static integers is
+a slice; with a traced integer it is a dynamic_slice; with integer arrays it is a gather. An update of one
+static window reads the window, computes, and writes it back; every other update is a scatter. A static index
+out of range raises IndexError. Traced integers and arrays cannot raise: a read moves them inside the array, a
+write drops them, and `mode` chooses otherwise. NumPy itself does the work for a small array outside of any
+transformation, with an index in range. Read next: `index_parsing.py`, `primitives/slicing.py`,
+`primitives/gather.py`.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from didax.numpy.index_parsing import (
     New,
     Point,
     Span,
-    around,
     items_of,
     layout_of,
     lift_scalar_masks,
     parse,
     scalar_of,
     windows_of,
+    wrapped_items,
 )
-from didax.numpy.promotion import PYTHON_SCALARS, ArrayLike, as_array, cast, checked_operand, scalar
+from didax.numpy.promotion import ArrayLike, as_array, cast, checked_operand, scalar
 from didax.primitives.gather import (
     Scatter,
     gather_p,
@@ -77,7 +78,7 @@ class _StaticWindow(NamedTuple):
 
     starts: tuple[int, ...]
     limits: tuple[int, ...]
-    steps: tuple[int, ...] | None  # None: all 1
+    steps: tuple[int, ...] | None  # None: all steps are 1
     sizes: tuple[int, ...]
     layout: Layout
 
@@ -87,7 +88,7 @@ _PLAIN = frozenset({int, type(None), type(Ellipsis)})
 
 
 def _static_key(index: Any) -> tuple[Any, ...] | None:
-    """An index without arrays as a hashable key: slices as tuples; None where it is anything else."""
+    """Return an index without arrays as a hashable key, with slices as tuples; None for any other index."""
     key: list[Any] = []
     for item in index if type(index) is tuple else (index,):
         if type(item) is slice:
@@ -104,7 +105,7 @@ def _static_key(index: Any) -> tuple[Any, ...] | None:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _static_window(x: ShapedArray, key: tuple[Any, ...]) -> _StaticWindow:
-    """The window for a static index of an array of that type; IndexError where it is out of range."""
+    """Return the window of a static index into an array of type `x`; IndexError where it is out of range."""
     entries = parse(x, [slice(*item) if type(item) is tuple else item for item in key], checked=True)
     starts, limits, steps = _bounds([e for e in entries if type(e) is not New], x.shape)
     sizes = [-(-(j - i) // k) for i, j, k in zip(starts, limits, steps, strict=True)]
@@ -114,7 +115,7 @@ def _static_window(x: ShapedArray, key: tuple[Any, ...]) -> _StaticWindow:
 
 
 def _bounds(axes: Sequence[Entry], shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Starts, limits and steps; all of an axis where the position along it is not static."""
+    """Return starts, limits and steps; an axis whose position is not static is taken whole."""
     bounds = [_axis_bounds(e, n) for e, n in zip(axes, shape, strict=True)]
     return tuple([tuple([bound[i] for bound in bounds]) for i in range(3)])
 
@@ -129,7 +130,7 @@ def _axis_bounds(e: Entry, length: int) -> tuple[int, int, int]:
 
 
 def _take_spans(x: Array, entries: Sequence[Entry]) -> tuple[Array, list[Entry]]:
-    """Take the spans first; afterwards each is all of its axis."""
+    """Slice the array to its spans; return the slice and the entries, in which each span is now a whole axis."""
     axes = [Span(e.axis, 0, n) if type(e) is Point else e for e, n in _per_axis(entries, x.shape)]
     x = slice_(x, *_bounds(axes, x.shape))
     return x, [Span(e.axis, 0, e.size, 1, e.flipped) if type(e) is Span else e for e in entries]
@@ -140,13 +141,13 @@ def _per_axis(entries: Sequence[Entry], shape: tuple[int, ...]) -> list[tuple[An
 
 
 class _Options(NamedTuple):
-    """Keyword arguments that all updates take."""
+    """The keyword arguments that all updates take."""
 
     indices_are_sorted: bool = False
     unique_indices: bool = False
     mode: GatherScatterMode | None = None
     wraps: bool = True
-    around: bool = False  # mode "wrap": positions beyond the ends count on from the other end
+    wraps_around: bool = False  # mode "wrap": positions out of range are taken modulo the length
 
     @staticmethod
     def of(
@@ -154,13 +155,13 @@ class _Options(NamedTuple):
     ) -> _Options:
         promises = bool(indices_are_sorted), bool(unique_indices)
         if mode == "wrap":
-            return _Options(*promises, _PROMISE, wraps=True, around=True)
+            return _Options(*promises, _PROMISE, wraps=True, wraps_around=True)
         chosen = None if mode is None else GatherScatterMode.from_any(mode)
         return _Options(*promises, chosen, bool(wrap_negative_indices))
 
     def items(self, x: ShapedArray, items: list[Any]) -> list[Any]:
-        """The items of an index into such an array, by the mode."""
-        return around(x, items) if self.around else items
+        """Return the items of an index into an array of type `x`, changed as the mode asks."""
+        return wrapped_items(x, items) if self.wraps_around else items
 
 
 # --- Reading ------------------------------------------------------------------------------------------------
@@ -168,10 +169,10 @@ class _Options(NamedTuple):
 
 @array_function
 def getitem(x: ArrayLike, index: Any) -> Array:
-    """`x[index]` as in NumPy; a copy, never a view.
+    """Return `x[index]` as in NumPy, always as a copy.
 
-    A static index out of range raises IndexError; traced integers and arrays are moved inside. TypeError for
-    a float, NonConcreteBooleanIndexError for a traced mask.
+    A static index out of range raises IndexError; traced integers and arrays are moved inside the array.
+    TypeError for a float, NonConcreteBooleanIndexError for a traced mask.
 
     >>> import didax.numpy as dnp
     >>> x = dnp.arange(12).reshape(3, 4)
@@ -192,7 +193,10 @@ def _read(x: Array, index: Any) -> Array:
 
 
 def _read_with_numpy(x: Any, index: Any) -> Array | None:
-    """`x[index]` by NumPy; None for what it refuses, or does not check: positions where the result is empty."""
+    """Return `x[index]` computed by NumPy; None where NumPy refuses the index, or would not check its positions.
+
+    NumPy does not check the positions where the result is empty.
+    """
     items = _numpy_index(index)
     if items is None:
         return None
@@ -209,7 +213,7 @@ _SAME_IN_NUMPY = frozenset({int, bool, slice, type(None), type(Ellipsis)})
 
 
 def _numpy_index(index: Any) -> tuple[Any, ...] | None:
-    """The items of an index for NumPy; None where one is traced, or may mean something else to NumPy."""
+    """Return the items of an index for NumPy; None where an item is traced or means something else to NumPy."""
     items: list[Any] = []
     for item in index if type(index) is tuple else (index,):
         if type(item) is ConcreteArray:
@@ -221,7 +225,7 @@ def _numpy_index(index: Any) -> tuple[Any, ...] | None:
 
 
 def _is_numpy_integers(item: Any) -> bool:
-    """True for integers or a mask, but for uint64, which NumPy makes negative where it is great."""
+    """Whether this is a mask or an array of integers other than uint64, whose large values NumPy makes negative."""
     if type(item) is not np.ndarray and not isinstance(item, np.generic):
         return False  # a masked array is refused elsewhere
     kind = item.dtype.kind
@@ -256,14 +260,14 @@ def _get(x: Array, index: Any, options: _Options, fill_value: Any = None) -> Arr
 
 
 def _take_static(x: Array, window: _StaticWindow) -> Any:
-    """The elements of a static window, in its final shape."""
+    """Return the elements of a static window, in their final shape."""
     if (
         window.steps is None
         and type(x) is ConcreteArray
         and x.size > NUMPY_MAX_ELEMENTS
         and x.shape != window.sizes
     ):
-        # evaluated by XLA: one program for every position
+        # XLA evaluates it: one compiled program serves every position
         taken = dynamic_slice_p.bind(x, *window.starts, slice_sizes=window.sizes)
     else:
         taken = slice_(x, window.starts, window.limits, window.steps)
@@ -273,7 +277,7 @@ def _take_static(x: Array, window: _StaticWindow) -> Any:
 
 
 def _take_dynamic(x: Array, entries: Sequence[Entry]) -> Any:
-    """Spans and integers, some of them not static: a slice, then a dynamic_slice of length 1 along these."""
+    """Read spans and integers of which some are traced: a slice, then a dynamic_slice of length 1."""
     axes = [e for e, _ in _per_axis(entries, x.shape)]
     x = slice_(x, *_bounds(axes, x.shape))
     positions: list[Any] = [0] * x.ndim
@@ -290,11 +294,11 @@ def _take_dynamic(x: Array, entries: Sequence[Entry]) -> Any:
 
 
 class _Update(NamedTuple):
-    """How an update meets what is there: as a function of arrays, and as a scatter."""
+    """How an update combines new values with old ones: as a function of arrays, and as a scatter."""
 
     combine: Callable[[Any, Any], Any]
     scatter: Scatter
-    scatter_bool: Scatter | None = None  # booleans are or-ed and and-ed
+    scatter_bool: Scatter | None = None  # for booleans, which are or-ed and and-ed
 
 
 _UPDATES = {
@@ -305,7 +309,7 @@ _UPDATES = {
     "min": _Update(ufuncs.minimum, scatter_min_p),
     "max": _Update(ufuncs.maximum, scatter_max_p),
 }
-_UPDATES |= {"divide": _UPDATES["multiply"], "power": _UPDATES["multiply"]}  # of ones; see _updated_ones
+_UPDATES |= {"divide": _UPDATES["multiply"], "power": _UPDATES["multiply"]}  # of ones: _updated_ones
 
 
 def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> Array:
@@ -321,7 +325,7 @@ def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> 
         return _write_window(x, window, kind, values)
     if _is_traced_mask(index) and aval_of(values).ndim == 0 and index.shape == x.shape[: index.ndim]:
         mask = broadcast_in_dim(index, x.shape, tuple(range(index.ndim)))
-        return where(mask, _fitted(_UPDATES[kind].combine(x, values), x.aval, x.shape, kind), x)
+        return where(mask, _fitting_values(_UPDATES[kind].combine(x, values), x.aval, x.shape, kind), x)
     lifted, items = lift_scalar_masks(x, items_of(index))
     entries = parse(
         lifted.aval, options.items(lifted.aval, items), options.mode is None, options.wraps, drops=True
@@ -330,11 +334,12 @@ def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> 
 
 
 def _write_with_numpy(x: Any, index: Any, kind: str, values: Any) -> Array | None:
-    """`_update` by NumPy; None as in `_read_with_numpy`, and where values would have to change their dtype."""
+    """Return `_update` computed by NumPy; None where `_read_with_numpy` gives None, or values need another dtype."""
     items, dtype = _numpy_index(index), x.aval.dtype
     if items is None:
         return None
-    if type(values) in PYTHON_SCALARS and "bifc".find(PYTHON_SCALARS[type(values)]) <= _rank(dtype):
+    kind_of_scalar = dtypes.PYTHON_SCALARS.get(type(values))
+    if kind_of_scalar is not None and dtypes.KIND_RANKS[kind_of_scalar] <= _kind_rank(dtype):
         new: Any = scalar(values, dtype, False)
     elif getattr(values, "dtype", None) == dtype and (
         type(values) in (ConcreteArray, np.ndarray) or isinstance(values, np.generic)
@@ -361,9 +366,9 @@ def _scatter_of(kind: str, dtype: Any) -> Scatter:
     return update.scatter_bool if dtype == np.bool_ and update.scatter_bool else update.scatter
 
 
-def _rank(dtype: Any) -> int:
-    """0 for booleans, 1 for integers, 2 for real numbers, 3 for complex ones."""
-    return "bifc".find(dtypes.kind_of(dtype).replace("u", "i"))
+def _kind_rank(dtype: Any) -> int:
+    """Rank the kinds of dtypes: booleans, integers, real numbers, complex ones."""
+    return dtypes.KIND_RANKS[dtypes.kind_of(dtype)]
 
 
 def _is_traced_mask(index: Any) -> bool:
@@ -371,12 +376,12 @@ def _is_traced_mask(index: Any) -> bool:
 
 
 def _write_window(x: Array, window: _StaticWindow, kind: str, values: Any) -> Array:
-    """A window at a static place: read it, compute, write it."""
+    """Update a window at a static place: read the window, compute, write it back."""
     if 0 in window.sizes:
         return x
     if kind != "set":
         values = _UPDATES[kind].combine(_take_static(x, window), values)
-    new = _unflipped(_fitted(values, x.aval, window.layout.final_shape, kind), window.layout)
+    new = _unflipped(_fitting_values(values, x.aval, window.layout.final_shape, kind), window.layout)
     return dynamic_update_slice_p.bind(x, reshape(new, window.sizes), *window.starts)
 
 
@@ -386,21 +391,21 @@ def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options
         return x
     dtype, weak = x.aval.dtype, x.aval.weak_type
     operand: Any = x
-    if kind != "set":  # compute in the dtype that both fit into
+    if kind != "set":  # compute in the dtype to which both promote
         wide, _ = dtypes.result_type((dtype, weak), (aval_of(values).dtype, aval_of(values).weak_type))
         if wide != dtype:
             _warn_if_unsafe(kind, aval_of(values), x.aval)
             operand = cast(x, wide)
-    if not x.aval.size:  # all that is written is out of range
-        _fitted(values, operand.aval, layout.final_shape, kind)
+    if not x.aval.size:  # every write is out of range
+        _fitting_values(values, operand.aval, layout.final_shape, kind)
         return x
     windows = windows_of(x.aval, entries, layout)
     static = all(e.static for e in entries if type(e) is Point)
-    once = all(e.ndim == 0 for e in entries if type(e) is Point)  # positions then differ, and increase
+    once = all(e.ndim == 0 for e in entries if type(e) is Point)  # then the positions differ, and increase
     out = _scatter_of(kind, dtype).bind(
         operand,
         windows.indices,
-        _unflipped(_fitted(values, operand.aval, layout.final_shape, kind), layout),
+        _unflipped(_fitting_values(values, operand.aval, layout.final_shape, kind), layout),
         dimension_numbers=ScatterDimensionNumbers(*windows.dimension_numbers),
         indices_are_sorted=options.indices_are_sorted or once,
         unique_indices=options.unique_indices or once or (static and _all_differ(windows.indices)),
@@ -410,26 +415,26 @@ def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options
 
 
 def _all_differ(indices: Any) -> bool:
-    """True for static positions of which none repeats: XLA may use it, and derivatives are simpler."""
-    if indices.size > NUMPY_MAX_ELEMENTS:  # comparing would cost more than it saves
+    """Whether no static position repeats: XLA may use this, and derivatives are simpler."""
+    if indices.size > NUMPY_MAX_ELEMENTS:  # comparing them would cost more than it saves
         return False
     rows = indices.reshape(-1, indices.shape[-1])
     return len(np.unique(rows, axis=0)) == len(rows)
 
 
 def _unflipped(values: Any, layout: Layout) -> Any:
-    """Values as they are laid out in the array: without new axes, and reversed ones turned back."""
+    """Return the values as they lie in the array: without new axes, and reversed where the index reverses."""
     return rev(reshape(values, layout.shape), layout.flipped)
 
 
-def _fitted(values: Any, x: ShapedArray, shape: tuple[int, ...], kind: str) -> Any:
-    """Values in the array's dtype, broadcast to the indexed shape."""
+def _fitting_values(values: Any, x: ShapedArray, shape: tuple[int, ...], kind: str) -> Any:
+    """Return the values in the dtype of the array, broadcast to the indexed shape."""
     aval = aval_of(values)
     if aval.dtype != x.dtype or aval.weak_type != x.weak_type:
         if config.state().numpy_dtype_promotion == "strict":
-            dtypes.result_type((x.dtype, x.weak_type), (aval.dtype, aval.weak_type))  # raises
+            dtypes.result_type((x.dtype, x.weak_type), (aval.dtype, aval.weak_type))  # may raise
         _warn_if_unsafe(kind, aval, x)
-        python = type(values) in PYTHON_SCALARS
+        python = type(values) in dtypes.PYTHON_SCALARS
         values = scalar(values, x.dtype, x.weak_type) if python else cast(values, x.dtype, x.weak_type)
     lead = aval.ndim - len(shape)
     inner = aval.shape[max(lead, 0) :]
@@ -445,12 +450,12 @@ def _fitted(values: Any, x: ShapedArray, shape: tuple[int, ...], kind: str) -> A
 
 
 def _checked_values(kind: str, given: Any, x: ShapedArray) -> Any:
-    """Values as an operand; TypeError where they lose imaginary parts, or numbers meet random keys."""
+    """Return the values as an operand; TypeError where imaginary parts would be lost, or numbers meet random keys."""
     given = asarray(given) if isinstance(given, list | tuple) else given
     operand = checked_operand(f"x.at[...].{kind}", given, "values")
     values = aval_of(operand)
     if dtypes.as_extended(x.dtype) or dtypes.as_extended(values.dtype):
-        dtypes.join(values.dtype, False, x.dtype, False)  # of two different dtypes there is none
+        dtypes.join(values.dtype, False, x.dtype, False)  # raises where the dtypes differ
     elif dtypes.kind_of(values.dtype) == "c" and dtypes.kind_of(x.dtype) != "c":
         rule = f"x.at[...].{kind} keeps the array's dtype, which does not hold complex values."
         fix = "Cast the array (x.astype('complex64')), or take the real part of the values (values.real)."
@@ -459,8 +464,8 @@ def _checked_values(kind: str, given: Any, x: ShapedArray) -> Any:
 
 
 def _warn_if_unsafe(kind: str, values: ShapedArray, x: ShapedArray) -> None:
-    """Warn, at the user's line, of the loss of fractions; narrower numbers are what the array asks for."""
-    if _rank(values.dtype) <= _rank(x.dtype):
+    """Warn, at the user's line, where fractions are lost; narrower numbers of one kind give no warning."""
+    if _kind_rank(values.dtype) <= _kind_rank(x.dtype):
         return
     frame, level = sys._getframe(), 1
     while is_internal(frame.f_code) and frame.f_back is not None:
@@ -474,7 +479,7 @@ def _warn_if_unsafe(kind: str, values: ShapedArray, x: ShapedArray) -> None:
 
 
 class _IndexUpdateHelper:
-    """`x.at`: index it to say which elements are meant."""
+    """The type of `x.at`: its index says which elements are meant."""
 
     __slots__ = ("array",)
 
@@ -489,7 +494,7 @@ class _IndexUpdateHelper:
 
 
 def _updater(name: str, summary: str, example: str, result: str) -> Callable[..., Array]:
-    """The method `x.at[index].name`."""
+    """Make the method `x.at[index].<name>`."""
 
     def method(
         self: _IndexUpdateRef,
@@ -519,7 +524,7 @@ _ON_ONES = {"divide": ufuncs.divide, "power": ufuncs.power}
 
 
 def _updated_ones(x: Array, index: Any, name: str, values: Any, options: _Options) -> Array:
-    """`x / y` or `x ** y`, where y collects the values at the index and is 1 elsewhere."""
+    """Return `x / y` or `x ** y`, where y collects the values at the index and is 1 elsewhere."""
     combine = _ON_ONES[name]
     values = _checked_values(name, values, x.aval)
     dtype = aval_of(combine(full((), 1, x.dtype), full((), 1, x.dtype))).dtype
@@ -528,11 +533,11 @@ def _updated_ones(x: Array, index: Any, name: str, values: Any, options: _Option
 
 
 class _IndexUpdateRef:
-    """`x.at[index]`: elements of an array, to be read or replaced in a copy.
+    """The type of `x.at[index]`: elements of an array that can be read, or replaced in a copy of the array.
 
-    All methods take `mode` ("drop" or "fill", "clip", "wrap", "promise_in_bounds": what becomes of indices out of
-    bounds), `indices_are_sorted` and `unique_indices` (promises that XLA may use), and
-    `wrap_negative_indices`. Updates keep the array's dtype, but for `divide`.
+    All methods take `mode`, which says what becomes of indices out of range ("drop" or "fill", "clip",
+    "wrap", "promise_in_bounds"); `indices_are_sorted` and `unique_indices`, which are promises that XLA may
+    use; and `wrap_negative_indices`. Updates other than `divide` keep the dtype of the array.
     """
 
     __slots__ = ("array", "index")
@@ -554,7 +559,7 @@ class _IndexUpdateRef:
         fill_value: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
-        """`x[index]`, with a choice of what an index out of bounds reads: `fill_value` where mode is "fill".
+        """Return `x[index]`; with mode "fill" an index out of range reads `fill_value`.
 
         >>> import didax.numpy as dnp
         >>> dnp.array([1., 2.]).at[dnp.array([1, 5])].get(mode="fill", fill_value=-1)
@@ -576,7 +581,7 @@ class _IndexUpdateRef:
         mode: Mode = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
-        """The array with `x[index] = func(x[index])`: applied once, also where indices repeat.
+        """Return the array with `x[index] = func(x[index])`; where an index repeats, `func` is applied once.
 
         >>> import didax.numpy as dnp
         >>> dnp.array([1., 4.]).at[1].apply(dnp.sqrt)
@@ -587,56 +592,56 @@ class _IndexUpdateRef:
 
     set = _updater(
         "set",
-        "The array with `x[index] = values`; where indices repeat, the last value stays.",
+        "Return the array with `x[index] = values`; where indices repeat, the last value stays.",
         "dnp.zeros(3).at[1].set(5.)",
         "Array([0., 5., 0.], dtype=float32)",
     )
     add = _updater(
         "add",
-        "The array with `x[index] += values`, repeatedly where indices repeat.",
+        "Return the array with `x[index] += values`, repeatedly where indices repeat.",
         "dnp.zeros(3).at[dnp.array([0, 0, 2])].add(1.)",
         "Array([2., 0., 1.], dtype=float32)",
     )
     subtract = _updater(
         "subtract",
-        "The array with `x[index] -= values`, repeatedly where indices repeat.",
+        "Return the array with `x[index] -= values`, repeatedly where indices repeat.",
         "dnp.zeros(2).at[0].subtract(1.)",
         "Array([-1.,  0.], dtype=float32)",
     )
     multiply = mul = _updater(
         "multiply",
-        "The array with `x[index] *= values`, repeatedly where indices repeat.",
+        "Return the array with `x[index] *= values`, repeatedly where indices repeat.",
         "dnp.ones(2).at[0].multiply(3.)",
         "Array([3., 1.], dtype=float32)",
     )
     divide = _updater(
         "divide",
-        "The array with `x[index] /= values`, repeatedly where indices repeat; integers become floats.",
+        "Return the array with `x[index] /= values`, repeatedly where indices repeat; integers become floats.",
         "dnp.array([1., 2.]).at[1].divide(4.)",
         "Array([1. , 0.5], dtype=float32)",
     )
     power = _updater(
         "power",
-        "The array with `x[index] **= values`, repeatedly where indices repeat.",
+        "Return the array with `x[index] **= values`, repeatedly where indices repeat.",
         "dnp.array([1., 2.]).at[1].power(3)",
         "Array([1., 8.], dtype=float32)",
     )
     min = _updater(
         "min",
-        "The array with `x[index] = minimum(x[index], values)`.",
+        "Return the array with `x[index] = minimum(x[index], values)`.",
         "dnp.ones(2).at[0].min(0.)",
         "Array([0., 1.], dtype=float32)",
     )
     max = _updater(
         "max",
-        "The array with `x[index] = maximum(x[index], values)`.",
+        "Return the array with `x[index] = maximum(x[index], values)`.",
         "dnp.ones(2).at[0].max(2.)",
         "Array([2., 1.], dtype=float32)",
     )
 
 
 def at(x: ArrayLike) -> _IndexUpdateHelper:
-    """`x.at`: index it, then `set`, `add`, ... for a copy of `x` with these elements changed.
+    """Return `x.at`: index it, then call `set`, `add`, ... for a copy of `x` with the indexed elements changed.
 
     >>> import didax.numpy as dnp
     >>> dnp.arange(4).at[1:3].set(7)

@@ -27,14 +27,14 @@ __all__ = [
 
 
 def _type(name: str, a: Any) -> ShapedArray:
-    """The type of an array, of what stands for one (`ShapeDtypeStruct`), or of a scalar."""
+    """Return the type of an array, of a `ShapeDtypeStruct`, or of a scalar."""
     aval = getattr(a, "aval", None)
     return aval if isinstance(aval, ShapedArray) else aval_of(checked_operand(name, a, "a"))
 
 
 @api_boundary
 def shape(a: ArrayLike) -> tuple[int, ...]:
-    """The length of each axis.
+    """Return the shape: the length of each axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.shape(dnp.zeros((2, 3)))
@@ -45,7 +45,7 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
 
 @api_boundary
 def ndim(a: ArrayLike) -> int:
-    """The number of axes.
+    """Return the number of axes.
 
     >>> import didax.numpy as dnp
     >>> dnp.ndim(1.0)
@@ -56,7 +56,7 @@ def ndim(a: ArrayLike) -> int:
 
 @api_boundary
 def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
-    """The number of elements, or the length of axes.
+    """Return the number of elements, or the number along some axes.
 
     >>> import didax.numpy as dnp
     >>> dnp.size(dnp.zeros((2, 3)), 1)
@@ -67,7 +67,7 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether it is a number or an array without axes.
+    """Whether the argument is a number or an array without axes.
 
     >>> import didax.numpy as dnp
     >>> dnp.isscalar(1.0), dnp.isscalar([1.0])
@@ -106,7 +106,7 @@ def isrealobj(x: Any) -> bool:
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities equal themselves.
+    """Whether |a - b| <= atol + rtol * |b|, elementwise. Infinities of one sign are close to each other.
 
     >>> import didax.numpy as dnp
     >>> dnp.isclose(dnp.array([1.0, 2.0]), dnp.array([1.0, 2.1]))
@@ -128,7 +128,7 @@ def isclose(
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether all elements are close, as in `isclose`.
+    """Whether all elements are close to each other, as `isclose` defines it.
 
     >>> import didax.numpy as dnp
     >>> dnp.allclose(dnp.array([1.0]), 1.0)
@@ -139,7 +139,7 @@ def allclose(
 
 @api_boundary
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether shapes and all elements are equal.
+    """Whether both arrays have equal shapes and equal elements.
 
     >>> import didax.numpy as dnp
     >>> dnp.array_equal(dnp.array([1, 2]), dnp.array([1, 2]))
@@ -154,7 +154,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 @api_boundary
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Whether all elements are equal after broadcasting; False where shapes do not broadcast.
+    """Whether all elements are equal after broadcasting; False where the shapes do not broadcast.
 
     >>> import didax.numpy as dnp
     >>> dnp.array_equiv(dnp.array([1, 1]), 1)

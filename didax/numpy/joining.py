@@ -1,7 +1,7 @@
-"""Joining and splitting arrays, inserting and deleting elements.
+"""Functions that join and split arrays, and insert and delete elements.
 
-Arrays are joined in their common dtype. Axes, split points and the positions of what is inserted or deleted are static:
-shapes follow from them. Read next: `manipulation.py`.
+Arrays are joined in their common dtype. Axes, split points and the positions of inserted or deleted elements
+are static, because the shapes of the results depend on them. Read next: `manipulation.py`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _arrays(name: str, xs: Any) -> list[Array]:
 
 @array_function
 def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
-    """Arrays joined along an axis, in their common dtype; with axis None they are ravelled first.
+    """Return the arrays joined along an axis, in their common dtype; with axis None they are ravelled first.
 
     >>> import didax.numpy as dnp
     >>> dnp.concatenate([dnp.array([1, 2]), dnp.array([3.5])])
@@ -95,7 +95,7 @@ def _joined(name: str, xs: Sequence[Array], axis: int, dtype: Any) -> Array:
 
 @array_function
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
-    """As `concatenate`.
+    """Return the arrays joined along an axis, as `concatenate` does.
 
     >>> import didax.numpy as dnp
     >>> dnp.concat([dnp.ones(1), dnp.zeros(1)])
@@ -106,7 +106,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
 
 @array_function
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None) -> Array:
-    """Arrays of one shape joined along a new axis.
+    """Return arrays of one shape joined along a new axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.stack([dnp.array([1, 2]), dnp.array([3, 4])], axis=1)
@@ -127,7 +127,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
 
 @array_function
 def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Arrays joined along the first axis, vectors as rows.
+    """Return the arrays joined along the first axis, with vectors as rows.
 
     >>> import didax.numpy as dnp
     >>> dnp.vstack([dnp.array([1, 2]), dnp.array([3, 4])])
@@ -139,7 +139,7 @@ def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
 
 @array_function
 def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Arrays joined along the second axis, vectors along their only one.
+    """Return the arrays joined along the second axis, or vectors along their only axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.hstack([dnp.array([1, 2]), dnp.array([3])])
@@ -151,7 +151,7 @@ def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
 
 @array_function
 def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
-    """Arrays joined along the third axis.
+    """Return the arrays joined along the third axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.dstack([dnp.zeros(2), dnp.ones(2)]).shape
@@ -162,7 +162,7 @@ def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
 
 @array_function
 def column_stack(tup: Any) -> Array:
-    """Vectors as the columns of a matrix; matrices as they are.
+    """Return a matrix of columns: each vector is one column, each matrix several.
 
     >>> import didax.numpy as dnp
     >>> dnp.column_stack([dnp.array([1, 2]), dnp.array([3, 4])])
@@ -175,7 +175,7 @@ def column_stack(tup: Any) -> Array:
 
 @array_function
 def block(arrays: Any) -> Array:
-    """Nested lists of arrays as one: innermost lists are joined along the last axis, outer ones before it.
+    """Return nested lists of arrays as one array: innermost lists join along the last axis, outer ones before it.
 
     >>> import didax.numpy as dnp
     >>> dnp.block([[dnp.ones((1, 1)), dnp.zeros((1, 2))], [dnp.zeros((1, 3))]])
@@ -212,7 +212,7 @@ def _joined_lists(x: Any, axis: int, ndim: int) -> Array:
 
 @array_function
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """`values` joined to the end of `arr`; both are ravelled if there is no axis.
+    """Return `values` joined to the end of `arr`; without an axis both are ravelled.
 
     >>> import didax.numpy as dnp
     >>> dnp.append(dnp.array([1, 2]), 3)
@@ -252,7 +252,7 @@ def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Ar
 
 @array_function
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Equal parts of an array along an axis, or the parts between split points.
+    """Return equal parts of an array along an axis, or the parts between split points.
 
     >>> import didax.numpy as dnp
     >>> dnp.split(dnp.arange(4), 2)
@@ -263,7 +263,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
 
 @array_function
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """As `split`; where the length does not divide, the first parts are one longer.
+    """Return parts of an array, as `split` does; where the length does not divide, the first parts are one longer.
 
     >>> import didax.numpy as dnp
     >>> [len(part) for part in dnp.array_split(dnp.arange(5), 3)]
@@ -274,7 +274,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
 
 @array_function
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the second axis, the only one of vectors.
+    """Return parts of an array as `split` does, along the second axis, or along the only axis of a vector.
 
     >>> import didax.numpy as dnp
     >>> len(dnp.hsplit(dnp.zeros((2, 4)), 2))
@@ -285,7 +285,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 @array_function
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the first axis.
+    """Return parts of an array as `split` does, along the first axis.
 
     >>> import didax.numpy as dnp
     >>> len(dnp.vsplit(dnp.zeros((4, 2)), 2))
@@ -296,7 +296,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 @array_function
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the third axis.
+    """Return parts of an array as `split` does, along the third axis.
 
     >>> import didax.numpy as dnp
     >>> len(dnp.dsplit(dnp.zeros((1, 1, 4)), 2))
@@ -307,7 +307,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 @array_function
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The arrays along an axis, without it: the inverse of `stack`.
+    """Return the slices of an array along an axis, without this axis: the inverse of `stack`.
 
     >>> import didax.numpy as dnp
     >>> dnp.unstack(dnp.array([[1, 2], [3, 4]]))
@@ -324,11 +324,11 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]:
-    """Static positions along an axis, from an integer, a slice or integers."""
+    """Return static positions along an axis from an integer, a slice or integers."""
     length = x.shape[axis]
     if isinstance(obj, slice):
         return np.arange(length)[obj]
-    index = np.asarray(obj)  # a traced array raises here: the result's shape depends on it
+    index = np.asarray(obj)  # raises for a traced array: the shape depends on the values
     if index.dtype == np.bool_:
         index = np.flatnonzero(index)
     limit = length if name == "insert" else length - 1
@@ -347,9 +347,9 @@ def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
-    """Without the elements at static positions: an integer, a slice, or an array of integers or booleans.
+    """Return the array without the elements at static positions: an integer, a slice, integers or booleans.
 
-    With `assume_unique_indices`, integers that differ, and are in range, may be traced.
+    With `assume_unique_indices` the integers may be traced; they must be distinct and in range.
 
     >>> import didax.numpy as dnp
     >>> dnp.delete(dnp.array([1, 2, 3]), 1)
@@ -366,14 +366,14 @@ def delete(
 
 
 def _others(length: int, positions: Array) -> Array:
-    """The positions along an axis that are not among those given, all of which differ."""
+    """Return the positions along an axis that are not among the given positions, which are distinct."""
     kept = at(promotion.broadcast(np.bool_(True), (length,)))[positions].set(False)
     return flatnonzero(kept, size=max(length - positions.size, 0))
 
 
 @array_function
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
-    """With values inserted before static positions: an integer, a slice, or an array of integers.
+    """Return the array with values inserted before static positions: an integer, a slice, or integers.
 
     >>> import didax.numpy as dnp
     >>> dnp.insert(dnp.array([1, 3]), 1, 2)

@@ -3,12 +3,13 @@
     x = dnp.linalg.solve(a, b)
     w, v = dnp.linalg.eigh(a)       named tuples, as in NumPy
 
-Matrices are the last two axes; all axes before are batch axes, which broadcast where there are several operands.
-Integers count as default floats; float16 and bfloat16 have norms and products, but no factorisations (cast them).
-Nothing raises for the numbers in a matrix, which may be traced: where one is singular, or not positive definite for
-`cholesky`, the result is NaN. Derivatives are finite wherever their limit is, as that of `det` at singular matrices;
-those of norms at zero are 0, the smallest subgradient.
-Read next: `didax/lax/linalg.py`, `didax/primitives/linalg/`.
+The last two axes hold the matrices; the axes before are batch axes, which broadcast where there are several
+operands. Integers count as default floats; float16 and bfloat16 have norms and products, but no
+factorisations (cast to float32 for these). The numbers in a matrix, which may be traced, never raise an
+error: where a matrix is singular, or not positive definite for `cholesky`, the result is NaN. Derivatives are
+finite wherever they have a finite limit, for example the derivative of `det` at a singular matrix; the
+derivatives of norms at zero are 0, the smallest subgradient. Read next: `didax/lax/linalg.py`,
+`didax/primitives/linalg/`.
 """
 
 from __future__ import annotations
@@ -60,21 +61,21 @@ Axes = tuple[int, ...]
 
 
 class EigResult(NamedTuple):
-    """Eigenvalues, and the eigenvectors as columns."""
+    """The eigenvalues, and the eigenvectors as columns."""
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class EighResult(NamedTuple):
-    """Ascending eigenvalues, and the eigenvectors as columns."""
+    """The ascending eigenvalues, and the eigenvectors as columns."""
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class QRResult(NamedTuple):
-    """A matrix with orthonormal columns, and an upper triangular one."""
+    """A matrix Q with orthonormal columns, and an upper triangular matrix R."""
 
     Q: Array
     R: Array
@@ -89,7 +90,7 @@ class SVDResult(NamedTuple):
 
 
 class SlogdetResult(NamedTuple):
-    """The determinant over its absolute value, and the logarithm of that."""
+    """The sign of the determinant, or its phase if it is complex, and the logarithm of its absolute value."""
 
     sign: Array
     logabsdet: Array
@@ -99,7 +100,7 @@ class SlogdetResult(NamedTuple):
 
 
 def _inexact(name: str, x: Any, argument: str = "a") -> Array:
-    """`x` in an inexact dtype."""
+    """Return `x` in an inexact dtype."""
     value = as_array(name, x, argument)
     return cast(value, inexact(value.dtype, value.weak_type)[0])
 
@@ -116,8 +117,8 @@ def _square(name: str, x: Any) -> Array:
     return value
 
 
-def _any_matrices(name: str, x: Any, argument: str = "x") -> Array:
-    """An array of two axes or more, of any dtype."""
+def _with_two_axes(name: str, x: Any, argument: str = "x") -> Array:
+    """Return an array with two or more axes, of any dtype."""
     value = as_array(name, x, argument)
     if value.ndim < 2:
         fix = "Give it two axes or more (reshape)."
@@ -133,14 +134,14 @@ def _eps(x: Array) -> float:
     return float(dtypes.finfo(dtypes.real_dtype(x.dtype)).eps)
 
 
-def _per_matrix(name: str, x: Any, a: Array, argument: str) -> Array:
-    """A tolerance for each matrix of `a`, in its real dtype."""
+def _tolerance_per_matrix(name: str, x: Any, a: Array, argument: str) -> Array:
+    """Return a tolerance for each matrix of `a`, in the real dtype of `a`."""
     value = cast(as_array(name, x, argument), dtypes.real_dtype(a.dtype))
     return broadcast(value, broadcast_shapes(name, [value.shape, a.shape[:-2]]))
 
 
-def _only_one(name: str, **given: Any) -> Any:
-    """The one of several names of an argument that is given."""
+def _given_value(name: str, **given: Any) -> Any:
+    """Return the only given value of an argument that has several names."""
     found = {key: value for key, value in given.items() if value is not None}
     if len(found) > 1:
         rule, facts = f"{name} takes one tolerance.", ", ".join([f"{k}={v!r}" for k, v in found.items()])
@@ -153,7 +154,7 @@ def _only_one(name: str, **given: Any) -> Any:
 
 @array_function
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
-    """The x with `a @ x = b`: a vector where `b` has one axis, matrices otherwise. NaN where `a` is singular.
+    """Return the x with `a @ x = b`: a vector where `b` has one axis, else matrices. NaN where `a` is singular.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.solve(dnp.array([[2, 0], [0, 4]]), dnp.array([2, 2]))
@@ -182,7 +183,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 @array_function
 def inv(a: ArrayLike) -> Array:
-    """The inverse; NaN for singular matrices.
+    """Return the inverse of matrices; NaN where a matrix is singular.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.inv(dnp.array([[2, 0], [0, 4]]))
@@ -197,9 +198,10 @@ def inv(a: ArrayLike) -> Array:
 def pinv(
     a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
 ) -> Array:
-    """The Moore-Penrose pseudoinverse; singular values up to `rtol` (also: `rcond`) times the largest count as 0.
+    """Return the Moore-Penrose pseudoinverse.
 
-    `rtol` is by default 10 max(m, n) times the dtype's resolution. The derivative is that at constant rank.
+    Singular values up to `rtol` (also named `rcond`) times the largest count as 0; the default is 10 max(m,
+    n) times the resolution of the dtype. The derivative assumes that the rank is constant near `a`.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.pinv(dnp.array([[2.0, 0], [0, 0]]))
@@ -207,20 +209,20 @@ def pinv(
            [0. , 0. ]], dtype=float32)
     """
     x = _matrices("pinv", a)
-    tolerance = _only_one("pinv", rtol=rtol, rcond=rcond)
+    tolerance = _given_value("pinv", rtol=rtol, rcond=rcond)
     tolerance = 10 * max(x.shape[-2:]) * _eps(x) if tolerance is None else tolerance
-    return pinv_.pinv(x, _per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
+    return pinv_.pinv(x, _tolerance_per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
 
 
 @array_function
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
-    """`(x, residuals, rank, s)`: the shortest x that minimises `norm(a @ x - b)`, for one matrix.
+    """Return `(x, residuals, rank, s)`: the shortest x that minimises `norm(a @ x - b)`, for one matrix.
 
-    Singular values s up to `rcond` times the largest count as 0 (by default max(m, n) times the dtype's resolution).
-    Residuals are the sums of squares; with `numpy_resid` there are none where NumPy gives none, which depends on the
-    rank and so does not work under jit.
+    Singular values s up to `rcond` times the largest count as 0; the default is max(m, n) times the
+    resolution of the dtype. The residuals are the sums of squares. With `numpy_resid` they are left out where
+    NumPy leaves them out; this depends on the rank, so `numpy_resid` does not work under jit.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.lstsq(dnp.array([[1.0], [1]]), dnp.array([1.0, 3]))[0].round(4)
@@ -243,17 +245,17 @@ def lstsq(
     tolerance = max(m, n) * _eps(left) if rcond is None else rcond
     tolerance = ufuncs.where(ufuncs.less(tolerance, 0), _eps(left), tolerance)
     s = svdvals(left)
-    x = matmul(pinv_.pinv(left, _per_matrix("lstsq", tolerance, left, "rcond")), right)
+    x = matmul(pinv_.pinv(left, _tolerance_per_matrix("lstsq", tolerance, left, "rcond")), right)
     rank = reductions.sum(s > tolerance * reductions.max(s, initial=0))
     if numpy_resid and (int(rank) < n or m <= n):
         return x, creation.zeros(0, s.dtype), rank, s
     error = right - matmul(left, x)
-    return x, reductions.sum(_square_size(error if error.ndim == 2 else error[:, None]), 0), rank, s
+    return x, reductions.sum(_squared_magnitude(error if error.ndim == 2 else error[:, None]), 0), rank, s
 
 
 @array_function
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """The x with `tensordot(a, x, x.ndim) = b`; `axes` of `a` are first moved to the end.
+    """Return the x with `tensordot(a, x, x.ndim) = b`; the `axes` of `a` are first moved to the end.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.tensorsolve(2 * dnp.eye(6).reshape(2, 3, 6), dnp.ones((2, 3)))
@@ -277,7 +279,10 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 
 @array_function
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse for tensordot: `tensordot(tensorinv(a, ind), a, ind)` leaves its axes after `ind` as they are.
+    """Return the inverse with respect to tensordot.
+
+    `tensordot(tensorinv(a, ind), a, ind)` is the identity for tensors with the axes of `a` after the first
+    `ind`.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.tensorinv(dnp.eye(6).reshape(2, 3, 6)).shape
@@ -311,7 +316,7 @@ def _integer(name: str, n: Any, argument: str) -> int:
 
 @array_function
 def det(a: ArrayLike) -> Array:
-    """The determinant; its first two derivatives are right at singular matrices, too.
+    """Return the determinant; its first two derivatives are right at singular matrices, too.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.det(dnp.array([[1, 2], [3, 4]]))
@@ -322,9 +327,9 @@ def det(a: ArrayLike) -> Array:
 
 @array_function
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
-    """Sign and logarithm of the absolute value of the determinant, which do not overflow.
+    """Return the sign of the determinant and the logarithm of its absolute value, which do not overflow.
 
-    `method` may be "lu" or "qr", for programs written for JAX; both are computed from LU factors.
+    `method` may be "lu" or "qr", as in JAX; both names compute from LU factors.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.slogdet(1000 * dnp.eye(20)).logabsdet
@@ -341,9 +346,10 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
 
 @array_function
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
-    """The lower triangular L with `L @ L^H = a`, or the upper one with `U^H @ U = a`; NaN where there is none.
+    """Return the lower triangular L with `L @ L^H = a`, or the upper U with `U^H @ U = a`; NaN where there is none.
 
-    `a` counts as `(a + a^H) / 2`; without `symmetrize_input` only the triangle asked for is read.
+    `a` is first replaced by `(a + a^H) / 2`; without `symmetrize_input` only the triangle of the result is
+    read.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.cholesky(dnp.array([[4, 2], [2, 5]]))
@@ -358,10 +364,11 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
 
 @array_function
 def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
-    """`(Q, R)` with `Q @ R = a`, orthonormal columns in Q and an upper triangular R.
+    """Return `(Q, R)` with `Q @ R = a`: Q has orthonormal columns and R is upper triangular.
 
-    `mode`: "reduced" (Q has min(m, n) columns), "complete" (m), "r" (R alone), or "raw": the transposed R with the
-    reflections' vectors below its diagonal, and their factors, as LAPACK's geqrf leaves them.
+    `mode` is "reduced" (Q has min(m, n) columns), "complete" (Q has m columns), "r" (the result is R), or
+    "raw": the transposed R with the vectors of the reflections below its diagonal, and the factors of the
+    reflections, as LAPACK's geqrf returns them.
 
     >>> import didax.numpy as dnp
     >>> q, r = dnp.linalg.qr(dnp.ones((3, 2)))
@@ -379,7 +386,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     return r if mode == "r" else QRResult(q, r)
 
 
-def _reads_lower(name: str, given: Any) -> bool:
+def _is_lower(name: str, given: Any) -> bool:
     if given not in (None, "L", "U"):
         raise ValueError(
             message(f"{name} reads one triangle.", f"UPLO: {given!r}", fix="Use UPLO='L' or UPLO='U'.")
@@ -389,34 +396,35 @@ def _reads_lower(name: str, given: Any) -> bool:
 
 @array_function
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
-    """Ascending eigenvalues and the eigenvectors, as columns, of Hermitian matrices.
+    """Return the ascending eigenvalues of Hermitian matrices, and the eigenvectors as columns.
 
-    `a` counts as `(a + a^H) / 2`; without `symmetrize_input` only its triangle `UPLO` is read ("L" or "U").
+    `a` is first replaced by `(a + a^H) / 2`; without `symmetrize_input` only its triangle `UPLO` ("L" or "U")
+    is read.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.eigh(dnp.array([[2, 0], [0, 1]])).eigenvalues
     Array([1., 2.], dtype=float32)
     """
     x = _square("eigh", a)
-    v, w = lax_linalg.eigh(x, lower=_reads_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
+    v, w = lax_linalg.eigh(x, lower=_is_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
     return EighResult(w, v)
 
 
 @array_function
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
-    """Ascending eigenvalues of Hermitian matrices, given as for `eigh`.
+    """Return the ascending eigenvalues of Hermitian matrices; the arguments are those of `eigh`.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.eigvalsh(dnp.array([[0, 2], [2, 0]]))
     Array([-2.,  2.], dtype=float32)
     """
-    x, lower = _square("eigvalsh", a), _reads_lower("eigvalsh", UPLO)
+    x, lower = _square("eigvalsh", a), _is_lower("eigvalsh", UPLO)
     return eigen.eigvalsh(matrix.hermitian_part(x) if symmetrize_input else x, lower)
 
 
 @array_function
 def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and eigenvectors, as columns of norm 1, of square matrices, all complex. On the CPU only.
+    """Return the complex eigenvalues of square matrices, and the eigenvectors as columns of norm 1. On the CPU only.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.eig(dnp.array([[0, 1], [-1, 0]])).eigenvalues
@@ -428,7 +436,7 @@ def eig(a: ArrayLike) -> EigResult:
 
 @array_function
 def eigvals(a: ArrayLike) -> Array:
-    """Eigenvalues of square matrices, complex. On the CPU only.
+    """Return the complex eigenvalues of square matrices. On the CPU only.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.eigvals(dnp.array([[1, 1], [0, 2]]))
@@ -446,10 +454,11 @@ def svd(
     hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Array | SVDResult:
-    """`(U, S, Vh)` with `U @ diag(S) @ Vh = a`, or S alone without `compute_uv`; S descends.
+    """Return `(U, S, Vh)` with `U @ diag(S) @ Vh = a`; S descends. Without `compute_uv` return S.
 
-    U and Vh are square, or have min(m, n) columns and rows without `full_matrices`. `hermitian` uses that `a` is.
-    `subset_by_index=(i, j)` gives the singular values i to j - 1 with their vectors, without `full_matrices` only.
+    U and Vh are square; without `full_matrices` they have min(m, n) columns and rows. `hermitian` promises
+    that `a` is Hermitian. `subset_by_index=(i, j)` gives the singular values i to j - 1 with their vectors,
+    and needs `full_matrices=False`.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.svd(dnp.array([[3, 0], [0, 4]])).S
@@ -469,7 +478,7 @@ def svd(
 
 
 def _hermitian_svd(x: Array, compute_uv: bool) -> Array | SVDResult:
-    """From eigenvalues w: the singular values |w|, and U = V sign(w)."""
+    """Compute the decomposition from eigenvalues w and eigenvectors V: S = |w|, and U = V sign(w)."""
     if not compute_uv:
         return -selection.sort(-ufuncs.abs(eigvalsh(x)))
     w, v = eigh(x)
@@ -483,7 +492,7 @@ def _hermitian_svd(x: Array, compute_uv: bool) -> Array | SVDResult:
 
 @array_function
 def svdvals(x: ArrayLike, /) -> Array:
-    """Singular values, descending.
+    """Return the singular values, in descending order.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.svdvals(dnp.array([[0, 3], [4, 0]]))
@@ -502,9 +511,11 @@ def norm(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
 ) -> Array:
-    """The norm of vectors (one axis) or matrices (two); without `ord` and `axis`, of all elements as a vector.
+    """Return the norm of vectors (one axis) or matrices (two axes).
 
-    Orders are those of `vector_norm` and `matrix_norm`.
+    Without `ord` and `axis` all elements count as one vector.
+
+    The orders are those of `vector_norm` and `matrix_norm`.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.norm(dnp.array([3, 4]))
@@ -535,7 +546,10 @@ def vector_norm(
     keepdims: bool = False,
     ord: float | str = 2,
 ) -> Array:
-    """`sum(abs(x) ** ord) ** (1 / ord)` over axes, all by default; for inf and -inf the extremes, for 0 the count.
+    """Return `sum(abs(x) ** ord) ** (1 / ord)` over axes (all by default).
+
+    The orders inf and -inf give the largest and smallest absolute value, the order 0 the number of nonzero
+    elements.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.vector_norm(dnp.array([[3, 4], [6, 8]]), axis=1)
@@ -547,35 +561,38 @@ def vector_norm(
 
 @array_function
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Array:
-    """The norm of matrices: "fro" (of the elements), "nuc" (the sum of singular values), 2 (the largest), -2 (the
-    smallest), 1 and -1 (the largest and smallest sum of absolute values in a column), inf and -inf (in a row).
+    """Return the norm of matrices, by the order `ord`.
+
+    The orders are "fro" (the root of the sum of squares), "nuc" (the sum of the singular values), 2 and -2
+    (the largest and smallest singular value), 1 and -1 (the largest and smallest sum of absolute values in a
+    column), inf and -inf (the same in a row).
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.matrix_norm(dnp.array([[1, 2], [3, 4]]), ord=1)
     Array(6., dtype=float32)
     """
-    value = _inexact("matrix_norm", _any_matrices("matrix_norm", x), "x")
+    value = _inexact("matrix_norm", _with_two_axes("matrix_norm", x), "x")
     return _matrix_norm("matrix_norm", value, ord, (value.ndim - 2, value.ndim - 1), keepdims)
 
 
-def _wide(x: Array) -> Array:
-    """In float32 at least: squares overflow earlier than their root."""
+def _at_least_float32(x: Array) -> Array:
+    """Return `x` in float32 at least: squares overflow at smaller numbers than their root."""
     return cast(x, np.dtype(np.float32)) if x.dtype.itemsize < 4 else x
 
 
-def _square_size(x: Array) -> Array:
-    """`abs(x) ** 2`, smooth at 0."""
+def _squared_magnitude(x: Array) -> Array:
+    """Return `abs(x) ** 2`, smooth at 0."""
     return ufuncs.square(x.real) + ufuncs.square(x.imag) if dtypes.is_complex(x.dtype) else ufuncs.square(x)
 
 
 def _vector_norm(name: str, x: Array, order: Any, axes: Axes, keepdims: bool) -> Array:
-    dtype, x = dtypes.real_dtype(x.dtype), _wide(x)
+    dtype, x = dtypes.real_dtype(x.dtype), _at_least_float32(x)
     return cast(_power_norm(name, x, _order(name, order, "vectors", ()), axes, keepdims), dtype)
 
 
 def _power_norm(name: str, x: Array, order: float, axes: Axes, keepdims: bool) -> Array:
     if order == 2:
-        return _root(reductions.sum(_square_size(x), axes, keepdims=keepdims), 2)
+        return _root(reductions.sum(_squared_magnitude(x), axes, keepdims=keepdims), 2)
     if order == 0:
         return reductions.sum(x != 0, axes, dtypes.real_dtype(x.dtype), keepdims=keepdims)
     sizes = ufuncs.abs(x)
@@ -589,7 +606,7 @@ def _power_norm(name: str, x: Array, order: float, axes: Axes, keepdims: bool) -
 
 
 def _root(total: Array, order: float) -> Array:
-    """`total ** (1 / order)`, with derivative 0 where `total` is 0."""
+    """Return `total ** (1 / order)`, with derivative 0 where `total` is 0."""
     if order < 0:
         return total ** (1 / order)
     zero = el.eq(total, 0)
@@ -598,14 +615,14 @@ def _root(total: Array, order: float) -> Array:
     return where(zero, scalar_like(0, total.dtype), root)
 
 
-def _order(name: str, order: Any, what: str, names: tuple[str, ...]) -> Any:
-    """A number, or one of the names; 2 for None where there are no names."""
+def _order(name: str, order: Any, operands: str, names: tuple[str, ...]) -> Any:
+    """Return the order: a number, or one of the names; None is 2 where there are no names."""
     if order is None:
         return names[0] if names else 2.0
     if isinstance(order, str) and order not in names:
         known = ", ".join([*map(repr, names), "or a number (numpy.inf for the largest)"])
         raise ValueError(
-            message(f"{name} of {what} has no such order.", f"ord: {order!r}", fix=f"Use {known}.")
+            message(f"{name} of {operands} has no such order.", f"ord: {order!r}", fix=f"Use {known}.")
         )
     return order if isinstance(order, str) else float(order)
 
@@ -627,8 +644,8 @@ def _matrix_norm(name: str, x: Array, order: Any, axes: Axes, keepdims: bool) ->
 
 
 def _singular_norm(x: Array, order: Any, axes: Axes) -> Array:
-    """Of the singular values, with both axes kept, of length 1."""
-    s = svdvals(manipulation.moveaxis(_wide(x), axes, (-2, -1)))
+    """Return the norm of the singular values; both matrix axes are kept, with length 1."""
+    s = svdvals(manipulation.moveaxis(_at_least_float32(x), axes, (-2, -1)))
     if order == "nuc":
         y = reductions.sum(s, -1)
     else:
@@ -644,7 +661,7 @@ def _extreme(x: Array, axis: int, *, largest: bool) -> Array:
 
 @array_function
 def cond(x: ArrayLike, p: float | str | None = None) -> Array:
-    """The condition number, `norm(x, p) * norm(inv(x), p)`, by default for p = 2; inf for singular matrices.
+    """Return the condition number, `norm(x, p) * norm(inv(x), p)`, by default for p = 2; inf for singular matrices.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.cond(dnp.array([[1, 0], [0, 4]]))
@@ -669,22 +686,23 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
 def matrix_rank(
     M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None
 ) -> Array:
-    """The number of singular values above `tol`, or above `rtol` times the largest.
+    """Return the number of singular values above `tol`, or above `rtol` times the largest.
 
-    `rtol` is by default max(m, n) times the dtype's resolution. An array of less than two axes has rank 1, or 0.
+    The default of `rtol` is max(m, n) times the resolution of the dtype. An array with fewer than two axes
+    has rank 1, or rank 0 where all of its elements are 0.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.matrix_rank(dnp.ones((3, 3)))
     Array(1, dtype=int32)
     """
-    given = _only_one("matrix_rank", rtol=rtol, tol=tol)
+    given = _given_value("matrix_rank", rtol=rtol, tol=tol)
     x = as_array("matrix_rank", M, "M")
     if x.ndim < 2:
         return cast(reductions.any(x != 0), dtypes.default_dtype("i"))
     x = _square("matrix_rank", x) if hermitian else _matrices("matrix_rank", x, "M")
     s = ufuncs.abs(eigvalsh(x)) if hermitian else svdvals(x)
     given = max(x.shape[-2:]) * _eps(x) if given is None else given
-    limit = _per_matrix("matrix_rank", given, x, "rtol" if tol is None else "tol")[..., None]
+    limit = _tolerance_per_matrix("matrix_rank", given, x, "rtol" if tol is None else "tol")[..., None]
     if tol is None:
         limit = limit * reductions.max(s, -1, keepdims=True, initial=0)
     return reductions.sum(s > limit, -1)
@@ -695,14 +713,14 @@ def matrix_rank(
 
 @array_function
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    """The product of `n` copies of `a`, of `-n` copies of its inverse, or the identity for 0.
+    """Return the product of `n` copies of `a`; for negative n of `-n` copies of its inverse; for 0 the identity.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.matrix_power(dnp.array([[1, 1], [0, 1]]), 5)
     Array([[1, 5],
            [0, 1]], dtype=int32)
     """
-    x, count = _any_matrices("matrix_power", a, "a"), _integer("matrix_power", n, "n")
+    x, count = _with_two_axes("matrix_power", a, "a"), _integer("matrix_power", n, "n")
     if x.shape[-1] != x.shape[-2]:
         fix = "Pass an array whose last two axes have one length."
         raise ArgumentError(message("matrix_power takes square matrices.", f"a: {x.aval}", fix=fix))
@@ -721,7 +739,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 
 @array_function
 def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -> Array:
-    """The product of two or more matrices, in the order that costs least; the first and last may be vectors.
+    """Return the product of two or more matrices, in the cheapest order; the first and last may be vectors.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.multi_dot([dnp.ones(2), dnp.ones((2, 3)), dnp.ones((3, 4))])
@@ -746,7 +764,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -
 
 @array_function
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """All products of an element of one vector and one of another.
+    """Return the matrix of the products of each element of one vector with each element of the other.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.outer(dnp.array([1, 2]), dnp.array([3, 4]))
@@ -762,7 +780,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @array_function
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
-    """The cross product of vectors in space, which lie along `axis`; the other axes broadcast.
+    """Return the cross product of three-dimensional vectors along `axis`; the other axes broadcast.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.cross(dnp.array([1, 0, 0]), dnp.array([0, 1, 0]))
@@ -779,21 +797,21 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 @array_function
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
-    """The diagonals of matrices.
+    """Return the diagonals of matrices.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.diagonal(dnp.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
     """
-    return manipulation.diagonal(_any_matrices("diagonal", x), offset, -2, -1)
+    return manipulation.diagonal(_with_two_axes("diagonal", x), offset, -2, -1)
 
 
 @array_function
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike = None) -> Array:
-    """The sums of the diagonals of matrices.
+    """Return the sums of the diagonals of matrices.
 
     >>> import didax.numpy as dnp
     >>> dnp.linalg.trace(dnp.ones((3, 2, 2)))
     Array([2., 2., 2.], dtype=float32)
     """
-    return linear.trace(_any_matrices("trace", x), offset, -2, -1, dtype)
+    return linear.trace(_with_two_axes("trace", x), offset, -2, -1, dtype)

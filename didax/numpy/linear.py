@@ -1,7 +1,7 @@
-"""Products of vectors, matrices and tensors, all as `dot_general`.
+"""Products of vectors, matrices and tensors, all computed by `dot_general`.
 
-Operands are promoted; `precision` and `preferred_element_type` (the dtype of the sums and of the result) go
-to XLA. `einsum` orders the pairwise contractions of more than two operands with opt_einsum.
+Operands are promoted; `precision` and `preferred_element_type` (the dtype of the sums and of the result) are
+passed on to XLA. For more than two operands, opt_einsum chooses the order in which `einsum` contracts pairs.
 Read next: `didax/lax/dot.py`.
 """
 
@@ -51,7 +51,7 @@ def _operands(name: str, a: Any, b: Any) -> list[Array]:
 def _contract(
     x: Array, y: Array, contracting: tuple[Axes, Axes], batch: tuple[Axes, Axes], precision: Any, element: Any
 ) -> Array:
-    """`dot_general`, where booleans multiply as "and" and add as "or"."""
+    """Bind `dot_general`; booleans multiply as "and" and add as "or"."""
     numbers = ((tuple(contracting[0]), tuple(contracting[1])), (tuple(batch[0]), tuple(batch[1])))
     if x.dtype == np.bool_:
         count = dot_general(cast(x, np.dtype(np.int32)), cast(y, np.dtype(np.int32)), numbers)
@@ -75,10 +75,11 @@ def _length_mismatch(name: str, x: Array, y: Array) -> TypeError:
 def matmul(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
-    """The matrix product a @ b: vectors count as a row on the left, a column on the right; leading axes
-    broadcast.
+    """Return the matrix product a @ b; leading axes broadcast.
 
-    ValueError for scalars, TypeError where the summed lengths differ.
+    A vector counts as a row on the left and as a column on the right.
+
+    ValueError for scalars, TypeError where the lengths of the summed axes differ.
 
     >>> import didax.numpy as dnp
     >>> dnp.matmul(dnp.array([[1, 2], [3, 4]]), dnp.array([1, 1]))
@@ -96,7 +97,7 @@ def matmul(
     summed = max(y.ndim - 2, 0)
     if x.shape[-1] != y.shape[summed]:
         raise _length_mismatch("matmul", x, y)
-    if x.ndim <= 2 or y.ndim <= 2:  # one of them has no leading axes: one big product
+    if x.ndim <= 2 or y.ndim <= 2:  # without leading axes in one of them: one big product
         out = _contract(x, y, ((x.ndim - 1,), (summed,)), ((), ()), precision, preferred_element_type)
         return moveaxis(out, 0, -2) if x.ndim == 2 and y.ndim > 2 else out
     lead = broadcast_shapes("matmul", [x.shape[:-2], y.shape[:-2]])
@@ -109,7 +110,7 @@ def matmul(
 def dot(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
-    """The sum over the last axis of `a` and the second to last of `b`; the product where one is a scalar.
+    """Return the sum over the last axis of `a` and the second to last axis of `b`; with a scalar, the product.
 
     >>> import didax.numpy as dnp
     >>> dnp.dot(dnp.array([1, 2]), dnp.array([3, 4]))
@@ -129,7 +130,7 @@ def dot(
 def vdot(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
-    """The sum of conj(a) * b over all elements.
+    """Return the sum of conj(a) * b over all elements.
 
     >>> import didax.numpy as dnp
     >>> dnp.vdot(dnp.array([1j]), dnp.array([1j]))
@@ -149,7 +150,7 @@ def vecdot(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """The sum of conj(x1) * x2 along an axis; the others broadcast.
+    """Return the sum of conj(x1) * x2 along an axis; the other axes broadcast.
 
     >>> import didax.numpy as dnp
     >>> dnp.vecdot(dnp.array([[1, 2], [3, 4]]), dnp.array([1, 1]))
@@ -166,7 +167,7 @@ def vecdot(
 
 @array_function
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Matrices times vectors: the last two axes of x1 with the last of x2; the others broadcast.
+    """Return matrices times vectors: the last axis of both is summed, the leading axes broadcast.
 
     >>> import didax.numpy as dnp
     >>> dnp.matvec(dnp.array([[1, 2], [3, 4]]), dnp.array([[1, 0], [0, 1]]))
@@ -178,7 +179,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @array_function
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Vectors (conjugated) times matrices: the last axis of x1 with the last two of x2; the others broadcast.
+    """Return conjugated vectors times matrices: the last axis of x1 and the second to last axis of x2 are summed.
 
     >>> import didax.numpy as dnp
     >>> dnp.vecmat(dnp.array([1, 0]), dnp.array([[1, 2], [3, 4]]))
@@ -191,7 +192,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def inner(
     a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike = None
 ) -> Array:
-    """The sum over the last axes of both.
+    """Return the sum of products over the last axis of both arrays.
 
     >>> import didax.numpy as dnp
     >>> dnp.inner(dnp.array([1, 2]), dnp.array([3, 4]))
@@ -205,7 +206,7 @@ def inner(
 
 @array_function
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
-    """All products of an element of `a` and one of `b`, both ravelled.
+    """Return the products of each element of `a` with each element of `b`, both ravelled.
 
     >>> import didax.numpy as dnp
     >>> dnp.outer(dnp.array([1, 2]), dnp.array([3, 4]))
@@ -225,7 +226,9 @@ def tensordot(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """The sum over axes of both: the last n of `a` and first n of `b`, or a pair of lists of axes.
+    """Return the sum of products over axes of both arrays.
+
+    `axes` is a number n (the last n axes of `a` and the first n axes of `b`) or a pair of lists of axes.
 
     >>> import didax.numpy as dnp
     >>> dnp.tensordot(dnp.ones((2, 3, 4)), dnp.ones((4, 3, 5)), ([1, 2], [1, 0])).shape
@@ -258,7 +261,7 @@ def tensordot(
 def trace(
     a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: None = None
 ) -> Array:
-    """The sum along a diagonal.
+    """Return the sum along a diagonal.
 
     >>> import didax.numpy as dnp
     >>> dnp.trace(dnp.array([[1, 2], [3, 4]]))
@@ -269,7 +272,7 @@ def trace(
 
 @array_function
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """The Kronecker product: each element of `a` replaced by its multiple of `b`.
+    """Return the Kronecker product: each element of `a` is replaced by the product of this element and `b`.
 
     >>> import didax.numpy as dnp
     >>> dnp.kron(dnp.array([1, 10]), dnp.array([1, 2]))
@@ -287,10 +290,10 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:
-    """The cross product of vectors in space, which lie along an axis of each; the others broadcast.
+    """Return the cross product of three-dimensional vectors along an axis of each array; the other axes broadcast.
 
-    A vector of two components lies in the plane of the first two; of two such vectors only the third component of the
-    product is returned, without an axis for it.
+    A vector of two components has the third component 0. The cross product of two such vectors is the third
+    component alone, without an axis for it.
 
     >>> import didax.numpy as dnp
     >>> dnp.cross(dnp.array([1, 0, 0]), dnp.array([0, 1, 0]))
@@ -323,18 +326,18 @@ def cross(
 
 
 def _components(x: Array) -> list[Any]:
-    """Three components along the last axis, which stays; None for the third of a vector in the plane, which is 0."""
+    """Return the three components along the last axis, each of length 1; None stands for a third component of 0."""
     found = [slice_axis(x, i, i + 1, x.ndim - 1) for i in range(x.shape[-1])]
     return found if len(found) == 3 else [*found, None]
 
 
 def _times(a: Any, b: Any) -> Any:
-    """`a * b`, where None is zero."""
+    """Return `a * b`, where None stands for zero."""
     return None if a is None or b is None else a * b
 
 
 def _difference(a: Any, b: Any) -> Any:
-    """`a - b`, where one of them may be None: zero."""
+    """Return `a - b`, where None stands for zero; not both are None."""
     if a is None:
         return -b
     return a if b is None else a - b
@@ -344,7 +347,7 @@ def _difference(a: Any, b: Any) -> Any:
 
 
 class _Step(NamedTuple):
-    """One contraction: the places of its operands in the list, their labels, and the labels of the result."""
+    """One contraction: the positions of its operands in the list, their labels, and the labels of the result."""
 
     places: tuple[int, ...]
     inputs: tuple[str, ...]
@@ -353,7 +356,7 @@ class _Step(NamedTuple):
 
 @functools.lru_cache(maxsize=1000)
 def _einsum_steps(subscripts: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> tuple[_Step, ...]:
-    """The order of contractions; results go to the end of the list of operands."""
+    """Return the contractions in order; each removes its operands from the list and appends its result."""
     import opt_einsum
 
     path: Any = opt_einsum.contract_path(
@@ -377,8 +380,9 @@ def einsum(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """Einstein's summation: `einsum("ij,jk->ik", a, b)` is a matrix product; labels missing on the right are
-    summed.
+    """Return the sum that Einstein's notation describes: `einsum("ij,jk->ik", a, b)` is a matrix product.
+
+    Labels that are missing on the right are summed over.
 
     `optimize` chooses the order of contractions as in opt_einsum. Operands and lists of labels may also
     alternate.
@@ -436,7 +440,7 @@ def _einsum_step(step: _Step, operands: Sequence[Array], precision: Any, element
 
 
 def _diagonals(x: Array, labels: str) -> tuple[Array, str]:
-    """Axes with one label merged into their diagonal."""
+    """Merge axes that share one label into their diagonal."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             i = labels.index(label)
@@ -471,7 +475,7 @@ def _pair_product(
 
 
 def _broadcast_ones(x: Array, left: str, y: Array, right: str) -> tuple[Array, Array]:
-    """Axes of length 1 broadcast to the length the label has in the other operand."""
+    """Broadcast axes of length 1 to the length that the label has in the other operand."""
     sizes = {label: max(n, 1) for label, n in zip(left, x.shape, strict=True)}
     for label, n in zip(right, y.shape, strict=True):
         sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
@@ -481,7 +485,7 @@ def _broadcast_ones(x: Array, left: str, y: Array, right: str) -> tuple[Array, A
 
 @array_function
 def einsum_path(subscripts: str, /, *operands: ArrayLike, optimize: Any = "auto") -> Any:
-    """The order in which `einsum` would contract, and a printable summary of its cost (from opt_einsum).
+    """Return the order in which `einsum` would contract, and a printable summary of its cost (from opt_einsum).
 
     >>> import didax.numpy as dnp
     >>> dnp.einsum_path("ij,jk->ik", dnp.ones((2, 2)), dnp.ones((2, 2)))[0]

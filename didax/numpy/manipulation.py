@@ -1,4 +1,4 @@
-"""Rearranging arrays: shapes and axes, repeating and turning, diagonals.
+"""Functions that rearrange arrays: shapes and axes, repetition and rotation, diagonals.
 
 Shapes, axes and counts are static. Read next: `joining.py` (concatenate, split, insert), `padding.py`,
 `selection.py` (take, sort, unique), `indexing.py`.
@@ -45,9 +45,9 @@ __all__ = [
 
 @array_function
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
-    """`x` in another dtype; floats are truncated to integers, complex numbers lose their imaginary part.
+    """Return `x` in another dtype; floats are truncated to integers, complex numbers lose their imaginary part.
 
-    With `copy` the result has memory of its own also where the dtype is that of `x`.
+    With `copy` the result has memory of its own even where `x` already has the dtype.
 
     >>> import didax.numpy as dnp
     >>> dnp.astype(dnp.array([1.7, -1.7]), int)
@@ -76,8 +76,9 @@ def _new_shape(x: Array, shape: Any) -> tuple[int, ...]:
 
 @array_function
 def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
-    """The elements in another shape; one length may be -1, "whatever is left". `order` "F" counts columns
-    first.
+    """Return the elements in another shape; one length may be -1, which stands for the length that remains.
+
+    With `order` "F" the elements are read and placed with the first index changing fastest.
 
     >>> import didax.numpy as dnp
     >>> dnp.reshape(dnp.arange(6), (2, -1))
@@ -101,7 +102,7 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
 
 @array_function
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """The elements as a vector.
+    """Return the elements as a vector.
 
     >>> import didax.numpy as dnp
     >>> dnp.ravel(dnp.array([[1, 2], [3, 4]]))
@@ -112,7 +113,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
 @array_function
 def transpose(a: ArrayLike, axes: Any = None) -> Array:
-    """The axes in another order, reversed by default.
+    """Return the array with its axes in another order, reversed by default.
 
     >>> import didax.numpy as dnp
     >>> dnp.transpose(dnp.zeros((2, 3, 4)), (1, 0, 2)).shape
@@ -132,7 +133,7 @@ permute_dims = transpose
 
 @array_function
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """The last two axes swapped.
+    """Return the array with its last two axes swapped.
 
     >>> import didax.numpy as dnp
     >>> dnp.matrix_transpose(dnp.zeros((5, 2, 3))).shape
@@ -152,7 +153,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 @array_function
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Two axes exchanged.
+    """Return the array with two axes exchanged.
 
     >>> import didax.numpy as dnp
     >>> dnp.swapaxes(dnp.zeros((2, 3, 4)), 0, 2).shape
@@ -167,7 +168,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 @array_function
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
-    """Axes moved to new places, the others in their order.
+    """Return the array with some axes moved to new places; the other axes keep their order.
 
     >>> import didax.numpy as dnp
     >>> dnp.moveaxis(dnp.zeros((2, 3, 4)), 0, -1).shape
@@ -194,7 +195,7 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
 
 @array_function
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """One axis moved before the axis `start`.
+    """Return the array with one axis moved before the axis `start`.
 
     >>> import didax.numpy as dnp
     >>> dnp.rollaxis(dnp.zeros((2, 3, 4)), 2).shape
@@ -208,7 +209,9 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 @array_function
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Axes of length 1 removed: all, or those named; ValueError if a named one is longer.
+    """Return the array without its axes of length 1: all of them, or the named axes.
+
+    ValueError if a named axis is longer than 1.
 
     >>> import didax.numpy as dnp
     >>> dnp.squeeze(dnp.zeros((1, 3, 1))).shape
@@ -233,7 +236,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 
 @array_function
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """New axes of length 1, at these places of the result.
+    """Return the array with new axes of length 1, at the given places of the result.
 
     >>> import didax.numpy as dnp
     >>> dnp.expand_dims(dnp.zeros((2, 3)), (0, -1)).shape
@@ -249,7 +252,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 @array_function
 def broadcast_to(array: ArrayLike, shape: Any) -> Array:
-    """`array` repeated to that shape, which its own must broadcast to.
+    """Return `array` repeated to the given shape, to which it must broadcast.
 
     >>> import didax.numpy as dnp
     >>> dnp.broadcast_to(dnp.arange(2), (2, 2))
@@ -274,7 +277,7 @@ def broadcast_to(array: ArrayLike, shape: Any) -> Array:
 
 @array_function
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that arrays of these shapes broadcast to.
+    """Return the shape to which arrays of the given shapes broadcast.
 
     >>> import didax.numpy as dnp
     >>> dnp.broadcast_shapes((2, 1), (3,))
@@ -289,7 +292,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 @array_function
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """The arrays repeated to their common shape.
+    """Return a list of the arrays, each repeated to their common shape.
 
     >>> import didax.numpy as dnp
     >>> [a.shape for a in dnp.broadcast_arrays(dnp.zeros((2, 1)), dnp.zeros(3))]
@@ -307,7 +310,7 @@ def _at_least(name: str, args: tuple[Any, ...], grow: Any) -> Any:
 
 @array_function
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Scalars as vectors of one element; with several arguments a list.
+    """Return arrays with at least one axis: a scalar becomes a vector. Several arguments give a list.
 
     >>> import didax.numpy as dnp
     >>> dnp.atleast_1d(3.0).shape
@@ -318,7 +321,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
 
 @array_function
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Vectors as matrices of one row; with several arguments a list.
+    """Return arrays with at least two axes: a vector becomes a matrix of one row. Several arguments give a list.
 
     >>> import didax.numpy as dnp
     >>> dnp.atleast_2d(dnp.zeros(3)).shape
@@ -331,7 +334,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
 
 @array_function
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Vectors of shape (n,) as (1, n, 1), matrices of shape (m, n) as (m, n, 1).
+    """Return arrays with at least three axes: shape (n,) becomes (1, n, 1), shape (m, n) becomes (m, n, 1).
 
     >>> import didax.numpy as dnp
     >>> dnp.atleast_3d(dnp.zeros(3)).shape
@@ -347,7 +350,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 
 @array_function
 def tile(A: ArrayLike, reps: Any) -> Array:
-    """The whole array repeated along each axis; missing leading axes are added.
+    """Return the whole array repeated along each axis; leading axes that the array lacks are added.
 
     >>> import didax.numpy as dnp
     >>> dnp.tile(dnp.array([1, 2]), 2)
@@ -371,10 +374,10 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 def repeat(
     a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
-    """Each element repeated in place, all as often or each its own number of times.
+    """Return the array with each element repeated in place; the elements share one count or have one each.
 
-    Traced `repeats` need `total_repeat_length`, the length of the result: longer results are cut, shorter
-    ones repeat the last element.
+    Traced `repeats` need `total_repeat_length`, the length of the result: a longer result is cut, a shorter
+    one repeats its last element.
 
     >>> import didax.numpy as dnp
     >>> dnp.repeat(dnp.array([1, 2]), dnp.array([1, 3]))
@@ -422,7 +425,7 @@ def _repeat_evenly(x: Array, count: int, axis: int) -> Array:
 
 @array_function
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """The elements, repeated from the start as often as needed, in that shape.
+    """Return the elements in a new shape, repeated from the start as often as needed.
 
     >>> import didax.numpy as dnp
     >>> dnp.resize(dnp.array([1, 2, 3]), (2, 2))
@@ -438,7 +441,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 
 @array_function
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """The elements in reverse order along axes, by default all.
+    """Return the array with its elements in reverse order along axes (all by default).
 
     >>> import didax.numpy as dnp
     >>> dnp.flip(dnp.arange(3))
@@ -450,7 +453,7 @@ def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 
 @array_function
 def fliplr(m: ArrayLike) -> Array:
-    """Reversed along the second axis.
+    """Return the array reversed along the second axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.fliplr(dnp.array([[1, 2]]))
@@ -461,7 +464,7 @@ def fliplr(m: ArrayLike) -> Array:
 
 @array_function
 def flipud(m: ArrayLike) -> Array:
-    """Reversed along the first axis.
+    """Return the array reversed along the first axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.flipud(dnp.array([1, 2]))
@@ -472,7 +475,7 @@ def flipud(m: ArrayLike) -> Array:
 
 @array_function
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turned by k quarter turns, from the first axis towards the second.
+    """Return the array rotated by k quarter turns, from the first of two axes towards the second.
 
     >>> import didax.numpy as dnp
     >>> dnp.rot90(dnp.array([[1, 2], [3, 4]]))
@@ -491,7 +494,9 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 @array_function
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
-    """Moved along axes, what leaves at the end coming back at the start. Shifts may be traced.
+    """Return the array with its elements shifted along axes; elements that leave at the end come back at the start.
+
+    The shifts may be traced.
 
     >>> import didax.numpy as dnp
     >>> dnp.roll(dnp.arange(4), 1)
@@ -506,13 +511,13 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     if len(shifts) not in (1, count):
         rule, fix = "roll takes a shift for each axis, or one for all.", "Pass as many shifts as axes."
         raise ValueError(message(rule, f"a: {x.aval}, shift: {shift}, axis: {axis}", fix=fix))
-    for i, by in zip(_for_each(axes, count), _for_each(shifts, count), strict=True):
+    for i, by in zip(_repeated_list(axes, count), _repeated_list(shifts, count), strict=True):
         x = _roll(x, by, i)
     return x
 
 
-def _for_each(xs: list[Any], count: int) -> list[Any]:
-    """The list, or its only element `count` times."""
+def _repeated_list(xs: list[Any], count: int) -> list[Any]:
+    """Return the list, or its only element `count` times."""
     return xs * count if len(xs) == 1 else xs
 
 
@@ -536,7 +541,7 @@ def _roll(x: Array, shift: Any, axis: int) -> Array:
 
 @array_function
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of matrices that lie along two axes, as the last axis; `offset` counts to the right.
+    """Return the diagonals of the matrices along two axes, as the last axis; `offset` counts to the right.
 
     >>> import didax.numpy as dnp
     >>> dnp.diagonal(dnp.array([[1, 2], [3, 4]]))
@@ -553,7 +558,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 @array_function
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """The k-th diagonal of a matrix; or, for a vector, the matrix with that diagonal.
+    """Return the k-th diagonal of a matrix; for a vector, return the matrix that has the vector as this diagonal.
 
     >>> import didax.numpy as dnp
     >>> dnp.diag(dnp.array([1, 2]))
@@ -579,7 +584,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 @array_function
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """The matrix with the ravelled elements on its k-th diagonal.
+    """Return the matrix with the ravelled elements on its k-th diagonal.
 
     >>> import didax.numpy as dnp
     >>> dnp.diagflat(dnp.array([[1, 2]])).shape

@@ -1,8 +1,8 @@
-"""Order statistics: quantiles, percentiles, medians and their NaN-ignoring forms.
+"""Order statistics: quantiles, percentiles, medians, and their forms that ignore NaN.
 
-The elements over `axis` are sorted, and a quantile lies at the place `q * (n - 1)` of their order; between two elements
-the `method` decides. NaN sorts to the end: where there is one the result is NaN, or it is left out of the count.
-Read next: `reductions.py`, `didax/primitives/sort.py`.
+The elements over `axis` are sorted, and a quantile lies at the position `q * (n - 1)` of their order; between
+two elements the `method` decides. NaN sorts to the end: the result is NaN if there is one, and the functions
+that ignore NaN take the numbers before it. Read next: `reductions.py`, `didax/primitives/sort.py`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
         )
     x = as_array(name, a, "a")
     dtype = inexact(x.dtype, x.weak_type)[0]
-    wide = np.dtype(np.float32) if is_narrow_float(dtype) else dtype  # positions need its digits
+    wide = np.dtype(np.float32) if is_narrow_float(dtype) else dtype  # positions need 24 bits
     x, probability = cast(x, dtype), as_array_of(name, q, wide, argument="q")
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
     rows = _axes_last(x, axes)
-    if rows.size == 0:  # of no elements, as the mean
+    if rows.size == 0:  # no elements: NaN, as for the mean
         shown = tuple([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else kept
         return broadcast(constant(np.nan, dtype), (*probability.shape, *shown))
     (rows,) = sort_p.bind(rows, dimension=rows.ndim - 1, is_stable=True, num_keys=1)
@@ -65,7 +65,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
 
 
 def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
-    """The axes merged into one at the end."""
+    """Merge the axes into one axis at the end."""
     for i, axis in enumerate(sorted(axes)):
         x = move_axis(x, axis - i, x.ndim - 1)
     kept = x.shape[: x.ndim - len(axes)]
@@ -73,7 +73,7 @@ def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array:
-    """Quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
+    """Return quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
     dtype = rows.dtype
     kept, length = rows.shape[:-1], rows.shape[-1]
     missing = isnan(rows)
@@ -88,18 +88,14 @@ def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array
     place = el.mul(broadcast_in_dim(flat, shape, (0,)), last)
     low = el.floor(place)
     stacked = broadcast_in_dim(rows, (*shape, length), tuple(range(1, len(shape) + 1)))
-    below, above = _pick(stacked, low), _pick(stacked, ufuncs.minimum(el.ceil(place), last))
+    below, above = _elements_at(stacked, low), _elements_at(stacked, ufuncs.minimum(el.ceil(place), last))
     result = _METHODS[method](below, above, el.sub(place, low))
-    if ignore_nan:
-        return result
-    return where(
-        broadcast_in_dim(any_of(missing, -1), shape, tuple(range(1, len(shape)))),
-        constant(np.nan, dtype),
-        result,
-    )
+    is_nan = el.eq(count, constant(0, dtype)) if ignore_nan else any_of(missing, -1)
+    is_nan = broadcast_in_dim(is_nan, shape, tuple(range(1, len(shape))))
+    return where(is_nan, constant(np.nan, dtype), result)
 
 
-def _pick(rows: Array, place: Array) -> Array:
+def _elements_at(rows: Array, place: Array) -> Array:
     last = rows.shape[-1] - 1
     dtype = np.dtype(np.int32 if last < 2**31 else np.int64)
     index = ufuncs.clip(cast(place, dtype), 0, last)
@@ -117,7 +113,7 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The values below which a share `q` (0 to 1) of the elements lies; the axes of `q` come first.
+    """Return the values below which a share `q` (0 to 1) of the elements lies; the axes of `q` come first.
 
     >>> import didax.numpy as dnp
     >>> dnp.quantile(dnp.array([0.0, 1.0, 2.0]), 0.25)
@@ -137,7 +133,7 @@ def nanquantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """`quantile` of what is not NaN.
+    """Return quantiles as `quantile` does, of the elements that are not NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanquantile(dnp.array([0.0, dnp.nan, 2.0]), 0.5)
@@ -157,7 +153,7 @@ def percentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """`quantile` with `q` from 0 to 100.
+    """Return quantiles as `quantile` does, with `q` from 0 to 100.
 
     >>> import didax.numpy as dnp
     >>> dnp.percentile(dnp.array([0.0, 1.0, 2.0]), 25)
@@ -176,7 +172,7 @@ def nanpercentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """`nanquantile` with `q` from 0 to 100.
+    """Return quantiles as `nanquantile` does, with `q` from 0 to 100.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanpercentile(dnp.array([0.0, dnp.nan, 2.0]), 50)
@@ -189,7 +185,7 @@ def nanpercentile(
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
-    """The middle element in order, or the mean of the middle two.
+    """Return the element in the middle of the sorted order, or the mean of the two in the middle.
 
     >>> import didax.numpy as dnp
     >>> dnp.median(dnp.array([3.0, 1.0, 2.0]))
@@ -202,7 +198,7 @@ def median(
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
-    """`median` of what is not NaN.
+    """Return the median of the elements that are not NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanmedian(dnp.array([3.0, dnp.nan, 2.0]))

@@ -1,8 +1,9 @@
-"""`pad`: arrays made longer at both ends of each axis.
+"""`pad`: a function that makes arrays longer at both ends of each axis.
 
-Axes are padded one after the other, so that corners are padded twice: with constants, with elements of the array
-(`edge`, `reflect`, `symmetric`, `wrap`), with statistics of its ends (`maximum`, `mean`, `median`, `minimum`), with a
-ramp, or by a function. Widths are static, the values need not be. Read next: `manipulation.py`, `joining.py`.
+Axes are padded one after the other, so that corners are padded twice. The new elements are constants,
+elements of the array (`edge`, `reflect`, `symmetric`, `wrap`), statistics of its ends (`maximum`, `mean`,
+`median`, `minimum`), a ramp, or what a function returns. Widths are static; the other values may be traced.
+Read next: `manipulation.py`, `joining.py`.
 """
 
 from __future__ import annotations
@@ -54,13 +55,16 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 def pad(
     array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
 ) -> Array:
-    """Longer at both ends of each axis. `pad_width` is a number, a pair (before, after), a pair per axis, or
-    a dictionary with a number or a pair for each axis that is padded.
+    """Return the array made longer at both ends of each axis.
+
+    `pad_width` is a number, a pair (before, after), a pair per axis, or a dictionary with a number or a pair
+    for each padded axis.
 
     `mode` is "constant" (`constant_values=0`), "empty" (zeros), "edge", "wrap", "reflect" or "symmetric"
     (`reflect_type="even"` or "odd"), "linear_ramp" (`end_values=0`), "maximum", "mean", "median" or "minimum"
-    (`stat_length=None`, all of the axis), or a function `f(vector, widths, axis, kwargs)` which returns each vector of
-    the array padded with zeros as it is to be. Options are given like the widths.
+    (`stat_length=None`, which is the whole axis), or a function `f(vector, widths, axis, kwargs)`, which gets
+    each vector of the array padded with zeros and returns the padded vector. Options have the same forms as
+    the widths.
 
     >>> import didax.numpy as dnp
     >>> dnp.pad(dnp.array([1, 2]), (1, 2), mode="edge")
@@ -69,7 +73,7 @@ def pad(
     Array([-1.,  1.,  3.,  5.], dtype=float32)
     """
     x = as_array("pad", array, "array")
-    widths = _widths(_by_axis(pad_width, x.ndim) if isinstance(pad_width, dict) else pad_width, x.ndim)
+    widths = _widths(_pairs_by_axis(pad_width, x.ndim) if isinstance(pad_width, dict) else pad_width, x.ndim)
     if callable(mode):
         return _pad_with(mode, x, widths, kwargs)
     _check_options(mode, kwargs)
@@ -84,8 +88,8 @@ def pad(
 # --- arguments ----------------------------------------------------------------------------------------------
 
 
-def _by_axis(given: dict[int, Any], ndim: int) -> list[Any]:
-    """A pair per axis from a dictionary of those that are padded."""
+def _pairs_by_axis(given: dict[int, Any], ndim: int) -> list[Any]:
+    """Return a pair per axis from a dictionary with the axes that are padded."""
     pairs: list[Any] = [(0, 0)] * ndim
     for axis, widths in given.items():
         (pairs[canonical_axis("pad", axis, ndim)],) = _pairs("pad_width", widths, 1)
@@ -133,7 +137,7 @@ def _pairs(name: str, given: Any, ndim: int) -> list[Any]:
 
 
 def _options(mode: str, kwargs: dict[str, Any], ndim: int) -> list[Any]:
-    """The option of the mode for each axis."""
+    """Return the option of the mode for each axis."""
     if mode in ("reflect", "symmetric"):
         kind = kwargs.get("reflect_type", "even")
         if kind not in ("even", "odd"):
@@ -215,26 +219,26 @@ def _pad_ramp(x: Array, axis: int, pair: tuple[int, int], values: Any) -> Array:
     before, after = [
         linspace(as_array_of("pad", value, x.dtype, False, "end_values"), edge, width, False, dtype=x.dtype, axis=axis)
         for value, edge, width in zip(
-            values, (_at(x, 0, axis), _at(x, n - 1, axis)), pair, strict=True
+            values, (_slice_at(x, 0, axis), _slice_at(x, n - 1, axis)), pair, strict=True
         )
     ]  # fmt: skip
     return join([before, x, rev(after, (axis,))], axis)
 
 
-def _at(x: Array, position: int, axis: int) -> Array:
+def _slice_at(x: Array, position: int, axis: int) -> Array:
     return getitem(x, (slice(None),) * axis + (position,))
 
 
 def _pad_odd(x: Array, axis: int, pair: tuple[int, int], shared: bool) -> Array:
-    """Reflected in the point at each end; the reflected parts and `x` have the end in common if it is `shared`."""
-    shared = shared and x.shape[axis] > 1  # which grows at every step; of a single element nothing else would
+    """Pad by reflection in the point at each end; `shared` says that a reflected part does not repeat the end."""
+    shared = shared and x.shape[axis] > 1  # one element gives no others to reflect
     head = _reflected(x, axis, pair[0], shared)
     tail = rev(_reflected(rev(x, (axis,)), axis, pair[1], shared), (axis,))
     return join([head, x, tail], axis)
 
 
 def _reflected(x: Array, axis: int, width: int, shared: bool) -> Array:
-    """What comes before `x`: it is reflected in its first point until there are as many elements."""
+    """Return the part before `x`: reflections in its first point, until there are `width` elements."""
     whole, needed = x, width + x.shape[axis]
     while (length := whole.shape[axis]) < needed:
         first = slice_axis(whole, 0, 1, axis)

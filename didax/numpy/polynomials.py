@@ -1,6 +1,6 @@
 """Polynomials as vectors of coefficients, the highest power first: arithmetic, calculus, roots and fits.
 
-Read next: `linalg.py` (what finds roots and fits).
+Read next: `linalg.py` (which finds roots and fits).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _coefficients(name: str, *args: Any, to_inexact: bool = False) -> list[Array
 
 
 def _strip(x: Array, name: str) -> Array:
-    """Without leading zeros, whose number must be known."""
+    """Return `x` without leading zeros, whose number must be known."""
     if isinstance(x, Tracer):
         raise ValueError(
             message(
@@ -56,7 +56,7 @@ def _strip(x: Array, name: str) -> Array:
 
 @array_function
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
-    """The polynomial's values, by Horner's scheme; `unroll` is accepted and not needed.
+    """Return the values of the polynomial, by Horner's scheme; `unroll` is accepted and ignored.
 
     >>> import didax.numpy as dnp
     >>> dnp.polyval(dnp.array([1, 0, 2]), dnp.array([0, 3]))
@@ -70,7 +70,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
 
 @array_function
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The sum of two polynomials.
+    """Return the sum of two polynomials.
 
     >>> import didax.numpy as dnp
     >>> dnp.polyadd(dnp.array([1, 2]), dnp.array([5]))
@@ -83,7 +83,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 @array_function
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The difference of two polynomials.
+    """Return the difference of two polynomials.
 
     >>> import didax.numpy as dnp
     >>> dnp.polysub(dnp.array([1, 2]), dnp.array([5]))
@@ -95,7 +95,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 @array_function
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
-    """The product of two polynomials.
+    """Return the product of two polynomials.
 
     >>> import didax.numpy as dnp
     >>> dnp.polymul(dnp.array([1, 1]), dnp.array([1, -1]))
@@ -110,7 +110,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
 
 @array_function
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
-    """Quotient and remainder of the division of one polynomial by another.
+    """Return the quotient and the remainder of the division of one polynomial by another.
 
     >>> import didax.numpy as dnp
     >>> dnp.polydiv(dnp.array([1.0, 0.0, -1.0]), dnp.array([1.0, 1.0]))
@@ -135,7 +135,7 @@ def _order(name: str, m: Any) -> int:
 
 @array_function
 def polyder(p: ArrayLike, m: int = 1) -> Array:
-    """The derivative of a polynomial, taken `m` times.
+    """Return the derivative of a polynomial, taken `m` times.
 
     >>> import didax.numpy as dnp
     >>> dnp.polyder(dnp.array([1, 2, 3]))
@@ -149,7 +149,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 @array_function
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
-    """The antiderivative of a polynomial, taken `m` times with the constants `k` (0 by default).
+    """Return the antiderivative of a polynomial, taken `m` times with the constants `k` (0 by default).
 
     >>> import didax.numpy as dnp
     >>> dnp.polyint(dnp.array([2.0, 2.0]))
@@ -173,7 +173,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 
 @array_function
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """The coefficients of the polynomial with these roots, or of a square matrix's characteristic polynomial.
+    """Return the coefficients of the polynomial with the given roots, or a matrix's characteristic polynomial.
 
     >>> import didax.numpy as dnp
     >>> dnp.poly(dnp.array([1.0, 2.0]))
@@ -196,7 +196,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 @array_function
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
-    """The complex roots of a polynomial, as eigenvalues of its companion matrix.
+    """Return the complex roots of a polynomial, as eigenvalues of its companion matrix.
 
     Leading zeros are stripped, which tracing does not allow; with `strip_zeros=False` there must be none.
 
@@ -233,10 +233,11 @@ def polyfit(
     w: ArrayLike | None = None,
     cov: Any = False,
 ) -> Any:
-    """The coefficients of the polynomial of degree `deg` nearest to points, in the sense of (weighted) squares.
+    """Return the coefficients of the polynomial of degree `deg` that fits points by (weighted) least squares.
 
-    With `full` also residuals, rank, singular values and rcond of the least-squares problem; with `cov` the
-    covariance of the coefficients ("unscaled": not multiplied by chi squared over the degrees of freedom).
+    With `full` also return the residuals, rank, singular values and rcond of the least-squares problem; with
+    `cov` also the covariance of the coefficients ("unscaled": not multiplied by chi squared over the degrees
+    of freedom).
 
     >>> import didax.numpy as dnp
     >>> dnp.polyfit(dnp.array([0.0, 1.0, 2.0]), dnp.array([1.0, 3.0, 5.0]), 1).round(3)

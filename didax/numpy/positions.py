@@ -1,8 +1,8 @@
-"""Making positions, and writing by them: ix_, diag_indices, unravel_index, put, choose, compress, fill_diagonal.
+"""Positions, and writes at positions: ix_, diag_indices, unravel_index, put, choose, compress, fill_diagonal.
 
-Functions that change their argument in NumPy return a changed copy here, and only with `inplace=False`, so that
-a program moved over from NumPy cannot go on with the old array.
-Read next: `indexing.py` (x[...] and x.at[...], of which all of this is made), `grids.py` (r_, mgrid and such).
+A function that changes its argument in NumPy returns a changed copy here, and only with `inplace=False`, so
+that a program moved over from NumPy cannot go on with the old array. Read next: `indexing.py` (x[...] and
+x.at[...], on which these functions are built), `grids.py` (r_, mgrid).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 @array_function
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
-    """Vectors of positions (or masks) shaped so that together they index their outer product.
+    """Return vectors of positions (or masks) reshaped so that together they index their outer product.
 
     >>> import didax.numpy as dnp
     >>> x = dnp.arange(12).reshape(3, 4)
@@ -62,7 +62,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
 
 @array_function
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The positions of the main diagonal of an array with `ndim` axes of length n.
+    """Return the positions of the main diagonal of an array with `ndim` axes of length n.
 
     >>> import didax.numpy as dnp
     >>> dnp.zeros((2, 2)).at[dnp.diag_indices(2)].set(1.0)
@@ -77,7 +77,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 
 def _square(name: str, arr: ArrayLike) -> Array:
-    """An array with two axes or more, all of one length."""
+    """Return an array with two or more axes, all of one length."""
     x = as_array(name, arr, "arr")
     if x.ndim < 2 or len(set(x.shape)) > 1:
         rule = f"{name} takes an array with at least two axes, all of the same length."
@@ -87,7 +87,7 @@ def _square(name: str, arr: ArrayLike) -> Array:
 
 @array_function
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """The positions of the main diagonal of a square array.
+    """Return the positions of the main diagonal of a square array.
 
     >>> import didax.numpy as dnp
     >>> dnp.eye(2)[dnp.diag_indices_from(dnp.eye(2))]
@@ -107,7 +107,7 @@ def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
 
 @array_function
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """The positions on and below the k-th diagonal of a matrix.
+    """Return the positions on and below the k-th diagonal of a matrix.
 
     >>> import didax.numpy as dnp
     >>> dnp.tril_indices_from(dnp.eye(2))
@@ -119,7 +119,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
 
 @array_function
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """The positions on and above the k-th diagonal of a matrix.
+    """Return the positions on and above the k-th diagonal of a matrix.
 
     >>> import didax.numpy as dnp
     >>> dnp.triu_indices_from(dnp.eye(2))
@@ -133,7 +133,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
 def mask_indices(
     n: int, mask_func: Callable[[Array, int], ArrayLike], k: int = 0, *, size: int | None = None
 ) -> tuple[Array, ...]:
-    """Where `mask_func(matrix, k)` of an n by n matrix of ones is not zero; `size` fixes their number under jit.
+    """Return the positions where `mask_func(ones((n, n)), k)` is not zero; `size` fixes their number under jit.
 
     >>> import didax.numpy as dnp
     >>> dnp.mask_indices(2, dnp.triu)
@@ -151,7 +151,7 @@ def _integers(name: str, argument: str, x: Array) -> Array:
 
 @array_function
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
-    """Positions in the ravelled array as positions along each axis; those beyond the ends are moved inside.
+    """Return positions in the ravelled array as positions along each axis; positions out of range are moved inside.
 
     >>> import didax.numpy as dnp
     >>> dnp.unravel_index(dnp.array([1, 5]), (2, 3))
@@ -176,10 +176,10 @@ def ravel_multi_index(
     multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
     dtype: DTypeLike = None,
 ) -> Array:  # fmt: skip
-    """Positions along each axis as positions in the ravelled array.
+    """Return positions along each axis as positions in the ravelled array.
 
-    `mode` says what becomes of a position out of range: "raise" (needs known values: not under jit), "clip" to
-    the nearest, or "wrap" around.
+    `mode` says what becomes of a position out of range: "raise" (which needs known values, so not under jit),
+    "clip" (to the nearest), or "wrap" (modulo the length).
 
     >>> import didax.numpy as dnp
     >>> dnp.ravel_multi_index((dnp.array([0, 1]), dnp.array([1, 2])), (2, 3))
@@ -205,7 +205,7 @@ def ravel_multi_index(
 
 
 def _inside(name: str, index: Array, length: int, mode: str) -> Array:
-    """Positions from 0 to length - 1, by the mode; ValueError where they are not, and the mode is "raise"."""
+    """Return positions from 0 to length - 1, as the mode asks; ValueError for others if the mode is "raise"."""
     if mode == "clip":
         return ufuncs.clip(index, 0, length - 1)
     if mode == "wrap":
@@ -229,9 +229,9 @@ def _inside(name: str, index: Array, length: int, mode: str) -> Array:
 
 @array_function
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """For each element the one at its place from the array `choices[a]`; all are broadcast together.
+    """Return, for each element of `a`, the element at its place in the array `choices[a]`; all arrays broadcast.
 
-    `mode` is "raise" (needs known values: not under jit), "clip" or "wrap".
+    `mode` is "raise" (which needs known values, so not under jit), "clip" or "wrap".
 
     >>> import didax.numpy as dnp
     >>> dnp.choose(dnp.array([0, 1, 1]), [dnp.array([1, 2, 3]), 10])
@@ -254,10 +254,11 @@ def compress(
     condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None,
     fill_value: ArrayLike = 0, out: None = None,
 ) -> Array:  # fmt: skip
-    """The slices along an axis (of the ravelled array by default) where the vector `condition` holds.
+    """Return the slices along an axis (of the ravelled array by default) where the vector `condition` holds.
 
-    A short condition is False beyond its end. `size` fixes the number of results, as is needed under jit; they
-    are cut off or filled up with `fill_value`.
+    A short condition is False beyond its end; a condition that holds beyond the end of the axis raises ValueError.
+    `size` fixes the number of results, as jit needs it: results are cut off, or filled up with `fill_value`, and what
+    the condition says beyond the end of the axis does not count.
 
     >>> import didax.numpy as dnp
     >>> dnp.compress(dnp.array([True, False, True]), dnp.array([1, 2, 3]))
@@ -266,12 +267,12 @@ def compress(
     mask, x = as_array("compress", condition, "condition"), as_array("compress", a, "a")
     x, dimension = (ravel(x), 0) if axis is None else (x, canonical_axis("compress", axis, x.ndim))
     length = x.shape[dimension]
-    beyond = known_value(mask[length:]) if mask.ndim == 1 else None
+    beyond = known_value(mask[length:]) if mask.ndim == 1 and size is None else None
     if mask.ndim != 1 or (beyond is not None and np.asarray(beyond).any()):
         rule = "compress takes a vector of conditions that holds nowhere beyond the end of the axis."
         facts = f"condition: {mask.aval}, axis of length {length}, a: {x.aval}"
         raise ValueError(message(rule, facts, fix="Pass one condition for each slice along the axis."))
-    places = flatnonzero(mask[:length], size=size, fill_value=length)  # out of range, so that it is filled
+    places = flatnonzero(mask[:length], size=size, fill_value=length)  # out of range, so filled
     fill = np.asarray(fill_value).item()
     return at(x)[(slice(None),) * dimension + (places,)].get(mode="fill", fill_value=fill)
 
@@ -287,7 +288,7 @@ def _check_copies(name: str, x: Array, inplace: bool) -> None:
 
 
 def _repeated(values: Array, count: int) -> Array:
-    """As many elements, from the start again and again."""
+    """Return `count` elements of the values, repeated from the start."""
     flat = ravel(values)
     return flat if flat.size == count else getitem(flat, np.arange(count) % flat.size)
 
@@ -296,10 +297,10 @@ def _repeated(values: Array, count: int) -> Array:
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Array:
-    """A copy with the elements at positions of the ravelled array set to `v`, which repeats if it is short.
+    """Return a copy with the elements at positions of the ravelled array set to `v`, which repeats if it is short.
 
-    Negative positions count from the end. `mode` says what becomes of those out of range: "clip", "wrap", or
-    None, which drops them. ValueError unless `inplace=False`.
+    Negative positions count from the end. `mode` says what becomes of a position out of range: "clip" and
+    "wrap" move it inside, None drops the write. ValueError unless `inplace=False`.
 
     >>> import didax.numpy as dnp
     >>> dnp.put(dnp.zeros(4), dnp.array([0, 2]), dnp.array([5.0, 6.0]), inplace=False)
@@ -324,7 +325,7 @@ def put_along_axis(
     arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *,
     mode: Mode = None,
 ) -> Array:  # fmt: skip
-    """A copy with the elements set that `take_along_axis` reads. ValueError unless `inplace=False`.
+    """Return a copy in which the elements that `take_along_axis` reads are set. ValueError unless `inplace=False`.
 
     >>> import didax.numpy as dnp
     >>> dnp.put_along_axis(dnp.zeros((2, 2)), dnp.array([[0], [1]]), 7.0, axis=1, inplace=False)
@@ -354,9 +355,9 @@ def put_along_axis(
 
 @array_function
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
-    """A copy with the elements where the mask holds set to `vals` in turn, from the start again if it is short.
+    """Return a copy whose elements where the mask holds are set to the values `vals` in order.
 
-    ValueError unless `inplace=False`.
+    A short `vals` starts again. ValueError unless `inplace=False`.
 
     >>> import didax.numpy as dnp
     >>> dnp.place(dnp.arange(4), dnp.array([True, False, True, True]), dnp.array([7, 8]), inplace=False)
@@ -370,15 +371,15 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
         raise ValueError(message(rule, facts, fix="Compute the mask from the array itself."))
     holds = reshape(truth(holds), x.shape)
     number = reshape(ufuncs.subtract(cumsum(ravel(holds)), 1), x.shape)
-    values = at(zeros(values.shape, x.dtype))[...].set(values)  # cast as any update is
+    values = at(zeros(values.shape, x.dtype))[...].set(values)  # cast like any update
     return ufuncs.where(holds, getitem(ravel(values), ufuncs.remainder(number, values.size)), x)
 
 
 @array_function
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
-    """A copy with the main diagonal set to `val`, an array repeating along it. ValueError unless `inplace=False`.
+    """Return a copy with the main diagonal set to `val`; an array repeats along it. ValueError unless `inplace=False`.
 
-    With `wrap` the diagonal of a tall matrix starts again below the square. More than two axes are of one
+    With `wrap` the diagonal of a tall matrix starts again below the square. More than two axes must be of one
     length.
 
     >>> import didax.numpy as dnp

@@ -1,14 +1,13 @@
-"""From what a user may pass to what primitives take: arrays of one dtype, whose shapes fit.
+"""From the values that a user may pass to the operands of primitives: arrays of one dtype with fitting shapes.
 
     promote("add", x, y)      operands of the promoted dtype and one shape (scalars stretch by themselves)
     as_array("sum", x)        any single operand as an array
 
-Primitives never promote; everything implicit happens here, and leaves an explicit conversion or broadcast in
-the program. Python scalars are weak: they take the dtype of the arrays beside them. NumPy arrays and scalars
-have the dtype they say, except that 64-bit ones become 32-bit unless enable_x64 is on, since NumPy's 64 bits
-are mostly nobody's choice.
-Read next: `didax/core/dtypes.py` (the lattice), `ufunc.py` (which remembers, per combination of types, what
-to do).
+Primitives never promote: every implicit conversion or broadcast happens here, and appears in the program as
+an explicit operation. Python scalars are weak: they take the dtype of the arrays beside them. NumPy arrays
+and scalars keep their dtype, except that 64-bit dtypes become 32-bit dtypes unless enable_x64 is on, because
+NumPy's 64 bits are rarely a choice of the user. Read next: `didax/core/dtypes.py` (the lattice of dtypes),
+`ufunc.py` (which remembers the conversions for each combination of types).
 """
 
 from __future__ import annotations
@@ -30,12 +29,13 @@ from didax.primitives.shape import broadcast_in_dim
 from didax.runtime.array import ConcreteArray
 
 ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.generic | bool | int | float | complex
-"""What functions of `didax.numpy` take for an array."""
+"""The type of an argument that functions of `didax.numpy` accept as an array."""
 DTypeLike: TypeAlias = Any
-"""What names a dtype: 'float32', np.float32, a dtype; bool, int, float and complex for the default widths."""
+"""The type of an argument that names a dtype.
 
-PYTHON_SCALARS: dict[type, Any] = {bool: "b", int: "i", float: "f", complex: "c"}
-_PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
+Examples are 'float32', np.float32, a dtype; bool, int, float and complex name the default widths.
+"""
+
 Step: TypeAlias = Callable[[Any], Any]
 
 
@@ -45,7 +45,7 @@ Step: TypeAlias = Callable[[Any], Any]
 def as_operand(x: Any) -> Any:
     """An Array, a Python scalar or a NumPy scalar for any array-like value; None for anything else."""
     kind = type(x)
-    if isinstance(x, Array) or kind in PYTHON_SCALARS:
+    if isinstance(x, Array) or kind in dtypes.PYTHON_SCALARS:
         return x
     if isinstance(x, np.ndarray):
         return from_numpy(x)
@@ -55,12 +55,12 @@ def as_operand(x: Any) -> Any:
     if (convert := getattr(x, "__jax_array__", None)) is not None:
         return as_operand(convert())
     return next(
-        (base(x) for base in PYTHON_SCALARS if isinstance(x, base)), None
-    )  # enums and other subclasses
+        (base(x) for base in dtypes.PYTHON_SCALARS if isinstance(x, base)), None
+    )  # enums and other subclasses of int and float
 
 
 def checked_operand(name: str, x: Any, argument: str | int = "x") -> Any:
-    """`as_operand`, or the TypeError that says which argument of which function is no array."""
+    """Return `as_operand(x)`, or raise a TypeError that names the function and the argument."""
     found = as_operand(x)
     if found is None:
         raise not_an_array(name, x, argument)
@@ -68,7 +68,7 @@ def checked_operand(name: str, x: Any, argument: str | int = "x") -> Any:
 
 
 def not_an_array(name: str, x: Any, argument: str | int) -> ArgumentError:
-    """The error for an argument that is neither an array nor a scalar."""
+    """Return the error for an argument that is neither an array nor a scalar."""
     where = f"argument {argument + 1}" if isinstance(argument, int) else argument
     fix = getattr(x, "how_to_read", "Convert it first, as in didax.numpy.asarray(...).")
     if x is None:
@@ -84,20 +84,20 @@ def _type_name(x: Any) -> str:
 
 
 def as_array(name: str, x: Any, argument: str | int = "x") -> Array:
-    """`x` as an Array, scalars included; Python scalars stay weakly typed."""
+    """Return `x` as an Array; a Python scalar becomes a weakly typed array."""
     return x if isinstance(x, Array) else lifted(checked_operand(name, x, argument))
 
 
 def lifted(x: Any) -> Array:
-    """An operand as an Array."""
+    """Return an operand as an Array."""
     if isinstance(x, Array):
         return x
     aval = aval_of(x)
-    return ConcreteArray(aval, scalar(x, aval.dtype, False) if type(x) in PYTHON_SCALARS else x)
+    return ConcreteArray(aval, scalar(x, aval.dtype, False) if type(x) in dtypes.PYTHON_SCALARS else x)
 
 
 def from_numpy(x: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> Array:
-    """An Array with a copy of the contents, since their owner may write to them later."""
+    """Return an Array with a copy of the contents, because the owner of `x` may write to it later."""
     if type(x) is not np.ndarray:
         check_no_mask(x)
     dtype = dtypes.narrowed(x.dtype) if dtype is None else dtype
@@ -105,14 +105,14 @@ def from_numpy(x: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> A
 
 
 def cast(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
-    """`x` in another dtype (or strength of dtype)."""
+    """Return `x` in another dtype (or with another weak type)."""
     return lifted(convert_element_type(x, dtype, weak_type))
 
 
 def as_array_of(
     name: str, x: Any, dtype: np.dtype[Any], weak_type: bool = False, argument: str | int = "x"
 ) -> Array:
-    """`x` as an array of this dtype: unlike `as_array`, which comes before one is known, it keeps all digits."""
+    """Return `x` as an array of the given dtype; unlike `as_array` it keeps all digits of a Python number."""
     if isinstance(x, np.ndarray | np.generic):
         return cast(from_numpy(np.asanyarray(x), dtypes.dtype(x.dtype)), dtype, weak_type)
     if type(x) in (bool, int, float):
@@ -121,22 +121,24 @@ def as_array_of(
 
 
 def constant(value: Any, dtype: np.dtype[Any]) -> Array:
-    """A number as an array of this dtype: as a mere NumPy scalar it would be narrowed beside other operands."""
+    """Return a number as an array of the given dtype; a NumPy scalar would be narrowed beside other operands."""
     return ConcreteArray(ShapedArray((), dtype), dtype.type(value))
 
 
 def scalar(x: Any, dtype: np.dtype[Any], keep_python: bool) -> Any:
-    """A Python scalar in `dtype`: still a Python scalar, hence weak, where that is its default and
-    `keep_python`.
+    """Return a Python scalar in `dtype`.
 
-    Integers that do not fit `dtype` wrap around, as in XLA, unless not even the default integer holds them;
-    floats saturate.
+    The result is still a Python scalar, and so weak, where `dtype` is the default for its kind and
+    `keep_python` is set.
+
+    An integer that does not fit `dtype` wraps around, as in XLA, unless it does not fit the default integer
+    dtype either, which raises; a float saturates.
     """
     kind = dtypes.kind_of(dtype)
     if kind in "iu":
         x = dtypes.saturated(x, dtype) if type(x) is float else _wrapped(int(x), dtype)
-    if keep_python and kind in _PYTHON_TYPES and dtype == dtypes.default_dtype(kind):
-        return _PYTHON_TYPES[kind](x)
+    if keep_python and (python_type := dtypes.python_type(dtype)) is not None:
+        return python_type(x)
     with np.errstate(all="ignore"):
         return dtype.type(x)
 
@@ -147,7 +149,7 @@ def _wrapped(x: int, dtype: np.dtype[Any]) -> int:
         return x
     default = dtypes.iinfo(dtypes.default_dtype("i"))
     if not default.min <= x <= default.max:
-        dtypes.numpy_scalar(x, dtype)  # which raises
+        dtypes.numpy_scalar(x, dtype)  # raises the error
     return (x - int(info.min)) % (1 << info.bits) + int(info.min)
 
 
@@ -155,19 +157,20 @@ def _wrapped(x: int, dtype: np.dtype[Any]) -> int:
 
 
 def pair_of(x: Any) -> tuple[np.dtype[Any], bool]:
-    """The dtype of an operand, and whether it is weak: its place on the promotion lattice."""
+    """Return the dtype of an operand and whether it is weak: the place of the operand in the promotion lattice."""
     aval = aval_of(x)
     return aval.dtype, aval.weak_type
 
 
 def result_pair(*operands: Any) -> tuple[np.dtype[Any], bool]:
-    """The dtype operands promote to, and whether it is weak."""
+    """Return the dtype to which operands promote, and whether it is weak."""
     return dtypes.result_type(*[pair_of(x) for x in operands])
 
 
 def inexact(dtype: np.dtype[Any], weak: bool) -> tuple[np.dtype[Any], bool]:
-    """Where functions of real numbers compute: inexact dtypes stay, weak and 64-bit ones take the default
-    width.
+    """Return the dtype in which functions of real numbers compute: an inexact dtype is kept.
+
+    Weak and 64-bit integers compute in the default width, other integers and booleans in float32.
     """
     if dtypes.is_inexact(dtype):
         return dtype, weak
@@ -175,7 +178,7 @@ def inexact(dtype: np.dtype[Any], weak: bool) -> tuple[np.dtype[Any], bool]:
 
 
 def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that arrays of these shapes broadcast to; ValueError if there is none."""
+    """Return the shape to which arrays of these shapes broadcast; ValueError if there is none."""
     distinct = set(shapes)
     if len(distinct) == 1:
         return distinct.pop()
@@ -194,7 +197,7 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
 
 
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
-    """`x` repeated to `shape`, which its own broadcasts to."""
+    """Return `x` repeated to `shape`, to which it broadcasts."""
     old = aval_of(x).shape
     if old == shape:
         return x
@@ -203,17 +206,17 @@ def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def promote(name: str, *args: Any, to_inexact: bool = False) -> list[Any]:
-    """Operands of one dtype whose shapes fit elementwise primitives; scalars stay scalars.
+    """Return the operands in one dtype, with shapes that elementwise primitives take; scalars stay scalars.
 
-    TypeError for arguments that are no arrays, TypePromotionError and ValueError where dtypes or shapes do
-    not fit.
+    TypeError for an argument that is no array, TypePromotionError for dtypes that do not promote, ValueError
+    for shapes that do not broadcast.
     """
     operands = promote_dtypes(name, *args, to_inexact=to_inexact)
     return broadcast_ranked(name, operands)
 
 
 def promote_dtypes(name: str, *args: Any, to_inexact: bool = False) -> list[Any]:
-    """Operands of one dtype, each of its own shape."""
+    """Return the operands in one dtype, each in its own shape."""
     operands = [checked_operand(name, x, i) for i, x in enumerate(args)]
     pair = result_pair(*operands)
     dtype, weak = inexact(*pair) if to_inexact else pair
@@ -221,15 +224,16 @@ def promote_dtypes(name: str, *args: Any, to_inexact: bool = False) -> list[Any]
 
 
 def to_dtype(operands: Sequence[Any], dtype: np.dtype[Any], weak: bool) -> list[Any]:
-    """The operands in their common dtype."""
+    """Return the operands in their common dtype."""
     steps = dtype_steps(operands, dtype, weak)
     return [x if step is None else step(x) for x, step in zip(operands, steps, strict=True)]
 
 
 def dtype_steps(operands: Sequence[Any], dtype: np.dtype[Any], weak: bool) -> list[Step | None]:
-    """What brings each operand to the common dtype; None for those that have it.
+    """Return, for each operand, the function that converts it to the common dtype; None where it has the dtype.
 
-    Python scalars stay such (and so weak) where the others make the result as strong as it should be.
+    A Python scalar stays a Python scalar (and so weak) where the other operands already make the result as
+    strong as it has to be.
     """
     keep_python = weak or any(
         [isinstance(x, Array | np.generic) and not aval_of(x).weak_type for x in operands]
@@ -238,22 +242,22 @@ def dtype_steps(operands: Sequence[Any], dtype: np.dtype[Any], weak: bool) -> li
 
 
 def _dtype_step(x: Any, dtype: np.dtype[Any], weak: bool, keep_python: bool) -> Step | None:
-    if type(x) in PYTHON_SCALARS:
-        python_type = _PYTHON_TYPES.get(dtypes.kind_of(dtype))
-        if keep_python and python_type in (float, complex) and dtype == dtypes.default_dtype(python_type):
+    if type(x) in dtypes.PYTHON_SCALARS:
+        python_type = dtypes.python_type(dtype)
+        if keep_python and python_type in (float, complex):
             return None if type(x) is python_type else python_type
         return functools.partial(scalar, dtype=dtype, keep_python=keep_python)
     return None if x.dtype == dtype else functools.partial(cast, dtype=dtype, weak_type=weak)
 
 
 def broadcast_ranked(name: str, operands: Sequence[Any]) -> list[Any]:
-    """The operands in one shape, but for scalars, which elementwise primitives stretch."""
+    """Return the operands in one shape, except scalars, which elementwise primitives stretch."""
     steps = shape_steps(name, operands)
     return [x if step is None else step(x) for x, step in zip(operands, steps, strict=True)]
 
 
 def check_ranks(name: str, operands: Sequence[Any]) -> None:
-    """What numpy_rank_promotion says to arrays of different ranks, of which none is a scalar."""
+    """Warn or raise, as numpy_rank_promotion asks, where arrays have different ranks and none of them is a scalar."""
     mode = config.state().numpy_rank_promotion
     shapes = [aval_of(x).shape for x in operands]
     if mode == "allow" or len({len(shape) for shape in shapes if shape}) < 2:
@@ -270,7 +274,7 @@ def check_ranks(name: str, operands: Sequence[Any]) -> None:
 
 
 def shape_steps(name: str, operands: Sequence[Any]) -> list[Step | None]:
-    """What brings each operand to the common shape; None for scalars and for those that have it."""
+    """Return, for each operand, the function that broadcasts it to the common shape; None where nothing is to do."""
     shapes = [aval_of(x).shape for x in operands]
     shape = broadcast_shapes(name, shapes)
     return [None if old in ((), shape) else functools.partial(broadcast, shape=shape) for old in shapes]

@@ -1,9 +1,10 @@
-"""Reductions and running totals: sum, mean, var, max, argmax, cumsum and their NaN-ignoring forms.
+"""Reductions and running totals: sum, mean, var, max, argmax, cumsum, and their forms that ignore NaN.
 
-All take `axis` (None for every axis, an integer, or a tuple where several make sense) and `keepdims`; `where`
-leaves elements out. Sums and products of integers widen to the default width, of booleans become integers;
-narrow floats are accumulated in float32 and rounded once. Results are never weakly typed.
-Read next: `order_statistics.py` (quantiles), `didax/primitives/reductions.py` and `cumulative.py` (the primitives).
+All functions take `axis` (None for every axis, an integer, or a tuple where several axes make sense) and
+`keepdims`; `where` leaves elements out. Sums and products of integers widen to the default width, and of
+booleans are integers; narrow floats are accumulated in float32 and rounded once. Results are never weakly
+typed. Read next: `order_statistics.py` (quantiles), `didax/primitives/reductions.py` and `cumulative.py` (the
+primitives).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _BOOL = np.dtype(np.bool_)
 
 
 def canonical_axis(name: str, axis: Any, ndim: int) -> int:
-    """An axis from 0 to ndim - 1; AxisError for one out of range, TypeError for what is no integer."""
+    """Return an axis from 0 to ndim - 1; AxisError for an axis out of range, TypeError for a non-integer."""
     try:
         found = operator.index(axis)
     except TypeError:
@@ -81,7 +82,7 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
 
 
 def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
-    """Distinct axes from 0 to ndim - 1 for an integer, a tuple, or None, which is all of them."""
+    """Return distinct axes from 0 to ndim - 1 for an integer, a tuple, or None, which means all axes."""
     if axis is None:
         return tuple(range(ndim))
     given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
@@ -93,12 +94,12 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     return axes
 
 
-def _keep(y: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
+def _with_kept_axes(y: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
     return reshape(y, tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else y
 
 
-def _accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Where sums and products of integers are kept: at least the default width."""
+def _integer_accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which sums and products of integers are kept: at least the default width."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return dtypes.default_dtype("i")
@@ -107,8 +108,8 @@ def _accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Where floats are accumulated: at least in float32."""
+def _at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which floats are accumulated: at least float32."""
     return _FLOAT32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
@@ -128,7 +129,7 @@ def _reduce(
     keepdims: bool,
     initial: Any,
 ) -> Array:
-    result = _keep(bind(x, axes), x.shape, axes, keepdims)
+    result = _with_kept_axes(bind(x, axes), x.shape, axes, keepdims)
     return (
         result
         if initial is None
@@ -139,7 +140,7 @@ def _reduce(
 # --- sums and products --------------------------------------------------------------------------------------
 
 
-def _total(
+def _sum_or_product(
     name: str,
     bind: Any,
     combine: Any,
@@ -152,9 +153,9 @@ def _total(
     where_: Any,
 ) -> Array:
     x = as_array(name, a, "a")
-    stated = _accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
-    x = truth(x) if stated == _BOOL else x  # 0.5 is true, although its integer is 0
-    wide = dtypes.default_dtype("i") if stated == _BOOL else _wide(stated)
+    stated = _integer_accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
+    x = truth(x) if stated == _BOOL else x  # 0.5 is true, although the integer of 0.5 is 0
+    wide = dtypes.default_dtype("i") if stated == _BOOL else _at_least_float32(stated)
     x = _masked(name, cast(x, wide), where_, identity)
     return cast(_reduce(bind, combine, x, canonical_axes(name, axis, x.ndim), keepdims, initial), stated)
 
@@ -174,7 +175,7 @@ def sum(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The sum over axes, starting from `initial`; unless `promote_integers`, narrow integers stay narrow.
+    """Return the sum over axes, starting from `initial`; `promote_integers=False` keeps narrow integers narrow.
 
     >>> import didax.numpy as dnp
     >>> dnp.sum(dnp.array([[1, 2], [3, 4]]), axis=0)
@@ -182,11 +183,11 @@ def sum(
     """
     no_out("sum", out)
     dtype = dtype if promote_integers else _own_dtype("sum", a, dtype)
-    return _total("sum", reduce_sum, el.add, 0, a, axis, dtype, keepdims, initial, where)
+    return _sum_or_product("sum", reduce_sum, el.add, 0, a, axis, dtype, keepdims, initial, where)
 
 
 def _own_dtype(name: str, a: Any, dtype: DTypeLike) -> DTypeLike:
-    """The dtype asked for, or that of `a` where it has numbers to be added up in."""
+    """Return the given dtype; without one, the dtype of `a` if sums exist in it."""
     own = as_array(name, a).dtype
     return own if dtype is None and own != _BOOL else dtype
 
@@ -202,7 +203,7 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The product over axes, starting from `initial`; unless `promote_integers`, narrow integers stay narrow.
+    """Return the product over axes, starting from `initial`; `promote_integers=False` keeps narrow integers narrow.
 
     >>> import didax.numpy as dnp
     >>> dnp.prod(dnp.array([2, 3, 4]))
@@ -210,11 +211,11 @@ def prod(
     """
     no_out("prod", out)
     dtype = dtype if promote_integers else _own_dtype("prod", a, dtype)
-    return _total("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
+    return _sum_or_product("prod", _product_over, el.mul, 1, a, axis, dtype, keepdims, initial, where)
 
 
 def no_out(name: str, out: Any) -> None:
-    """NotImplementedError for an array to write to."""
+    """Raise NotImplementedError if there is an array to write to."""
     if out is not None:
         raise NotImplementedError(
             message(
@@ -226,7 +227,7 @@ def no_out(name: str, out: Any) -> None:
 
 
 def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
-    """How many elements each result is made of: a number, or an array where `where` leaves some out."""
+    """Return how many elements contribute to each result: a number, or an array if `where` leaves some out."""
     if where_ is None:
         return int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
     mask = broadcast(truth(as_array(name, where_, "where")), x.shape)
@@ -243,7 +244,7 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The mean over axes, of integers as a float; NaN where there is nothing to average.
+    """Return the mean over axes; the mean of integers is a float. NaN where there are no elements.
 
     >>> import didax.numpy as dnp
     >>> dnp.mean(dnp.array([1, 2]))
@@ -252,7 +253,7 @@ def mean(
     no_out("mean", out)
     x = as_array("mean", a, "a")
     stated = inexact(x.dtype, x.weak_type)[0] if dtype is None else dtypes.dtype(dtype)
-    compute = _wide(inexact(stated, False)[0])
+    compute = _at_least_float32(inexact(stated, False)[0])
     axes = canonical_axes("mean", axis, x.ndim)
     total = sum(cast(x, compute), axes, keepdims=keepdims, where=where)
     count = _count("mean", x, axes, where, keepdims)
@@ -274,9 +275,9 @@ def var(
     mean: ArrayLike | None = None,
     correction: int | float | None = None,
 ) -> Array:
-    """The variance over axes: the mean of |x - mean(x)|², with `ddof` (or `correction`) taken off the count.
+    """Return the variance over axes: the mean of |x - mean(x)|², with `ddof` (or `correction`) taken off the count.
 
-    It is NaN, with derivative 0, where no more than `ddof` elements are left.
+    The variance is NaN, with derivative 0, where there are no more than `ddof` elements.
 
     >>> import didax.numpy as dnp
     >>> dnp.var(dnp.array([1.0, 3.0]), ddof=1)
@@ -286,7 +287,7 @@ def var(
     x = as_array("var", a, "a")
     computed = inexact(x.dtype, x.weak_type)[0]
     stated = dtypes.real_dtype(computed) if dtype is None else dtypes.dtype(dtype)
-    compute = _wide(
+    compute = _at_least_float32(
         computed if dtype is None else dtypes.join(computed, False, inexact(stated, False)[0], False)[0]
     )
     axes = canonical_axes("var", axis, x.ndim)
@@ -296,19 +297,20 @@ def var(
         if mean is None
         else as_array_of("var", mean, compute, argument="mean")
     )
-    # Elements that are left out have no offset: the derivative of the square would be NaN where the center is.
+    # Elements that are left out get the offset 0: the derivative of the square would be NaN where the center
+    # is NaN.
     offset = _masked("var", ufuncs.subtract(x, center), where, 0)
     squares = el.real(el.mul(offset, el.conj(offset))) if dtypes.is_complex(compute) else el.square(offset)
     total = sum(squares, axes, keepdims=keepdims)
     count = _count("var", x, axes, where, keepdims)
-    return cast(_over_freedom(total, count, ddof if correction is None else correction), stated)
+    return cast(_over_degrees_of_freedom(total, count, ddof if correction is None else correction), stated)
 
 
-def _over_freedom(total: Array, count: Any, fewer: Any) -> Array:
-    """total / (count - fewer); NaN, a constant, where no degree of freedom is left."""
+def _over_degrees_of_freedom(total: Array, count: Any, fewer: Any) -> Array:
+    """Return total / (count - fewer); NaN, a constant, where no degree of freedom is left."""
     nan = constant(np.nan, total.dtype)
     if type(count) is int and type(fewer) in (int, float):
-        # The difference is taken in Python, where no number of elements is too large.
+        # The difference is taken in Python, which has no largest integer.
         freedom = count - fewer
         return el.div(total, total.dtype.type(freedom)) if freedom > 0 else broadcast(nan, total.shape)
     freedom = cast(ufuncs.subtract(count, fewer), total.dtype)
@@ -332,7 +334,7 @@ def std(
     mean: ArrayLike | None = None,
     correction: int | float | None = None,
 ) -> Array:
-    """The standard deviation over axes, the square root of `var`; its derivative is 0 where it is 0.
+    """Return the standard deviation over axes, the square root of `var`; where it is 0 its derivative is 0.
 
     >>> import didax.numpy as dnp
     >>> dnp.std(dnp.array([1.0, 3.0]))
@@ -342,7 +344,7 @@ def std(
 
 
 def _root(variance: Array) -> Array:
-    """The square root, with derivative 0 at 0, and where the variance is a constant NaN."""
+    """Return the square root, with derivative 0 at 0, and where the variance is a constant NaN."""
     is_positive = ufuncs.greater(variance, 0)
     return where(is_positive, ufuncs.sqrt(where(is_positive, variance, 1)), variance)
 
@@ -355,8 +357,9 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The weighted mean; with `returned` also the sum of the weights. Weights have the shape of `a` or of its
-    axis.
+    """Return the weighted mean; with `returned` also the sum of the weights.
+
+    The weights have the shape of `a`, or are a vector along the axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.average(dnp.array([1.0, 4.0]), weights=dnp.array([2.0, 1.0]))
@@ -426,8 +429,9 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The largest element over axes, NaN if there is one; ValueError for empty axes unless `initial` is
-    given.
+    """Return the largest element over axes; NaN if there is one.
+
+    ValueError for empty axes unless `initial` is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.max(dnp.array([[1, 5], [3, 2]]), axis=1)
@@ -446,8 +450,9 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The smallest element over axes, NaN if there is one; ValueError for empty axes unless `initial` is
-    given.
+    """Return the smallest element over axes; NaN if there is one.
+
+    ValueError for empty axes unless `initial` is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.min(dnp.array([[1, 5], [3, 2]]), axis=1)
@@ -462,7 +467,7 @@ amax, amin = max, min
 
 @array_function
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """The distance from the smallest to the largest element.
+    """Return the difference of the largest and the smallest element.
 
     >>> import didax.numpy as dnp
     >>> dnp.ptp(dnp.array([3, 1, 7]))
@@ -480,13 +485,14 @@ def _position(name: str, primitive: Any, a: Any, axis: int | None, keepdims: boo
         dimension = canonical_axis(name, axis, x.ndim)
         axes = (dimension,)
     result = primitive.bind(x, axes=(dimension,), index_dtype=dtypes.default_dtype("i"))
-    return _keep(result, shape, axes, bool(keepdims))
+    return _with_kept_axes(result, shape, axes, bool(keepdims))
 
 
 @array_function
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """Position of the largest element along an axis (of the ravelled array by default); NaN counts as
-    largest.
+    """Return the position of the largest element along an axis (of the ravelled array by default).
+
+    NaN counts as the largest element.
 
     >>> import didax.numpy as dnp
     >>> dnp.argmax(dnp.array([1, 5, 5]))
@@ -498,8 +504,9 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
 
 @array_function
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """Position of the smallest element along an axis (of the ravelled array by default); NaN counts as
-    smallest.
+    """Return the position of the smallest element along an axis (of the ravelled array by default).
+
+    NaN counts as the smallest element.
 
     >>> import didax.numpy as dnp
     >>> dnp.argmin(dnp.array([4, 1, 1]))
@@ -512,12 +519,12 @@ def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
 # --- truth --------------------------------------------------------------------------------------------------
 
 
-def _truth_over(
+def _all_or_any(
     name: str, primitive: Any, identity: bool, a: Any, axis: Any, keepdims: bool, where_: Any
 ) -> Array:
     x = _masked(name, truth(as_array(name, a, "a")), where_, identity)
     axes = canonical_axes(name, axis, x.ndim)
-    return _keep(primitive.bind(x, axes=axes) if axes else x, x.shape, axes, keepdims)
+    return _with_kept_axes(primitive.bind(x, axes=axes) if axes else x, x.shape, axes, keepdims)
 
 
 @array_function
@@ -536,7 +543,7 @@ def all(
     Array([False,  True], dtype=bool)
     """
     no_out("all", out)
-    return _truth_over("all", rd.reduce_and_p, True, a, axis, keepdims, where)
+    return _all_or_any("all", rd.reduce_and_p, True, a, axis, keepdims, where)
 
 
 @array_function
@@ -555,12 +562,12 @@ def any(
     Array(True, dtype=bool)
     """
     no_out("any", out)
-    return _truth_over("any", rd.reduce_or_p, False, a, axis, keepdims, where)
+    return _all_or_any("any", rd.reduce_or_p, False, a, axis, keepdims, where)
 
 
 @array_function
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
-    """How many elements over axes are nonzero.
+    """Return the number of nonzero elements over axes.
 
     >>> import didax.numpy as dnp
     >>> dnp.count_nonzero(dnp.array([0, 2, 3]))
@@ -577,18 +584,20 @@ def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) ->
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     stated = (
-        (_accumulator(x.dtype) if x.dtype == _BOOL else x.dtype) if dtype is None else dtypes.dtype(dtype)
+        (_integer_accumulator(x.dtype) if x.dtype == _BOOL else x.dtype)
+        if dtype is None
+        else dtypes.dtype(dtype)
     )
     dimension = canonical_axis(name, axis, x.ndim)
     if stated == _BOOL:
-        numbers = cast(truth(x), dtypes.default_dtype("i"))  # 0.5 is true, although its integer is 0
+        numbers = cast(truth(x), dtypes.default_dtype("i"))  # 0.5 is true, although the integer of 0.5 is 0
         return truth(primitive.bind(numbers, axis=dimension, reverse=False))
     return primitive.bind(cast(x, stated), axis=dimension, reverse=False)
 
 
 @array_function
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """Running sums along an axis (of the ravelled array by default), in the dtype of `a` unless one is given.
+    """Return running sums along an axis (of the ravelled array by default), in the dtype of `a` unless one is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.cumsum(dnp.array([1, 2, 3]))
@@ -600,8 +609,9 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: 
 
 @array_function
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """Running products along an axis (of the ravelled array by default), in the dtype of `a` unless one is
-    given.
+    """Return running products along an axis (of the ravelled array by default).
+
+    The dtype is the dtype of `a` unless one is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.cumprod(dnp.array([1, 2, 3]))
@@ -611,7 +621,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out:
     return _running("cumprod", cumulative.cumprod_p, a, axis, dtype)
 
 
-def _running_from(
+def _running_with_initial(
     name: str, running: Any, start: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
 ) -> Array:
     values = as_array(name, x)
@@ -620,7 +630,7 @@ def _running_from(
             message(f"{name} needs an axis unless x is a vector.", f"x: {values.aval}", fix="Give axis=.")
         )
     dimension = canonical_axis(name, 0 if axis is None else axis, values.ndim)
-    stated = _accumulator(values.dtype) if dtype is None else dtype
+    stated = _integer_accumulator(values.dtype) if dtype is None else dtype
     result = running(values, dimension, stated)
     if not include_initial:
         return result
@@ -633,33 +643,33 @@ def _running_from(
 def cumulative_sum(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
-    """Running sums along an axis; with `include_initial` they start with 0.
+    """Return running sums along an axis; with `include_initial` they start with 0.
 
     >>> import didax.numpy as dnp
     >>> dnp.cumulative_sum(dnp.array([1, 2]), include_initial=True)
     Array([0, 1, 3], dtype=int32)
     """
-    return _running_from("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+    return _running_with_initial("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
 
 
 @array_function
 def cumulative_prod(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
-    """Running products along an axis; with `include_initial` they start with 1.
+    """Return running products along an axis; with `include_initial` they start with 1.
 
     >>> import didax.numpy as dnp
     >>> dnp.cumulative_prod(dnp.array([2, 3]), include_initial=True)
     Array([1, 2, 6], dtype=int32)
     """
-    return _running_from("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
+    return _running_with_initial("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
 
 
 # --- without NaN --------------------------------------------------------------------------------------------
 
 
 def without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array | None]:
-    """`a` with NaN replaced, and where NaN was; None where the dtype has no NaN."""
+    """Return `a` with NaN replaced, and a mask of the NaNs; the mask is None where the dtype has no NaN."""
     x = as_array(name, a, "a")
     if not dtypes.is_inexact(x.dtype):
         return x, None
@@ -667,7 +677,7 @@ def without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array | Non
     return where(missing, constant(replacement, x.dtype), x), missing
 
 
-def _present(missing: Array | None, where_: Any) -> Any:
+def _is_counted(missing: Array | None, where_: Any) -> Any:
     if missing is None:
         return where_
     present = el.not_(missing)
@@ -684,7 +694,7 @@ def nansum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`sum`, taking NaN for 0.
+    """Return the sum over axes, as `sum` does, with 0 in the place of NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nansum(dnp.array([1.0, dnp.nan]))
@@ -703,7 +713,7 @@ def nanprod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`prod`, taking NaN for 1.
+    """Return the product over axes, as `prod` does, with 1 in the place of NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanprod(dnp.array([2.0, dnp.nan]))
@@ -721,14 +731,14 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`mean` of what is not NaN.
+    """Return the mean of the elements that are not NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanmean(dnp.array([1.0, dnp.nan, 3.0]))
     Array(2., dtype=float32)
     """
     x, missing = without_nan("nanmean", a, 0)
-    return mean(x, axis, dtype, out, keepdims, where=_present(missing, where))
+    return mean(x, axis, dtype, out, keepdims, where=_is_counted(missing, where))
 
 
 @array_function
@@ -742,14 +752,14 @@ def nanvar(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """`var` of what is not NaN; NaN where fewer than `ddof` + 1 numbers are left.
+    """Return the variance of the elements that are not NaN; NaN where fewer than `ddof` + 1 numbers are left.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanvar(dnp.array([1.0, dnp.nan, 3.0]))
     Array(1., dtype=float32)
     """
     x, missing = without_nan("nanvar", a, 0)
-    return var(x, axis, dtype, out, ddof, keepdims, where=_present(missing, where), mean=mean)
+    return var(x, axis, dtype, out, ddof, keepdims, where=_is_counted(missing, where), mean=mean)
 
 
 @array_function
@@ -763,7 +773,7 @@ def nanstd(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """`std` of what is not NaN; its derivative is 0 where it is 0.
+    """Return the standard deviation of the elements that are not NaN; where it is 0 its derivative is 0.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanstd(dnp.array([1.0, dnp.nan, 3.0]))
@@ -793,7 +803,7 @@ def nanmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`max` of what is not NaN; NaN where nothing is left.
+    """Return the largest element that is not NaN; NaN where no element is left.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanmax(dnp.array([1.0, dnp.nan]))
@@ -812,7 +822,7 @@ def nanmin(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`min` of what is not NaN; NaN where nothing is left.
+    """Return the smallest element that is not NaN; NaN where no element is left.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanmin(dnp.array([1.0, dnp.nan]))
@@ -832,7 +842,7 @@ def _nan_position(name: str, find: Any, replacement: float, a: Any, axis: Any, k
 
 @array_function
 def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """`argmax` of what is not NaN; -1 where nothing is left.
+    """Return the position of the largest element that is not NaN; -1 where no element is left.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanargmax(dnp.array([dnp.nan, 1.0]))
@@ -844,7 +854,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
 
 @array_function
 def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """`argmin` of what is not NaN; -1 where nothing is left.
+    """Return the position of the smallest element that is not NaN; -1 where no element is left.
 
     >>> import didax.numpy as dnp
     >>> dnp.nanargmin(dnp.array([dnp.nan, 1.0]))
@@ -856,7 +866,7 @@ def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
 
 @array_function
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """`cumsum`, taking NaN for 0.
+    """Return running sums, as `cumsum` does, with 0 in the place of NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nancumsum(dnp.array([1.0, dnp.nan, 2.0]))
@@ -867,7 +877,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, ou
 
 @array_function
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None) -> Array:
-    """`cumprod`, taking NaN for 1.
+    """Return running products, as `cumprod` does, with 1 in the place of NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.nancumprod(dnp.array([2.0, dnp.nan, 3.0]))

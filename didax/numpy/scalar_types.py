@@ -1,10 +1,9 @@
-"""The dtypes by name: `dnp.float32` names a dtype wherever one is asked for, and called it makes an array of
-it.
+"""The dtypes by name: `dnp.float32` names a dtype, and a call of it makes an array of this dtype.
 
     dnp.zeros(3, dnp.int8)      dnp.float32(1)      x.dtype == dnp.bfloat16
 
-Beside them the abstract kinds for `issubdtype`, constants, and questions about dtypes.
-Read next: `didax/core/dtypes.py`.
+The module also has the abstract kinds for `issubdtype`, constants, and questions about dtypes. Read next:
+`didax/core/dtypes.py`.
 """
 
 from __future__ import annotations
@@ -39,14 +38,12 @@ dtype = np.dtype
 
 
 class ScalarType(type):
-    """The class of `float32` and the others: equal to NumPy's scalar type, and a function from data to
-    arrays.
-    """
+    """The class of `float32` and the others: equal to NumPy's scalar type, and callable to make arrays."""
 
     dtype: np.dtype[Any]
 
     def __call__(cls, x: Any = 0, /) -> Array:  # type: ignore[override]
-        """An array of `x` in this dtype."""
+        """Return an array of `x` in this dtype."""
         return array(x, cls.dtype)
 
     def __eq__(cls, other: object) -> bool:
@@ -65,13 +62,13 @@ class ScalarType(type):
 
 
 class DefaultScalarType(ScalarType):
-    """The class of `int_`, `uint`, `float_` and `complex_`: their width is the default one."""
+    """The class of `int_`, `uint`, `float_` and `complex_`, which have the default width."""
 
     kind: dtypes.Kind
 
     @property
     def dtype(cls) -> np.dtype[Any]:  # type: ignore[override]
-        """The dtype of that kind, 32 or (under `enable_x64`) 64 bits wide."""
+        """The dtype of this kind: 32 bits wide, or 64 under `enable_x64`."""
         return dtypes.default_dtype(cls.kind)
 
 
@@ -102,9 +99,10 @@ _INTEGERS = ("bits", "iexp", "machep", "maxexp", "minexp", "negep", "nexp", "nma
 
 
 class finfo:
-    """The limits of a floating-point or complex dtype, or of an array's: `eps`, `max`, `tiny`, ...
+    """The limits of a floating-point or complex dtype, or of the dtype of an array: `eps`, `max`, `tiny`, ...
 
-    They are Python's numbers, as the array API wants them: weak, so that x * finfo.eps keeps the dtype of x.
+    The limits are Python numbers, as the array API asks. Python numbers are weak, so `x * finfo.eps` keeps
+    the dtype of x.
 
     >>> import didax.numpy as dnp
     >>> dnp.finfo(dnp.bfloat16).bits, dnp.finfo("float16").max
@@ -152,7 +150,7 @@ class finfo:
 
 
 class iinfo:
-    """The limits of an integer dtype, or of an array's: `min`, `max`, `bits`, Python integers.
+    """The limits of an integer dtype, or of the dtype of an array: `min`, `max`, `bits`, as Python integers.
 
     >>> import didax.numpy as dnp
     >>> dnp.iinfo(dnp.int8).max
@@ -177,7 +175,7 @@ class iinfo:
 
 
 def _stated_dtype(name: str, x: Any) -> np.dtype[Any]:
-    """The dtype named, or that of an array or scalar; None is NumPy's default, float64."""
+    """Return the given dtype, or the dtype of an array or scalar; None is NumPy's default, float64."""
     if x is None:
         return np.dtype(np.float64)
     if isinstance(x, str | type | np.dtype):
@@ -187,7 +185,7 @@ def _stated_dtype(name: str, x: Any) -> np.dtype[Any]:
 
 @api_boundary
 def promote_types(a: DTypeLike, b: DTypeLike) -> np.dtype[Any]:
-    """The dtype that two dtypes promote to; `int`, `float` and `complex` are weak.
+    """Return the dtype to which two dtypes promote; `int`, `float` and `complex` are weak.
 
     >>> import didax.numpy as dnp
     >>> dnp.promote_types("bfloat16", "float16")
@@ -198,7 +196,7 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> np.dtype[Any]:
 
 @api_boundary
 def result_type(*args: ArrayLike | DTypeLike) -> np.dtype[Any]:
-    """The dtype that arrays, scalars and dtypes promote to together.
+    """Return the dtype to which arrays, scalars and dtypes promote together.
 
     >>> import didax.numpy as dnp
     >>> dnp.result_type(dnp.zeros(2, "int8"), 1.0)
@@ -212,7 +210,7 @@ def result_type(*args: ArrayLike | DTypeLike) -> np.dtype[Any]:
 
 
 def _pair(x: Any) -> tuple[np.dtype[Any], bool]:
-    if x is None:  # no dtype is asked for: the default one
+    if x is None:  # None means the default dtype
         return dtypes.default_dtype("f"), False
     if isinstance(aval := getattr(x, "aval", None), ShapedArray):
         return aval.dtype, aval.weak_type
@@ -222,7 +220,7 @@ def _pair(x: Any) -> tuple[np.dtype[Any], bool]:
 
 
 def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
-    """Whether a dtype converts to another under NumPy's casting rule.
+    """Whether a dtype converts to another dtype under NumPy's casting rule.
 
     >>> import didax.numpy as dnp
     >>> dnp.can_cast("int8", "int32")
@@ -239,8 +237,9 @@ _KIND_NAMES = {
 
 @api_boundary
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether a dtype is of a kind of the array API: "bool", "integral", "real floating", ..., a dtype, or a
-    tuple.
+    """Whether a dtype is of a kind of the array API.
+
+    A kind is "bool", "integral", "real floating", ..., a dtype, or a tuple of kinds.
 
     >>> import didax.numpy as dnp
     >>> dnp.isdtype("bfloat16", "real floating")

@@ -1,12 +1,13 @@
-"""Choosing and ordering elements: take, sort, searchsorted, nonzero, unique, bincount, select.
+"""Functions that choose and order elements: take, sort, searchsorted, nonzero, unique, bincount, select.
 
-What is found (`nonzero`, `unique`, one-argument `where`) has a shape that depends on the values: outside of
-jit it is what it is in NumPy; under jit `size=` fixes it, cutting off or filling up.
-Read next: `indexing.py`, `didax/primitives/sort.py`.
+The shape of what `nonzero`, `unique` and one-argument `where` find depends on the values. Outside of jit the
+shape is the same as in NumPy; under jit `size=` fixes it, and results are cut off or filled up. Read next:
+`indexing.py`, `didax/primitives/sort.py`.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -63,10 +64,11 @@ def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
     unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: Any = None,
 ) -> Array:  # fmt: skip
-    """The elements at positions along an axis (of the ravelled array by default).
+    """Return the elements at positions along an axis (of the ravelled array by default).
 
-    Positions count from the end if negative. Beyond the ends `mode` "fill" (the default) gives NaN, or for
-    integers the most extreme value, or `fill_value`; "clip" the nearest element; "wrap" starts again.
+    Negative positions count from the end. Beyond the ends `mode` "fill" (the default) gives `fill_value`, by
+    default NaN or the extreme value of an integer dtype; "clip" gives the nearest element; "wrap" takes
+    positions modulo the length.
 
     >>> import didax.numpy as dnp
     >>> dnp.take(dnp.array([1.0, 2.0]), dnp.array([1, 5]))
@@ -105,9 +107,10 @@ def take_along_axis(
     arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None,
     fill_value: Any = None, *, wrap_negative_indices: bool | None = None,
 ) -> Array:  # fmt: skip
-    """The elements at positions along an axis, each position for its own row; the other axes broadcast.
+    """Return the elements at positions along an axis; each row has its own positions, the other axes broadcast.
 
-    Positions and `mode` are those of `take`; unless `wrap_negative_indices`, negative ones are beyond the end.
+    Positions and `mode` are as in `take`; with `wrap_negative_indices=False`, negative positions are out of
+    range.
 
     >>> import didax.numpy as dnp
     >>> dnp.take_along_axis(dnp.array([[1, 2], [3, 4]]), dnp.array([[0], [1]]), axis=1)
@@ -161,7 +164,9 @@ def sort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """Sorted along an axis, NaN last (first if `descending`); complex numbers by real, then imaginary part.
+    """Return the elements sorted along an axis, NaN last (first if `descending`).
+
+    Complex numbers sort by the real, then by the imaginary part.
 
     >>> import didax.numpy as dnp
     >>> dnp.sort(dnp.array([3, 1, 2]))
@@ -186,7 +191,9 @@ def argsort(
     descending: bool = False,
     dtype: DTypeLike = None,
 ) -> Array:
-    """The positions of the elements in sorted order, equal ones in their own order, as integers of the default width.
+    """Return the positions of the elements in sorted order, as integers of the default width.
+
+    Equal elements keep their order.
 
     >>> import didax.numpy as dnp
     >>> dnp.argsort(dnp.array([3, 1, 2]))
@@ -206,7 +213,7 @@ def argsort(
 
 @array_function
 def sort_complex(a: ArrayLike) -> Array:
-    """Sorted along the last axis, by real, then imaginary part, as complex numbers.
+    """Return the elements as complex numbers, sorted along the last axis by the real, then by the imaginary part.
 
     >>> import didax.numpy as dnp
     >>> dnp.sort_complex(dnp.array([3, 1]))
@@ -218,7 +225,7 @@ def sort_complex(a: ArrayLike) -> Array:
 
 @array_function
 def lexsort(keys: Any, axis: int = -1) -> Array:
-    """The positions that sort by several keys, the last one first.
+    """Return the positions that sort by several keys; the last key counts first.
 
     >>> import didax.numpy as dnp
     >>> dnp.lexsort((dnp.array([2, 1, 0]), dnp.array([0, 0, 1])))
@@ -237,8 +244,9 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 @array_function
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Sorted, which is one way to have the element `kth` in its place, smaller ones before and larger ones
-    after it.
+    """Return an array with the element `kth` in its sorted place, smaller elements before and larger ones after it.
+
+    The array is sorted, which is one such order.
 
     >>> import didax.numpy as dnp
     >>> dnp.partition(dnp.array([3, 1, 2]), 1)
@@ -251,7 +259,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 @array_function
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """The positions of the elements in the order of `partition`.
+    """Return the positions of the elements in the order of `partition`.
 
     >>> import didax.numpy as dnp
     >>> dnp.argpartition(dnp.array([3, 1, 2]), 1)
@@ -266,10 +274,9 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan"
 ) -> Array:
-    """Where each of `v` belongs in the sorted vector `a`: before equal elements ("left") or after them
-    ("right").
+    """Return the position of each of `v` in the sorted vector `a`: before equal elements ("left") or after ("right").
 
-    The search is binary, whichever of the names that JAX has for ways to search is the `method`.
+    The search is always binary; every `method` of JAX is accepted.
 
     >>> import didax.numpy as dnp
     >>> dnp.searchsorted(dnp.array([1, 3, 5]), dnp.array([3, 4]))
@@ -297,21 +304,23 @@ def _check_method(name: str, method: str, known: tuple[str, ...]) -> None:
 
 
 def _insertion_points(x: Array, values: Array, side: str) -> Array:
-    """Binary search: the answer lies in [low, high], which halves with every step."""
+    """Search by bisection: the answer lies in [low, high], whose length halves with every step."""
     kind = dtypes.position_dtype(x.shape[0] + 1)
     low = broadcast(cast(0, kind), values.shape)
     high = broadcast(cast(x.shape[0], kind), values.shape)
     for _ in range(x.shape[0].bit_length()):
-        middle = el.add(low, el.div(el.sub(high, low), 2))  # low + high may be too large for its dtype
+        middle = el.add(low, el.div(el.sub(high, low), 2))  # low + high may overflow
         element = getitem(x, ufuncs.minimum(middle, x.shape[0] - 1))
-        goes_right = _before(element, values) if side == "left" else el.not_(_before(values, element))
+        goes_right = (
+            _sorts_before(element, values) if side == "left" else el.not_(_sorts_before(values, element))
+        )
         goes_right = el.and_(goes_right, el.lt(low, high))
         low, high = ufuncs.where(goes_right, middle + 1, low), ufuncs.where(goes_right, high, middle)
     return low
 
 
-def _before(x: Array, y: Array) -> Any:
-    """x < y in the order of sort, where NaN comes last."""
+def _sorts_before(x: Array, y: Array) -> Any:
+    """Compare x < y in the order of sort, where NaN comes last."""
     less = ufuncs.less(x, y)
     return (
         el.or_(less, el.and_(ufuncs.isnan(y), el.not_(ufuncs.isnan(x))))
@@ -322,8 +331,10 @@ def _before(x: Array, y: Array) -> Any:
 
 @array_function
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
-    """The number of the bin each element falls into; bins increase and, unless `right`, contain their lower
-    edge. Edges that decrease number the bins from the other end. `method` is that of `searchsorted`.
+    """Return the number of the bin into which each element falls.
+
+    Bins increase and, unless `right`, contain their lower edge. Decreasing edges number the bins from the
+    other end. `method` is the `method` of `searchsorted`.
 
     >>> import didax.numpy as dnp
     >>> dnp.digitize(dnp.array([0.5, 2.5]), dnp.array([0.0, 1.0, 2.0]))
@@ -346,7 +357,7 @@ def isin(
 ) -> Array:  # fmt: skip
     """Whether each element is among the test elements.
 
-    They are sorted and searched, whichever of the names that JAX has for ways to search is the `method`.
+    The test elements are sorted and searched; every `method` of JAX is accepted.
 
     >>> import didax.numpy as dnp
     >>> dnp.isin(dnp.array([1, 2, 3]), dnp.array([2, 4]))
@@ -365,8 +376,8 @@ def isin(
 # --- found by value -----------------------------------------------------------------------------------------
 
 
-def _found(name: str, mask: Array, size: int | None) -> int:
-    """How many results there are: `size`, or the number of hits, which must be known."""
+def _result_count(name: str, mask: Array, size: int | None) -> int:
+    """Return the number of results: `size`, or the number of True elements, which must be known."""
     if size is not None:
         return operator.index(size)
     known = known_value(mask)
@@ -381,10 +392,10 @@ def _found(name: str, mask: Array, size: int | None) -> int:
     return int(np.count_nonzero(np.asarray(known)))
 
 
-def _hits(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
-    """The flat positions of the hits, first ones first, and which of them are hits and not filled up."""
+def _true_positions(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
+    """Return the flat positions of the True elements, in order, and a mask that is False at filled-up places."""
     flat = _ravel(mask)
-    count = _found(name, mask, size)
+    count = _result_count(name, mask, size)
     order = stable_order(el.not_(flat), 0)
     taken = slice_axis(order, 0, min(count, flat.size), 0)
     if count > flat.size:
@@ -395,8 +406,9 @@ def _hits(name: str, mask: Array, size: int | None) -> tuple[Array, Array]:
 
 @array_function
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
-    """The positions of nonzero elements, an array per axis; `size` fixes their number, filled with
-    `fill_value` or 0.
+    """Return the positions of nonzero elements, one array per axis.
+
+    `size` fixes the number of positions; `fill_value` (by default 0) fills them up.
 
     >>> import didax.numpy as dnp
     >>> dnp.nonzero(dnp.array([0, 5, 7]))
@@ -407,7 +419,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         raise ValueError(
             message("nonzero takes an array with axes.", f"a: {x.aval}", fix="Use atleast_1d first.")
         )
-    flat, is_hit = _hits("nonzero", truth(x), size)
+    flat, is_hit = _true_positions("nonzero", truth(x), size)
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * x.ndim
     columns = []
     for length, fill in zip(reversed(x.shape), reversed(fills), strict=True):
@@ -421,7 +433,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
 
 @array_function
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The positions of nonzero elements in the ravelled array.
+    """Return the positions of nonzero elements in the ravelled array.
 
     >>> import didax.numpy as dnp
     >>> dnp.flatnonzero(dnp.array([[0, 5], [7, 0]]))
@@ -432,7 +444,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
 
 @array_function
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The positions of nonzero elements as the rows of a matrix.
+    """Return the positions of nonzero elements as the rows of a matrix.
 
     >>> import didax.numpy as dnp
     >>> dnp.argwhere(dnp.array([[0, 5], [7, 0]]))
@@ -440,7 +452,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
            [1, 0]], dtype=int32)
     """
     x = as_array("argwhere", a, "a")
-    if not x.ndim:  # found or not, it has no position
+    if not x.ndim:  # a position without axes has no columns
         count = flatnonzero(x, size=size).size
         return broadcast(cast(0, dtypes.default_dtype("i")), (count, 0))
     columns = nonzero(x, size=size, fill_value=fill_value)
@@ -451,10 +463,9 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
 def where(
     condition: ArrayLike, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None
 ) -> Any:
-    """`x` where the condition holds, else `y`, all broadcast together; with the condition alone, its
-    `nonzero`.
+    """Return `x` where the condition holds, else `y`, all broadcast together; without `x` and `y`, return `nonzero`.
 
-    The branches are computed in full: where one has a NaN or infinite derivative, replace its operand, too.
+    Both branches are computed in full: where one has a NaN or infinite derivative, replace its operand, too.
 
     >>> import didax.numpy as dnp
     >>> dnp.where(dnp.array([True, False]), 1.0, dnp.zeros(2))
@@ -475,19 +486,21 @@ def where(
 
 @array_function
 def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0) -> Array:
-    """The elements where the condition holds, as a vector.
+    """Return the elements where the condition holds, as a vector.
 
     >>> import didax.numpy as dnp
     >>> dnp.extract(dnp.array([True, False]), dnp.array([1, 2]))
     Array([1], dtype=int32)
     """
     x = _ravel(as_array("extract", arr, "arr"))
-    flat, is_hit = _hits("extract", truth(_ravel(as_array("extract", condition, "condition"))), size)
+    flat, is_hit = _true_positions(
+        "extract", truth(_ravel(as_array("extract", condition, "condition"))), size
+    )
     return ufuncs.where(is_hit, getitem(x, flat), as_array_of("extract", fill_value, x.dtype, x.weak_type))
 
 
 class _Groups(NamedTuple):
-    """Rows in sorted order: the columns, where each row came from, whether it is the first of its kind."""
+    """Sorted rows: the columns, the original place of each row, and whether the row is the first of its value."""
 
     columns: list[Array]
     order: Array
@@ -497,13 +510,9 @@ class _Groups(NamedTuple):
 def _groups(rows: Array, equal_nan: bool) -> _Groups:
     count = rows.shape[0]
     columns = [reshape(slice_axis(rows, i, i + 1, 1), (count,)) for i in range(rows.shape[1])]
-    *columns, order = sort_p.bind(
-        *columns,
-        iota(dtypes.position_dtype(count), (count,), 0),
-        dimension=0,
-        is_stable=True,
-        num_keys=len(columns),
-    )
+    order = iota(dtypes.position_dtype(count), (count,), 0)
+    if columns:
+        *columns, order = sort_p.bind(*columns, order, dimension=0, is_stable=True, num_keys=len(columns))
     differs = broadcast(np.bool_(False), (max(count - 1, 0),))
     for column in columns:
         now, before = slice_axis(column, min(1, count), count, 0), slice_axis(column, 0, max(count - 1, 0), 0)
@@ -520,11 +529,11 @@ def unique(
     axis: int | None = None, *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None,
     sorted: bool = True,
 ) -> Any:  # fmt: skip
-    """The distinct elements in order, or the distinct slices along an axis.
+    """Return the distinct elements in order, or the distinct slices along an axis.
 
-    On request also, in this order: where each first occurs, for each element the position of its value, and
-    how often each value occurs. `size` fixes the number of results, filled with `fill_value` or the smallest
-    value.
+    On request also return, in this order: the position where each value first occurs, for each element the
+    position of its value, and how often each value occurs. `size` fixes the number of results, which are
+    filled up with `fill_value` or the smallest value; ValueError asks for `fill_value` where there is no value.
 
     >>> import didax.numpy as dnp
     >>> dnp.unique(dnp.array([3, 1, 1]))
@@ -534,13 +543,16 @@ def unique(
     dimension = None if axis is None else canonical_axis("unique", axis, x.ndim)
     rows = reshape(x, (x.size, 1)) if dimension is None else _rows(x, dimension)
     groups = _groups(rows, equal_nan)
-    count, kind = _found("unique", groups.is_first, size), dtypes.default_dtype("i")
-    starts, _ = _hits("unique", groups.is_first, count + 1)  # one more, to know where the last one ends
+    count, kind = _result_count("unique", groups.is_first, size), dtypes.default_dtype("i")
+    starts, _ = _true_positions(
+        "unique", groups.is_first, count + 1
+    )  # one more, which is the end of the last one
     starts, ends = slice_axis(starts, 0, count, 0), slice_axis(starts, 1, count + 1, 0)
-    source = getitem(groups.order, starts) if rows.shape[0] else starts
     number = el.add(iota(_INT32, (count,), 0), 1)
     total = array_sum(groups.is_first, dtype=_INT32)
     is_hit = el.le(number, total)
+    starts = ufuncs.where(is_hit, starts, 0)
+    source = getitem(groups.order, starts) if rows.shape[0] else starts
     outs: list[Any] = [_unique_values(x, dimension, source, is_hit, fill_value)]
     if return_index:
         outs.append(cast(source, kind))
@@ -554,16 +566,18 @@ def unique(
 
 
 def _scattered(values: Array, order: Array) -> Array:
-    """The vector whose element order[i] is values[i]."""
+    """Return the vector whose element order[i] is values[i]."""
     return at(broadcast(cast(0, values.dtype), values.shape))[order].set(values)
 
 
 def _rows(x: Array, axis: int) -> Array:
     moved = move_axis(x, axis, 0)
-    return reshape(moved, (moved.shape[0], moved.size // max(moved.shape[0], 1)))
+    return reshape(moved, (moved.shape[0], math.prod(moved.shape[1:])))
 
 
 def _unique_values(x: Array, axis: int | None, source: Array, is_hit: Array, fill_value: Any) -> Array:
+    if not (x.size if axis is None else x.shape[axis]):
+        return _only_filled(x, axis, source.shape[0], fill_value)
     values = getitem(_ravel(x), source) if axis is None else take(x, source, axis, mode="clip")
     if fill_value is None:
         return values
@@ -572,10 +586,21 @@ def _unique_values(x: Array, axis: int | None, source: Array, is_hit: Array, fil
     return ufuncs.where(reshape(is_hit, shape), values, as_array_of("unique", fill_value, values.dtype))
 
 
+def _only_filled(x: Array, axis: int | None, count: int, fill_value: Any) -> Array:
+    """`count` values in place of the distinct ones of an array that has none."""
+    if count and fill_value is None:
+        rule = "unique fills up with the smallest value, and an array without elements has none."
+        facts = f"ar: {x.aval}, size: {count}"
+        raise ValueError(message(rule, facts, fix="Pass fill_value=, or size=0."))
+    shape = (count,) if axis is None else (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    filler = (
+        cast(0, x.dtype, x.weak_type) if fill_value is None else as_array_of("unique", fill_value, x.dtype)
+    )
+    return broadcast(filler, shape)
+
+
 class UniqueAll(NamedTuple):
-    """The distinct values, where each first occurs, the position of each element's value, how often each
-    occurs.
-    """
+    """The distinct values, the first position and the count of each, and the place of each element's value."""
 
     values: Array
     indices: Array
@@ -599,7 +624,7 @@ class UniqueInverse(NamedTuple):
 
 @array_function
 def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
-    """`unique` with everything it can return; NaNs are distinct.
+    """Return everything that `unique` can return; NaNs are distinct.
 
     >>> import didax.numpy as dnp
     >>> dnp.unique_all(dnp.array([3, 1, 1])).counts
@@ -610,7 +635,7 @@ def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = No
 
 @array_function
 def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
-    """`unique` with how often each value occurs; NaNs are distinct.
+    """Return the distinct values and how often each occurs; NaNs are distinct.
 
     >>> import didax.numpy as dnp
     >>> dnp.unique_counts(dnp.array([3, 1, 1])).values
@@ -621,7 +646,7 @@ def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
 
 @array_function
 def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
-    """`unique` with the position of each element's value; NaNs are distinct.
+    """Return the distinct values and the position of each element's value among them; NaNs are distinct.
 
     >>> import didax.numpy as dnp
     >>> dnp.unique_inverse(dnp.array([3, 1, 1])).inverse_indices
@@ -632,7 +657,7 @@ def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any 
 
 @array_function
 def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The distinct values; NaNs are distinct.
+    """Return the distinct values; NaNs are distinct.
 
     >>> import didax.numpy as dnp
     >>> dnp.unique_values(dnp.array([3, 1, 1]))
@@ -645,7 +670,7 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
-    """How often each non-negative integer occurs, or the sum of its weights. `length` is needed under jit.
+    """Return how often each non-negative integer occurs, or the sum of its weights. `length` is needed under jit.
 
     >>> import didax.numpy as dnp
     >>> dnp.bincount(dnp.array([0, 2, 2]))
@@ -676,7 +701,7 @@ def bincount(
 
 @array_function
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
-    """For each element the choice of the first condition that holds, else the default.
+    """Return for each element the choice of the first condition that holds, else the default.
 
     >>> import didax.numpy as dnp
     >>> x = dnp.arange(3)
@@ -705,11 +730,12 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
 def interp(
     x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: Any = None
 ) -> Array:
-    """Linear interpolation between the points (xp, fp), xp increasing; beyond them `left` and `right`, or the
-    ends.
+    """Return the linear interpolation between the points (xp, fp), where xp increases.
 
-    `left` or `right` may be "extrapolate", which continues the line. With a `period` the points, in any order, are of
-    a function that repeats, and nothing is beyond them.
+    Beyond the points the result is `left` and `right`, by default the values at the ends.
+
+    `left` or `right` may be "extrapolate", which continues the line. With a `period` the points may be in any
+    order and describe a periodic function, which is defined everywhere.
 
     >>> import didax.numpy as dnp
     >>> dnp.interp(2.5, dnp.array([1.0, 2.0, 3.0]), dnp.array([0.0, 10.0, 30.0]))
@@ -729,7 +755,7 @@ def interp(
             )
         )
     if period is not None:
-        values, points, heights = _unrolled(values, points, heights, period)
+        values, points, heights = _periodic_points(values, points, heights, period)
         left = right = None
     high = ufuncs.clip(searchsorted(points, values, side="right"), 1, max(points.size - 1, 1))
     low, high = high - 1, ufuncs.minimum(high, points.size - 1)
@@ -738,12 +764,12 @@ def interp(
     is_step = el.eq(width, 0)
     slope = ufuncs.where(is_step, 0.0, (y1 - y0) / ufuncs.where(is_step, 1.0, width))
     inner = y0 + slope * (values - x0)
-    result = ufuncs.where(values < points[0], _beyond("left", left, heights[0], inner), inner)
-    return ufuncs.where(values > points[-1], _beyond("right", right, heights[-1], inner), result)
+    result = ufuncs.where(values < points[0], _value_beyond("left", left, heights[0], inner), inner)
+    return ufuncs.where(values > points[-1], _value_beyond("right", right, heights[-1], inner), result)
 
 
-def _beyond(name: str, given: Any, end: Array, line: Array) -> Any:
-    """What `interp` has on one side of the points."""
+def _value_beyond(name: str, given: Any, end: Array, line: Array) -> Any:
+    """Return the value that `interp` has on one side of the points."""
     if isinstance(given, str):
         if given != "extrapolate":
             rule, fix = f"interp takes a number, or one word, as {name}.", "Use 'extrapolate' for that word."
@@ -752,8 +778,8 @@ def _beyond(name: str, given: Any, end: Array, line: Array) -> Any:
     return end if given is None else checked_operand("interp", given, name)
 
 
-def _unrolled(values: Array, points: Array, heights: Array, period: Any) -> tuple[Array, Array, Array]:
-    """All within one period, the points in order, and one of the period before and one of that after beside them."""
+def _periodic_points(values: Array, points: Array, heights: Array, period: Any) -> tuple[Array, Array, Array]:
+    """Move all points into one period, in order, with one point of the period before and one of the period after."""
     known = known_value(period) if isinstance(period, Array) else period
     if known is not None and (np.ndim(known) or float(known) == 0):
         rule, fix = "interp takes a period, a number other than 0.", "Leave it out for functions without one."
@@ -769,7 +795,7 @@ def _unrolled(values: Array, points: Array, heights: Array, period: Any) -> tupl
 
 @array_function
 def trapezoid(y: ArrayLike, x: Any = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
-    """The integral along an axis by the trapezoidal rule, between points `x` or in steps of `dx`.
+    """Return the integral along an axis by the trapezoidal rule, between points `x` or in steps of `dx`.
 
     >>> import didax.numpy as dnp
     >>> dnp.trapezoid(dnp.array([0.0, 1.0, 2.0]))

@@ -1,8 +1,8 @@
 """Sets as sorted vectors of distinct numbers: union, intersection, differences.
 
-The length of a result depends on the values: under jit `size=` fixes it, cutting off or filling up with
-`fill_value` (by default the smallest element found).
-Read next: `selection.py` (`unique`, `isin`).
+The length of a result depends on the values: under jit `size=` fixes it, and results are cut off or filled up
+with `fill_value` (by default the smallest element of the result). Read next: `selection.py` (`unique`,
+`isin`).
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ def _vectors(name: str, ar1: Any, ar2: Any) -> list[Array]:
     return [ravel(as_array(name, x, i)) for i, x in enumerate(promote_dtypes(name, ar1, ar2))]
 
 
-def _kept(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
-    """The elements of a vector that the mask names, `size` of them."""
+def _selected(x: Array, mask: Array, size: int | None, fill_value: Any) -> Array:
+    """Return the elements of a vector where the mask holds, `size` of them."""
     if size is None:
         return getitem(x, flatnonzero(mask))
     if not x.shape[0]:
-        return broadcast(_filler(x, mask, fill_value), (size,))
+        return broadcast(_fill_value(x, mask, fill_value), (size,))
     places = flatnonzero(mask, size=size, fill_value=0)
     is_hit = ufuncs.less(iota(np.dtype(np.int32), (size,), 0), count_nonzero(mask))
-    return ufuncs.where(is_hit, getitem(x, places), _filler(x, mask, fill_value)).astype(x.dtype)
+    return ufuncs.where(is_hit, getitem(x, places), _fill_value(x, mask, fill_value)).astype(x.dtype)
 
 
-def _filler(x: Array, mask: Array, fill_value: Any) -> Any:
-    """What follows the elements that the mask names: by default the first of them, or 0 where there is none."""
+def _fill_value(x: Array, mask: Array, fill_value: Any) -> Any:
+    """Return the value that fills up the result: by default the first element where the mask holds, or 0."""
     if fill_value is not None:
         return as_array("size", fill_value, "fill_value").astype(x.dtype)
     zero = cast(0, x.dtype)
@@ -52,7 +52,7 @@ def _filler(x: Array, mask: Array, fill_value: Any) -> Any:
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The distinct elements of both arrays, sorted.
+    """Return the distinct elements of both arrays, sorted.
 
     >>> import didax.numpy as dnp
     >>> dnp.union1d(dnp.array([3, 1]), dnp.array([1, 2]))
@@ -70,9 +70,11 @@ def setdiff1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """The distinct elements of the first array that are not in the second, sorted unless `assume_unique`.
+    """Return the distinct elements of the first array that are not in the second.
 
-    Under `size` the result is filled up with 0 unless there is a `fill_value`.
+    They are sorted unless `assume_unique`.
+
+    Under `size` the result is filled up with 0 unless `fill_value` is given.
 
     >>> import didax.numpy as dnp
     >>> dnp.setdiff1d(dnp.array([3, 1, 2]), dnp.array([1]))
@@ -81,14 +83,14 @@ def setdiff1d(
     x, tests = _vectors("setdiff1d", ar1, ar2)
     if size is None:
         x = x if assume_unique else unique(x)
-        return _kept(x, isin(x, tests, invert=True), None, None)
+        return _selected(x, isin(x, tests, invert=True), None, None)
     x, is_first = (x, ufuncs.equal(x, x)) if assume_unique else _sorted_distinct(x)
     filler = 0 if fill_value is None else fill_value
-    return _kept(x, ufuncs.logical_and(isin(x, tests, invert=True), is_first), size, filler)
+    return _selected(x, ufuncs.logical_and(isin(x, tests, invert=True), is_first), size, filler)
 
 
 def _sorted_distinct(x: Array) -> tuple[Array, Array]:
-    """A vector sorted, and which elements are the first of their value: shapes do not depend on values."""
+    """Return a vector sorted, and a mask of the first element of each value: the shapes are static."""
     x = getitem(x, argsort(x))
     differs = ufuncs.not_equal(x[1:], x[:-1])
     return x, concatenate([ufuncs.equal(iota(np.dtype(np.int32), (min(1, x.shape[0]),), 0), 0), differs])
@@ -103,19 +105,19 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """The distinct elements that are in one of the arrays only, sorted.
+    """Return the distinct elements that are in exactly one of the arrays, sorted.
 
     >>> import didax.numpy as dnp
     >>> dnp.setxor1d(dnp.array([3, 1, 2]), dnp.array([1, 4]))
     Array([2, 3, 4], dtype=int32)
     """
     x, y = _vectors("setxor1d", ar1, ar2)
-    alone = concatenate([isin(x, y, invert=True), isin(y, x, invert=True)])
+    unshared = concatenate([isin(x, y, invert=True), isin(y, x, invert=True)])
     both = concatenate([x, y])
     order = argsort(both)
-    both, alone = getitem(both, order), getitem(alone, order)
+    both, unshared = getitem(both, order), getitem(unshared, order)
     is_first = _sorted_distinct(both)[1]
-    return _kept(both, ufuncs.logical_and(alone, is_first), size, fill_value)
+    return _selected(both, ufuncs.logical_and(unshared, is_first), size, fill_value)
 
 
 @array_function
@@ -128,7 +130,7 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The distinct elements that are in both arrays, sorted; on request also where each first occurs.
+    """Return the distinct elements that are in both arrays, sorted; on request also where each first occurs.
 
     >>> import didax.numpy as dnp
     >>> dnp.intersect1d(dnp.array([3, 1, 2]), dnp.array([2, 3, 5]))
@@ -138,11 +140,11 @@ def intersect1d(
     order = argsort(x)
     values, is_first = _sorted_distinct(x)
     hit = ufuncs.logical_and(isin(values, y), is_first)
-    found = _kept(values, hit, size, fill_value)
+    found = _selected(values, hit, size, fill_value)
     if not return_indices:
         return found
-    first = _kept(order, hit, size, x.shape[0])
+    first = _selected(order, hit, size, x.shape[0])
     order_y = argsort(y)
     sorted_y, first_y = _sorted_distinct(y)
-    second = _kept(order_y, ufuncs.logical_and(isin(sorted_y, x), first_y), size, y.shape[0])
+    second = _selected(order_y, ufuncs.logical_and(isin(sorted_y, x), first_y), size, y.shape[0])
     return found, first, second

@@ -1,4 +1,4 @@
-"""Sequences of samples: convolution, correlation, differences, slopes, phases, windows.
+"""Functions of sequences of samples: convolution, correlation, differences, slopes, phases, windows.
 
 Read next: `didax/lax/convolution.py`.
 """
@@ -45,7 +45,7 @@ def _vectors(name: str, a: Any, v: Any) -> list[Array]:
 
 
 def _overlaps(name: str, x: Array, kernel: Array, mode: str, precision: Any, element: Any) -> Array:
-    """The sums of products as the kernel, which is not the longer one, slides along."""
+    """Return the sums of products while the kernel, which is not the longer vector, slides along `x`."""
     n = kernel.size
     pads = {"full": (n - 1, n - 1), "same": (n // 2, n - n // 2 - 1), "valid": (0, 0)}
     if mode not in pads:
@@ -67,7 +67,9 @@ def convolve(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """The convolution of two vectors, as floats: all overlaps ("full"), as many as the longer has ("same"), or
+    """Return the convolution of two vectors, as floats.
+
+    `mode` says which overlaps count: all ("full"), as many as the longer vector has elements ("same"), or
     complete ones only ("valid").
 
     >>> import didax.numpy as dnp
@@ -87,7 +89,7 @@ def correlate(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """The correlation of two vectors, the second conjugated; modes as in `convolve`.
+    """Return the correlation of two vectors, with the second conjugated; the modes are those of `convolve`.
 
     >>> import didax.numpy as dnp
     >>> dnp.correlate(dnp.array([1.0, 2.0, 3.0]), dnp.array([0.0, 1.0]))
@@ -105,7 +107,7 @@ def correlate(
 
 @array_function
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Differences of neighbours along an axis, taken n times.
+    """Return differences of neighbours along an axis, taken n times.
 
     >>> import didax.numpy as dnp
     >>> dnp.diff(dnp.array([1, 4, 9]))
@@ -139,7 +141,7 @@ def _edge(x: Array, value: Any, axis: int) -> Array | None:
 
 @array_function
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
-    """Differences of neighbours in the ravelled array, with numbers put before and after them.
+    """Return differences of neighbours in the ravelled array, with given numbers before and after them.
 
     >>> import didax.numpy as dnp
     >>> dnp.ediff1d(dnp.array([1, 4, 9]), to_end=0)
@@ -157,7 +159,9 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int | None = None
 ) -> Any:
-    """Slopes along axes (all by default, then a list): second-order differences inside, first-order at the ends.
+    """Return slopes along axes: second-order differences inside, first-order differences at the ends.
+
+    Without `axis` the result is a list of the slopes along all axes.
 
     After `f` come the distances of samples: one for all axes, or for each axis a distance or the coordinates.
 
@@ -207,7 +211,7 @@ def _slope(x: Array, spacing: Array, axis: int) -> Array:
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi
 ) -> Array:
-    """A phase made continuous: jumps of more than half a period (or `discont`) become ones of less.
+    """Return a phase made continuous: jumps of more than half a period (or `discont`) become shorter by whole periods.
 
     >>> import didax.numpy as dnp
     >>> dnp.unwrap(dnp.array([0.0, 3.0, 1.0]), period=4)
@@ -232,14 +236,16 @@ def unwrap(
 
 @array_function
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
-    """Without the zeros at the front ("f") and back ("b") of axes, all of them by default; not while tracing.
+    """Return the array without the zeros at the front ("f") and back ("b") of axes (all by default).
+
+    The shape depends on the values, so this does not work while tracing.
 
     >>> import didax.numpy as dnp
     >>> dnp.trim_zeros(dnp.array([0, 0, 1, 0, 2, 0]))
     Array([1, 0, 2], dtype=int32)
     """
     x = as_array("trim_zeros", filt)
-    known = np.asarray(x)  # a traced array raises here: the result's shape depends on it
+    known = np.asarray(x)  # raises for a traced array: the shape depends on the values
     for dimension in canonical_axes("trim_zeros", axis, x.ndim):
         hits = np.flatnonzero(known.any(axis=tuple([i for i in range(x.ndim) if i != dimension])))
         first = int(hits[0]) if hits.size else x.shape[dimension]
@@ -253,7 +259,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
 
 
 def _cosines(M: int, *weights: float) -> Array:
-    """Σ weights[k] cos(2πkn / (M - 1)), with alternating signs."""
+    """Return Σ weights[k] cos(2πkn / (M - 1)), with alternating signs."""
     if M <= 1:
         return ones(max(M, 0))
     turn = arange(M, dtype=dtypes.default_dtype("f")) * (2 * math.pi / (M - 1))
@@ -263,7 +269,7 @@ def _cosines(M: int, *weights: float) -> Array:
 
 @array_function
 def hamming(M: int) -> Array:
-    """The Hamming window of M samples.
+    """Return the Hamming window of M samples.
 
     >>> import didax.numpy as dnp
     >>> dnp.hamming(3).round(2)
@@ -274,7 +280,7 @@ def hamming(M: int) -> Array:
 
 @array_function
 def hanning(M: int) -> Array:
-    """The Hann window of M samples.
+    """Return the Hann window of M samples.
 
     >>> import didax.numpy as dnp
     >>> dnp.hanning(3)
@@ -285,7 +291,7 @@ def hanning(M: int) -> Array:
 
 @array_function
 def blackman(M: int) -> Array:
-    """The Blackman window of M samples.
+    """Return the Blackman window of M samples.
 
     >>> import didax.numpy as dnp
     >>> dnp.abs(dnp.blackman(3)).round(3)
@@ -296,7 +302,7 @@ def blackman(M: int) -> Array:
 
 @array_function
 def kaiser(M: int, beta: ArrayLike) -> Array:
-    """The Kaiser window of M samples; a larger `beta` (14 is usual) makes it narrower.
+    """Return the Kaiser window of M samples; a larger `beta` (14 is usual) makes it narrower.
 
     >>> import didax.numpy as dnp
     >>> dnp.kaiser(3, 0)
@@ -311,7 +317,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
 
 @array_function
 def bartlett(M: int) -> Array:
-    """The triangular window of M samples, zero at the ends.
+    """Return the triangular window of M samples, zero at the ends.
 
     >>> import didax.numpy as dnp
     >>> dnp.bartlett(3)

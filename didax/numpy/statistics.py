@@ -38,9 +38,9 @@ __all__ = ["corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges",
 def histogram_bin_edges(
     a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
 ) -> Array:
-    """The edges of `bins` bins of one width, from the smallest to the largest element or over `range`.
+    """Return the edges of `bins` bins of one width, from the smallest to the largest element or over `range`.
 
-    Where these coincide the bins span one unit around. Given edges are passed on.
+    Where both ends are equal, the bins span one unit around them. Edges given as `bins` are returned.
 
     >>> import didax.numpy as dnp
     >>> dnp.histogram_bin_edges(dnp.array([0.0, 2.0]), 2)
@@ -77,7 +77,7 @@ def histogram(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array]:
-    """How many elements (or how much of their weights) fall into each bin, and the edges; floats.
+    """Return the number of elements (or the sum of their weights) in each bin, and the edges; all are floats.
 
     The last bin contains both of its edges. With `density` the area under the histogram is 1.
 
@@ -106,7 +106,7 @@ def histogram(
 
 
 def _bin_of(x: Array, edges: Array) -> Array:
-    """The number of each element's bin, from 1; 0 below the first edge, edges.size beyond the last."""
+    """Return the number of each element's bin, from 1; 0 below the first edge, edges.size beyond the last."""
     x = cast(x, edges.dtype)
     place = searchsorted(edges, x, side="right")
     return ufuncs.where(ufuncs.equal(x, edges[-1]), edges.size - 1, place)
@@ -120,11 +120,12 @@ def histogramdd(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """`histogram` of points, the rows of `sample`: the counts on the grid of bins, and each axis's edges.
+    """Return the counts of points, the rows of `sample`, on a grid of bins, and the edges of each axis.
 
     Counts are integers unless there are weights or `density` is asked for.
 
-    `bins` is a number, or for each axis a number or edges; `range` for each axis a pair or None.
+    `bins` is one number, or a number or edges for each axis; `range` is None, or a pair or None for each
+    axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.histogramdd(dnp.array([[0.0, 0.0], [1.0, 1.0]]), 2)[0]
@@ -183,7 +184,7 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """`histogram` of points (x, y): the counts, the edges along x and those along y.
+    """Return the counts of points (x, y) on a grid of bins, the edges along x and the edges along y.
 
     >>> import didax.numpy as dnp
     >>> dnp.histogram2d(dnp.array([0.0, 1.0]), dnp.array([0.0, 1.0]), 2)[0]
@@ -233,9 +234,10 @@ def cov(
     aweights: ArrayLike | None = None,
     dtype: DTypeLike = None,
 ) -> Array:
-    """The covariances of variables, which are the rows of `m` and `y` (columns unless `rowvar`).
+    """Return the covariances of variables, which are the rows of `m` and `y` (columns if `rowvar` is False).
 
-    `fweights` repeat observations, `aweights` weigh them; `ddof` (1, or 0 with `bias`) is taken off their number.
+    `fweights` are numbers of repetitions of each observation, `aweights` are weights; `ddof` (1, or 0 with
+    `bias`) is subtracted from the number of observations.
 
     >>> import didax.numpy as dnp
     >>> dnp.cov(dnp.array([[0.0, 2.0], [0.0, -2.0]]))
@@ -265,7 +267,7 @@ def cov(
         norm = size - ddof * array_sum(total * weights) / size
     x = x - means[:, None]
     product = matmul(x, ufuncs.conj((x if total is None else x * total).T))
-    # No variance is negative: where too few observations are left it is infinite or NaN, as in NumPy.
+    # No variance is negative: where too few observations are left, it is infinite or NaN, as in NumPy.
     result = product / (ufuncs.maximum(norm, 0) if isinstance(norm, Array) else max(norm, 0))
     return reshape(result, tuple([n for n in result.shape if n != 1]))
 
@@ -284,7 +286,7 @@ def _product(x: Array | None, y: Array | None) -> Array | None:
 
 @array_function
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike = None) -> Array:
-    """Correlations: covariances over the product of standard deviations, between -1 and 1.
+    """Return correlations: covariances over the product of standard deviations, between -1 and 1.
 
     >>> import didax.numpy as dnp
     >>> dnp.corrcoef(dnp.array([[0.0, 2.0], [0.0, -2.0]]))

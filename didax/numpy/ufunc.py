@@ -1,13 +1,13 @@
-"""`ufunc`: a function of NumPy that works element by element, and the operators made from it.
+"""`ufunc`: a NumPy function that works element by element, and the operators that are made from it.
 
-A ufunc promotes and broadcasts its operands and hands them to an implementation chosen by the kind of their
+A ufunc promotes and broadcasts its operands, and passes them to the implementation for the kind of their
 dtype:
 
     add = ufunc("add", 2, "x + y; booleans are or-ed.", iufc=lax.add.bind, b=lax.or_.bind)
 
-What has to happen follows from the types of the operands alone, so each ufunc decides it once per combination
-("plan") and remembers it: an eager `x + x` costs one dictionary lookup beyond the primitive.
-Read next: `ufuncs.py` (the table), `array_methods.py` (which gives arrays their operators),
+The conversions and the implementation follow from the types of the operands, so each ufunc decides once per
+combination of types (its "plan") and remembers it: an eager `x + x` costs one dictionary lookup beyond the
+primitive. Read next: `ufuncs.py` (the table), `array_methods.py` (which gives arrays their operators),
 `ufunc_methods.py` (`reduce`, `accumulate`, `at`, `outer`).
 """
 
@@ -64,15 +64,14 @@ def _new(cls: Any) -> Any:
 
 
 class ufunc:
-    """An elementwise function of `nin` operands; keywords map the kinds of dtypes it takes to
-    implementations.
+    """An elementwise function of `nin` operands; keywords map kinds of dtypes to implementations.
 
-    `operands` says how they are promoted: to their common dtype ("common"), further to an inexact one
-    ("inexact"), or each to its truth value ("truth").
+    `operands` says how the operands are promoted: to their common dtype ("common"), to their common inexact
+    dtype ("inexact"), or each to its truth value ("truth").
     """
 
     nout = 1
-    identity: Any = None  # that of the functions that have one; reductions of no elements are equal to it
+    identity: Any = None  # the value of reductions of no elements, if any
 
     if TYPE_CHECKING:  # attached by ufunc_methods.py
         reduce: Callable[..., Array]
@@ -93,7 +92,7 @@ class ufunc:
         self.__signature__ = _signature(nin)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Apply to arrays and scalars, elementwise with broadcasting; `out` and `where` may be None."""
+        """Apply the function to arrays and scalars, elementwise with broadcasting; `out` and `where` must be None."""
         try:
             if kwargs:
                 self._check_keywords(kwargs)
@@ -106,7 +105,7 @@ class ufunc:
             raise
 
     def _check_keywords(self, kwargs: dict[str, Any]) -> None:
-        """TypeError for a keyword that asks for something."""
+        """Raise TypeError for a keyword that is not None."""
         asked = {name: x for name, x in kwargs.items() if name not in ("out", "where") or x is not None}
         if asked:
             facts = ", ".join([f"{name}={x!r:.100}" for name, x in asked.items()])
@@ -116,7 +115,7 @@ class ufunc:
             )
 
     def __reduce__(self) -> Any:
-        """Pickled by name where a module of the library has it, as functions are."""
+        """Pickle the function by its name, as Python functions are, where a module of the library has it."""
         for module in ("didax.numpy", "didax.scipy.special"):
             if getattr(sys.modules.get(module), self.__name__, None) is self:
                 return _public, (module, self.__name__)
@@ -124,14 +123,14 @@ class ufunc:
 
     @property
     def nargs(self) -> int:
-        """How many operands there are, under the name that JAX has for it."""
+        """The number of operands, under JAX's name for it."""
         return self.nin
 
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
 
     def plan(self, args: Sequence[Any]) -> Plan:
-        """What computes the function for arguments of these types; TypeError if it takes none such."""
+        """Return the plan for arguments of these types; TypeError if the function takes no such types."""
         key = (config.state(), *[x.aval if isinstance(x, Array) else type(x) for x in args])
         found = self.plans.get(key)
         if found is None:
@@ -173,7 +172,7 @@ class ufunc:
         if apply is None:
             raise self._wrong_kind(operands)
         return _on_operands(apply, weak), [
-            _both(cast, shape) for cast, shape in zip(casts, shapes, strict=True)
+            _composed(cast, shape) for cast, shape in zip(casts, shapes, strict=True)
         ]
 
     def _wrong_kind(self, operands: Sequence[Any]) -> ArgumentError:
@@ -195,8 +194,9 @@ class ufunc:
 
 
 def _on_operands(implementation: Any, weak: bool) -> Plan:
-    """A primitive takes operands as they are; Python functions get arrays, and their result is as strong as
-    promised.
+    """Return the implementation as a plan: a primitive takes operands as they are, a Python function takes arrays.
+
+    The result of a Python function is cast to the weak or strong type that the plan promises.
     """
     if isinstance(implementation, Primitive):
         return implementation.bind
@@ -215,7 +215,7 @@ def truth(x: Any) -> Any:
     return x if x.dtype == _BOOL else ne(x, 0)
 
 
-def _both(first: Step | None, second: Step | None) -> Step | None:
+def _composed(first: Step | None, second: Step | None) -> Step | None:
     if first is None or second is None:
         return first or second
     return lambda x: second(first(x))
@@ -225,18 +225,19 @@ def _with_steps(apply: Plan, steps: Sequence[Step | None]) -> Plan:
     if not any(steps):
         return apply
     if len(steps) == 2:
-        first, second = [step or _as_it_is for step in steps]
+        first, second = [step or _identity for step in steps]
         return lambda x, y: apply(first(x), second(y))
     return lambda *args: apply(*[x if step is None else step(x) for x, step in zip(args, steps, strict=True)])
 
 
-def _as_it_is(x: Any) -> Any:
+def _identity(x: Any) -> Any:
     return x
 
 
 def binary_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
-    """The method `name` of arrays (`__add__`): `function(self, other)`, NotImplemented for what is no
-    operand.
+    """Make the array method `name` (`__add__`): it returns `function(self, other)`.
+
+    NotImplemented where `other` is no operand.
     """
     plans, state, plan = function.plans, config.state, function.plan
 
@@ -256,8 +257,9 @@ def binary_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
 
 
 def reflected_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
-    """The method `name` of arrays (`__radd__`): `function(other, self)`, NotImplemented for what is no
-    operand.
+    """Make the array method `name` (`__radd__`): it returns `function(other, self)`.
+
+    NotImplemented where `other` is no operand.
     """
 
     def operator(self: Any, other: Any) -> Any:
@@ -273,7 +275,7 @@ def reflected_operator(function: ufunc, name: str) -> Callable[[Any, Any], Any]:
 
 
 def unary_operator(function: ufunc, name: str) -> Callable[[Any], Any]:
-    """The method `name` of arrays (`__neg__`): `function(self)`."""
+    """Make the array method `name` (`__neg__`): it returns `function(self)`."""
 
     def operator(self: Any) -> Any:
         try:

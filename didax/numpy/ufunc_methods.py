@@ -1,10 +1,10 @@
-"""What ufuncs of two operands do along an axis: `reduce`, `accumulate`, `reduceat`, `at`, `outer`; and `frompyfunc`.
+"""Methods of ufuncs along an axis: `reduce`, `accumulate`, `reduceat`, `at`, `outer`; and `frompyfunc`.
 
     dnp.maximum.accumulate(x)        dnp.subtract.outer(x, y)        dnp.frompyfunc(f, 2, 1).reduce(x)
 
-Where the library has the operation (`add.reduce` is `sum`) it is used; functions known to be associative are applied
-in a tree, all others from left to right in a loop. The methods are attached to the class of `ufunc.py`.
-Read next: `reductions.py`, `didax/lax/loops.py`.
+Where the library has the operation (`add.reduce` is `sum`) the method calls it. Functions known to be
+associative are applied in a tree, all other functions from left to right in a loop. The methods are attached
+to the class of `ufunc.py`. Read next: `reductions.py`, `didax/lax/loops.py`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _IDENTITIES: dict[ufunc, Any] = {
     ufuncs.logical_or: False,
     ufuncs.logical_xor: False,
 }
-# Associative and commutative, so that any order of pairs gives the same.
+# Associative and commutative functions: every order of pairs gives the same result.
 _IN_ANY_ORDER = {*_IDENTITIES, ufuncs.fmax, ufuncs.fmin, ufuncs.maximum, ufuncs.minimum}
 
 
@@ -73,7 +73,7 @@ def _check_binary(function: ufunc, method: str) -> None:
 
 
 def _elements(function: ufunc, method: str, a: Any, dtype: DTypeLike) -> Array:
-    """The array, in the dtype in which results are operands again."""
+    """Return the array in a dtype in which results of the function can be operands again."""
     _check_binary(function, method)
     x = as_array(method, a, "a")
     x = x if dtype is None else cast(x, np.dtype(dtype))
@@ -93,9 +93,9 @@ def reduce(
     self: ufunc, a: ArrayLike, axis: Any = 0, dtype: DTypeLike = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """The function applied between all elements along axes (the first by default), from the left.
+    """Apply the function between all elements along axes (the first axis by default), from the left.
 
-    Where the function has no identity, arrays without elements, and `where`, need an `initial` value.
+    Where the function has no identity, arrays without elements need an `initial` value, and so does `where`.
 
     >>> import didax.numpy as dnp
     >>> dnp.logaddexp.reduce(dnp.zeros(4)).round(3)
@@ -115,7 +115,7 @@ def reduce(
 
 
 def _merged(x: Array, axes: tuple[int, ...]) -> Array:
-    """With the axes merged into one, the first."""
+    """Return the array with the axes merged into one axis, which is the first."""
     rest = tuple([n for i, n in enumerate(x.shape) if i not in axes])
     return reshape(moveaxis(x, axes, tuple(range(len(axes)))), (math.prod([x.shape[i] for i in axes]), *rest))
 
@@ -156,7 +156,7 @@ def _in_pairs(function: ufunc, rows: Array) -> Array:
 
 @array_function
 def accumulate(self: ufunc, a: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None) -> Array:
-    """The results of `reduce` so far, at each element along an axis.
+    """Return the results of `reduce` over the elements up to each element along an axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.maximum.accumulate(dnp.array([1, 3, 2]))
@@ -183,7 +183,9 @@ def accumulate(self: ufunc, a: ArrayLike, axis: int = 0, dtype: DTypeLike = None
 def reduceat(
     self: ufunc, a: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: None = None
 ) -> Array:
-    """`reduce` of parts along an axis: from each index up to the next, or of one element if that is not larger.
+    """Apply `reduce` to parts along an axis: from each index up to the next.
+
+    Where the next index is not larger, the part is one element.
 
     >>> import didax.numpy as dnp
     >>> dnp.add.reduceat(dnp.arange(8), dnp.array([0, 4, 1, 5]))
@@ -225,9 +227,9 @@ def _starts(indices: Any, length: int) -> Array:
 
 @api_boundary
 def at(self: ufunc, a: ArrayLike, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
-    """The array with the function applied to the elements at `indices` (and `b`), again where an index repeats.
+    """Return the array with the function applied to the elements at `indices` (and `b`), repeatedly where one repeats.
 
-    Arrays are immutable: the result is new, and `inplace=False` says that you know.
+    Arrays are immutable: the result is a new array, and `inplace=False` confirms this.
 
     >>> import didax.numpy as dnp
     >>> dnp.add.at(dnp.zeros(3), dnp.array([0, 0, 2]), 1.0, inplace=False)
@@ -262,7 +264,7 @@ def _one_by_one(function: ufunc, x: Array, indices: Any, b: Any) -> Array:
 
 @api_boundary
 def outer(self: ufunc, A: ArrayLike, B: ArrayLike, /) -> Array:
-    """The function of every element of `A` with every element of `B`, the axes of `A` first.
+    """Return the function of every element of `A` with every element of `B`; the axes of `A` come first.
 
     >>> import didax.numpy as dnp
     >>> dnp.multiply.outer(dnp.array([1, 2]), dnp.array([3, 4, 5]))
@@ -284,9 +286,11 @@ for _function, _value in _IDENTITIES.items():
 
 
 class frompyfunc(ufunc):
-    """A function of `nin` scalars that returns `nout` of them, applied element by element to arrays that broadcast.
+    """Make a ufunc of a function of `nin` scalars that returns `nout` scalars.
 
-    It has the methods of the library's ufuncs. `identity` is what reductions of no elements are.
+    It applies the function element by element to arrays, which broadcast.
+
+    It has the methods of the library's ufuncs. `identity` is the value of a reduction of no elements.
 
     >>> import didax.numpy as dnp
     >>> horner = dnp.frompyfunc(lambda total, digit: 10 * total + digit, 2, 1)
@@ -301,7 +305,7 @@ class frompyfunc(ufunc):
 
     @api_boundary
     def __call__(self, *args: Any) -> Any:
-        """Apply to arrays and scalars, elementwise with broadcasting."""
+        """Apply the function to arrays and scalars, elementwise with broadcasting."""
         if len(args) != self.nin:
             raise self._wrong_count(args)
         return self._vectorized(*args)

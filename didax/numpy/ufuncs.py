@@ -1,10 +1,10 @@
 """The elementwise functions of NumPy: one entry each, with its implementation per kind of dtype.
 
-The letters are the kinds an implementation takes: b booleans, i and u signed and unsigned integers, f floats,
-c complex. Primitives are named directly; what needs several is written out above its entry. Where a formula
-is 0 / 0 or overflows on a branch that is not taken, its operands are replaced there, so that derivatives stay
-finite.
-Read next: `ufunc.py` (what happens to the operands), `didax/primitives/elementwise.py` (the primitives).
+The letters are the kinds that an implementation takes: b booleans, i and u signed and unsigned integers, f
+floats, c complex numbers. An entry names one primitive directly; a function of several primitives is defined
+above its entry. Where a formula is 0 / 0 or overflows on a branch that is not taken, the operands of this
+branch are replaced, so that derivatives stay finite. Read next: `ufunc.py` (what happens to the operands),
+`didax/primitives/elementwise.py` (the primitives).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy.promotion import (
-    PYTHON_SCALARS,
     ArrayLike,
     as_array,
     as_array_of,
@@ -62,20 +61,21 @@ def _same(x: Any) -> Any:
 
 
 def _as_int(function: Any) -> Any:
-    """The implementation for booleans that first become integers: int32 in any mode, as in jax.numpy."""
+    """Make the implementation for booleans that first converts them to int32, in any mode, as in jax.numpy."""
     return lambda *xs: function(*[cast(x, np.dtype(np.int32)) for x in xs])
 
 
 def _constant(value: Any, like: Any) -> Any:
-    """A scalar of the dtype of `like`."""
+    """Return a scalar in the dtype of `like`."""
     return scalar_like(value, aval_of(like).dtype)
 
 
 def _choose(condition: Any, x: Any, y: Any) -> Any:
-    """`select`, for cases of which one may be a Python scalar."""
-    like = y if type(x) in PYTHON_SCALARS else x
+    """Bind `select` where one of the cases may be a Python scalar."""
+    like = y if type(x) in dtypes.PYTHON_SCALARS else x
     return select(
-        condition, *[_constant(case, like) if type(case) in PYTHON_SCALARS else case for case in (x, y)]
+        condition,
+        *[_constant(case, like) if type(case) in dtypes.PYTHON_SCALARS else case for case in (x, y)],
     )
 
 
@@ -94,14 +94,14 @@ def _floor_divide_float(x: Any, y: Any) -> Any:
     crosses = el.and_(el.ne(remainder, 0), el.ne(el.sign(y), el.sign(remainder)))
     quotient = _choose(crosses, el.sub(quotient, 1), quotient)
     floored = el.round_(quotient, rounding_method=el.RoundingMethod.AWAY_FROM_ZERO)
-    ratio = stop_gradient_p.bind(el.div(x, y))  # tells the sign of zero, and what infinities give
+    ratio = stop_gradient_p.bind(el.div(x, y))  # tells 0.0 from -0.0, and infinite x
     floored = _choose(el.eq(floored, 0), el.mul(el.sign(ratio), 0), floored)
     is_limit = el.or_(el.not_(el.is_finite(ratio)), el.eq(el.abs_(y), math.inf))
     return _choose(is_limit, ratio, floored)
 
 
 def _remainder_int(x: Any, y: Any) -> Any:
-    return _choose(el.eq(y, 0), 0, el.rem(x, y))  # by zero: 0 as in NumPy, where XLA has x
+    return _choose(el.eq(y, 0), 0, el.rem(x, y))  # by zero: 0 as in NumPy; XLA gives x
 
 
 def _modulo_int(x: Any, y: Any) -> Any:
@@ -112,7 +112,7 @@ def _modulo(x: Any, y: Any) -> Any:
     remainder = _towards_divisor(el.rem(x, y), y)
     return _choose(
         el.lt(y, 0), el.neg(el.sub(0, remainder)), el.sub(0, el.neg(remainder))
-    )  # zeros signed as y
+    )  # a zero has the sign of y
 
 
 def _towards_divisor(remainder: Any, y: Any) -> Any:
@@ -121,14 +121,14 @@ def _towards_divisor(remainder: Any, y: Any) -> Any:
 
 
 def _gcd(x: Any, y: Any) -> Any:
-    """Euclid's algorithm, for as many steps as the width of the dtype can need."""
+    """Euclid's algorithm, with as many steps as the width of the dtype can need."""
     x, y = el.abs_(x), el.abs_(y)
     for _ in range(
         math.ceil(1.45 * dtypes.iinfo(aval_of(x).dtype).bits)
-    ):  # Lamé: consecutive Fibonacci numbers are worst
+    ):  # Lamé: consecutive Fibonacci numbers need the most steps
         is_done = el.eq(y, 0)
         x, y = _choose(is_done, x, y), _choose(is_done, 0, el.rem(x, _choose(is_done, 1, y)))
-    return el.abs_(x)  # the smallest integer is its own absolute value, and its remainders are negative
+    return el.abs_(x)  # the smallest integer is its own absolute value
 
 
 def _lcm(x: Any, y: Any) -> Any:
@@ -145,10 +145,10 @@ true_divide = divide
 floor_divide = ufunc("floor_divide", 2, "x / y rounded down.",
                      i=_floor_divide_int, u=el.div, f=_floor_divide_float,
                      b=_as_int(_floor_divide_int))  # fmt: skip
-remainder = ufunc("remainder", 2, "What floor_divide leaves: x - y * floor(x / y), with the sign of y.",
+remainder = ufunc("remainder", 2, "The remainder of floor_divide: x - y * floor(x / y), with the sign of y.",
                   f=_modulo, iu=_modulo_int, b=_as_int(_modulo_int))  # fmt: skip
 mod = remainder
-fmod = ufunc("fmod", 2, "What division rounded towards zero leaves, with the sign of x.",
+fmod = ufunc("fmod", 2, "The remainder of the division rounded towards zero, with the sign of x.",
              f=el.rem, iu=_remainder_int, b=_as_int(_remainder_int))  # fmt: skip
 negative = ufunc("negative", 1, "-x.", iufc=el.neg)
 positive = ufunc("positive", 1, "+x, which is x.", biufc=_same)
@@ -168,8 +168,9 @@ lcm = ufunc("lcm", 2, "Least common multiple of integers.", iu=_lcm)
 
 
 def _power_int(x: Any, y: Any) -> Any:
-    """By repeated squaring over the bits of y; the result for negative y is 0, 1 or -1 as in x ** (y mod
-    2**bits).
+    """Compute powers by repeated squaring over the bits of y.
+
+    For negative y the result is 0, 1 or -1, which is x ** (y mod 2**bits).
     """
     bits = dtypes.iinfo(aval_of(y).dtype).bits
     power: Any = _constant(1, x)
@@ -185,9 +186,9 @@ _power = ufunc("power", 2, "x ** y.", iu=_power_int, fc=el.pow_, b=_as_int(_powe
 
 @array_function
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 ** x2. A Python integer x2 becomes multiplications, which are exact and differentiable everywhere.
+    """Return x1 ** x2. A Python integer x2 becomes multiplications, which are exact and differentiable everywhere.
 
-    TypeError for a negative Python integer over an integer array.
+    TypeError for a negative Python integer as the exponent of an integer array.
 
     >>> import didax.numpy as dnp
     >>> dnp.power(dnp.array([1, 2, 3]), 2)
@@ -202,7 +203,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def _exponent(x1: Any, x2: Any) -> Any:
-    """Integers as the exponent of inexact numbers take the dtype of these: that is no promotion."""
+    """Convert an integer exponent to the dtype of its inexact base; the result is not promoted by the exponent."""
     base, exponent = as_operand(x1), as_operand(x2)
     if base is None or exponent is None:
         return x2
@@ -217,7 +218,7 @@ float_power = ufunc("float_power", 2, "x ** y, as floats.", operands="inexact", 
 
 
 def _log_add_exp(x: Any, y: Any) -> Any:
-    """m + log(exp(x - m) + exp(y - m)), m the maximum: both branches have one derivative, to all orders."""
+    """m + log(exp(x - m) + exp(y - m)), where m is the maximum: both branches have equal derivatives of all orders."""
     x_is_more = el.ge(x, y)
     larger = _choose(x_is_more, x, y)
     x, y = logarithmic.excess(x, larger), logarithmic.excess(y, larger)
@@ -230,12 +231,12 @@ def _log_add_exp2(x: Any, y: Any) -> Any:
 
 
 def real_function(name: str, primitive: Any, doc: str, kinds: str = "fc") -> ufunc:
-    """An entry for a function of real (or complex) numbers; integers become floats."""
+    """Make the entry of a function of real (or complex) numbers; integers become floats."""
     return ufunc(name, 1, doc, operands="inexact", **{kinds: primitive})
 
 
 def _log_to(base: int) -> Any:
-    """Strong as in jax.numpy, where the logarithm of the base is."""
+    """Make a logarithm to a base; it is strongly typed as in jax.numpy, where the logarithm of the base is strong."""
 
     def over_log_of_base(x: Any) -> Any:
         return cast(el.div(x, math.log(base)), aval_of(x).dtype)
@@ -292,10 +293,10 @@ arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
 sinc = real_function("sinc", _sinc, "sin(πx) / (πx), and 1 at 0.")
 i0 = real_function("i0", fitted.bessel_i0, "The modified Bessel function of order 0.", kinds="f")
 deg2rad = radians = real_function(
-    "deg2rad", lambda x: el.mul(x, math.pi / 180), "Degrees to radians.", kinds="f"
+    "deg2rad", lambda x: el.mul(x, math.pi / 180), "Convert degrees to radians.", kinds="f"
 )
 rad2deg = degrees = real_function(
-    "rad2deg", lambda x: el.mul(x, 180 / math.pi), "Radians to degrees.", kinds="f"
+    "rad2deg", lambda x: el.mul(x, 180 / math.pi), "Convert radians to degrees.", kinds="f"
 )
 
 # --- rounding, signs, parts ---------------------------------------------------------------------------------
@@ -310,7 +311,7 @@ def _round_to_even(x: Any) -> Any:
 
 
 def _by_parts(function: Any) -> Any:
-    """A real function applied to the real and the imaginary part."""
+    """Apply a real function to the real and to the imaginary part."""
     return lambda z: el.complex_(function(el.real(z)), function(el.imag(z)))
 
 
@@ -323,7 +324,7 @@ floor = ufunc(
 )
 ceil = ufunc("ceil", 1, "The smallest integer not below x; integers stay as they are.", f=el.ceil, biu=_same)
 trunc = ufunc("trunc", 1, "x rounded towards zero; integers stay as they are.", f=_truncate, biu=_same)
-rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even one.",
+rint = ufunc("rint", 1, "The nearest integer as a float, halves to the even neighbour.",
              biu=lambda x: cast(x, dtypes.default_dtype("f")),
              f=_round_to_even, c=_by_parts(_round_to_even))  # fmt: skip
 sign = ufunc("sign", 1, "-1, 0 or 1 (0 for -0.0); z / |z| for complex numbers.", iuc=el.sign,
@@ -338,7 +339,7 @@ nextafter = ufunc(
 
 
 def _spacing(x: Any) -> Any:
-    """To the next float away from zero, with the sign of x; of infinities NaN."""
+    """Return the distance to the next float away from zero, with the sign of x; NaN for infinities."""
     away = _choose(_sign_bit(x), -math.inf, broadcast(_strong(math.inf, x), aval_of(x).shape))
     return el.sub(el.nextafter(x, away), x)
 
@@ -347,12 +348,12 @@ def _strong(value: float, like: Any) -> Any:
     return aval_of(like).dtype.type(value)
 
 
-spacing = ufunc("spacing", 1, "The distance to the next float away from zero, signed as x.",
+spacing = ufunc("spacing", 1, "The distance to the next float away from zero, with the sign of x.",
                 operands="inexact", f=_spacing)  # fmt: skip
 
 
 def _heaviside(x: Any, y: Any) -> Any:
-    at_zero = _choose(el.eq(x, 0), y, x)  # NaN stays
+    at_zero = _choose(el.eq(x, 0), y, x)  # NaN stays NaN
     return _choose(el.lt(x, 0), 0, _choose(el.gt(x, 0), 1, at_zero))
 
 
@@ -366,7 +367,7 @@ conjugate = conj = ufunc(
 
 
 def _sign_bit(x: Any) -> Any:
-    """For floats by their first bit, so that -0.0 and negative NaNs have it."""
+    """Read the sign of a float from its first bit, so that -0.0 and negative NaNs are negative."""
     dtype = aval_of(x).dtype
     bits = np.dtype(f"i{dtype.itemsize}")
     return el.lt(bitcast_convert_type_p.bind(x, new_dtype=bits), 0)
@@ -378,7 +379,7 @@ signbit = ufunc("signbit", 1, "Whether the sign bit is set: true for -0.0.",
 
 @array_function
 def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """The argument of complex numbers, in (-π, π], or in degrees; 0 or π for real ones.
+    """Return the argument of complex numbers, in (-π, π], or in degrees; 0 or π for real numbers.
 
     >>> import didax.numpy as dnp
     >>> dnp.angle(1j, deg=True)
@@ -392,7 +393,9 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 @array_function
 def round(a: ArrayLike, decimals: int = 0) -> Array:
-    """Round to that many decimals, halves to the even neighbour; negative `decimals` count left of the point.
+    """Round to the given number of decimals, halves to the even neighbour.
+
+    Negative `decimals` count digits left of the point.
 
     NotImplementedError for integers with negative `decimals`.
 
@@ -415,7 +418,7 @@ def round(a: ArrayLike, decimals: int = 0) -> Array:
         return el.complex_(round(el.real(x), decimals), round(el.imag(x), decimals))
     if decimals == 0:
         return _round_to_even(x)
-    if x.dtype.itemsize < 4:  # 10**decimals may not fit
+    if x.dtype.itemsize < 4:  # 10**decimals may overflow
         return cast(round(cast(x, np.dtype(np.float32)), decimals), x.dtype)
     factor = _constant(10.0**decimals, x)
     return el.div(_round_to_even(el.mul(x, factor)), factor)
@@ -426,7 +429,7 @@ around = round
 
 @array_function
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 * 2 ** x2 for an integer x2.
+    """Return x1 * 2 ** x2 for an integer x2.
 
     >>> import didax.numpy as dnp
     >>> dnp.ldexp(3.0, 2)
@@ -445,9 +448,9 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @array_function
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
-    """The mantissa, of magnitude from 0.5 up to 1, and the int32 exponent: x = mantissa * 2 ** exponent.
+    """Return the mantissa, of magnitude from 0.5 up to 1, and the int32 exponent: x = mantissa * 2 ** exponent.
 
-    Zeros, infinities and NaN have exponent 0.
+    The exponent of zeros, infinities and NaN is 0.
 
     >>> import didax.numpy as dnp
     >>> mantissa, exponent = dnp.frexp(dnp.float32(12))
@@ -461,11 +464,12 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     limits = dtypes.finfo(value.dtype)
     digits, bias = limits.nmant, 1 - int(limits.minexp)
     bits = _magnitude_bits(value)
-    # The bits of a subnormal number are an integer that is a normal number: programs take the former for zero.
+    # Compiled programs treat a subnormal number as zero, so its bits are read as an integer, which is a
+    # normal number.
     is_subnormal = el.lt(bits, 1 << digits)
     normal = _choose(is_subnormal, copysign(cast(bits, value.dtype), value), value)
     own = el.sub(cast(el.shift_right_logical(_magnitude_bits(normal), digits), np.dtype(np.int32)), bias - 1)
-    mantissa, half = normal, el.shift_right_arithmetic(own, 1)  # 2 ** -own may be out of range
+    mantissa, half = normal, el.shift_right_arithmetic(own, 1)  # 2 ** -own may overflow
     for part in (half, el.sub(own, half)):
         power = el.shift_left(cast(el.sub(bias, part), bits.dtype), digits)
         mantissa = el.mul(mantissa, bitcast_convert_type_p.bind(power, new_dtype=value.dtype))
@@ -475,7 +479,7 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def _magnitude_bits(x: Array) -> Array:
-    """The bits of floats but for the sign, as unsigned integers."""
+    """Return the bits of floats without the sign, as unsigned integers."""
     word = np.dtype(f"u{x.dtype.itemsize}")
     bits = bitcast_convert_type_p.bind(stop_gradient_p.bind(x), new_dtype=word)
     return el.and_(bits, (1 << (8 * word.itemsize - 1)) - 1)
@@ -483,7 +487,7 @@ def _magnitude_bits(x: Array) -> Array:
 
 @array_function
 def modf(x: ArrayLike, /) -> tuple[Array, Array]:
-    """The fractional and the integral part, both with the sign of x.
+    """Return the fractional and the integral part, both with the sign of x.
 
     >>> import didax.numpy as dnp
     >>> dnp.modf(-1.5)
@@ -496,7 +500,7 @@ def modf(x: ArrayLike, /) -> tuple[Array, Array]:
 
 @array_function
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
-    """The pair (floor_divide(x1, x2), remainder(x1, x2)).
+    """Return the pair (floor_divide(x1, x2), remainder(x1, x2)).
 
     >>> import didax.numpy as dnp
     >>> dnp.divmod(7, 2)
@@ -509,7 +513,7 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def _ordered(strict: Any, weak: Any) -> Any:
-    """A comparison of complex numbers: by the real parts, then by the imaginary parts."""
+    """Make a comparison of complex numbers: by the real parts, then by the imaginary parts."""
 
     def compare(x: Any, y: Any) -> Any:
         same = el.eq(el.real(x), el.real(y))
@@ -523,7 +527,7 @@ def _not_a_number(x: Any) -> Any:
 
 
 def _extremum(takes_first: Any) -> Any:
-    """Maximum or minimum of complex numbers; NaN wins."""
+    """Make the maximum or minimum of complex numbers; NaN wins."""
     return lambda x, y: _choose(el.or_(_not_a_number(x), el.and_(takes_first(x, y), el.eq(y, y))), x, y)
 
 
@@ -554,7 +558,7 @@ fmin = ufunc("fmin", 2, "The smaller of x and y; NaN only if both are.", biu=el.
 
 logical_and = ufunc("logical_and", 2, "Whether both are nonzero.", operands="truth", b=el.and_)
 logical_or = ufunc("logical_or", 2, "Whether either is nonzero.", operands="truth", b=el.or_)
-logical_xor = ufunc("logical_xor", 2, "Whether just one is nonzero.", operands="truth", b=el.xor)
+logical_xor = ufunc("logical_xor", 2, "Whether exactly one is nonzero.", operands="truth", b=el.xor)
 logical_not = ufunc("logical_not", 1, "Whether x is zero.", operands="truth", b=el.not_)
 bitwise_and = ufunc("bitwise_and", 2, "x & y.", biu=el.and_)
 bitwise_or = ufunc("bitwise_or", 2, "x | y.", biu=el.or_)
@@ -590,7 +594,7 @@ isnan = ufunc(
 isinf = ufunc(
     "isinf",
     1,
-    "Whether x is infinite, in either part.",
+    "Whether x is infinite; for complex x, whether either part is.",
     f=_is_infinite,
     c=_either_part(_is_infinite),
     biux=_false,
@@ -620,7 +624,7 @@ isreal = ufunc(
 
 
 def choose_where(condition: Any, x: Any, y: Any) -> Array:
-    """Three-argument `where`: promoted, broadcast, selected."""
+    """Return three-argument `where`: operands are promoted, broadcast and selected."""
     x, y = promote_dtypes("where", x, y)
     test = as_array("where", condition, "condition")
     test, x, y = broadcast_ranked(
@@ -634,7 +638,7 @@ where = choose_where
 
 @array_function
 def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
-    """`arr` limited to [min, max]; `max` wins where they cross. Either limit may be None.
+    """Return `arr` limited to [min, max]; `max` wins where `min` is larger. Either limit may be None.
 
     TypeError for complex numbers, which have no order.
 
@@ -661,7 +665,9 @@ def clip(arr: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = N
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Array:
-    """NaN and infinities replaced, the latter by the largest finite numbers unless given; `copy` is ignored.
+    """Return the array with NaN and infinities replaced; `copy` is ignored.
+
+    Infinities become the largest finite numbers unless `posinf` and `neginf` are given.
 
     >>> import didax.numpy as dnp
     >>> dnp.nan_to_num(dnp.array([1.0, dnp.nan]))

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.effects import Effect
 from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
 from didax.core.primitive import Primitive, require
@@ -63,17 +63,19 @@ class Report(NamedTuple):
 
     def then(self, later: Report) -> Report:
         """The report on a program followed by another."""
-        shifted = basis.add(later.first, np.int32(len(self.sites)))
+        shifted = array_ops.add(later.first, np.int32(len(self.sites)))
         return Report(
-            basis.select(self.failed, self.failed, later.failed),
-            basis.select(self.failed, self.first, shifted),
+            array_ops.select(self.failed, self.failed, later.failed),
+            array_ops.select(self.failed, self.first, shifted),
             self.values + later.values,
             self.sites + later.sites,
         )
 
     def unless_failed(self, again: Report) -> Report:
         """The report on a program that runs again: what failed first stays."""
-        chosen = [basis.select(self.failed, x, y) for x, y in zip(self.arrays(), again.arrays(), strict=True)]
+        chosen = [
+            array_ops.select(self.failed, x, y) for x, y in zip(self.arrays(), again.arrays(), strict=True)
+        ]
         return report_of(chosen, self.sites)
 
 
@@ -85,7 +87,7 @@ def report_of(arrays: Sequence[Any], sites: tuple[Site, ...]) -> Report:
 
 def nothing_failed(sites: tuple[Site, ...]) -> Report:
     """The report on a program with these checks that has not run."""
-    values = tuple(basis.zeros(aval) for site in sites for aval in site.avals)
+    values = tuple(array_ops.zeros(aval) for site in sites for aval in site.avals)
     return Report(np.bool_(False), np.int32(0), values, sites)
 
 
@@ -176,10 +178,10 @@ def check_operands(primitive: Primitive, args: Sequence[Any], params: dict[str, 
     if primitive.conditions is not None and not kinds.isdisjoint(("index", "division")):
         for condition in primitive.conditions(*args, **params):
             if condition.kind in kinds:
-                basis.check(condition)
+                array_ops.check(condition)
 
 
 def _check_results(eqn: Eqn, outs: Sequence[Any]) -> None:
     for out in outs:
         if dtypes.is_inexact(aval_of(out).dtype):
-            basis.check(Condition("nan", basis.no_nan(out), f"{eqn.primitive.name} made a NaN.", {}))
+            array_ops.check(Condition("nan", array_ops.no_nan(out), f"{eqn.primitive.name} made a NaN.", {}))

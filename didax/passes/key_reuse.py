@@ -12,7 +12,7 @@ A primitive says in its `keys` rule what it does: `keys(line, operands, **params
 Primitives without the rule that move elements about are asked, by their eager rule, where they move positions to.
 A jaxpr is read once: its `Summary` says what a call uses, and applies to concrete keys as it does to those of an
 outer jaxpr. The option `debug_key_reuse` says what is done with what is found.
-Read next: `primitives/threefry.py` (rules), `runtime/compiled.py` and `runtime/eager.py` (who applies them).
+Read next: `primitives/random_bits.py` (rules), `runtime/compiled.py` and `runtime/eager.py` (who applies them).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 A NaN that came in is nobody's fault: an operation is to blame that has one in its results and none in its operands.
 Compiled programs are looked at through their results, as NaN or not; one with a NaN that was not in its arguments runs
-again, equation by equation, into the bodies of loops and branches (the `interpret` rule of the primitives that hold
+again, equation by equation, into the bodies of loops and branches (the `run_jaxprs` rule of the primitives that hold
 them). `debug_infs` does the same for infinities.
 Read next: `runtime/eager.py` and `runtime/compiled.py`, which call this.
 """
@@ -22,9 +22,9 @@ from didax.core.avals import aval_of
 from didax.core.errors import NaNError, message
 from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_print import eqn_text, type_text
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, eager_trace
 from didax.core.source import SourceLine, follows_equations, user_line
-from didax.core.tracing import eager_trace, set_current_trace
+from didax.core.tracing import set_current_trace
 
 _SHOWN_ELEMENTS = 8
 
@@ -136,24 +136,24 @@ def _repeat(eqn: Eqn, args: Sequence[Any]) -> Any:
         return eqn.primitive.bind(*args, **eqn.params)
     if not eqn.outvars:
         return []
-    if eqn.primitive.interpret is None:
+    if eqn.primitive.run_jaxprs is None:
         raise _NotRepeatable
 
     def run(jaxpr: Jaxpr, args: Sequence[Any], place: str) -> list[Any]:
         return _run(_NOTHING, jaxpr, args, ())
 
-    return eqn.primitive.interpret(run, *args, **eqn.params)
+    return eqn.primitive.run_jaxprs(run, *args, **eqn.params)
 
 
 def _look_inside(search: Search, found: _Found) -> None:
     """Raise `found`, or what is to blame inside of it."""
     eqn = found.eqn
-    if eqn.primitive.interpret is not None:
+    if eqn.primitive.run_jaxprs is not None:
 
         def run(jaxpr: Jaxpr, args: Sequence[Any], place: str) -> list[Any]:
             return _run(search, jaxpr, args, (place, *found.places))
 
-        eqn.primitive.interpret(run, *found.operands, **eqn.params)
+        eqn.primitive.run_jaxprs(run, *found.operands, **eqn.params)
     raise found
 
 

@@ -28,7 +28,7 @@ def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
     last_use = _last_uses(jaxpr)
     crossing = _crossing_bytes(jaxpr, last_use)
     blocks: list[Jaxpr] = []
-    places = [i for i, eqn in enumerate(jaxpr.eqns) if eqn.primitive.contraction]
+    places = [i for i, eqn in enumerate(jaxpr.eqns) if eqn.primitive.materializes_operands]
     start = 0
     while start < n:
         ahead = [i for i in places if i >= start + BLOCK - WINDOW]

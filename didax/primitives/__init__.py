@@ -1,10 +1,10 @@
 """The primitives, a family per file, each declared once with all of its rules.
 
-Loading this package installs the operations every interpreter needs (`core/basis.py`).
+Loading this package installs the operations every interpreter needs (`core/array_ops.py`).
 Read in this order: `shape.py`, `families.py`, `elementwise.py`, then any other.
 """
 
-from didax.core.basis import basis
+from didax.core.array_ops import array_ops
 from didax.primitives import shape
 from didax.primitives.check import check_condition, no_nan
 from didax.primitives.convert import convert_element_type
@@ -25,4 +25,4 @@ class _Basis:
     no_nan = staticmethod(no_nan)
 
 
-basis.install(_Basis())
+array_ops.install(_Basis())

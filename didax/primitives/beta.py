@@ -41,7 +41,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.select import where
-from didax.primitives.special import iterate, like, polynomial, traced
+from didax.primitives.special import composed, iterate, like, polynomial
 
 _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
 
@@ -87,7 +87,7 @@ def _digamma_rest(x: Any) -> Any:
     return mul(inverse, polynomial(inverse, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760]))
 
 
-betaln = traced(
+betaln = composed(
     "betaln",
     _betaln,
     lambda t, y, a, b: mul(t, _digamma_drop(a, b)),
@@ -174,7 +174,7 @@ def _density(a: Any, b: Any, x: Any) -> Any:
     return where(inside, within, where(ge(mul(x, sub(1, x)), 0), at_end, like(math.nan, x)))
 
 
-betainc = traced(
+betainc = composed(
     "regularized_incomplete_beta",
     _betainc,
     no_derivative("betainc", "first parameter"),

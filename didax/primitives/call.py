@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
@@ -36,41 +36,43 @@ class Call(Primitive):
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["jaxpr"].axis_names
 
-    def type(self, *avals: ShapedArray, jaxpr: Jaxpr, **how: Any) -> Sequence[ShapedArray]:
-        check_operands(f"a {self.kind}", jaxpr, avals)
+    def type(self, *avals: ShapedArray, jaxpr: Jaxpr, **params: Any) -> Sequence[ShapedArray]:
+        check_jaxpr_operands(f"a {self.kind}", jaxpr, avals)
         return jaxpr.out_avals
 
-    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+    def lower(self, ctx: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return call(ctx, jaxpr, args)
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
     ) -> tuple[list[Any], list[Any]]:
         nonzero = tuple(type(t) is not Zero for t in tangents)
         new, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
-        outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), jaxpr=new, **how)
+        outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), jaxpr=new, **params)
         n = len(jaxpr.outvars)
         return outs[:n], fill_zeros(outs[n:], nonzero_out, jaxpr.out_avals)
 
-    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
         nonzero_ct = tuple(type(ct) is not Zero for ct in cts)
         new, nonzero = transpose_jaxpr(jaxpr, linear, nonzero_ct, strong_ct=strong_cotangents(cts, jaxpr))
         known = [x for x in args if not is_undef(x)]
-        x_bars = self.bind(*known, *(ct for ct in cts if type(ct) is not Zero), jaxpr=new, **how)
-        return scatter_cotangents(x_bars, nonzero, linear)
+        ct_xs = self.bind(*known, *(ct for ct in cts if type(ct) is not Zero), jaxpr=new, **params)
+        return scatter_cotangents(ct_xs, nonzero, linear)
 
     def batch(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **how: Any
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **params: Any
     ) -> Any:
         new, batched = batch_jaxpr(jaxpr, axis, tuple(dims))
-        return self.bind(*args, jaxpr=new, **how), [0 if b else None for b in batched]
+        return self.bind(*args, jaxpr=new, **params), [0 if b else None for b in batched]
 
-    def checkify(self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, **how: Any) -> tuple[list[Any], Report | None]:
+    def checkify(
+        self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, **params: Any
+    ) -> tuple[list[Any], Report | None]:
         new = checkify_jaxpr(jaxpr, kinds)
-        return new.split(self.bind(*args, jaxpr=new.jaxpr, **how))
+        return new.split(self.bind(*args, jaxpr=new.jaxpr, **params))
 
-    def interpret(self, run: Any, *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return run(jaxpr, args, f"the {self.kind} {jaxpr.name}" if jaxpr.name else f"a {self.kind}")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
@@ -120,7 +122,7 @@ class Jit(Call):
         return run_split(split, known_args, unknown_args, lambda j, *xs: self.bind(*xs, jaxpr=j))
 
 
-def check_operands(what: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:
+def check_jaxpr_operands(what: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:
     """TypeError unless the operands have the types the jaxpr was staged for (weak types aside)."""
     wanted = jaxpr.in_avals
     if len(wanted) != len(avals) or any(
@@ -142,9 +144,9 @@ def fill_zeros(values: Sequence[Any], nonzero: Sequence[bool], avals: Sequence[S
     return [next(given) if nz else Zero(a.tangent()) for nz, a in zip(nonzero, avals, strict=True)]
 
 
-def scatter_cotangents(x_bars: Sequence[Any], nonzero: Sequence[bool], linear: Sequence[bool]) -> list[Any]:
+def scatter_cotangents(ct_xs: Sequence[Any], nonzero: Sequence[bool], linear: Sequence[bool]) -> list[Any]:
     """One entry per operand: the cotangent of a linear operand, None where there is none."""
-    given = iter(x_bars)
+    given = iter(ct_xs)
     per_linear = iter([next(given) if nz else None for nz in nonzero])
     return [next(per_linear) if lin else None for lin in linear]
 

@@ -18,15 +18,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.effects import Effect, Effects
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.core.source import describe_function
 from didax.primitives.control_flow.effects import for_each
 from didax.transforms.batching import AxisData, batched_aval
-from didax.xla.callbacks import HostCallback, call_python
+from didax.xla.callbacks import HostCallback
+from didax.xla.lowering import call_python
 from didax.xla.text import FunctionContext, Value
 
 DEBUG = Effect("debug", ordered=True)  # whatever a call says: what is shown out of order misleads
@@ -64,10 +65,10 @@ class CallPython(Primitive):
     """What the three primitives share. `didax/api/callbacks.py` gives them `evaluate`."""
 
     multiple_results = True
-    remembers_types = False
+    caches_types = False
     side_effect = True
 
-    def type(self, *avals: ShapedArray, result_avals: tuple[ShapedArray, ...], **how: Any) -> Any:
+    def type(self, *avals: ShapedArray, result_avals: tuple[ShapedArray, ...], **params: Any) -> Any:
         return result_avals
 
     def physical(self, in_avals: Sequence[ShapedArray], *args: Any, **params: Any) -> list[Any]:
@@ -81,7 +82,7 @@ class CallPython(Primitive):
         callback: FlatCallback,
         result_avals: tuple[ShapedArray, ...],
         ordered: bool = False,
-        **how: Any,
+        **params: Any,
     ) -> list[Value]:
         host = HostCallback(callback, [x.aval for x in args], result_avals, self.name)
         order = next((effect for effect in self.effects({"ordered": ordered}) if effect.ordered), None)
@@ -121,18 +122,18 @@ class PureCallback(CallPython):
         *,
         vmap_method: str | None,
         result_avals: tuple[ShapedArray, ...],
-        **how: Any,
+        **params: Any,
     ) -> Any:
-        params = {**how, "vmap_method": vmap_method, "result_avals": result_avals}
+        params = {**params, "vmap_method": vmap_method, "result_avals": result_avals}
         if vmap_method in ("sequential", "sequential_unrolled"):
             return for_each(self, axis, args, dims, params, unroll=vmap_method == "sequential_unrolled")
         if vmap_method is None:
             raise _no_method(params["callback"])
-        args = [x if d is None else basis.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        args = [x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         if vmap_method != "legacy_vectorized":  # which passes what is not batched as it is
             length = axis.size if vmap_method == "broadcast_all" else 1
             args = [
-                basis.broadcast_axis(x, length, 0) if d is None else x
+                array_ops.broadcast_axis(x, length, 0) if d is None else x
                 for x, d in zip(args, dims, strict=True)
             ]
         params["result_avals"] = tuple(batched_aval(aval, 0, axis.size) for aval in result_avals)
@@ -175,7 +176,7 @@ class DebugCallback(CallPython):
     def effects(self, params: dict[str, Any]) -> Effects:
         return _DEBUG
 
-    def type(self, *avals: ShapedArray, **how: Any) -> Any:
+    def type(self, *avals: ShapedArray, **params: Any) -> Any:
         return []
 
     def lower(self, ctx: FunctionContext, *args: Value, **params: Any) -> list[Value]:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.effects import Effects
 from didax.core.errors import CheckError, DivisionByZeroError, NaNError, OutOfBoundsError, message
 from didax.core.primitive import Primitive
@@ -29,7 +29,8 @@ from didax.primitives.reductions import argmin_p, reduce_and_p
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import dynamic_slice_p
 from didax.transforms.batching import AxisData
-from didax.xla.callbacks import HostCallback, call_python
+from didax.xla.callbacks import HostCallback
+from didax.xla.lowering import call_python
 from didax.xla.text import FunctionContext, Value
 
 ERRORS: dict[str, type[CheckError]] = {
@@ -54,7 +55,7 @@ class Check(Primitive):
     def effects(self, params: dict[str, Any]) -> Effects:
         return frozenset([CHECK])
 
-    def type(self, pred: ShapedArray, *values: ShapedArray, **how: Any) -> list[ShapedArray]:
+    def type(self, pred: ShapedArray, *values: ShapedArray, **params: Any) -> list[ShapedArray]:
         if pred.shape != () or pred.dtype != _BOOL:
             rule = "The condition of a check is a bool scalar."
             raise TypeError(message(rule, f"condition: {pred}", fix="Compare, and reduce it with all()."))
@@ -74,10 +75,10 @@ class Check(Primitive):
         callback = HostCallback(functools.partial(_fail, **site), avals, [], "check")
         failing = ctx.region()
         call_python(failing, callback, values, side_effect=True)
-        body = "\n".join(["{", *failing.lines, "stablehlo.return", "}"])
         holds = ctx.convert(pred, _INT32)
         ctx.emit_many(
-            f'"stablehlo.case"({holds}) ({body}, {{ stablehlo.return }}) : ({holds.type}) -> ()', []
+            f'"stablehlo.case"({holds}) ({failing.body([])}, {{ stablehlo.return }}) : ({holds.type}) -> ()',
+            [],
         )
         return []
 
@@ -89,7 +90,9 @@ class Check(Primitive):
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
         if axis.size == 0:
             return [], []
-        rows = [x if dim is None else basis.move_axis(x, dim, 0) for x, dim in zip(args, dims, strict=True)]
+        rows = [
+            x if dim is None else array_ops.move_axis(x, dim, 0) for x, dim in zip(args, dims, strict=True)
+        ]
         pred, *values = rows
         first = np.int32(0)
         if dims[0] is not None:
@@ -108,7 +111,7 @@ class Check(Primitive):
         site = Site(kind, message, names, tuple([aval_of(x) for x in values]), line)
         return [], Report(not_(pred), np.int32(0), shown, (site,))
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         return []
 
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.passes.key_reuse import summarise
@@ -72,8 +72,8 @@ class Checkpoint(Call):
         self, *args: Any, jaxpr: Jaxpr, prevent_cse: bool, policy: Policy | None, differentiated: bool = False
     ) -> list[Any]:
         """As of every primitive."""
-        how = {"prevent_cse": prevent_cse, "policy": policy, "differentiated": differentiated}
-        return super().bind(*args, jaxpr=jaxpr, **how)
+        params = {"prevent_cse": prevent_cse, "policy": policy, "differentiated": differentiated}
+        return super().bind(*args, jaxpr=jaxpr, **params)
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:
         return run_compiled(self, args, "jaxpr", params)
@@ -85,7 +85,7 @@ class Checkpoint(Call):
         jaxpr: Jaxpr,
         prevent_cse: bool,
         differentiated: bool,
-        **how: Any,
+        **params: Any,
     ) -> list[Value]:
         # See Note [Recomputing late]
         return call(ctx, jaxpr, args, inline=not (prevent_cse and differentiated))
@@ -97,30 +97,30 @@ class Checkpoint(Call):
         *,
         jaxpr: Jaxpr,
         policy: Policy | None,
-        **how: Any,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
         split = _linearize(jaxpr, nonzero(tangents), policy)
         n = len(jaxpr.outvars)
-        outs = self.bind(*primals, jaxpr=split.known, policy=policy, **how)
+        outs = self.bind(*primals, jaxpr=split.known, policy=policy, **params)
         residuals = split.residual_values(primals, outs[n:])
         live = [t for t in tangents if type(t) is not Zero]
-        how["differentiated"] = True
-        out_dots = self.bind(*residuals, *live, jaxpr=split.unknown, policy=policy, **how)
+        params["differentiated"] = True
+        out_dots = self.bind(*residuals, *live, jaxpr=split.unknown, policy=policy, **params)
         return outs[:n], fill_zeros(out_dots, split.unknown_out, jaxpr.out_avals)
 
     def partial_eval(
-        self, unknown: Sequence[bool], *args: Any, jaxpr: Jaxpr, policy: Policy | None, **how: Any
+        self, unknown: Sequence[bool], *args: Any, jaxpr: Jaxpr, policy: Policy | None, **params: Any
     ) -> list[Any]:
         split = _partial_eval(jaxpr, tuple(unknown), policy)
 
         def run(half: Jaxpr, *xs: Any) -> list[Any]:
-            again = how["differentiated"] or half is split.unknown
-            return self.bind(*xs, jaxpr=half, policy=policy, **{**how, "differentiated": again})
+            again = params["differentiated"] or half is split.unknown
+            return self.bind(*xs, jaxpr=half, policy=policy, **{**params, "differentiated": again})
 
         return run_split(split, unmarked(args, unknown), marked(args, unknown), run)
 
     def keys(
-        self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **how: Any
+        self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **params: Any
     ) -> Sequence[Any]:
         """The keys of what is computed again were used by the first computation."""
         return [None] * len(jaxpr.outvars) if differentiated else summarise(jaxpr).apply(operands, line)

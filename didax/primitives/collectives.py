@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type, iota
@@ -31,6 +31,7 @@ from didax.primitives.select import select_n
 from didax.primitives.shape import LinearUnary, full, reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.xla.partition import unmapped
 from didax.xla.text import int_matrix, tensor_type
 
 _UNBOUND = "its axis is not mapped where it is evaluated: collectives belong inside vmap(..., axis_name=...)"
@@ -57,7 +58,10 @@ class Collective(Primitive):
         return x
 
     def lower(self, ctx: Any, x: Any, *, axis_name: AxisName, **params: Any) -> Any:
-        groups = ctx.module.device_groups(self, axis_names(axis_name))
+        axes = axis_names(axis_name)
+        if ctx.module.devices is None:
+            raise unmapped(self, axes)
+        groups = ctx.module.devices.groups(self, axes)
         return self.communicate(ctx, x, groups, **params)
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, **params: Any) -> Any:
@@ -82,7 +86,7 @@ class Collective(Primitive):
     def beside(self, x: Any, dim: int, **params: Any) -> tuple[Any, int]:
         """The result for a batch along another axis, which goes first and moves `dimension` by one."""
         moved = {"dimension": params["dimension"] + 1} if "dimension" in params else {}
-        return self.bind(basis.move_axis(x, dim, 0), **(params | moved)), 0
+        return self.bind(array_ops.move_axis(x, dim, 0), **(params | moved)), 0
 
 
 class LinearCollective(Collective, LinearUnary):
@@ -158,7 +162,7 @@ class AllGather(LinearCollective):
         return _emit(ctx, "all_gather", x, attributes, out)
 
     def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, None]:
-        return _merge(basis.move_axis(x, 0, dimension), dimension), None
+        return _merge(array_ops.move_axis(x, 0, dimension), dimension), None
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
         return [reduce_scatter_p.bind(ct, **params)]
@@ -212,7 +216,7 @@ class PPermute(LinearCollective):
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, perm: Pairs) -> Any:
         pairs = [(group[src], group[dst]) for group in groups for src, dst in perm]
-        where = f"source_target_pairs = {int_matrix(pairs, 2)}, {ctx.module.channel()}"
+        where = f"source_target_pairs = {int_matrix(pairs, 2)}, {ctx.module.devices.channel()}"
         return _emit(ctx, "collective_permute", x, where, x.aval)
 
     def across(self, x: Any, *, axis_size: int, perm: Pairs, **params: Any) -> tuple[Any, int]:
@@ -252,7 +256,17 @@ class AxisIndex(Primitive):
         return ShapedArray((), _INT32)
 
     def lower(self, ctx: Any, *, axis_name: str, axis_size: int) -> Any:
-        return ctx.module.axis_index(ctx, self, axis_name)
+        devices = ctx.module.devices
+        if devices is None:
+            raise unmapped(self, [axis_name])
+        places = devices.positions(self, axis_name)
+        table = ctx.constant(places, ShapedArray(places.shape, _INT32))
+        number = devices.device_number(ctx)
+        found = ctx.emit(
+            f"stablehlo.dynamic_slice {table}, {number}, sizes = [1] : ({table.type}, {number.type}) -> tensor<1xi32>",
+            ShapedArray((1,), _INT32),
+        )
+        return ctx.op("reshape", [found], ShapedArray((), _INT32))
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, axis_name: str, axis_size: int
@@ -266,7 +280,7 @@ def axis_names(axis_name: AxisName) -> tuple[str, ...]:
 
 
 def _groups_text(ctx: Any, groups: Groups) -> str:
-    return f"replica_groups = {int_matrix(groups, len(groups[0]))}, {ctx.module.channel()}"
+    return f"replica_groups = {int_matrix(groups, len(groups[0]))}, {ctx.module.devices.channel()}"
 
 
 def _emit(ctx: Any, name: str, x: Any, attributes: str, out: ShapedArray, region: str = "") -> Any:

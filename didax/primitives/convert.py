@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, no_numbers
 from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.text import names, tensor_type, types
+from didax.xla.text import names, types
 
 _E8M0 = dtypes.dtype("float8_e8m0fnu")
 _NO_OPERANDS = "it has no operands"
@@ -49,7 +49,7 @@ class ConvertElementType(Primitive):
             return ctx.compare("NE", x, ctx.constant(0, x.aval))
         if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(new_dtype):
             x = ctx.op("real", [x], x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype)))
-        if dtypes.is_integer(new_dtype) and (wide := dtypes.calculator(x.aval.dtype)) is not None:
+        if dtypes.is_integer(new_dtype) and (wide := dtypes.compute_dtype(x.aval.dtype)) is not None:
             x = ctx.convert(
                 x, wide
             )  # XLA compares with the limits of integers, which narrow floats cannot hold
@@ -264,8 +264,7 @@ class Iota(Primitive):
         return out
 
     def lower(self, ctx: Any, *, dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> Any:
-        out = ctx.out_avals[0]
-        return ctx.emit(f"stablehlo.iota dim = {dimension} : {tensor_type(out)}", out)
+        return ctx.iota(ctx.out_avals[0], dimension)
 
 
 convert_element_type_p = ConvertElementType("convert_element_type")

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type
@@ -37,7 +37,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import rev
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.text import Value, function_type, tensor_type
+from didax.xla.text import Value, function_type
 
 Axes = tuple[int, ...]
 Padding = tuple[tuple[int, int], ...]
@@ -52,7 +52,7 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: Axes
 
 
-class Window(NamedTuple):
+class ConvWindow(NamedTuple):
     """The parameters that belong to the spatial axes, one entry for each."""
 
     strides: Axes
@@ -96,7 +96,7 @@ class Convolution(BilinearContraction):
         precision: Precisions,
         preferred_element_type: np.dtype[Any] | None,
     ) -> ShapedArray:
-        window = Window(window_strides, padding, lhs_dilation, rhs_dilation)
+        window = ConvWindow(window_strides, padding, lhs_dilation, rhs_dilation)
         _check_specs(lhs, rhs, dimension_numbers)
         _check_window(lhs, rhs, window)
         _check_groups(lhs, rhs, dimension_numbers, feature_group_count, batch_group_count)
@@ -134,7 +134,7 @@ class Convolution(BilinearContraction):
             return ctx.constant(0, out)
         inner = operand_dtype(out.dtype, lhs.aval.dtype)
         lhs, rhs = ctx.convert(lhs, inner), ctx.convert(rhs, inner)
-        window = Window(window_strides, padding, lhs_dilation, rhs_dilation)
+        window = ConvWindow(window_strides, padding, lhs_dilation, rhs_dilation)
         if batch_group_count == 1 and is_small_depthwise(
             lhs.aval, rhs.aval, dimension_numbers, feature_group_count
         ):
@@ -293,11 +293,11 @@ def fold_axis(x: Any, source: int, into: int, outer: int = 1) -> Any:
     The merged axis counts (source, into); with `outer` groups on `into` it counts (group, source, rest of
     into).
     """
-    x = basis.move_axis(x, source, into)
+    x = array_ops.move_axis(x, source, into)
     shape = aval_of(x).shape
     before, (size, n), after = shape[:into], shape[into : into + 2], shape[into + 2 :]
     if outer > 1:
-        x = basis.move_axis(reshape(x, (*before, size, outer, n // outer, *after)), into + 1, into)
+        x = array_ops.move_axis(reshape(x, (*before, size, outer, n // outer, *after)), into + 1, into)
     return reshape(x, (*before, size * n, *after))
 
 
@@ -306,7 +306,7 @@ def unfold_axis(x: Any, size: int, axis: int, outer: int = 1) -> Any:
     shape = aval_of(x).shape
     before, n, after = shape[:axis], shape[axis] // size, shape[axis + 1 :]
     if outer > 1:
-        x = basis.move_axis(reshape(x, (*before, outer, size, n // outer, *after)), axis + 1, axis)
+        x = array_ops.move_axis(reshape(x, (*before, outer, size, n // outer, *after)), axis + 1, axis)
     return reshape(x, (*before, size, n, *after))
 
 
@@ -329,7 +329,7 @@ def _dim_numbers_text(numbers: ConvDimensionNumbers) -> str:
     return f"{texts[0]}x{texts[1]}->{texts[2]}"
 
 
-def _window_text(window: Window) -> str:
+def _window_text(window: ConvWindow) -> str:
     pads = [list(pair) for pair in window.padding]
     return (
         f"{{stride = {list(window.strides)}, pad = {pads}, lhs_dilate = {list(window.lhs_dilation)}, "
@@ -350,7 +350,9 @@ def is_small_depthwise(
     return one_per_feature and math.prod([rhs.shape[i] for i in numbers.rhs_spec[2:]]) <= 81
 
 
-def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: ConvDimensionNumbers) -> Value:
+def lower_depthwise(
+    ctx: Any, lhs: Value, rhs: Value, window: ConvWindow, numbers: ConvDimensionNumbers
+) -> Value:
     """A depthwise convolution as a sum of shifted images, one for each element of the window.
 
     XLA's CPU backend runs feature groups by a generic loop; the shifted images fuse into one vectorised one.
@@ -383,45 +385,33 @@ def lower_depthwise(ctx: Any, lhs: Value, rhs: Value, window: Window, numbers: C
         starts = [k * d for k, d in zip(offset, window.rhs_dilation, strict=True)]
         shifted = _slice(ctx, image, lhs_spec[2:], starts, spatial, window.strides)
         factor = _slice(ctx, rhs, rhs_spec[2:], offset, [1] * len(offset), [1] * len(offset))
-        factor = ctx.op("reshape", [factor], ShapedArray(shape[out_spec[1] : out_spec[1] + 2], sums))
+        factor = ctx.reshape(factor, shape[out_spec[1] : out_spec[1] + 2])
         terms = (
             ctx.broadcast(shifted, wide, image_dims),
             ctx.broadcast(factor, wide, position[1:2] + [position[1] + 1]),
         )
-        product = ctx.emit(f"stablehlo.multiply {terms[0]}, {terms[1]} : {tensor_type(wide)}", wide)
-        total = (
-            product if total is None else ctx.emit(f"stablehlo.add {total}, {product} : {product.type}", wide)
-        )
+        product = ctx.op("multiply", terms)
+        total = product if total is None else ctx.op("add", [total, product])
     assert total is not None
-    return ctx.convert(ctx.op("reshape", [total], out.update(dtype=sums)), out.dtype)
+    return ctx.convert(ctx.reshape(total, out.shape), out.dtype)
 
 
-def _padded(ctx: Any, x: Value, window: Window, spec: Axes) -> Value:
+def _padded(ctx: Any, x: Value, window: ConvWindow, spec: Axes) -> Value:
     """`x` spread by lhs_dilation and padded, as the convolution sees it."""
-    low, high, interior = ([0] * len(spec) for _ in range(3))
-    shape = list(x.aval.shape)
+    config = [(0, 0, 0)] * len(spec)
     for axis, (before, after), spread in zip(spec[2:], window.padding, window.lhs_dilation, strict=True):
-        low[axis], high[axis], interior[axis] = before, after, spread - 1
-        shape[axis] = dilated(shape[axis], spread) + before + after
-    out = x.aval.update(shape=tuple(shape))
-    zero = ctx.scalar(0, x.aval.dtype)
-    return ctx.emit(
-        f"stablehlo.pad {x}, {zero}, low = {low}, high = {high}, interior = {interior} : "
-        f"{function_type([x, zero], [out])}",
-        out,
-    )
+        config[axis] = (before, after, spread - 1)
+    return ctx.pad(x, ctx.scalar(0, x.aval.dtype), config)
 
 
 def _slice(
     ctx: Any, x: Value, axes: Axes, starts: Sequence[int], lengths: Sequence[int], strides: Sequence[int]
 ) -> Value:
     """`x[start : ... : stride]` with that many elements along each of the axes, whole along the others."""
-    ranges, shape = [f"0:{n}" for n in x.aval.shape], list(x.aval.shape)
+    first, last, steps = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
     for axis, start, length, stride in zip(axes, starts, lengths, strides, strict=True):
-        ranges[axis] = f"{start}:{start + (length - 1) * stride + 1}:{stride}"
-        shape[axis] = length
-    out = x.aval.update(shape=tuple(shape))
-    return ctx.emit(f"stablehlo.slice {x} [{', '.join(ranges)}] : {function_type([x], [out])}", out)
+        first[axis], last[axis], steps[axis] = start, start + (length - 1) * stride + 1, stride
+    return ctx.slice(x, first, last, steps)
 
 
 # --- checks -----------------------------------------------------------------------------------------------
@@ -440,7 +430,7 @@ def _check_specs(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbe
         )
 
 
-def _check_window(lhs: ShapedArray, rhs: ShapedArray, window: Window) -> None:
+def _check_window(lhs: ShapedArray, rhs: ShapedArray, window: ConvWindow) -> None:
     spatial = lhs.ndim - 2
     for name, values in window._asdict().items():
         if len(values) != spatial or (name != "padding" and any(n < 1 for n in values)):

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import stop_gradient_p
@@ -27,10 +27,10 @@ from didax.primitives.families import NOT_LINEAR
 from didax.primitives.logarithmic import excess
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
 from didax.primitives.shape import LinearUnary, reshape
-from didax.primitives.slicing import concatenate, lower_slice_axis, rev, slice_axis
+from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.text import FunctionContext, Value, names, tensor_type, types
+from didax.xla.text import FunctionContext, Value
 
 Combine = Callable[[FunctionContext, Value, Value], Value]
 _INT32 = np.dtype(np.int32)
@@ -40,7 +40,7 @@ _FLOAT32 = np.dtype(np.float32)
 class Cumulative(Primitive):
     """Each element combined with all before it (after it, with `reverse`) along `axis`."""
 
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
     in_float32 = True  # how narrow floats are accumulated
 
@@ -223,52 +223,29 @@ def lower_scan(
             return _scan_blocks(ctx, x, reverse, combine, identity)
         return _scan_loop(ctx, x, axis, reverse, combine)
     order = [axis, *(i for i in range(x.aval.ndim) if i != axis)]
-    out = lower_scan(ctx, _transpose(ctx, x, order), 0, reverse, combine, identity)
-    return _transpose(ctx, out, sorted(range(len(order)), key=order.__getitem__))
+    out = lower_scan(ctx, ctx.transpose(x, order), 0, reverse, combine, identity)
+    return ctx.transpose(out, sorted(range(len(order)), key=order.__getitem__))
 
 
 def _scan_loop(ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine) -> Value:
     """One row after the other, written over a copy of the operand, which holds the first result already."""
     n, shape = x.aval.shape[axis], x.aval.shape
-    row = x.aval.update(shape=(*shape[:axis], 1, *shape[axis + 1 :]))
     index = ShapedArray((), _INT32)
     edge = n - 1 if reverse else 0
-    first = lower_slice_axis(ctx, x, edge, edge + 1, axis)
-    (i, carry, out), _ = ctx.block([index, row, x.aval])
 
-    condition = ctx.region()
-    goes_on = condition.compare("LT", i, condition.constant(n, index))
+    def goes_on(condition: FunctionContext, state: list[Value]) -> Value:
+        return condition.compare("LT", state[0], condition.constant(n, index))
 
-    body = ctx.region()
-    position = body.op("subtract", [body.constant(n - 1, index), i]) if reverse else i
-    starts = ", ".join([(position if k == axis else body.constant(0, index)).name for k in range(len(shape))])
-    starts_types = ", ".join([position.type] * len(shape))
-    element = body.emit(
-        f"stablehlo.dynamic_slice {out}, {starts}, sizes = {list(row.shape)} : "
-        f"({out.type}, {starts_types}) -> {tensor_type(row)}",
-        row,
-    )
-    combined = combine(body, carry, element)
-    written = body.emit(
-        f"stablehlo.dynamic_update_slice {out}, {combined}, {starts} : "
-        f"({out.type}, {combined.type}, {starts_types}) -> {out.type}",
-        x.aval,
-    )
-    following = body.op("add", [i, body.constant(1, index)])
+    def step(body: FunctionContext, state: list[Value]) -> list[Value]:
+        i, carry, out = state
+        position = body.op("subtract", [body.constant(n - 1, index), i]) if reverse else i
+        starts = [position if k == axis else body.constant(0, index) for k in range(len(shape))]
+        combined = combine(body, carry, body.dynamic_slice(out, starts, carry.aval.shape))
+        written = body.dynamic_update_slice(out, combined, starts)
+        return [body.op("add", [i, body.constant(1, index)]), combined, written]
 
-    state = [i, carry, out]
-    initial = ", ".join(
-        [f"{v} = {start}" for v, start in zip(state, [ctx.constant(1, index), first, x], strict=True)]
-    )
-    return ctx.emit_many(
-        f"stablehlo.while({initial}) : {types(state)}\ncond {{\n{_region(condition, [goes_on])}\n}} "
-        f"do {{\n{_region(body, [following, combined, written])}\n}}",
-        [v.aval for v in state],
-    )[2]
-
-
-def _region(body: FunctionContext, outs: Sequence[Value]) -> str:
-    return "\n".join([*body.lines, f"stablehlo.return {names(outs)} : {types(outs)}"])
+    first = ctx.slice_axis(x, edge, edge + 1, axis)
+    return ctx.loop([ctx.constant(1, index), first, x], goes_on, step)[2]
 
 
 def _scan_blocks(ctx: FunctionContext, x: Value, reverse: bool, combine: Combine, identity: Any) -> Value:
@@ -276,36 +253,20 @@ def _scan_blocks(ctx: FunctionContext, x: Value, reverse: bool, combine: Combine
     n, *rest = x.aval.shape
     blocks = -(-n // _BLOCK)
     padded = _pad_leading(ctx, x, identity, 0, blocks * _BLOCK - n)
-    inside = _transpose(ctx, _reshape(ctx, padded, (blocks, _BLOCK, *rest)), [1, 0, *range(2, len(rest) + 2)])
+    inside = ctx.transpose(ctx.reshape(padded, (blocks, _BLOCK, *rest)), [1, 0, *range(2, len(rest) + 2)])
     inside = _scan_loop(ctx, inside, 0, reverse, combine)
     edge = 0 if reverse else _BLOCK - 1
-    totals = _reshape(ctx, lower_slice_axis(ctx, inside, edge, edge + 1, 0), (blocks, *rest))
+    totals = ctx.reshape(ctx.slice_axis(inside, edge, edge + 1, 0), (blocks, *rest))
     totals = lower_scan(ctx, totals, 0, reverse, combine, identity)
     before = _pad_leading(ctx, totals, identity, *((-1, 1) if reverse else (1, -1)))
     out = combine(ctx, ctx.broadcast(before, inside.aval, range(1, len(rest) + 2)), inside)
-    out = _reshape(ctx, _transpose(ctx, out, [1, 0, *range(2, len(rest) + 2)]), (blocks * _BLOCK, *rest))
-    return lower_slice_axis(ctx, out, 0, n, 0)
-
-
-def _transpose(ctx: FunctionContext, x: Value, order: Sequence[int]) -> Value:
-    out = x.aval.update(shape=tuple(x.aval.shape[i] for i in order))
-    return ctx.emit(f"stablehlo.transpose {x}, dims = {list(order)} : ({x.type}) -> {tensor_type(out)}", out)
-
-
-def _reshape(ctx: FunctionContext, x: Value, shape: tuple[int, ...]) -> Value:
-    return ctx.op("reshape", [x], x.aval.update(shape=shape))
+    out = ctx.reshape(ctx.transpose(out, [1, 0, *range(2, len(rest) + 2)]), (blocks * _BLOCK, *rest))
+    return ctx.slice_axis(out, 0, n, 0)
 
 
 def _pad_leading(ctx: FunctionContext, x: Value, value: Any, low: int, high: int) -> Value:
-    n, *rest = x.aval.shape
-    fill, out = ctx.scalar(value, x.aval.dtype), x.aval.update(shape=(n + low + high, *rest))
-    zeros = [0] * len(rest)
-    return ctx.emit(
-        f"stablehlo.pad {x}, {fill}, low = {[low, *zeros]}, high = {[high, *zeros]}, "
-        f"interior = {[0, *zeros]} : "
-        f"({x.type}, {fill.type}) -> {tensor_type(out)}",
-        out,
-    )
+    config = [(low, high, 0), *[(0, 0, 0)] * (x.aval.ndim - 1)]
+    return ctx.pad(x, ctx.scalar(value, x.aval.dtype), config)
 
 
 def _lower_logaddexp(ctx: FunctionContext, x: Value, y: Value) -> Value:

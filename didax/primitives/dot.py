@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive
@@ -81,8 +81,8 @@ def _merged(ctx: Any, x: Any, runs: Sequence[Axes], batch: Axes) -> tuple[Any, l
 class BilinearContraction(Primitive):
     """A sum of products of two arrays, linear in each; `preferred_element_type` is the dtype of the sum."""
 
-    contraction = True
-    in_carrier = True
+    materializes_operands = True
+    in_supported_dtype = True
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x, y), (x_dot, y_dot) = primals, tangents
@@ -163,7 +163,7 @@ def match_cotangent(ct: Any, x: Any) -> tuple[Any, Any]:
 class DotGeneral(BilinearContraction):
     """Sum of products over named axes, with batch axes."""
 
-    strengthens = False
+    casts_weak_operands = False
 
     def type(
         self,

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import MissingRuleError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.passes.checkify import Condition

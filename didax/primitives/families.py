@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from didax.core import config, dtypes
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import MissingRuleError, message
 from didax.core.primitive import Primitive
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
@@ -32,9 +33,6 @@ from didax.transforms.transpose import is_undef
 from didax.xla.text import tensor_type
 
 Jvp = Callable[..., Any] | None
-_WIDTHS: dict[type[Any], int] = {bool: 0, int: 1, float: 2, complex: 3}
-_PYTHON_TYPES: dict[str, type[Any]] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-PYTHON_SCALARS = frozenset(_WIDTHS)
 _KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating point", "c": "complex",
           "x": "extended"}  # fmt: skip
 NOT_LINEAR = "the operation is not linear"
@@ -137,7 +135,7 @@ class Elementwise(Primitive):
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> Any:
         dtype = operands[0].aval.dtype
-        wide = dtypes.calculator(dtype) if self.widens else None
+        wide = dtypes.compute_dtype(dtype) if self.widens else None
         if self.widens_halves and dtypes.is_float(dtype) and dtype.itemsize == 2:
             wide = np.dtype(np.float32)
         if wide is not None:
@@ -171,7 +169,7 @@ class Elementwise(Primitive):
             if rule is None or type(t) is Zero:
                 continue
             share = stretch(rule(t, out, *primals, **params), out)
-            total = share if total is None else basis.add(total, share)
+            total = share if total is None else array_ops.add(total, share)
         return out, Zero(aval_of(out).tangent()) if total is None else total
 
     def transpose(self, ct: Any, *args: Any, **params: Any) -> list[Any]:
@@ -239,7 +237,7 @@ def match_scalars(args: Sequence[Any]) -> list[Any]:
         if type(x) not in PYTHON_SCALARS:
             dtype = aval_of(x).dtype
             return [scalar_like(y, dtype) if type(y) in PYTHON_SCALARS else y for y in args]
-    widest = max(map(type, args), key=_WIDTHS.__getitem__, default=bool)
+    widest = max(map(type, args), key=lambda t: dtypes.KIND_RANKS[PYTHON_SCALARS[t]], default=bool)
     return [widest(x) for x in args]
 
 
@@ -260,7 +258,7 @@ def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
     kind = dtypes.kind_of(dtype)
     if kind == "x":
         return functools.partial(dtypes.numpy_scalar, dtype=dtype)  # which raises
-    if _WIDTHS[type(x)] > _WIDTHS[_PYTHON_TYPES[kind]]:
+    if dtypes.KIND_RANKS[PYTHON_SCALARS[type(x)]] > dtypes.KIND_RANKS[kind]:
         raise TypeError(
             message(
                 f"A Python {type(x).__name__} does not fit an array of {dtypes.dtype_name(dtype)}.",
@@ -268,8 +266,8 @@ def _scalar_maker(x: Any, dtype: np.dtype[Any]) -> Callable[[Any], Any]:
                 fix="Cast the array first (x.astype), or use didax.numpy, which promotes.",
             )
         )
-    if kind != "u" and dtypes.default_dtype(kind) == dtype:
-        return _PYTHON_TYPES[kind]
+    if (python_type := dtypes.python_type(dtype)) is not None:
+        return python_type
     return np.errstate(all="ignore")(lambda x: dtypes.numpy_scalar(x, dtype))
 
 
@@ -309,7 +307,7 @@ def align_batches(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None
             return x if rank == 0 else broadcast_in_dim(x, full, tuple(range(1, len(full))))
         if rank == 0 and inner:
             return broadcast_in_dim(x, full, (0,))
-        return x if dim == 0 else basis.move_axis(x, dim, 0)
+        return x if dim == 0 else array_ops.move_axis(x, dim, 0)
 
     return [align(*item) for item in zip(args, avals, dims, ranks, strict=True)], 0
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type, iota
@@ -49,7 +49,7 @@ _TAKES = {"f": "float32 or float64", "c": "complex64 or complex128"}
 class Fft(LinearUnary):
     """The transform `fft_type` of the last `len(fft_lengths)` axes, of one to three."""
 
-    contraction = True
+    materializes_operands = True
 
     def type(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> ShapedArray:
         kind = "f" if fft_type is FftType.RFFT else "c"
@@ -101,7 +101,7 @@ class Fft(LinearUnary):
     ) -> tuple[Any, int]:
         (x,), (dim,) = args, dims
         if dim >= aval_of(x).ndim - len(fft_lengths):
-            x, dim = basis.move_axis(x, dim, 0), 0
+            x, dim = array_ops.move_axis(x, dim, 0), 0
         return self.bind(x, fft_type=fft_type, fft_lengths=fft_lengths), dim
 
 

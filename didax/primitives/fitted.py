@@ -41,7 +41,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.select import where
-from didax.primitives.special import like, polynomial, traced
+from didax.primitives.special import composed, like, polynomial
 
 _ERFCX = (
     1.1775789345674017, -0.004590054580646478, -0.08424913336651792, 0.05920993999819189,
@@ -155,13 +155,13 @@ def _over_x(y: Any, x: Any) -> Any:
     return where(is_zero, like(0.5, x), div(y, where(is_zero, like(1, x), x)))
 
 
-bessel_i0e = traced("bessel_i0e", _bessel_i0e,
+bessel_i0e = composed("bessel_i0e", _bessel_i0e,
                     lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))))  # fmt: skip
-bessel_i1e = traced("bessel_i1e", _bessel_i1e,
+bessel_i1e = composed("bessel_i1e", _bessel_i1e,
                     lambda t, y, x: mul(t, sub(bessel_i0e(x), add(mul(sign(x), y), _over_x(y, x)))))  # fmt: skip
-bessel_i0 = traced("bessel_i0", lambda x: mul(exp(abs_(x)), _bessel_i0e(x)),
+bessel_i0 = composed("bessel_i0", lambda x: mul(exp(abs_(x)), _bessel_i0e(x)),
                    lambda t, y, x: mul(t, bessel_i1(x)))  # fmt: skip
-bessel_i1 = traced("bessel_i1", lambda x: mul(exp(abs_(x)), _bessel_i1e(x)),
+bessel_i1 = composed("bessel_i1", lambda x: mul(exp(abs_(x)), _bessel_i1e(x)),
                    lambda t, y, x: mul(t, sub(bessel_i0(x), _over_x(y, x))))  # fmt: skip
 
 # --- Error functions ----------------------------------------------------------------------------------------
@@ -215,10 +215,10 @@ def _ndtri(p: Any) -> Any:
     return where(ge(q, 0), inside, like(math.nan, p))
 
 
-erfcx = traced("erfcx", _erfcx,
+erfcx = composed("erfcx", _erfcx,
                lambda t, y, x: mul(t, sub(mul(mul(x, 2), y), 2 / math.sqrt(math.pi))))  # fmt: skip
-log_ndtr = traced("log_ndtr", _log_ndtr, lambda t, y, x: mul(t, _log_ndtr_slope(x)))
-ndtri = traced("ndtri", _ndtri, lambda t, x, p: div(t, _density(x)))
+log_ndtr = composed("log_ndtr", _log_ndtr, lambda t, y, x: mul(t, _log_ndtr_slope(x)))
+ndtri = composed("ndtri", _ndtri, lambda t, x, p: div(t, _density(x)))
 
 # --- Exponential integrals ----------------------------------------------------------------------------------
 
@@ -259,5 +259,5 @@ def _expi(x: Any) -> Any:
     return where(left, neg(_exp1_far(where(left, neg(x), like(1, x)))), inside)
 
 
-exp1 = traced("exp1", _exp1, lambda t, y, x: neg(mul(t, div(exp(neg(x)), x))))
-expi = traced("expi", _expi, lambda t, y, x: mul(t, div(exp(x), x)))
+exp1 = composed("exp1", _exp1, lambda t, y, x: neg(mul(t, div(exp(neg(x)), x))))
+expi = composed("expi", _expi, lambda t, y, x: mul(t, div(exp(x), x)))

@@ -13,7 +13,6 @@ dynamic slices are made of. Read next: `window_positions.py` (dimension numbers 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, add_tangents, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents, basis, instantiate
 from didax.core.errors import MissingRuleError, message
-from didax.core.jaxpr import Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
 from didax.primitives.convert import iota
@@ -54,7 +52,7 @@ from didax.primitives.window_positions import (
 )
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.transpose import is_undef
-from didax.xla.text import int_array, tensor_type
+from didax.xla.lowering import materialized
 
 _INT32 = np.dtype(np.int32)
 
@@ -71,22 +69,11 @@ _INT32 = np.dtype(np.int32)
 # before the only write.
 
 
-def materialized(ctx: Any, update: Any) -> Any:
+def materialized_update(ctx: Any, update: Any) -> Any:
     """`update`, computed in full before an operation that may write in place. See Note [Updates in place]."""
     if update.aval.size <= 1 or update.constant is not None:
         return update
-    name = ctx.module.function(_identity(update.aval.strip_weak_type()))
-    return ctx.emit(
-        f'func.call @{name}({update}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
-        f"({update.type}) -> {update.type}",
-        update.aval,
-    )
-
-
-@functools.lru_cache
-def _identity(aval: ShapedArray) -> Jaxpr:
-    x = Var(aval)
-    return Jaxpr([x], [], [x], "materialized")
+    return materialized(ctx, [update])[0]
 
 
 # --- gather -------------------------------------------------------------------------------------------------
@@ -157,13 +144,7 @@ class Gather(Primitive):
         if 0 in operand.aval.shape or not out.size:  # XLA refuses to read from nothing
             return ctx.constant(fill_scalar(fill_value if mode is FILL_OR_DROP else 0, out.dtype), out)
         indices = lower_indices(ctx, indices)
-        result = ctx.emit(
-            f'"stablehlo.gather"({operand}, {indices}) <{{dimension_numbers = #stablehlo.gather<'
-            f"{_dims_text(dims, _GATHER_WORDS)}, index_vector_dim = {indices.aval.ndim - 1}>, "
-            f"indices_are_sorted = {_word(indices_are_sorted)}, slice_sizes = {int_array(slice_sizes)}}}> : "
-            f"({operand.type}, {indices.type}) -> {tensor_type(out)}",
-            out,
-        )
+        result = ctx.gather(operand, indices, dims, slice_sizes, out, indices_are_sorted)
         if mode is not FILL_OR_DROP or not dims.start_index_map:
             return result
         bounds = index_bounds(ctx, indices, operand.aval.shape, slice_sizes, dims.start_index_map)
@@ -193,7 +174,7 @@ class Gather(Primitive):
 
     def transpose(self, ct: Any, operand: Any, indices: Any, **params: Any) -> list[Any]:
         mode = params["mode"]
-        x_bar = scatter_add_p.bind(
+        ct_x = scatter_add_p.bind(
             zeros(operand.aval.strip_weak_type()),
             indices,
             ct,
@@ -203,7 +184,7 @@ class Gather(Primitive):
             and mode is not CLIP,  # clipping may bring indices together
             mode=mode,
         )
-        return [x_bar, None]
+        return [ct_x, None]
 
     def batch(
         self,
@@ -215,7 +196,7 @@ class Gather(Primitive):
         slice_sizes: tuple[int, ...],
         **flags: Any,
     ) -> tuple[Any, int]:
-        args = [x if d is None else basis.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        args = [x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
         operand_batched, indices_batched = [d is not None for d in dims]
         both = operand_batched and indices_batched
         offset, collapsed, index_map, batching, indices_batching = dimension_numbers
@@ -248,32 +229,6 @@ def _shift(axes: Sequence[int], by: bool = True) -> tuple[int, ...]:
     return tuple(axis + by for axis in axes)
 
 
-_GATHER_WORDS = (
-    "offset_dims",
-    "collapsed_slice_dims",
-    "start_index_map",
-    "operand_batching_dims",
-    "start_indices_batching_dims",
-)
-_SCATTER_WORDS = (
-    "update_window_dims",
-    "inserted_window_dims",
-    "scatter_dims_to_operand_dims",
-    "input_batching_dims",
-    "scatter_indices_batching_dims",
-)
-
-
-def _dims_text(dims: Sequence[tuple[int, ...]], words: Sequence[str]) -> str:
-    """Dimension numbers in StableHLO's order of fields; empty ones are left out."""
-    texts = {word: f"{word} = {list(axes)}" for word, axes in zip(words, dims, strict=True) if axes}
-    return ", ".join([texts[words[i]] for i in (0, 1, 3, 4, 2) if words[i] in texts])
-
-
-def _word(flag: bool) -> str:
-    return "true" if flag else "false"
-
-
 # --- scatter ------------------------------------------------------------------------------------------------
 
 
@@ -284,7 +239,7 @@ class Scatter(Primitive):
     update meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
     """
 
-    in_carrier = True
+    in_supported_dtype = True
 
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
         super().__init__(name)
@@ -387,24 +342,8 @@ class Scatter(Primitive):
             indices = clamped(
                 ctx, indices, index_bounds(ctx, indices, shape, sizes, dims.scatter_dims_to_operand_dims)
             )
-        updates = materialized(ctx, updates)
-        return ctx.emit(
-            f'"stablehlo.scatter"({operand}, {indices}, {updates}) <{{'
-            f"indices_are_sorted = {_word(indices_are_sorted)}, "
-            f"scatter_dimension_numbers = #stablehlo.scatter<"
-            f"{_dims_text(dims, _SCATTER_WORDS)}, index_vector_dim = {indices.aval.ndim - 1}>, "
-            f"unique_indices = {_word(unique_indices)}}}> ({{\n{self._combination(ctx, out)}\n}}) : "
-            f"({operand.type}, {indices.type}, {updates.type}) -> {tensor_type(out)}",
-            out,
-        )
-
-    def _combination(self, ctx: Any, aval: ShapedArray) -> str:
-        """The region that says what becomes of one element."""
-        element = aval.update(shape=())
-        region = ctx.region()
-        (old, new), header = ctx.block([element, element])
-        result = new if self.hlo is None else region.op(self.hlo, [old, new], element)
-        return "\n".join([header, *region.lines, f"stablehlo.return {result} : {tensor_type(element)}"])
+        updates = materialized_update(ctx, updates)
+        return ctx.scatter(operand, indices, updates, dims, self.hlo, indices_are_sorted, unique_indices)
 
     def batch(
         self,
@@ -417,7 +356,7 @@ class Scatter(Primitive):
     ) -> tuple[Any, int]:
         indices_batched = dims[1] is not None
         operand, updates = [move_batch_axis(args[i], dims[i], 0, axis.size) for i in (0, 2)]
-        indices = args[1] if dims[1] is None else basis.move_axis(args[1], dims[1], 0)
+        indices = args[1] if dims[1] is None else array_ops.move_axis(args[1], dims[1], 0)
         window, inserted, to_operand, batching, indices_batching = dimension_numbers
         new = ScatterDimensionNumbers(
             (*(() if indices_batched else (0,)), *_shift(window)),
@@ -443,11 +382,11 @@ class Scatter(Primitive):
 
     def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
         # recorded by the jvp above, for indices that do not repeat
-        x_bar = self.bind(
+        ct_x = self.bind(
             ct, indices, zeros(updates.aval if is_undef(updates) else aval_of(updates)), **params
         )
-        u_bar = read_back(ct, indices, aval_of(updates).shape, params) if is_undef(updates) else None
-        return [x_bar if is_undef(operand) else None, None, u_bar]
+        ct_u = read_back(ct, indices, aval_of(updates).shape, params) if is_undef(updates) else None
+        return [ct_x if is_undef(operand) else None, None, ct_u]
 
 
 def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
@@ -513,8 +452,8 @@ class ScatterAdd(Scatter):
         return out, self.bind(instantiate(x_dot), primals[1], u_dot, **params)
 
     def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
-        u_bar = self.share(read_back(ct, indices, updates.aval.shape, params)) if is_undef(updates) else None
-        return [ct if is_undef(operand) else None, None, u_bar]
+        ct_u = self.share(read_back(ct, indices, updates.aval.shape, params)) if is_undef(updates) else None
+        return [ct if is_undef(operand) else None, None, ct_u]
 
 
 class ScatterMul(Scatter):

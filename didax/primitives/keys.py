@@ -5,8 +5,8 @@
 A `PRNGImpl` says what a generator does with the words of one key: how a seed becomes them, how they split, take
 in a number, and give random bits. It is written in Didax operations, so keys of every implementation are
 compiled, mapped and differentiated around alike. The dtype carries the implementation, and the operations on
-keys (`random_bits` and its like in `threefry.py`) ask the dtype. That keys are moved about like other arrays
-is written in `didax/passes/physical.py`. Read next: `threefry.py`, `rbg.py` (implementations).
+keys (`random_bits.py`) ask the dtype. That keys are moved about like other arrays is written in
+`didax/passes/physical.py`. Read next: `random_bits.py`, then `threefry.py` and `rbg.py` (implementations).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.key_reuse import DRAWN, Keys

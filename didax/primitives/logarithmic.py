@@ -46,7 +46,7 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.select import where
-from didax.primitives.special import like, polynomial, traced
+from didax.primitives.special import composed, like, polynomial
 
 
 def _times_logarithm(x: Any, y: Any, logarithm: Any) -> Any:
@@ -59,13 +59,13 @@ def _ratio(x: Any, y: Any) -> Any:
     return div(x, where(and_(eq(x, 0), eq(y, 0)), like(1, y), y))
 
 
-xlogy = traced(
+xlogy = composed(
     "xlogy",
     lambda x, y: _times_logarithm(x, y, log),
     lambda t, z, x, y: mul(t, log(y)),
     lambda t, z, x, y: mul(t, _ratio(x, y)),
 )
-xlog1py = traced(
+xlog1py = composed(
     "xlog1py",
     lambda x, y: _times_logarithm(x, y, log1p),
     lambda t, z, x, y: mul(t, log1p(y)),
@@ -94,7 +94,7 @@ def _has_slope(p: Any, q: Any) -> Any:
     return and_(and_(ge(p, 0), ge(q, 0)), gt(add(p, q), 0))
 
 
-rel_entr = traced(
+rel_entr = composed(
     "rel_entr",
     _rel_entr,
     lambda t, z, p, q: mul(t, where(_has_slope(p, q), add(sub(log(p), log(q)), 1), like(0, p))),
@@ -110,7 +110,7 @@ def _logit(x: Any) -> Any:
     return where(near, sub(log1p(d), log1p(neg(d))), log(div(far, sub(1, far))))
 
 
-logit = traced("logit", _logit, lambda t, y, x: div(t, mul(x, sub(1, x))))
+logit = composed("logit", _logit, lambda t, y, x: div(t, mul(x, sub(1, x))))
 
 
 def _gamma(x: Any) -> Any:
@@ -122,7 +122,7 @@ def _gamma(x: Any) -> Any:
     return where(eq(x, 0), div(1, x), where(pole, like(math.nan, x), signed))
 
 
-gamma = traced("gamma", _gamma, lambda t, y, x: mul(t, mul(y, digamma(x))))
+gamma = composed("gamma", _gamma, lambda t, y, x: mul(t, mul(y, digamma(x))))
 
 # log(t) / (1 - t) = -w / (exp(w) - 1) * exp(w) at t = exp(-w): its integral in powers of w, by Bernoulli's numbers
 _DEBYE = [
@@ -159,7 +159,7 @@ def _spence_slope(x: Any) -> Any:
     return where(at_one, series, neg(div(log(x), where(at_one, like(1, x), d))))
 
 
-spence = traced("spence", _spence, lambda t, y, x: mul(t, _spence_slope(x)))
+spence = composed("spence", _spence, lambda t, y, x: mul(t, _spence_slope(x)))
 
 # --- Differences and lengths --------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ def _excess_eager(x: Any, y: Any) -> Any:
 
 
 # What sums of exponentials shift by: exp(x - max) is 1 at the maximum, be it infinite, and its derivative is as well.
-excess = traced(
+excess = composed(
     "excess",
     lambda x, y: where(eq(x, y), like(0, x), sub(x, y)),
     lambda t, z, x, y: t,
@@ -188,7 +188,7 @@ def _hypot(x: Any, y: Any) -> Any:
     return where(infinite, like(math.inf, x), where(is_zero, like(0, x), length))
 
 
-hypot = traced(
+hypot = composed(
     "hypot",
     _hypot,
     lambda t, z, x, y: mul(t, _ratio(x, z)),

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.key_reuse import call_keys
-from didax.primitives.call import check_operands
+from didax.primitives.call import check_jaxpr_operands
 from didax.primitives.elementwise import mul
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.special import log_random_gamma_grad, random_gamma_grad
@@ -33,7 +33,7 @@ class RandomGamma(Primitive):
     keys = call_keys
 
     def type(self, key: ShapedArray, a: ShapedArray, *, jaxpr: Jaxpr, log_space: bool) -> ShapedArray:
-        check_operands("a gamma sampler", jaxpr, [key, a])
+        check_jaxpr_operands("a gamma sampler", jaxpr, [key, a])
         return jaxpr.out_avals[0]
 
     def lower(self, ctx: Any, key: Any, a: Any, *, jaxpr: Jaxpr, log_space: bool) -> Any:

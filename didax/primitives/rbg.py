@@ -22,9 +22,10 @@ from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.elementwise import xor
 from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl
+from didax.primitives.random_bits import random_fold_in_p, random_split_p
 from didax.primitives.shape import broadcast_in_dim, move_axis, reshape
 from didax.primitives.slicing import concatenate, slice_axis
-from didax.primitives.threefry import random_fold_in_p, random_split_p, seed_words
+from didax.primitives.threefry import seed_words
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.text import Value, tensor_type
 

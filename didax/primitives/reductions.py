@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type
@@ -30,16 +30,15 @@ from didax.primitives.shape import (
     batched_axes,
     broadcast_in_dim,
     full,
-    lower_reduction,
     reduce_sum,
     reduced_aval,
     reshape,
     transpose,
 )
-from didax.primitives.slicing import concatenate, lower_slice_axis, slice_axis
+from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.text import function_type, int_array, keep_nan, names, tensor_type, types
+from didax.xla.text import function_type, keep_nan
 
 _BOOL = np.dtype(bool)
 
@@ -84,7 +83,7 @@ def is_narrow_float(dtype: np.dtype[Any]) -> bool:
 class Reduction(Primitive):
     """Combines the elements along `axes` with a binary operation: `op` in StableHLO, `ufunc` in NumPy."""
 
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
 
     def __init__(
@@ -101,7 +100,7 @@ class Reduction(Primitive):
         return self.ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=x.dtype.type(self.identity(x.dtype)))
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-        return lower_reduction(ctx, x, axes, self.op, self.identity(x.aval.dtype))
+        return ctx.reduce(x, axes, self.op, self.identity(x.aval.dtype))
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: tuple[int, ...]
@@ -145,7 +144,7 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
     while first - 1 in axes:
         first -= 1
     row = math.prod(x.aval.shape[first:])
-    if ctx.module.partition is not None and dtypes.is_float(
+    if ctx.module.devices is not None and dtypes.is_float(
         x.aval.dtype
     ):  # devices lose NaN when they exchange extrema
         return as_ordered_integers(
@@ -156,7 +155,7 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
     outer = [i for i in axes if i < first]
     if outer:
         x, first = keep_nan(ctx, _reduce(ctx, x, outer, op, init)), first - len(outer)
-    found = _reduce_to_lanes(ctx, _reshape(ctx, x, (*x.aval.shape[:first], row)), op, init)
+    found = _reduce_to_lanes(ctx, ctx.reshape(x, (*x.aval.shape[:first], row)), op, init)
     return _reduce(ctx, keep_nan(ctx, found), [first], op, init)
 
 
@@ -188,18 +187,12 @@ def _reduce_to_lanes(ctx: Any, x: Any, op: str, init: Any) -> Any:
     axis = len(shape)
     lanes = next((n for n in _LANES if row % n == 0), 16)
     left = row % lanes
-    whole = lower_slice_axis(ctx, x, 0, row - left, axis) if left else x
-    found = _reduce(ctx, _reshape(ctx, whole, (*shape, row // lanes, lanes)), [axis], op, init)
+    whole = ctx.slice_axis(x, 0, row - left, axis) if left else x
+    found = _reduce(ctx, ctx.reshape(whole, (*shape, row // lanes, lanes)), [axis], op, init)
     if not left:
         return found
-    rest = lower_slice_axis(ctx, x, row - left, row, axis)
-    out = x.aval.update(shape=(*shape, lanes + left))
-    signature = function_type([found, rest], [out])
-    return ctx.emit(f"stablehlo.concatenate {found}, {rest}, dim = {axis} : {signature}", out)
-
-
-def _reshape(ctx: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    return ctx.op("reshape", [x], x.aval.update(shape=shape))
+    rest = ctx.slice_axis(x, row - left, row, axis)
+    return ctx.concatenate([found, rest], axis)
 
 
 def _reduce(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
@@ -211,9 +204,7 @@ def _reduce(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
     operands = function_type([x, start], [out])
     return ctx.emit(
         f"stablehlo.reduce({x} init: {start}) across dimensions = {list(axes)} : "
-        f"{operands} reducer({', '.join(f'{y}: {y.type}' for y in args)}) {{\n"
-        + "\n".join([*body.lines, f"stablehlo.return {result} : {result.type}"])
-        + "\n}",
+        f"{operands} reducer({', '.join(f'{y}: {y.type}' for y in args)}) {body.body([result])}",
         out,
     )
 
@@ -221,7 +212,7 @@ def _reduce(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
 class Extremum(Reduction):
     """The largest or smallest element. If one is NaN it is NaN, or any value where `keeps_nan` is false."""
 
-    in_carrier = False  # the identity is that of the dtype itself
+    in_supported_dtype = False  # the identity is that of the dtype itself
 
     def __init__(self, *declaration: Any, keeps_nan: bool = True) -> None:
         super().__init__(*declaration)
@@ -232,10 +223,14 @@ class Extremum(Reduction):
         return sign_zeros(super().eager(x, axes=axes), x, self.ufunc, lambda zeros: zeros.any(axis=axes))
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-        lower = lower_extremum if self.keeps_nan else lower_reduction
         dtype = x.aval.dtype
-        init = self.identity(dtype)
-        return ctx.convert(lower(ctx, ctx.convert(x, dtypes.carrier(dtype)), axes, self.op, init), dtype)
+        init, x = self.identity(dtype), ctx.convert(x, dtypes.supported_dtype(dtype))
+        out = (
+            lower_extremum(ctx, x, axes, self.op, init)
+            if self.keeps_nan
+            else ctx.reduce(x, axes, self.op, init)
+        )
+        return ctx.convert(out, dtype)
 
     def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
         shape, dtype = aval_of(x).shape, aval_of(t).dtype
@@ -260,7 +255,7 @@ def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) 
     return np.where(out == 0, np.where(found, x.dtype.type(wins), x.dtype.type(-wins)), out)
 
 
-class Product(Reduction):
+class ReduceProd(Reduction):
     """The product, in the operand's dtype (integers wrap)."""
 
     def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
@@ -314,7 +309,7 @@ def _block_length(x: ShapedArray, axis: int) -> int | None:
 class ArgExtremum(Primitive):
     """Position of the first extremum along one axis (`axes` holds one), NaN counting as one."""
 
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_DIFFERENTIABLE}
 
     def __init__(
@@ -365,7 +360,7 @@ class ArgExtremum(Primitive):
         """A reduction of pairs (value, position)."""
         value, index = x.aval, ShapedArray(x.aval.shape, index_dtype)
         starts = [ctx.scalar(self.worst(value.dtype), value.dtype), ctx.scalar(0, index_dtype)]
-        ramp = ctx.emit(f"stablehlo.iota dim = {axis} : {tensor_type(index)}", index)
+        ramp = ctx.iota(index, axis)
         outs = [a.update(shape=a.shape[:axis] + a.shape[axis + 1 :]) for a in (value, index)]
         return ctx.emit_many(
             f"stablehlo.reduce({x} init: {starts[0]}), ({ramp} init: {starts[1]}) "
@@ -378,7 +373,7 @@ class ArgExtremum(Primitive):
         """See Note [Searching in blocks]."""
         shape = x.aval.shape
         blocks = (*shape[:axis], shape[axis] // length, length, *shape[axis + 1 :])
-        x = ctx.op("reshape", [x], x.aval.update(shape=blocks))
+        x = ctx.reshape(x, blocks)
         best = lower_extremum(ctx, x, [axis + 1], self.op, self.worst(x.aval.dtype))
         block = self._search(ctx, best, axis, index_dtype)
         inside = self._search(ctx, _take_block(ctx, x, block, axis), axis, index_dtype)
@@ -394,8 +389,7 @@ class ArgExtremum(Primitive):
         earlier = body.op("and", [tie, body.compare("LT", i, j)])
         first = body.op("or", [better, earlier])
         outs = [body.select(better, x, y), body.select(first, i, j)]
-        lines = "\n".join([*body.lines, f"stablehlo.return {names(outs)} : {types(outs)}"])
-        return f"reducer({x}: {x.type}, {y}: {y.type}) ({i}: {i.type}, {j}: {j.type}) {{\n{lines}\n}}"
+        return f"reducer({x}: {x.type}, {y}: {y.type}) ({i}: {i.type}, {j}: {j.type}) {body.body(outs)}"
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         y = self.bind(*primals, **params)
@@ -415,28 +409,17 @@ def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
 def _take_block(ctx: Any, x: Any, block: Any, axis: int) -> Any:
     """x[..., block, :, ...], where `block` has an index for the position of each along the other axes."""
     others = [i for i in range(x.aval.ndim) if i not in (axis, axis + 1)]
-    index = ctx.op("reshape", [block], block.aval.update(shape=(*block.aval.shape, 1)))
+    index = ctx.reshape(block, (*block.aval.shape, 1))
     out = x.aval.update(shape=_without(x.aval.shape, axis))
-    batching = (
-        f"operand_batching_dims = {others}, start_indices_batching_dims = {list(range(len(others)))}, "
-        if others
-        else ""
-    )
-    sizes = int_array([n if i == axis + 1 else 1 for i, n in enumerate(x.aval.shape)])
-    return ctx.emit(
-        f'"stablehlo.gather"({x}, {index}) <{{dimension_numbers = #stablehlo.gather<offset_dims = [{axis}], '
-        f"collapsed_slice_dims = [{axis}], {batching}start_index_map = [{axis}], "
-        f"index_vector_dim = {len(others)}>, indices_are_sorted = false, slice_sizes = {sizes}}}> : "
-        f"{function_type([x, index], [out])}",
-        out,
-    )
+    sizes = [n if i == axis + 1 else 1 for i, n in enumerate(x.aval.shape)]
+    return ctx.gather(x, index, ((axis,), (axis,), (axis,), others, range(len(others))), sizes, out)
 
 
 reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
 reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
 # A stable softmax subtracts the largest element from all: a NaN among them shows there, and need not show here.
 reduce_max_no_nan_p = Extremum("reduce_max_no_nan", "maximum", np.maximum, "biuf", least, keeps_nan=False)
-reduce_prod_p = Product("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
+reduce_prod_p = ReduceProd("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
 reduce_and_p = LogicalReduction("reduce_and", "and", np.bitwise_and, "biu", _all_ones)
 reduce_or_p = LogicalReduction("reduce_or", "or", np.bitwise_or, "biu", lambda dtype: dtype.type(0))
 reduce_xor_p = LogicalReduction("reduce_xor", "xor", np.bitwise_xor, "biu", lambda dtype: dtype.type(0))

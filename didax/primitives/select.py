@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.families import align_batches, scalar_like, stretch, unstretch
@@ -81,11 +81,11 @@ class SelectN(Primitive):
 
     def transpose(self, ct: Any, which: Any, *cases: Any) -> list[Any]:
         zero = scalar_like(0, aval_of(ct).dtype)
-        x_bars = []
+        ct_xs = []
         for i, case in enumerate(cases):
             picked = [ct if j == i else zero for j in range(len(cases))]
-            x_bars.append(unstretch(self.bind(which, *picked), case.aval) if is_undef(case) else None)
-        return [None, *x_bars]
+            ct_xs.append(unstretch(self.bind(which, *picked), case.aval) if is_undef(case) else None)
+        return [None, *ct_xs]
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
         values, dim = align_batches(axis, args, dims)

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, infer
 from didax.primitives.keys import random_wrap_p
 from didax.transforms.batching import AxisData
-from didax.xla.text import tensor_type
 
 
 class LinearUnary(Primitive):
@@ -97,7 +96,7 @@ class BroadcastInDim(LinearUnary):
         if dims[0] == len(broadcast_dimensions):  # the batch axis is the last: it stays that
             ndim = len(shape)
             return broadcast_in_dim(args[0], (*shape, axis.size), (*broadcast_dimensions, ndim)), ndim
-        x = basis.move_axis(args[0], dims[0], 0)
+        x = array_ops.move_axis(args[0], dims[0], 0)
         return broadcast_in_dim(x, (axis.size, *shape), (0, *(d + 1 for d in broadcast_dimensions))), 0
 
 
@@ -128,7 +127,7 @@ class Reshape(LinearUnary):
         return np.reshape(x, new_sizes)
 
     def lower(self, ctx: Any, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
-        return ctx.op("reshape", [x], ctx.out_avals[0])
+        return ctx.reshape(x, new_sizes)
 
     def transpose(self, ct: Any, x: Any, *, new_sizes: tuple[int, ...]) -> list[Any]:
         return [reshape(ct, x.aval.shape)]
@@ -136,7 +135,7 @@ class Reshape(LinearUnary):
     def batch(self, axis: AxisData, args: Any, dims: Any, *, new_sizes: tuple[int, ...]) -> tuple[Any, int]:
         if dims[0] == aval_of(args[0]).ndim - 1:  # the batch axis is the last: it stays that
             return reshape(args[0], (*new_sizes, axis.size)), len(new_sizes)
-        return reshape(basis.move_axis(args[0], dims[0], 0), (axis.size, *new_sizes)), 0
+        return reshape(array_ops.move_axis(args[0], dims[0], 0), (axis.size, *new_sizes)), 0
 
 
 class Transpose(LinearUnary):
@@ -159,10 +158,7 @@ class Transpose(LinearUnary):
         return np.transpose(x, permutation)
 
     def lower(self, ctx: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
-        out = ctx.out_avals[0]
-        return ctx.emit(
-            f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}", out
-        )
+        return ctx.transpose(x, permutation)
 
     def transpose(self, ct: Any, x: Any, *, permutation: tuple[int, ...]) -> list[Any]:
         return [transpose(ct, tuple(int(i) for i in np.argsort(permutation)))]
@@ -176,7 +172,7 @@ class Transpose(LinearUnary):
 class ReduceSum(LinearUnary):
     """Sum over axes, in the operand's dtype (integers wrap)."""
 
-    in_carrier = True
+    in_supported_dtype = True
 
     def type(self, x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
         return reduced_aval("reduce_sum", x, axes, "iufc")
@@ -188,7 +184,7 @@ class ReduceSum(LinearUnary):
         return np.sum(x, axis=axes, dtype=x.dtype)
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-        return lower_reduction(ctx, x, axes, "add", 0)
+        return ctx.reduce(x, axes, "add", 0)
 
     def transpose(self, ct: Any, x: Any, *, axes: tuple[int, ...]) -> list[Any]:
         kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
@@ -222,17 +218,6 @@ def batched_axes(axes: Sequence[int], dim: int) -> tuple[tuple[int, ...], int]:
     """Axes of the batched operand for axes of one element, and where the batch axis lands when they are removed."""
     inner = tuple(i + (i >= dim) for i in axes)
     return inner, dim - sum(i < dim for i in inner)
-
-
-def lower_reduction(ctx: Any, x: Any, axes: tuple[int, ...], op: str, init: Any) -> Any:
-    """`stablehlo.reduce` with a one-operation body."""
-    out = ctx.out_avals[0].update(dtype=x.aval.dtype)
-    start = ctx.scalar(init, x.aval.dtype)
-    return ctx.emit(
-        f"stablehlo.reduce({x} init: {start}) applies stablehlo.{op} across dimensions = {list(axes)} : "
-        f"({x.type}, {start.type}) -> {tensor_type(out)}",
-        out,
-    )
 
 
 broadcast_in_dim_p = BroadcastInDim("broadcast_in_dim")
@@ -288,15 +273,10 @@ def zeros(aval: ShapedArray) -> Any:
     return filled(aval, 0)
 
 
-_PYTHON_TYPES: dict[str, type[Any]] = {"i": int, "f": float, "c": complex}
-
-
 def filled(aval: ShapedArray, value: int) -> Any:
     """An array of a type filled with a number, weakly typed where the type is weak."""
-    if aval.weak_type and (kind := _PYTHON_TYPES.get(dtypes.kind_of(aval.dtype))) is not None:
-        scalar = kind(value)  # Python scalars are weak
-        if aval_of(scalar).dtype == aval.dtype:
-            return broadcast_in_dim(scalar, aval.shape, ())
+    if aval.weak_type and (python_type := dtypes.python_type(aval.dtype)) is not None:
+        return broadcast_in_dim(python_type(value), aval.shape, ())  # Python scalars are weak
     return full(aval.shape, value, aval.dtype)
 
 

@@ -17,8 +17,8 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, instantiate
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.mesh import Mesh
 from didax.core.primitive import Primitive
@@ -36,6 +36,7 @@ from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
+from didax.xla.partition import Manual
 from didax.xla.text import names, tensor_type, types
 
 Specs = tuple[PartitionSpec, ...]
@@ -69,25 +70,28 @@ class ShardMap(Primitive):
         out_specs: Any,
         **_: Any,
     ) -> Any:
-        module = ctx.module
-        out_avals = ctx.out_avals
+        devices, out_avals = ctx.module.devices, ctx.out_avals
         parts, _ = ctx.block(jaxpr.in_avals)
-        body, outer = ctx.region(), (module.manual, module.manual_axes)
-        module.manual, module.manual_axes = mesh, module.manual_axes.union(axes)
+        body, outer = ctx.region(), devices.manual
+        devices.manual = Manual(mesh, frozenset(axes).union(outer.axes if outer is not None else ()))
         try:
             outs = lower_jaxpr_body(body, jaxpr, parts)
             ending = f"sdy.return {names(outs)} : {types(outs)}"  # first: it may write constants
         finally:
-            module.manual, module.manual_axes = outer
+            devices.manual = outer
+        laid_in = [
+            devices.manual_sharding(mesh, axes, s, x.aval.ndim) for s, x in zip(in_specs, args, strict=True)
+        ]
+        laid_out = [
+            devices.manual_sharding(mesh, axes, s, a.ndim) for s, a in zip(out_specs, out_avals, strict=True)
+        ]
         manual = ", ".join(f'"{name}"' for name in axes)
-        laid_in = _shardings_text(module, mesh, axes, in_specs, [x.aval.ndim for x in args])
-        laid_out = _shardings_text(module, mesh, axes, out_specs, [aval.ndim for aval in out_avals])
         header = ", ".join(f"{x}: {x.type}" for x in parts)
         lines = "\n".join([*body.lines, ending])
         return ctx.emit_many(
-            f"sdy.manual_computation({names(args)}) in_shardings=[{laid_in}] out_shardings=[{laid_out}] "
-            f"manual_axes={{{manual}}} ({header}) {{\n{lines}\n}} : ({types(args)}) -> "
-            f"({', '.join(map(tensor_type, out_avals))})",
+            f"sdy.manual_computation({names(args)}) in_shardings=[{', '.join(laid_in)}] "
+            f"out_shardings=[{', '.join(laid_out)}] manual_axes={{{manual}}} ({header}) {{\n{lines}\n}} : "
+            f"({types(args)}) -> ({', '.join(map(tensor_type, out_avals))})",
             out_avals,
         )
 
@@ -358,14 +362,3 @@ def _staged(run: Callable[..., Any], avals: Sequence[ShapedArray], name: str, **
         new, captured = trace_to_jaxpr(run, avals, what="shard_map")
     assert not captured, "jaxprs are closed"
     return Jaxpr(new.invars, new.eqns, new.outvars, name)
-
-
-def _shardings_text(module: Any, mesh: Mesh, axes: Any, specs: Specs, ndims: Sequence[int]) -> str:
-    name = module.mesh(mesh)
-    opened = ", ?" if len(axes) < len(mesh.axis_names) else ""
-    texts: list[str] = []
-    for spec, ndim in zip(specs, ndims, strict=True):
-        entries = [*map(entry_names, spec), *[()] * (ndim - len(spec))]
-        dims = ["{" + (", ".join(f'"{n}"' for n in e) + opened).removeprefix(", ") + "}" for e in entries]
-        texts.append(f"<@{name}, [{', '.join(dims)}]>")
-    return ", ".join(texts)

@@ -13,7 +13,6 @@ from didax.core.avals import ShapedArray
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData
-from didax.xla.partition import spec_text
 
 
 class ShardingConstraint(LinearUnary):
@@ -26,7 +25,7 @@ class ShardingConstraint(LinearUnary):
         return x
 
     def lower(self, ctx: Any, x: Any, *, sharding: NamedSharding) -> Any:
-        where = f"@{ctx.module.mesh(sharding.mesh)}, {spec_text(sharding, x.aval.ndim)}"
+        where = ctx.module.devices.sharding(sharding, x.aval.ndim)
         return ctx.emit(f"sdy.sharding_constraint {x} <{where}> : {x.type}", x.aval)
 
     def transpose(self, ct: Any, x: Any, *, sharding: NamedSharding) -> list[Any]:

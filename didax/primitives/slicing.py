@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
 from didax.primitives.families import scalar_like
-from didax.primitives.gather import gather_p, materialized, scatter_p
+from didax.primitives.gather import gather_p, materialized_update, scatter_p
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, broadcast_in_dim, full, reduce_sum, reshape, zeros
 from didax.primitives.window_positions import (
@@ -34,7 +34,6 @@ from didax.primitives.window_positions import (
 )
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.transforms.transpose import is_undef
-from didax.xla.text import Value, names, tensor_type, types
 
 Padding = tuple[tuple[int, int, int], ...]
 
@@ -72,17 +71,16 @@ class Slice(LinearUnary):
     def eager(self, x: Any, **bounds: Any) -> Any:
         return np.asarray(x)[_python_slices(**bounds)]
 
-    def lower(self, ctx: Any, x: Any, **bounds: Any) -> Any:
-        out = ctx.out_avals[0]
-        if not out.ndim:
-            return x
-        text = ", ".join(
-            [
-                f"{s.start}:{s.stop}:{s.step}" if s.step else f"{s.start}:{s.stop}"
-                for s in _python_slices(**bounds)
-            ]
-        )
-        return ctx.emit(f"stablehlo.slice {x} [{text}] : ({x.type}) -> {tensor_type(out)}", out)
+    def lower(
+        self,
+        ctx: Any,
+        x: Any,
+        *,
+        start_indices: tuple[int, ...],
+        limit_indices: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+    ) -> Any:
+        return ctx.slice(x, start_indices, limit_indices, strides) if x.aval.ndim else x
 
     def transpose(
         self,
@@ -188,12 +186,7 @@ class Concatenate(Primitive):
         return np.concatenate(xs, dimension)
 
     def lower(self, ctx: Any, *xs: Any, dimension: int) -> Any:
-        if len(xs) == 1:
-            return xs[0]
-        out = ctx.out_avals[0]
-        return ctx.emit(
-            f"stablehlo.concatenate {names(xs)}, dim = {dimension} : ({types(xs)}) -> {tensor_type(out)}", out
-        )
+        return ctx.concatenate(xs, dimension)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int) -> tuple[Any, Any]:
         out = self.bind(*primals, dimension=dimension)
@@ -256,7 +249,7 @@ class Pad(Primitive):
     def lower(self, ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
         if not padding_config:
             return x
-        return lower_pad(ctx, x, value, padding_config, ctx.out_avals[0])
+        return ctx.pad(x, value, padding_config)
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Padding
@@ -268,12 +261,12 @@ class Pad(Primitive):
         return out, self.bind(instantiate(x_dot), instantiate(value_dot), padding_config=padding_config)
 
     def transpose(self, ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
-        x_bar = _unpad(ct, padding_config) if is_undef(x) else None
+        ct_x = _unpad(ct, padding_config) if is_undef(x) else None
         if not is_undef(value):
-            return [x_bar, None]
+            return [ct_x, None]
         shape = (x.aval if is_undef(x) else aval_of(x)).shape
         outside = where(_is_padding(shape, padding_config), ct, _zero(ct))
-        return [x_bar, reduce_sum(outside, tuple(range(len(shape))))]
+        return [ct_x, reduce_sum(outside, tuple(range(len(shape))))]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, padding_config: Padding) -> tuple[Any, int]:
         x, value = args
@@ -323,15 +316,7 @@ class DynamicSlice(Primitive):
         return np.asarray(x)[_window(np.shape(x), starts, slice_sizes)]
 
     def lower(self, ctx: Any, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> Any:
-        out = ctx.out_avals[0]
-        if not starts:
-            return x
-        indices = [lower_indices(ctx, i) for i in starts]
-        return ctx.emit(
-            f"stablehlo.dynamic_slice {x}, {names(indices)}, sizes = {list(slice_sizes)} : "
-            f"({x.type}, {types(indices)}) -> {tensor_type(out)}",
-            out,
-        )
+        return ctx.dynamic_slice(x, [lower_indices(ctx, i) for i in starts], slice_sizes) if starts else x
 
     def conditions(self, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> list[Condition]:
         return _fit(aval_of(x).shape, starts, slice_sizes)
@@ -400,7 +385,12 @@ class DynamicUpdateSlice(Primitive):
         return out
 
     def lower(self, ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
-        return update if not starts else lower_update(ctx, x, update, [lower_indices(ctx, i) for i in starts])
+        if not starts:
+            return update
+        indices = [lower_indices(ctx, i) for i in starts]
+        return ctx.dynamic_update_slice(
+            x, materialized_update(ctx, update), indices
+        )  # See Note [Updates in place]
 
     def conditions(self, x: Any, update: Any, *starts: Any) -> list[Condition]:
         return _fit(aval_of(x).shape, starts, aval_of(update).shape)
@@ -415,9 +405,9 @@ class DynamicUpdateSlice(Primitive):
 
     def transpose(self, ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
         aval = update.aval if is_undef(update) else aval_of(update)
-        x_bar = self.bind(ct, zeros(aval), *starts) if is_undef(x) else None
-        update_bar = dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape) if is_undef(update) else None
-        return [x_bar, update_bar, *[None] * len(starts)]
+        ct_x = self.bind(ct, zeros(aval), *starts) if is_undef(x) else None
+        ct_update = dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape) if is_undef(update) else None
+        return [ct_x, ct_update, *[None] * len(starts)]
 
     def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
         (x, update, *starts), (x_dim, update_dim, *start_dims) = args, dims
@@ -444,16 +434,6 @@ class DynamicUpdateSlice(Primitive):
             unique_indices=True,
             mode=GatherScatterMode.CLIP,
         )
-
-
-def lower_update(ctx: Any, x: Value, update: Value, starts: Sequence[Value]) -> Value:
-    """Write `stablehlo.dynamic_update_slice`. See Note [Updates in place]."""
-    update = materialized(ctx, update)
-    return ctx.emit(
-        f"stablehlo.dynamic_update_slice {x}, {update}, {names(starts)} : "
-        f"({x.type}, {update.type}, {types(starts)}) -> {x.type}",
-        x.aval,
-    )
 
 
 def _check_window(
@@ -532,24 +512,6 @@ def slice_axis(x: Any, start: int, limit: int, axis: int, stride: int = 1) -> An
     starts = tuple(start if i == axis else 0 for i in range(len(shape)))
     limits = tuple(limit if i == axis else n for i, n in enumerate(shape))
     return slice_(x, starts, limits, tuple(stride if i == axis else 1 for i in range(len(shape))))
-
-
-def lower_slice_axis(ctx: Any, x: Any, start: int, limit: int, axis: int, stride: int = 1) -> Any:
-    """Write `stablehlo.slice` along one axis."""
-    bounds = [(start, limit, stride) if i == axis else (0, n, 1) for i, n in enumerate(x.aval.shape)]
-    out = x.aval.update(shape=tuple(-(-(j - i) // k) for i, j, k in bounds))
-    text = ", ".join([f"{i}:{j}:{k}" if k > 1 else f"{i}:{j}" for i, j, k in bounds])
-    return ctx.emit(f"stablehlo.slice {x} [{text}] : ({x.type}) -> {tensor_type(out)}", out)
-
-
-def lower_pad(ctx: Any, x: Any, value: Any, config: Sequence[tuple[int, int, int]], out: ShapedArray) -> Any:
-    """Write `stablehlo.pad` with a result of that type."""
-    low, high, interior = [list(part) for part in zip(*config, strict=True)]
-    return ctx.emit(
-        f"stablehlo.pad {x}, {value}, low = {low}, high = {high}, interior = {interior} : "
-        f"({x.type}, {value.type}) -> {tensor_type(out)}",
-        out,
-    )
 
 
 def pad(x: Any, value: Any, padding_config: Padding) -> Any:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
@@ -25,7 +25,7 @@ from didax.primitives.gather import gather_p
 from didax.primitives.shape import reshape, zeros
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
-from didax.xla.text import FunctionContext, Value, function_type, int_array, names, tensor_type
+from didax.xla.text import FunctionContext, Value, function_type, names, tensor_type
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
@@ -40,7 +40,7 @@ class Sort(Primitive):
     """
 
     multiple_results = True
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
 
     def type(
@@ -156,14 +156,16 @@ def _lower_alone(ctx: FunctionContext, x: Value, dimension: int) -> Value:
         return _sort_integers(ctx, x, dimension)
     bits = ctx.op("bitcast_convert", [ctx.convert(x, _FLOAT32)], x.aval.update(dtype=_INT32))
     sign = ctx.op("shift_right_logical", [bits, ctx.constant(31, bits.aval)])
-    position = ctx.op("shift_left", [_iota(ctx, bits.aval, dimension), ctx.constant(1, bits.aval)])
+    position = ctx.op(
+        "shift_left", [ctx.iota(bits.aval.update(dtype=_INT32), dimension), ctx.constant(1, bits.aval)]
+    )
     packed = _sort_integers(ctx, _pack(ctx, _ordered(ctx, x), ctx.op("or", [position, sign])), dimension)
     return ctx.convert(_unpack_float(ctx, packed), dtype)
 
 
 def _lower_argsort(ctx: FunctionContext, key: Value, dimension: int) -> Value:
     """Positions, as int32, in the order that sorts the keys."""
-    packed = _pack(ctx, _ordered(ctx, key), _iota(ctx, key.aval, dimension))
+    packed = _pack(ctx, _ordered(ctx, key), ctx.iota(key.aval.update(dtype=_INT32), dimension))
     return ctx.convert(_sort_integers(ctx, packed, dimension), _INT32)  # keeps the lower half
 
 
@@ -219,11 +221,10 @@ def _emit_sort(ctx: FunctionContext, xs: Sequence[Value], dimension: int, preced
     args, header = ctx.block(scalars)
     body = ctx.region()
     first = precedes(body, list(zip(args[::2], args[1::2], strict=True)))
-    lines = "\n".join([header, *body.lines, f"stablehlo.return {first} : {first.type}"])
     outs = [x.aval for x in xs]
     return ctx.emit_many(
         f'"stablehlo.sort"({names(xs)}) <{{dimension = {dimension} : i64, is_stable = true}}> '
-        f"({{\n{lines}\n}}) : {function_type(xs, outs)}",
+        f"({body.body([first], header)}) : {function_type(xs, outs)}",
         outs,
     )
 
@@ -246,23 +247,11 @@ def _comparable(body: FunctionContext, x: Value) -> list[Value]:
     return [_ordered_floats(body, x) if dtypes.is_float(x.aval.dtype) else x]
 
 
-def _iota(ctx: FunctionContext, like: ShapedArray, dimension: int) -> Value:
-    out = like.update(dtype=_INT32)
-    return ctx.emit(f"stablehlo.iota dim = {dimension} : {tensor_type(out)}", out)
-
-
 def _lower_take(ctx: FunctionContext, x: Value, order: Value, axis: int) -> Value:
     shape = x.aval.shape
     others = [i for i in range(len(shape)) if i != axis]
-    index = ctx.op("reshape", [order], order.aval.update(shape=(*shape, 1)))
-    batching = f"operand_batching_dims = {others}, start_indices_batching_dims = {others}, " if others else ""
-    return ctx.emit(
-        f'"stablehlo.gather"({x}, {index}) <{{dimension_numbers = #stablehlo.gather<'
-        f"collapsed_slice_dims = [{axis}], {batching}start_index_map = [{axis}], "
-        f"index_vector_dim = {len(shape)}>, indices_are_sorted = false, "
-        f"slice_sizes = {int_array([1] * len(shape))}}}> : {function_type([x, index], [x.aval])}",
-        x.aval,
-    )
+    index = ctx.reshape(order, (*shape, 1))
+    return ctx.gather(x, index, ((), (axis,), (axis,), others, others), [1] * len(shape), x.aval)
 
 
 # --- The largest few ----------------------------------------------------------------------------------------
@@ -272,7 +261,7 @@ class TopK(Primitive):
     """The `k` largest elements along `axis`, from the largest down, and where they are."""
 
     multiple_results = True
-    in_carrier = True
+    in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
 
     def type(self, x: ShapedArray, *, k: int, axis: int) -> Sequence[ShapedArray]:
@@ -308,13 +297,13 @@ class TopK(Primitive):
         dtype = x.aval.dtype
         if dtypes.is_sub_byte(dtype):  # XLA cannot compile the search in less than a byte
             x = ctx.convert(x, _FLOAT32 if dtypes.is_float(dtype) else _INT32)
-        moved = _transpose(ctx, x, order)
+        moved = ctx.transpose(x, order)
         shape = (*moved.aval.shape[:-1], k)
         outs = [moved.aval.update(shape=shape), ShapedArray(shape, _INT32)]
         results = ctx.emit_many(
             f"chlo.top_k({moved}, k = {k}) : {moved.type} -> ({', '.join(map(tensor_type, outs))})", outs
         )
-        found, indices = [_transpose(ctx, y, back) for y in results]
+        found, indices = [ctx.transpose(y, back) for y in results]
         return [ctx.convert(found, dtype), indices]
 
     def jvp(
@@ -339,13 +328,6 @@ def _descending(x: Any) -> Any:
         x = x.astype(_FLOAT32)
     bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
     return ~(bits ^ ((bits >> (8 * x.dtype.itemsize - 1)) & np.iinfo(bits.dtype).max))
-
-
-def _transpose(ctx: FunctionContext, x: Value, order: Sequence[int]) -> Value:
-    if list(order) == sorted(order):
-        return x
-    out = x.aval.update(shape=tuple(x.aval.shape[i] for i in order))
-    return ctx.emit(f"stablehlo.transpose {x}, dims = {list(order)} : ({x.type}) -> {tensor_type(out)}", out)
 
 
 sort_p = Sort("sort")

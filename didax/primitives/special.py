@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray, aval_of
-from didax.core.jaxpr import Jaxpr
-from didax.primitives.control_flow.while_loop import while_p
+from didax.core.avals import aval_of
+from didax.primitives.control_flow.while_loop import run_while, while_of
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import (
     abs_,
@@ -57,8 +56,7 @@ from didax.primitives.families import Elementwise, scalar_like
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
-from didax.transforms.staging import trace_to_jaxpr
-from didax.xla.lowering import call
+from didax.xla.lowering import lower_function
 
 # --- The two expansions -------------------------------------------------------------------------------------
 
@@ -145,26 +143,15 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
     Elements that arrived early must take no harm from further steps.
     """
     state = type(start)
-    avals = [aval_of(x) for x in start]
-    axes = tuple(range(avals[0].ndim))
-    most = 20 * math.sqrt(_large_from(avals[0].dtype))  # several times what was seen: it always ends
+    first = aval_of(start[0])
+    axes = tuple(range(first.ndim))
+    most = 20 * math.sqrt(_large_from(first.dtype))  # several times what was seen: it always ends
 
-    def goes_on(*args: Any) -> list[Any]:
+    def goes_on(*args: Any) -> Any:
         s = state(*args)
-        return [reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)]
+        return reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)
 
-    cond, outside = trace_to_jaxpr(goes_on, avals, what="while")
-    body, constants = trace_to_jaxpr(lambda *s: step(state(*s)), avals, what="while")
-    outs = while_p.bind(
-        *outside,
-        *constants,
-        *start,
-        cond_jaxpr=cond,
-        body_jaxpr=body,
-        cond_nconsts=len(outside),
-        body_nconsts=len(constants),
-    )
-    return state(*outs)
+    return state(*while_of(run_while, goes_on, lambda *s: step(state(*s)), start))
 
 
 # --- The functions made of them -----------------------------------------------------------------------------
@@ -321,55 +308,49 @@ def like(value: float, x: Any) -> Any:
 # --- The primitives -----------------------------------------------------------------------------------------
 
 
-def traced(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
-    """An operation of one operand for each entry of `jvp`, lowered as the jaxpr of `function`.
+def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
+    """An operation of one operand for each entry of `jvp`, made of the operations of `function`.
 
-    That sees arrays of float32 or wider.
+    `function` is given arrays of float32, or of float64 where the operands are such, and its result is rounded.
     """
 
+    @functools.wraps(function)
+    def widened(*xs: Any) -> Any:
+        dtype = aval_of(xs[0]).dtype
+        wide = np.dtype(np.float64) if dtype.itemsize == 8 else np.dtype(np.float32)
+        return convert_element_type(function(*[convert_element_type(x, wide) for x in xs]), dtype)
+
     def lower(ctx: Any, *xs: Any) -> Any:
-        return call(ctx, _jaxpr(function, len(xs), xs[0].aval.update(weak_type=False)), xs)[0]
+        return lower_function(ctx, widened, xs)[0]
 
     return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=jvp, lower=lower)
 
 
-@functools.cache
-def _jaxpr(function: Callable[..., Any], arity: int, aval: ShapedArray) -> Jaxpr:
-    wide = np.dtype(np.float64) if aval.dtype.itemsize == 8 else np.dtype(np.float32)
-
-    def widened(*args: Any) -> list[Any]:
-        return [convert_element_type(function(*[convert_element_type(x, wide) for x in args]), aval.dtype)]
-
-    jaxpr, captured = trace_to_jaxpr(widened, [aval] * arity, function=function)
-    assert not captured
-    return jaxpr
-
-
-igamma = traced(
+igamma = composed(
     "igamma",
     _igamma,
     lambda t, p, a, x: mul(t, igamma_grad_a(a, x)),
     lambda t, p, a, x: mul(t, _density(a, x)),
 )
-igammac = traced(
+igammac = composed(
     "igammac",
     _igammac,
     lambda t, q, a, x: neg(mul(t, igamma_grad_a(a, x))),
     lambda t, q, a, x: neg(mul(t, _density(a, x))),
 )
-igamma_grad_a = traced(
+igamma_grad_a = composed(
     "igamma_grad_a",
     _igamma_grad_a,
     no_derivative("igamma_grad_a", "parameter"),
     lambda t, y, a, x: mul(t, mul(_density(a, x), sub(log(x), digamma(a)))),
 )
-random_gamma_grad = traced(
+random_gamma_grad = composed(
     "random_gamma_grad",
     _random_gamma_grad,
     no_derivative("random_gamma_grad", "parameter"),
     no_derivative("random_gamma_grad", "sample"),
 )
-log_random_gamma_grad = traced(
+log_random_gamma_grad = composed(
     "log_random_gamma_grad",
     _log_random_gamma_grad,
     no_derivative("log_random_gamma_grad", "parameter"),

@@ -24,7 +24,6 @@ from didax.primitives.elementwise import and_, eq, ge, le
 from didax.primitives.families import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import full
-from didax.xla.text import tensor_type
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
@@ -296,9 +295,4 @@ def fitting(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:
     """Which windows lie inside: the indices' shape without its last axis."""
     low, high = bounds
     inside = ctx.op("and", [ctx.compare("GE", indices, low), ctx.compare("LE", indices, high)])
-    true, out = ctx.scalar(True, np.dtype(bool)), inside.aval.update(shape=indices.aval.shape[:-1])
-    return ctx.emit(
-        f"stablehlo.reduce({inside} init: {true}) applies stablehlo.and across dimensions = "
-        f"[{indices.aval.ndim - 1}] : ({inside.type}, {true.type}) -> {tensor_type(out)}",
-        out,
-    )
+    return ctx.reduce(inside, [indices.aval.ndim - 1], "and", True)

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR, scalar_like
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
 from didax.primitives.select import where
-from didax.primitives.shape import LinearUnary, out_type
-from didax.primitives.slicing import lower_pad, lower_slice_axis, pad, pad_p, slice_axis
+from didax.primitives.shape import LinearUnary
+from didax.primitives.slicing import pad, slice_axis
 from didax.transforms.batching import AxisData
-from didax.xla.text import int_array, int_matrix, keep_nan, names, tensor_type
+from didax.xla.text import int_array, int_matrix, keep_nan, tensor_type
 
 
 class Window(NamedTuple):
@@ -105,22 +105,20 @@ def _lower_edges(ctx: Any, x: Any, start: Any, windows: Sequence[Window]) -> tup
     ]
     if not any(map(any, config)):
         return x, windows
-    return lower_pad(
-        ctx, x, start, config, out_type(pad_p, x.aval, start.aval, padding_config=tuple(config))
-    ), windows
+    return ctx.pad(x, start, config), windows
 
 
 def _lower_strides(ctx: Any, x: Any, windows: Sequence[Window]) -> Any:
     for i, w in enumerate(windows):
         if w.stride > 1:
-            x = lower_slice_axis(ctx, x, 0, x.aval.shape[i], i, w.stride)
+            x = ctx.slice_axis(x, 0, x.aval.shape[i], i, w.stride)
     return x
 
 
 class ReduceWindow(Primitive):
     """Combines the elements of each window: `op` in StableHLO, `ufunc` in NumPy."""
 
-    in_carrier = True
+    in_supported_dtype = True
 
     def __init__(
         self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]
@@ -160,9 +158,8 @@ class ReduceWindow(Primitive):
         return ctx.emit(
             f'"stablehlo.reduce_window"({x}, {start}) <{{base_dilations = {base}, '
             f"padding = {int_matrix([w.padding for w in windows], 2)}, window_dilations = {dilation}, "
-            f"window_dimensions = {sizes}, window_strides = {strides}}}> ({{\n{header}\n"
-            + "\n".join([*body.lines, f"stablehlo.return {names([result])} : {result.type}"])
-            + f"\n}}) : ({x.type}, {start.type}) -> {tensor_type(out)}",
+            f"window_dimensions = {sizes}, window_strides = {strides}}}> ({body.body([result], header)}) : "
+            f"({x.type}, {start.type}) -> {tensor_type(out)}",
             out,
         )
 
@@ -214,10 +211,10 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
             return [None]
         shape = x.aval.shape
         back = [_reversed(w, n) for w, n in zip(windows_of(**params), shape, strict=True)]
-        x_bar = self.bind(ct, **params_of(back))
+        ct_x = self.bind(ct, **params_of(back))
         for i, (n, step) in enumerate(zip(shape, params["base_dilation"], strict=True)):
-            x_bar = slice_axis(x_bar, 0, max((n - 1) * step + 1, 0), i, step)
-        return [x_bar]
+            ct_x = slice_axis(ct_x, 0, max((n - 1) * step + 1, 0), i, step)
+        return [ct_x]
 
 
 def _reversed(w: Window, n: int) -> Window:

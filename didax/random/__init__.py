@@ -4,10 +4,10 @@
     key, subkey = random.split(key)
     x = random.normal(subkey, (3,))
 
-A key is used once: split it, or `fold_in` a number, for more. Numbers are those of `jax.random` for the same
-key where it draws in the same way; they are the same eager, compiled and mapped. Read next: `_keys.py` (keys),
-`_samplers.py`, `_transformed.py`, `_gamma.py` and `_matrices.py` (distributions), `_choices.py` (permutations
-and choices).
+A key is used once: to draw more numbers, `split` it, or `fold_in` an integer. The numbers are those of
+`jax.random` for the same key, wherever jax draws in the same way; eager, compiled and mapped draws are equal.
+Read next: `_keys.py` (keys), `_samplers.py`, `_transformed.py`, `_gamma.py` and `_matrices.py`
+(distributions), `_choices.py` (permutations and choices).
 """
 
 from didax.random._choices import categorical, choice, permutation

@@ -1,4 +1,4 @@
-"""Drawing among things: permutations, choices with and without replacement, categories given by their logits.
+"""Functions that draw from a set: permutations, choices with and without replacement, categories given by logits.
 
 Read next: `_samplers.py`, whose distributions these use.
 """
@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import basis
 from didax.core.errors import PositionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
 from didax.primitives.elementwise import add, and_, le, log, lt, mul, sub
 from didax.primitives.gather import gather_p
+from didax.primitives.random_bits import random_bits_p
 from didax.primitives.reductions import argmax_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, full, reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, top_k_p
-from didax.primitives.threefry import random_bits_p
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.random._keys import canonical_shape, child, consumed
 from didax.random._programs import compiled_program, exact_program
@@ -33,9 +33,9 @@ from didax.random._samplers import arguments, gumbel_floats, is_high, randint, u
 
 @api_boundary
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
-    """The elements of `x` along `axis` (or 0 to x - 1) in random order.
+    """Return the elements of `x` along `axis` (or the integers 0 to x - 1) in random order.
 
-    Slices of an array stay together; with `independent` each line along the axis gets an order of its own.
+    Slices of an array stay together; with `independent` each vector along the axis gets its own order.
 
     >>> from didax import random
     >>> sorted(np.asarray(random.permutation(random.key(0), 4)).tolist())
@@ -73,10 +73,10 @@ def choice(
     axis: int = 0,
     mode: Any = None,
 ) -> Any:
-    """Elements of `a` along `axis` (or of 0 to a - 1), drawn uniformly or with probabilities `p`.
+    """Return elements of `a` along `axis` (or of 0 to a - 1), drawn uniformly or with probabilities `p`.
 
-    The axis is replaced by `shape`. Without replacement at most as many can be drawn as there are; by
-    probabilities it takes `gumbel`, with its `mode`.
+    The axes of `shape` replace the axis. Without replacement there are at most as many draws as elements; if
+    there are probabilities, these draws take Gumbel noise, with the `mode` of `gumbel`.
 
     >>> from didax import random
     >>> random.choice(random.key(0), np.arange(10.0), (2, 3), replace=False).shape
@@ -104,9 +104,9 @@ def choice(
     else:
         _check_probabilities(p, n)
         indices = (
-            _drawn_with(words, p, shape=shape)
+            _draw_with_replacement(words, p, shape=shape)
             if replace
-            else _drawn_without(words, p, shape=shape, high=high)
+            else _draw_without_replacement(words, p, shape=shape, high=high)
         )
     return _take(a, indices, axis) if aval.ndim else indices
 
@@ -120,10 +120,10 @@ def categorical(
     replace: bool = True,
     mode: Any = None,
 ) -> Any:
-    """Positions along `axis`, drawn with probabilities proportional to exp(logits).
+    """Return positions along `axis`, drawn with probabilities proportional to exp(logits).
 
-    `shape` ends in the shape of the logits without that axis, which is also its default; what stands before
-    draws more: different positions with `replace=False`. `mode` is that of `gumbel`.
+    `shape` ends in the shape of the logits without the axis, which is also its default; leading axes are
+    further draws, which are distinct with `replace=False`. `mode` is the `mode` of `gumbel`.
 
     >>> from didax import random
     >>> random.categorical(random.key(0), np.zeros((3, 4), "float32"), shape=(5, 3)).shape
@@ -154,7 +154,7 @@ def categorical(
                 fix=f"Draw at most {aval.shape[axis]}, or with replace=True.",
             )
         )
-    return _categories_without(words, logits, shape=shape, dtype=dtype, axis=axis, high=high)
+    return _categories_without_replacement(words, logits, shape=shape, dtype=dtype, axis=axis, high=high)
 
 
 @exact_program
@@ -168,7 +168,7 @@ def _shuffled(words: Any, x: Any, *, shape: tuple[int, ...], axis: int) -> Any:
 
 
 def shuffle(words: Any, x: Any, axis: int) -> Any:
-    """`x` sorted along the axis by random 32-bit keys, as often as it takes to make ties harmless."""
+    """Sort `x` along the axis by random 32-bit keys, often enough to make ties of keys harmless."""
     shape, size = aval_of(x).shape, aval_of(x).size
     for _ in range(math.ceil(3 * math.log(max(1, size)) / math.log(0xFFFFFFFF))):
         words, used = child(words, 0), child(words, 1)
@@ -178,8 +178,8 @@ def shuffle(words: Any, x: Any, axis: int) -> Any:
 
 
 @compiled_program
-def _drawn_with(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
-    """Positions in the cumulative distribution of uniform numbers in (0, 1]."""
+def _draw_with_replacement(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
+    """Return positions in the cumulative distribution, of uniform numbers in (0, 1]."""
     total = cumsum_p.bind(p, axis=0, reverse=False)
     n, dtype = aval_of(p).shape[0], aval_of(p).dtype
     uniforms = sub.bind(dtype.type(1), unit_floats(words, shape, dtype))
@@ -188,7 +188,7 @@ def _drawn_with(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 def count_below(ascending: Any, x: Any) -> Any:
-    """How many elements of a sorted vector are less than each element of x: a binary search, bit by bit."""
+    """Return how many elements of a sorted vector are less than each element of x: a binary search, bit by bit."""
     n, shape = aval_of(ascending).shape[0], aval_of(x).shape
     int32 = np.dtype(np.int32)
     count = full(shape, 0, int32)
@@ -200,8 +200,8 @@ def count_below(ascending: Any, x: Any) -> Any:
 
 
 @compiled_program
-def _drawn_without(words: Any, p: Any, *, shape: tuple[int, ...], high: bool) -> Any:
-    """The largest of log(p) with Gumbel noise: a draw without replacement."""
+def _draw_without_replacement(words: Any, p: Any, *, shape: tuple[int, ...], high: bool) -> Any:
+    """Draw without replacement: take the positions of the largest log(p) + Gumbel noise."""
     aval = aval_of(p)
     noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype, high), log.bind(p))
     _, indices = top_k_p.bind(noisy, k=math.prod(shape), axis=0)
@@ -219,19 +219,19 @@ def _categorical(
 
 
 @compiled_program
-def _categories_without(
+def _categories_without_replacement(
     words: Any, logits: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, high: bool
 ) -> Any:
-    """The positions of the largest logits with Gumbel noise."""
+    """Draw without replacement: take the positions of the largest logits + Gumbel noise."""
     aval = aval_of(logits)
     noisy = add.bind(gumbel_floats(words, aval.shape, aval.dtype, high), logits)
     count = math.prod(shape[: len(shape) - aval.ndim + 1])
-    _, indices = top_k_p.bind(basis.move_axis(noisy, axis, 0), k=count, axis=0)
+    _, indices = top_k_p.bind(array_ops.move_axis(noisy, axis, 0), k=count, axis=0)
     return convert_element_type(reshape(indices, shape), dtype)
 
 
 def _take(x: Any, indices: Any, axis: int) -> Any:
-    """Slices of `x` along the axis, at `indices` (clipped), whose axes take its place."""
+    """Return slices of `x` along the axis, at `indices` (clipped), whose axes replace the axis."""
     shape, found = aval_of(x).shape, aval_of(indices)
     offsets = [i if i < axis else i + found.ndim - 1 for i in range(len(shape)) if i != axis]
     return gather_p.bind(

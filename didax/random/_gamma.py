@@ -1,9 +1,9 @@
-"""Distributions drawn by rejection: gamma and what is made of gammas, Poisson, binomial and multinomial.
+"""Distributions drawn by rejection: gamma and those derived from it, Poisson, binomial and multinomial.
 
-All elements are drawn at once: a round draws candidates for the whole array, elements keep the first that is accepted,
-and rounds go on while an element waits. Samples of the gamma family are differentiable in their parameters, by
-implicit differentiation (`primitives/random_gamma.py`); counts are not.
-Read next: `_transformed.py` for distributions in closed form.
+All elements are drawn at once: a round draws candidates for the whole array, each element keeps the first
+candidate that is accepted, and rounds continue while an element has none. Samples of the gamma family are
+differentiable in their parameters, by implicit differentiation (`primitives/random_gamma.py`); counts are
+not. Read next: `_transformed.py` for distributions in closed form.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from didax import lax
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
+from didax.primitives.random_bits import random_fold_in_p
 from didax.primitives.random_gamma import random_gamma_p
 from didax.primitives.special import log_weight, minus_log1p
-from didax.primitives.threefry import random_fold_in_p
 from didax.random._keys import child
 from didax.random._programs import compiled_program
 from didax.random._samplers import (
@@ -37,9 +37,9 @@ from didax.transforms.staging import trace_to_jaxpr
 
 
 def _rejection(key: Any, waiting: Any, start: Any, candidate: Callable[[Any], tuple[Any, Any]]) -> Any:
-    """For each element the first candidate that is accepted, `start` where none is waited for.
+    """Return for each element the first accepted candidate; `start` for an element that is not `waiting`.
 
-    `candidate(key)` draws for all elements: values, and which of them are accepted.
+    `candidate(key)` draws for all elements: it returns values, and which of the values are accepted.
     """
 
     def round_(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
@@ -52,7 +52,7 @@ def _rejection(key: Any, waiting: Any, start: Any, candidate: Callable[[Any], tu
 
 
 def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Samplers compute in float32, or in float64 where that is asked for."""
+    """Return the dtype in which samplers compute: float32, or float64 if the result is float64."""
     return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
@@ -61,7 +61,7 @@ def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @api_boundary
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Floats of the gamma distribution, whose density is x^(a - 1) exp(-x) / Gamma(a), for a > 0.
+    """Return floats of the gamma distribution, whose density is x^(a - 1) exp(-x) / Gamma(a), for a > 0.
 
     >>> from didax import random
     >>> bool((random.gamma(random.key(0), 2.0, (3,)) > 0).all())
@@ -72,7 +72,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 @api_boundary
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Logarithms of gamma samples: finite also where `a` is so small that the samples themselves would be 0.
+    """Return logarithms of gamma samples; they are finite also where `a` is so small that the samples would be 0.
 
     >>> from didax import random
     >>> bool(dnp.isfinite(random.loggamma(random.key(0), 1e-4, (3,))).all())
@@ -84,7 +84,7 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
 def _gamma_family(
     name: str, key: Any, values: dict[str, Any], shape: Any, dtype: Any, sampler: Callable[..., Any]
 ) -> Any:
-    """Draw with a `sampler(words, *parameters)`; all parameters are above 0."""
+    """Draw with a `sampler(words, *parameters)`; all parameters must be above 0."""
     positive(name, **values)
     return draw(name, sampler, key, shape, dtype, values, _float_for)
 
@@ -100,12 +100,12 @@ def _loggamma(words: Any, a: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any
 
 
 def gamma_floats(words: Any, a: Any, shape: tuple[int, ...]) -> Any:
-    """Samples of the gamma distribution, in the dtype of `a`."""
+    """Return samples of the gamma distribution, in the dtype of `a`."""
     return _gamma_samples(words, dnp.broadcast_to(a, shape), log_space=False)
 
 
 def loggamma_floats(words: Any, a: Any, shape: tuple[int, ...]) -> Any:
-    """Logarithms of samples of the gamma distribution, in the dtype of `a`."""
+    """Return logarithms of samples of the gamma distribution, in the dtype of `a`."""
     return _gamma_samples(words, dnp.broadcast_to(a, shape), log_space=True)
 
 
@@ -124,7 +124,11 @@ def _gamma_jaxpr(words: Any, a: Any, log_space: bool) -> Any:
 
 
 def _marsaglia_tsang(words: Any, a: Any, log_space: bool) -> Any:
-    """Marsaglia and Tsang, 2000: a cube of a normal number, accepted 95 times in 100 or more; below 1 from a + 1."""
+    """Draw by the method of Marsaglia and Tsang (2000).
+
+    A candidate is a cube of a normal number, accepted with a probability of at least 0.95. For a below 1 the
+    draw is for a + 1, and is scaled.
+    """
     shape, dtype = a.shape, a.dtype
     valid = (a > 0) & (a < dnp.inf)
     boosted = dnp.where(a < 1, a + 1, a)
@@ -153,7 +157,7 @@ def _marsaglia_tsang(words: Any, a: Any, log_space: bool) -> Any:
 
 @api_boundary
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Floats in (0, 1) whose density is proportional to x^(a - 1) (1 - x)^(b - 1).
+    """Return floats in (0, 1) whose density is proportional to x^(a - 1) (1 - x)^(b - 1).
 
     >>> from didax import random
     >>> random.beta(random.key(0), 2.0, 3.0, (3,)).shape
@@ -170,7 +174,7 @@ def _beta(words: Any, a: Any, b: Any, *, shape: tuple[int, ...], dtype: np.dtype
 
 @api_boundary
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Sums of the squares of `df` standard normal numbers (df > 0 need not be whole).
+    """Return sums of the squares of `df` standard normal numbers (df > 0 need not be an integer).
 
     >>> from didax import random
     >>> random.chisquare(random.key(0), 3.0, (3,)).shape
@@ -186,7 +190,7 @@ def _chisquare(words: Any, df: Any, *, shape: tuple[int, ...], dtype: np.dtype[A
 
 @api_boundary
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Quotients of two chi-square numbers, each divided by its degrees of freedom.
+    """Return quotients of two chi-square numbers, each divided by its degrees of freedom.
 
     >>> from didax import random
     >>> random.f(random.key(0), 3.0, 5.0, (3,)).shape
@@ -203,7 +207,7 @@ def _f(words: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: np.
 
 @api_boundary
 def t(key: Any, df: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Student's t: a standard normal number over the root of a chi-square number divided by `df`.
+    """Return floats of Student's t: a standard normal number over the root of a chi-square number divided by `df`.
 
     >>> from didax import random
     >>> random.t(random.key(0), 3.0, (3,)).shape
@@ -221,7 +225,7 @@ def _t(words: Any, df: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 @api_boundary
 def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Floats whose density is proportional to exp(-|x|^p), for p > 0.
+    """Return floats whose density is proportional to exp(-|x|^p), for p > 0.
 
     >>> from didax import random
     >>> random.generalized_normal(random.key(0), 1.5, (3,)).shape
@@ -242,7 +246,7 @@ def _generalized_normal_floats(words: Any, p: Any, shape: tuple[int, ...]) -> An
 
 @api_boundary
 def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Any:
-    """Points uniformly distributed in the unit ball of the p-norm in `d` dimensions: shape (*shape, d).
+    """Return points uniformly distributed in the unit ball of the p-norm in `d` dimensions: shape (*shape, d).
 
     >>> from didax import random
     >>> bool((dnp.linalg.norm(random.ball(random.key(0), 3, shape=(5,)), axis=-1) < 1).all())
@@ -257,7 +261,7 @@ def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> An
 
 @compiled_program
 def _ball(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Barthe, Guedon, Mendelson and Naor, 2005: coordinates and one exponential number, normalised together."""
+    """Normalise coordinates and one exponential number together (Barthe, Guedon, Mendelson and Naor, 2005)."""
     powers = p[..., None] if aval_of(p).ndim else p
     x = _generalized_normal_floats(child(words, 0), powers, shape)
     e = exponential_floats(child(words, 1), shape[:-1], aval_of(p).dtype)
@@ -267,9 +271,9 @@ def _ball(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -
 
 @api_boundary
 def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Vectors of positive numbers that sum to 1, with concentrations `alpha` along its last axis.
+    """Return vectors of positive numbers that sum to 1, with concentrations `alpha` along its last axis.
 
-    `shape` is that of the batch: the result has shape (*shape, alpha.shape[-1]).
+    `shape` is the shape of the batch: the result has shape (*shape, alpha.shape[-1]).
 
     >>> from didax import random
     >>> random.dirichlet(random.key(0), dnp.ones(3), (5,)).sum(-1).round(3).tolist()
@@ -304,7 +308,7 @@ def _dirichlet(words: Any, alpha: Any, *, shape: tuple[int, ...], dtype: np.dtyp
 
 @api_boundary
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Counts of events that come independently, `lam` of them on average.
+    """Return counts of independent events, of which there are `lam` on average.
 
     >>> from didax import random
     >>> random.poisson(random.key(0), 4.0, (3,)).dtype
@@ -331,7 +335,7 @@ def _poisson(words: Any, lam: Any, *, shape: tuple[int, ...], dtype: np.dtype[An
 
 
 def _count_arrivals(words: Any, lam: Any) -> Any:
-    """How many exponential waiting times fit into `lam` (Knuth, 1969), for small means."""
+    """Return how many exponential waiting times fit into `lam` (Knuth, 1969), for small means."""
 
     def arrive(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         i, count, time = state
@@ -351,10 +355,11 @@ def _transformed_rejection(
     log_pmf: Callable[[Any], Any],
     largest: Any,
 ) -> Any:
-    """Counts by the transformed rejection of Hörmann (1993), whose hat fits Poisson and binomial laws alike.
+    """Return counts by the transformed rejection of Hörmann (1993), which fits Poisson and binomial distributions.
 
-    A pair of uniform numbers gives a count; most are accepted by a look at the pair alone, others by their
-    probability. The constants are those of the two papers' fits, as functions of the standard deviation.
+    A pair of uniform numbers gives a count. Most counts are accepted by a quick test of the pair, the others
+    by their probability. The constants are the fits of Hörmann's two papers, as functions of the standard
+    deviation.
     """
     deviation = dnp.sqrt(variance)
     b = 1.15 + 2.53 * deviation
@@ -377,7 +382,7 @@ def _transformed_rejection(
 
 @api_boundary
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Counts of successes among `n` trials, each with probability `p`, as floats.
+    """Return counts of successes among `n` trials, each with probability `p`, as floats.
 
     >>> from didax import random
     >>> random.binomial(random.key(0), 10.0, 0.3, (3,)).shape
@@ -396,7 +401,10 @@ def _binomial(words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.d
 
 
 def binomial_counts(words: Any, n: Any, p: Any) -> Any:
-    """Counts of successes, of the rarer outcome and then turned round; NaN for parameters that make no sense."""
+    """Return counts of successes, as floats; NaN for invalid parameters.
+
+    The rarer outcome is counted; where this is failure, the count of successes is `n` minus it.
+    """
     valid = (n >= 0) & (n < dnp.inf) & (p >= 0) & (p <= 1)
     n, p = dnp.where(valid, dnp.floor(n), 0), dnp.where(valid, p, 0)
     rare = dnp.minimum(p, 1 - p)
@@ -405,7 +413,7 @@ def binomial_counts(words: Any, n: Any, p: Any) -> Any:
     trials, q = dnp.where(many, n, 100), dnp.where(many, rare, 0.5)
 
     def log_pmf(k: Any) -> Any:
-        """As Poisson laws of successes and of failures, given their sum: no term is large (Loader, 2000)."""
+        """Add logarithms of Poisson probabilities of successes and failures: no term is large (Loader, 2000)."""
         return log_weight(k, trials * q) + log_weight(trials - k, trials * (1 - q))
 
     mean = trials * q
@@ -417,7 +425,7 @@ def binomial_counts(words: Any, n: Any, p: Any) -> Any:
 
 
 def _count_gaps(words: Any, n: Any, p: Any) -> Any:
-    """How many gaps between successes, each geometric, fit into `n` trials; for few expected successes."""
+    """Return how many gaps between successes, each geometric, fit into `n` trials; for few expected successes."""
     possible = p > 0
     scale = dnp.log1p(-dnp.where(possible, p, 0.5))
     end = dnp.where(possible, n, 0)
@@ -436,9 +444,10 @@ def _count_gaps(words: Any, n: Any, p: Any) -> Any:
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
 ) -> Any:
-    """How often each outcome came in `n` trials, with probabilities along the last axis of `p`, as floats.
+    """Return how often each outcome occurs in `n` trials, with probabilities along the last axis of `p`, as floats.
 
-    `shape` is the whole result's: the batch and the number of outcomes. `unroll` is that of the loop over outcomes.
+    `shape` is the shape of the whole result: the batch and the number of outcomes. `unroll` is the `unroll`
+    of the loop over outcomes.
 
     >>> from didax import random
     >>> float(random.multinomial(random.key(0), 10.0, dnp.array([0.2, 0.3, 0.5])).sum())
@@ -456,7 +465,7 @@ def multinomial(
     check("multinomial", "n", n, lambda v: v >= 0, "of at least 0")
     check("multinomial", "p", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
     if shape is None:
-        shape = (*common_shape("multinomial", None, n=n, p=_first(p)), aval.shape[-1])
+        shape = (*common_shape("multinomial", None, n=n, p=_batch_shaped(p)), aval.shape[-1])
     words, shape, dtype = arguments("multinomial", key, shape, dtype)
     if shape[-1:] != aval.shape[-1:]:
         raise ValueError(
@@ -472,8 +481,8 @@ def multinomial(
     return _multinomial(words, n, p, shape=shape, dtype=dtype, unroll=unroll)
 
 
-def _first(p: Any) -> Any:
-    """A stand-in with the batch shape of `p`."""
+def _batch_shaped(p: Any) -> Any:
+    """Return an array with the batch shape of `p`; only its shape is used."""
     return np.empty(aval_of(p).shape[:-1], np.float32)
 
 
@@ -481,8 +490,8 @@ def _first(p: Any) -> Any:
 def _multinomial(
     words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], unroll: int | bool
 ) -> Any:
-    """Each outcome in turn is binomial among the trials that are left, given that none before it came."""
-    words = child(words, 0)  # a known use of the key, where a loop folds in it does not matter what
+    """Draw each outcome in turn: it is binomial among the trials that had no earlier outcome."""
+    words = child(words, 0)  # the check for reuse of keys follows this use; i in the loop is unknown
     p = dnp.moveaxis(dnp.broadcast_to(p, shape), -1, 0)
     left = dnp.flip(dnp.cumsum(dnp.flip(p, 0), 0), 0)
     share = dnp.where(left > 0, p / dnp.where(left > 0, left, 1), 0)

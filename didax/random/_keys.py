@@ -1,8 +1,8 @@
-"""Keys: making, splitting and checking them. The only module that knows what a user may pass for a key.
+"""Functions that make, split and check keys; only this module knows what a user may pass as a key.
 
-A key is an element of a dtype such as `key<fry>`, which names the generator it is for; a raw key is its words,
-uint32 of shape (2,) for Threefry. Samplers pass what they are given through `consumed` and hand the result to
-the primitives. Read next: `primitives/keys.py`, `_samplers.py`.
+A key is an element of a dtype such as `key<fry>`, which names its generator; a raw key is an array of its
+words, uint32 of shape (2,) for Threefry. Samplers pass the key of the user through `consumed` and give the
+result to the primitives. Read next: `primitives/keys.py`, `_samplers.py`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from didax.primitives.keys import (
     random_unwrap_p,
     random_wrap_p,
 )
+from didax.primitives.random_bits import random_fold_in_p, random_split_p
 from didax.primitives.rbg import rbg, unsafe_rbg
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
-from didax.primitives.threefry import random_fold_in_p, random_split_p, threefry
+from didax.primitives.threefry import threefry
 from didax.random._programs import Draw, draws, exact_program
 from didax.runtime.array import as_concrete
 
@@ -41,9 +42,9 @@ IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
 
 @api_boundary
 def key(seed: Any, *, impl: Any = None) -> Any:
-    """A key from an integer, of dtype `key<fry>`, or of another implementation: 'rbg', 'unsafe_rbg'.
+    """Return a key made from an integer, of dtype `key<fry>`, or of another implementation: 'rbg', 'unsafe_rbg'.
 
-    The low 32 bits of `seed` count, under enable_x64 all 64.
+    The low 32 bits of `seed` are used; under enable_x64 all 64 bits are used.
 
     >>> from didax import random
     >>> random.key(0)
@@ -56,9 +57,9 @@ def key(seed: Any, *, impl: Any = None) -> Any:
 
 @api_boundary
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
-    """The words of a key from an integer: uint32 of shape (2,), or of that of another implementation.
+    """Return the words of a key made from an integer: uint32 of shape (2,), or of the shape of another implementation.
 
-    The library reads such raw keys as being for the implementation that the option `default_prng_impl` names.
+    The library reads such a raw key as a key of the implementation that the option `default_prng_impl` names.
 
     >>> from didax import random
     >>> random.PRNGKey(42)
@@ -70,7 +71,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
 
 @api_boundary
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
-    """Keys of a dtype from their words; the inverse of `key_data`.
+    """Return keys of a key dtype from their words; the inverse of `key_data`.
 
     >>> from didax import random
     >>> random.wrap_key_data(random.PRNGKey(1)) == random.key(1)
@@ -80,7 +81,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
 
 
 def resolve_impl(impl: Any) -> PRNGImpl:
-    """The implementation that a user names; None names the option `default_prng_impl`."""
+    """Return the implementation that a user names; None means the option `default_prng_impl`."""
     name = config.state().default_prng_impl if impl is None else impl
     found = name if isinstance(name, PRNGImpl) else impl_of(name)
     if found is None and isinstance(name, str):
@@ -102,7 +103,7 @@ def resolve_impl(impl: Any) -> PRNGImpl:
 
 @draws
 def split(key: Any, num: int | Sequence[int] = 2) -> Any:
-    """An array of `num` new keys (an int or a shape), independent of each other; do not use `key` again.
+    """Return an array of `num` new keys (an int or a shape), independent of each other; do not use `key` again.
 
     >>> from didax import random
     >>> first, second = random.split(random.key(0))
@@ -118,7 +119,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
 
 @api_boundary
 def fold_in(key: Any, data: Any) -> Any:
-    """A new key from a key and an integer: for the steps of a loop, say, without splitting ahead.
+    """Return a new key from a key and an integer, for example for each step of a loop.
 
     >>> from didax import random
     >>> random.fold_in(random.key(0), 7).shape
@@ -149,7 +150,7 @@ def fold_in(key: Any, data: Any) -> Any:
 
 @api_boundary
 def clone(key: Any) -> Any:
-    """The same keys once more: says that drawing the same numbers again is meant.
+    """Return the same keys; this states that drawing the same numbers again is intended.
 
     >>> from didax import random
     >>> key = random.key(0)
@@ -162,23 +163,23 @@ def clone(key: Any) -> Any:
 
 @exact_program
 def split_key(key: Any, *, shape: tuple[int, ...]) -> Any:
-    """New keys from one."""
+    """Return an array of new keys from one key."""
     return random_split_p.bind(key, shape=shape)
 
 
 def child(key: Any, i: int, count: int = 2) -> Any:
-    """Key number i of the `count` keys that `split` gives."""
-    if impl_of(aval_of(key).dtype) in (None, threefry):  # which splits by folding in 0, 1, ...: cheaper
+    """Return key number i of the `count` keys that `split` gives."""
+    if impl_of(aval_of(key).dtype) in (None, threefry):  # their split folds in 0, 1, ...
         return random_fold_in_p.bind(key, np.uint32(i))
-    parent = random_clone_p.bind(key) if i else key  # the other children of one split are no second use
+    parent = random_clone_p.bind(key) if i else key  # the children of one split are one use
     return reshape(slice_axis(random_split_p.bind(parent, shape=(max(count, i + 1),)), i, i + 1, 0), ())
 
 
 def consumed(name: str, key: Any) -> Any:
-    """The single key that the function of that name uses up. Every draw, split and fold_in passes here.
+    """Return the single key that the function `name` uses up; every draw, split and fold_in calls this function.
 
-    It goes to the primitives as it is where its words are Threefry's, and raw keys of another implementation
-    get their dtype. TypeError or ValueError for what is no key, in the name of the function.
+    Threefry's keys are returned as they are, and raw keys of another implementation get their key dtype.
+    TypeError or ValueError, in the name of the function, for anything that is not a key.
     """
     state = config.state()
     if (getattr(key, "aval", None), state) in _passed:
@@ -200,7 +201,7 @@ def consumed(name: str, key: Any) -> Any:
     return key
 
 
-_passed: set[Any] = set()  # types of keys (and the options) that need no more than to be handed on
+_passed: set[Any] = set()  # types of keys (and options) that pass unchanged
 
 
 # --- what keys are ----------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ _passed: set[Any] = set()  # types of keys (and the options) that need no more t
 
 @api_boundary
 def key_data(keys: Any) -> Any:
-    """The words of keys, uint32 of the shape of the keys and one axis more; raw keys are words already.
+    """Return the words of keys, uint32 with one more axis than the keys; raw keys are words already.
 
     >>> from didax import random
     >>> random.key_data(random.key(42))
@@ -220,7 +221,7 @@ def key_data(keys: Any) -> Any:
 
 @api_boundary
 def key_impl(keys: Any) -> Any:
-    """The implementation that keys are for: its name, or for one of the user's what `define_prng_impl` returned.
+    """Return the implementation of keys: its name, or what `define_prng_impl` returned for a user's implementation.
 
     >>> from didax import random
     >>> random.key_impl(random.key(0, impl="rbg"))
@@ -232,7 +233,7 @@ def key_impl(keys: Any) -> Any:
 
 @api_boundary
 def key_dtype(impl: Any = None) -> Any:
-    """The dtype of keys of an implementation.
+    """Return the dtype of keys of an implementation.
 
     >>> from didax import random
     >>> random.key_dtype()
@@ -242,7 +243,7 @@ def key_dtype(impl: Any = None) -> Any:
 
 
 def _key_type(name: str, keys: Any) -> tuple[ShapedArray, PRNGImpl]:
-    """The type of keys, in any number, and their implementation; TypeError for what is none."""
+    """Return the type of an array of keys, and their implementation; TypeError for anything that is not keys."""
     aval = getattr(keys, "aval", None) or (aval_of(keys) if isinstance(keys, np.ndarray) else None)
     if aval is not None and (impl := impl_of(aval.dtype)) is not None:
         return aval, impl
@@ -263,12 +264,12 @@ def _key_type(name: str, keys: Any) -> tuple[ShapedArray, PRNGImpl]:
 
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of non-negative ints; a bare int is a shape with one axis."""
+    """Return a shape as a tuple of non-negative ints; a single int is a shape with one axis."""
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
     try:
         lengths = tuple([operator.index(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))])
-    except TracerIntegerConversionError:  # says itself what to do
+    except TracerIntegerConversionError:  # this error says itself what to do
         raise
     except TypeError:
         raise TypeError(
@@ -290,7 +291,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def _seed_value(seed: Any) -> Any:
-    """A seed as a scalar: of 32 bits without enable_x64, where JAX sees no more of it."""
+    """Return a seed as a scalar: of 32 bits without enable_x64, because JAX uses no more bits."""
     wide = config.state().enable_x64
     if isinstance(seed, int):
         _check_int64(seed)

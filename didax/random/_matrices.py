@@ -24,11 +24,11 @@ METHODS = ("cholesky", "eigh", "svd")
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
 ) -> Any:
-    """Normal vectors with a mean (..., n) and a covariance (..., n, n).
+    """Return normal vectors with a mean (..., n) and a covariance (..., n, n).
 
-    `shape` is that of the batch, by default the one that both have together; the result has shape (*shape, n), and by
-    default the dtype that both promote to.
-    `method` factors the covariance: 'cholesky', which is the fastest and needs it positive definite, 'eigh' or 'svd'.
+    `shape` is the shape of the batch, by default the common batch shape of both; the result has shape
+    (*shape, n), and by default the dtype to which both promote. `method` factors the covariance: 'cholesky',
+    which is the fastest and needs a positive definite matrix, 'eigh' or 'svd'.
 
     >>> from didax import random
     >>> random.multivariate_normal(random.key(0), dnp.zeros(2), dnp.eye(2), (5,)).shape
@@ -73,7 +73,7 @@ def _multivariate_normal(
 
 
 def _factor(cov: Any, method: str) -> Any:
-    """F with F F^T = cov."""
+    """Return F with F F^T = cov."""
     if method == "cholesky":
         return dnp.linalg.cholesky(cov)
     if method == "eigh":
@@ -85,9 +85,9 @@ def _factor(cov: Any, method: str) -> Any:
 
 @api_boundary
 def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Any:
-    """Uniformly distributed orthogonal matrices, unitary ones for complex dtypes: shape (*shape, n, n).
+    """Return uniformly distributed orthogonal (for complex dtypes unitary) matrices: shape (*shape, n, n).
 
-    With `m` their shape is (*shape, n, m): orthonormal columns, or rows where there are fewer of them.
+    With `m` their shape is (*shape, n, m): the columns are orthonormal, or the rows if there are fewer rows.
 
     >>> from didax import random
     >>> q = random.orthogonal(random.key(0), 3)
@@ -101,7 +101,7 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
 
 @compiled_program
 def _orthogonal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """The orthogonal factor of a normal matrix, its columns turned so that the other has a positive diagonal."""
+    """Return Q of the QR decomposition of a normal matrix, with signs that make the diagonal of R positive."""
     *batch, n, m = shape
     z = normal_numbers(words, (*batch, max(n, m), min(n, m)), dtype)
     q, r = dnp.linalg.qr(z)

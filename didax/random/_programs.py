@@ -1,8 +1,9 @@
 """How samplers run: as one compiled program for each shape and dtype, so that eager and jitted draws are equal.
 
-`compiled_program` compiles. `exact_program` is for results that NumPy and XLA give bit for bit the same (integers, and
-floats made of bits): NumPy draws the first few of a kind, which takes no compilation, and a compiled program all that
-follow. `draws` is for the functions users call most: a call like an earlier one goes straight to its program.
+`compiled_program` compiles. `exact_program` is for results that are bit for bit equal in NumPy and XLA
+(integers, and floats made of bits): NumPy draws the first few results of each kind, which takes no
+compilation, and a compiled program draws all later ones. `draws` is for the functions that users call most: a
+call like an earlier call goes straight to its program.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any, NamedTuple, ParamSpec
 from didax.api.jit import Direct, JitFunction, jit
 from didax.core import config
 from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
+from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.process import after_fork
 from didax.core.source import user_line
-from didax.core.tracing import current_trace_var, eager_trace
 from didax.passes.key_reuse import DRAWN, holds_keys
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.primitives.keys import random_wrap_p
@@ -27,15 +28,15 @@ from didax.transforms.cache import on_clear
 
 P = ParamSpec("P")
 
-# Up to here NumPy takes 20 to 180 us and compiles nothing, which takes 50 to 150 ms once per machine and 3 ms
-# once per process. Compiled, a draw takes 12 us.
+# NumPy takes 20 to 180 us for this many elements and compiles nothing; compiling takes 50 to 150 ms once per
+# machine and 3 ms once per process. A compiled draw takes 12 us.
 SMALL_DRAW = 256
-FIRST_DRAWS = 32  # of one kind, by NumPy: a program that draws more often than that goes on to do so
+FIRST_DRAWS = 32  # of one kind by NumPy; after so many it pays to compile
 _PROGRAMS_MAX = 4096
 
 
 class compiled_program:
-    """`sampler(key, *arrays, shape=..., **static)` under jit: a function for each set of parameters by keyword."""
+    """`sampler(key, *arrays, shape=..., **static)` under jit: one function for each set of keyword parameters."""
 
     def __init__(self, sampler: Callable[..., Any]):
         functools.update_wrapper(self, sampler)
@@ -52,20 +53,21 @@ class compiled_program:
 
     def __call__(self, key: Any, *args: Any, **static: Any) -> Any:
         if _is_concrete_key(key):
-            _use_up(key)
-            # Handed the words the program has no key to keep account of, which takes the slow way into jit.
+            _note_use(key)
+            # The program gets the words of the key, because a key would take jit's slow path, which notes its
+            # use.
             words = ConcreteArray(key.aval.physical, None, key.device_buffer(), key.committed)
             return self._specialised(key.aval.dtype, **static)(words, *args)
         return self._specialised(None, **static)(key, *args)
 
     def direct(self, key: ConcreteArray, static: dict[str, Any]) -> Direct | None:
-        """What is left to do in a call with this key and these parameters, once its program is compiled."""
+        """Return the fast path of a call with this key and these parameters, once their program is compiled."""
         dtype = key.aval.dtype if holds_keys(key.aval) else None
         return self._specialised(dtype, **static).direct_for(key.aval.physical)
 
 
 class exact_program(compiled_program):
-    """As `compiled_program`, but where little is drawn and nothing is traced the first draws are NumPy's."""
+    """A `compiled_program` of which NumPy makes the first draws, where they are small and nothing is traced."""
 
     def __init__(self, sampler: Callable[..., Any]):
         super().__init__(sampler)
@@ -78,12 +80,12 @@ class exact_program(compiled_program):
             if len(self._drawn) >= _PROGRAMS_MAX:
                 self._drawn.clear()
             self._drawn[kind] += 1
-            return self.sampler(_taken(key), *args, **static)
+            return self.sampler(_used_key(key), *args, **static)
         return super().__call__(key, *args, **static)
 
 
 class Draw(NamedTuple):
-    """What a function is to draw: `program(key, **static)`."""
+    """The draw that a function plans: `program(key, **static)`."""
 
     program: compiled_program
     key: Any
@@ -93,7 +95,8 @@ class Draw(NamedTuple):
 def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
     """Decorate a public function `(key, *args)` that checks its arguments and returns a `Draw`, or else its result.
 
-    Once the program of a draw is compiled, a call with equal arguments runs it without looking at them again.
+    Once the program of a draw is compiled, a call with equal arguments runs it without checking the arguments
+    again.
     """
     ready: dict[Any, Direct] = {}
     on_clear(ready.clear)
@@ -123,7 +126,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
                     ready[key.aval, args] = found
                 return result
             if entry.state.debug_key_reuse != "off":
-                _use_up(key)
+                _note_use(key)
             outs = entry.loaded.execute_sharded([key.device_buffer()]).consume_with_handlers(
                 entry.handlers, False
             )
@@ -139,7 +142,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _is_small(shape: tuple[int, ...]) -> bool:
-    """Whether NumPy may draw it: little, and now."""
+    """Whether NumPy may draw: the result is small, and nothing is traced."""
     return math.prod(shape) <= SMALL_DRAW and current_trace_var.get() is eager_trace
 
 
@@ -147,19 +150,19 @@ def _is_small(shape: tuple[int, ...]) -> bool:
 
 
 def _is_concrete_key(key: Any) -> bool:
-    """Whether uses of the key are noted here: a key of a dtype, drawn from now."""
+    """Whether the use of this key is noted here: the key has a key dtype, and nothing is traced."""
     return type(key) is ConcreteArray and holds_keys(key.aval) and current_trace_var.get() is eager_trace
 
 
-def _use_up(key: ConcreteArray) -> None:
-    """Note that a key is used, once for all that a draw does with it."""
+def _note_use(key: ConcreteArray) -> None:
+    """Note one use of the key, which stands for all uses of its words within a draw."""
     if key_reuse_is_on() and (keys := keys_of(key)) is not None:
         keys.use(DRAWN, user_line())
 
 
-def _taken(key: Any) -> Any:
-    """The key, noted as used, as an array whose further uses say nothing about the one given."""
+def _used_key(key: Any) -> Any:
+    """Note the use of the key, and return a copy whose uses are not noted as uses of the key."""
     if not _is_concrete_key(key):
         return key
-    _use_up(key)
+    _note_use(key)
     return ConcreteArray(key.aval, key.host_value(), key._buffer, key.committed)  # pyright: ignore[reportPrivateUsage]

@@ -1,8 +1,8 @@
-"""Distributions: what `didax.random` draws, made of `random_bits` and elementwise operations.
+"""Distributions that `didax.random` draws, computed from `random_bits` and elementwise operations.
 
-Each public function checks its arguments and hands them, cast and broadcast, to a compiled program (`_programs.py`).
-The numbers are those of jax.random for the same key, shape and dtype: bits and integers exactly, floats to
-rounding. Read next: `_keys.py`.
+Each public function checks its arguments, casts and broadcasts them, and passes them to a compiled program
+(`_programs.py`). The numbers are those of jax.random for the same key, shape and dtype: bits and integers
+exactly, floats up to rounding. Read next: `_keys.py`.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.families import scalar_like
+from didax.primitives.random_bits import random_bits_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis
-from didax.primitives.threefry import random_bits_p
 from didax.random._keys import canonical_shape, child, consumed
 from didax.random._programs import Draw, compiled_program, draws, exact_program
 from didax.runtime.array import as_concrete
@@ -57,7 +57,7 @@ _PYTHON_SCALARS = (bool, int, float)
 
 @draws
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Random bits as unsigned integers; `dtype` is uint8, uint16, uint32 (unless given) or uint64.
+    """Return random bits as unsigned integers; `dtype` is uint8, uint16, uint32 (the default) or uint64.
 
     >>> from didax import random
     >>> random.bits(random.key(0), (2,), "uint8").dtype
@@ -79,7 +79,7 @@ def _bits(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 @draws
 def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
-    """Floats uniformly distributed in [minval, maxval); the bounds are broadcast to `shape`.
+    """Return floats uniformly distributed in [minval, maxval); the bounds are broadcast to `shape`.
 
     >>> from didax import random
     >>> random.uniform(random.key(0), (3,), minval=-1.0)
@@ -94,7 +94,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 
 @draws
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Standard normal floats; complex numbers have variance 1, half of it in each part.
+    """Return standard normal floats; complex numbers have variance 1, half of it in each part.
 
     >>> from didax import random
     >>> random.normal(random.key(0), (2, 3)).shape
@@ -106,7 +106,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 @api_boundary
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Standard normal floats, given that they lie between `lower` and `upper` (broadcast to `shape`).
+    """Return standard normal floats, given that they lie between `lower` and `upper` (broadcast to `shape`).
 
     >>> from didax import random
     >>> random.truncated_normal(random.key(0), -2.0, 2.0, (3,)).shape
@@ -121,7 +121,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
 
 @api_boundary
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Exponentially distributed floats of mean 1.
+    """Return exponentially distributed floats of mean 1.
 
     >>> from didax import random
     >>> random.exponential(random.key(0), (3,), "bfloat16").dtype
@@ -133,10 +133,10 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 @api_boundary
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: Any = None) -> Any:
-    """Floats of the standard Gumbel distribution, -log(-log(u)).
+    """Return floats of the standard Gumbel distribution, -log(-log(u)).
 
-    With `mode="high"` two draws go into each u, which makes the upper tail as fine as the lower one: slower
-    than "low", which None stands for.
+    With `mode="high"` each u has twice as many bits, which makes the upper tail as fine as the lower tail; it
+    is slower than "low", for which None stands.
 
     >>> from didax import random
     >>> random.gumbel(random.key(0), (3,)).shape
@@ -147,7 +147,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: Any = None) -> An
 
 
 def unit_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Floats in [0, 1): random mantissas of floats in [1, 2), less 1."""
+    """Return floats in [0, 1): floats in [1, 2) with random mantissas, minus 1."""
     info = dtypes.finfo(dtype)
     width = 8 if info.nmant < 8 else info.bits  # as many bits as the mantissa needs
     word = np.dtype(f"uint{info.bits}")
@@ -159,7 +159,7 @@ def unit_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any
 
 
 def floats_between(words: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Floats in [low, high)."""
+    """Return floats in [low, high)."""
     floats = unit_floats(words, shape, dtype)
     return max_.bind(low, add.bind(mul.bind(floats, sub.bind(high, low)), low))
 
@@ -180,7 +180,7 @@ def _normal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def normal_numbers(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Standard normal floats, or complex numbers."""
+    """Return standard normal floats, or complex numbers."""
     if not dtypes.is_complex(dtype):
         return normal_floats(words, shape, dtype)
     part = dtypes.real_dtype(dtype)
@@ -189,7 +189,7 @@ def normal_numbers(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 def normal_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Standard normal floats: the inverse of the distribution function at uniform floats in (-1, 1)."""
+    """Return standard normal floats: the inverse of the distribution function at uniform floats in (-1, 1)."""
     one = dtype.type(1)
     uniforms = floats_between(words, np.nextafter(-one, dtype.type(0)), one, shape, dtype)
     return mul.bind(dtype.type(math.sqrt(2)), erf_inv.bind(uniforms))
@@ -214,7 +214,7 @@ def _exponential(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
 
 
 def exponential_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """-log(1 - u)."""
+    """Return -log(1 - u)."""
     return neg.bind(log1p.bind(neg.bind(unit_floats(words, shape, dtype))))
 
 
@@ -224,14 +224,14 @@ def _gumbel(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], high: b
 
 
 def gumbel_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any], high: bool = False) -> Any:
-    """-log(-log(u)) for u in (0, 1), or with `high` -log(-log(1 - u)) for a u of twice as many bits."""
+    """Return -log(-log(u)) for u in (0, 1), or with `high` -log(-log(1 - u)) for a u of twice as many bits."""
     info, one = dtypes.finfo(dtype), dtype.type(1)
     tiny = dtype.type(info.tiny)
     if not high:
         return neg.bind(log.bind(neg.bind(log.bind(floats_between(words, tiny, one, shape, dtype)))))
     coarse, fine = _halves(floats_between(words, tiny, one, (2, *shape), dtype))
     finer = add.bind(coarse, mul.bind(fine, dtype.type(2.0**-info.nmant)))
-    floats = where(lt.bind(coarse, dtype.type(0.5)), finer, coarse)  # which might be rounded up to 1
+    floats = where(lt.bind(coarse, dtype.type(0.5)), finer, coarse)  # from 0.5 on it might round to 1
     return neg.bind(log.bind(neg.bind(log1p.bind(neg.bind(floats)))))
 
 
@@ -245,10 +245,10 @@ def _halves(pair: Any) -> list[Any]:
 
 @api_boundary
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: Any = "low") -> Any:
-    """True with probability `p`, which is broadcast to `shape` (unless given, the shape of `p`).
+    """Return True with probability `p`, which is broadcast to `shape` (by default the shape of `p`).
 
-    With `mode="high"` two draws are compared with p, so that probabilities near 0 are kept to too: slower
-    than "low".
+    With `mode="high"` numbers of twice as many bits are compared with p, so that probabilities near 0 are
+    exact, too; it is slower than "low".
 
     >>> from didax import random
     >>> random.bernoulli(random.key(0), 0.3, (3,)).dtype
@@ -276,7 +276,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: Any = "low") -> A
 
 @api_boundary
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """-1 or 1, with equal probability.
+    """Return -1 or 1, with equal probability.
 
     >>> from didax import random
     >>> random.rademacher(random.key(0), (3,)).dtype
@@ -288,10 +288,11 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 @api_boundary
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
-    """Integers uniformly distributed in [minval, maxval), broadcast to `shape`.
+    """Return integers uniformly distributed in [minval, maxval), which are broadcast to `shape`.
 
-    Bounds that are floats lose their fractions, as in a cast. A `maxval` beyond the largest integer of `dtype` makes
-    that one possible too. Traced bounds that leave no integer give `minval`; known ones raise ValueError then.
+    Bounds that are floats lose their fractions, as in a cast. A `maxval` above the largest integer of `dtype`
+    includes this integer. Where no integer lies between the bounds, known bounds raise ValueError and traced
+    bounds give `minval`.
 
     >>> from didax import random
     >>> int(random.randint(random.key(0), (), 5, 6))
@@ -305,7 +306,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     minval, maxval = _integer_bound("minval", minval), _integer_bound("maxval", maxval)
     _check_interval(minval, maxval)
     info, narrow = dtypes.iinfo(dtype), dtype.itemsize < 4
-    inner = np.dtype(np.int32) if narrow else dtype  # draws of 8 or 16 bits would favour some integers
+    inner = np.dtype(np.int32) if narrow else dtype  # 8 or 16 bits would favour some integers
     low, _ = _clipped(minval, info.min, info.max, inner)
     high, beyond = _clipped(maxval, info.min, info.max + narrow, inner)
     low, high = parameters("randint", shape, inner, minval=low, maxval=high)
@@ -327,7 +328,7 @@ def _rademacher(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 def signs(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """-1 or 1, with equal probability."""
+    """Return -1 or 1, with equal probability."""
     half = dtypes.default_dtype("f").type(0.5)
     heads = lt.bind(unit_floats(words, shape, half.dtype), half)
     return sub.bind(mul.bind(dtype.type(2), convert_element_type(heads, dtype)), dtype.type(1))
@@ -341,17 +342,17 @@ def _randint(
 
 
 def integers_between(words: Any, low: Any, high: Any, beyond: Any, shape: tuple[int, ...]) -> Any:
-    """Integers in [low, high), including the largest integer where `beyond` holds.
+    """Return integers in [low, high), including the largest integer where `beyond` holds.
 
-    Two words per integer, an upper and a lower one, reduced modulo the span: nearly unbiased for spans of
-    any size.
+    Each integer takes two words, an upper and a lower one, which together are reduced modulo the span: this
+    is nearly unbiased for spans of any size.
     """
     dtype = aval_of(low).dtype
     width = 8 * dtype.itemsize
     unsigned = np.dtype(f"uint{width}")
     one = unsigned.type(1)
     span = convert_element_type(sub.bind(high, low), unsigned)
-    # a span of 0 stands for all integers: the remainder by 0 is the number itself
+    # A span of 0 stands for all integers: the remainder by 0 is the number itself.
     span = where(le.bind(high, low), one, where(beyond, add.bind(span, one), span))
     upper, lower = (random_bits_p.bind(child(words, i), shape=shape, bit_width=width) for i in range(2))
     half = rem.bind(unsigned.type(1 << (width // 2)), span)
@@ -361,17 +362,17 @@ def integers_between(words: Any, low: Any, high: Any, beyond: Any, shape: tuple[
 
 
 def _remainder(x: Any, span: Any) -> Any:
-    """`x` modulo the span, or `x` where that is 0.
+    """Return `x` modulo the span, or `x` where the span is 0.
 
-    For words of 32 bits Barrett's reduction, by multiplication: processors have no vector division, without
-    which XLA's loop, with the generator in it, takes four times as long.
+    For words of 32 bits this is Barrett's reduction, by multiplication: processors have no vector division,
+    and with scalar divisions XLA's loop, which contains the generator, takes four times as long.
     """
     wide, word = np.dtype(np.uint64), aval_of(x).dtype
     if word.itemsize == wide.itemsize:
         return rem.bind(x, span)
     x, span = convert_element_type(x, wide), convert_element_type(span, wide)
     inverse = div.bind(wide.type(1 << 32), span)
-    quotient = shift_right_logical.bind(mul.bind(x, inverse), wide.type(32))  # the right one, or one less
+    quotient = shift_right_logical.bind(mul.bind(x, inverse), wide.type(32))  # exact, or one too small
     found = sub.bind(x, mul.bind(quotient, span))
     return convert_element_type(where(ge.bind(found, span), sub.bind(found, span), found), word)
 
@@ -380,13 +381,13 @@ def _remainder(x: Any, span: Any) -> Any:
 
 
 def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> tuple[Any, Any, Any]:
-    """Words of the key, shape and dtype of the result, checked."""
+    """Return the words of the key, and the shape and dtype of the result, all checked."""
     found = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
     _check_dtype(name, found, kinds)
     return consumed(name, key), canonical_shape(name, shape), found
 
 
-@functools.lru_cache  # of what passes
+@functools.lru_cache  # remembers only what passes
 def _check_dtype(name: str, dtype: np.dtype[Any], kinds: str) -> None:
     if dtypes.kind_of(dtype) not in kinds or dtypes.finfo(dtype).bits < 8:
         raise _dtype_error(
@@ -395,7 +396,7 @@ def _check_dtype(name: str, dtype: np.dtype[Any], kinds: str) -> None:
 
 
 def is_high(name: str, mode: Any) -> bool:
-    """Whether a `mode` of that function is "high"; None stands for "low"."""
+    """Whether the `mode` of the function `name` is "high"; None stands for "low"."""
     if mode not in (None, "low", "high"):
         raise ValueError(
             message(
@@ -416,7 +417,7 @@ def _dtype_error(name: str, dtype: np.dtype[Any], wanted: str) -> ArgumentError:
 
 
 def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values: Any) -> list[Any]:
-    """Parameters of a distribution in its dtype, broadcast to its shape; scalars stay scalars."""
+    """Return parameters of a distribution in its dtype, broadcast to its shape; scalars stay scalars."""
     found: list[Any] = []
     for parameter, x in values.items():
         aval = aval_of(x)
@@ -432,7 +433,7 @@ def parameters(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], **values
                 )
             )
         x = scalar_like(x, dtype) if type(x) in _PYTHON_SCALARS else convert_element_type(x, dtype)
-        # an array: nobody's default width is asked for from here on
+        # An array keeps its dtype in what follows; a NumPy scalar might be narrowed.
         found.append(_broadcast(x if isinstance(x, Array) else as_concrete(x), shape))
     return found
 
@@ -443,7 +444,7 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _integer_bound(name: str, bound: Any) -> Any:
-    """A bound of randint; of a float, what a cast leaves of it."""
+    """Return a bound of randint; a float bound loses its fraction, as in a cast."""
     dtype = aval_of(bound).dtype
     if dtypes.is_integer(dtype):
         return bound
@@ -459,7 +460,7 @@ def _integer_bound(name: str, bound: Any) -> Any:
 
 
 def _check_interval(minval: Any, maxval: Any) -> None:
-    """ValueError where bounds whose values are known leave no integer to draw."""
+    """Raise ValueError where bounds whose values are known leave no integer to draw."""
     if isinstance(minval, Tracer) or isinstance(maxval, Tracer):
         return
     low, high = np.broadcast_arrays(_exact(minval), _exact(maxval))
@@ -474,12 +475,12 @@ def _check_interval(minval: Any, maxval: Any) -> None:
 
 
 def _exact(bound: Any) -> np.ndarray[Any, Any]:
-    """An integer of any size, or integers, to be compared with others of any dtype."""
+    """Return an integer of any size, or integers, for comparison with integers of any dtype."""
     return np.asarray(bound, object)
 
 
 def _clipped(bound: Any, least: int, most: int, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """A bound of randint cut to [least, most] and cast, and whether it lay above."""
+    """Return a bound of randint limited to [least, most] and cast, and whether it was above `most`."""
     if isinstance(bound, int | np.integer):
         number = int(bound)
         return dtype.type(min(max(number, least), most)), np.bool_(number > most)

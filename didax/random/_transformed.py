@@ -1,8 +1,9 @@
-"""Distributions in closed form: a function of uniform, normal or exponential draws.
+"""Distributions in closed form: each is a function of uniform, normal or exponential draws.
 
-Parameters are broadcast to the shape of the result, by default to their common shape; each sample is a differentiable
-function of them. Where jax.random draws in the same way the numbers are its numbers for the same key.
-Read next: `_samplers.py` (what these are made of), `_gamma.py` (what has no closed form).
+Parameters are broadcast to the shape of the result, which is by default their common shape; each sample is a
+differentiable function of the parameters. The numbers are those of jax.random for the same key, wherever
+jax.random draws in the same way. Read next: `_samplers.py` (the draws that this module transforms),
+`_gamma.py` (distributions without a closed form).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from didax.random._samplers import (
 
 
 def common_shape(name: str, shape: Any, **values: Any) -> Any:
-    """The shape asked for, or the one that the parameters have together."""
+    """Return the given shape, or else the common shape of the parameters."""
     if shape is not None:
         return shape
     shapes = {parameter: aval_of(x).shape for parameter, x in values.items()}
@@ -71,7 +72,7 @@ def common_shape(name: str, shape: Any, **values: Any) -> Any:
 
 
 def check(name: str, parameter: str, x: Any, holds: Callable[[Any], Any], rule: str) -> None:
-    """ValueError where a parameter whose value is known breaks its rule; NaN is for the user to keep."""
+    """Raise ValueError where a parameter whose value is known breaks its rule; NaN is accepted."""
     if isinstance(x, Tracer):
         return
     value = np.asarray(x)
@@ -96,7 +97,11 @@ def draw(
     values: dict[str, Any],
     dtype_of_values: Callable[[np.dtype[Any]], np.dtype[Any]] = lambda dtype: dtype,
 ) -> Any:
-    """`sampler(words, *values)` for parameters broadcast to the shape, in the dtype of the result unless told."""
+    """Run `sampler(words, *values)` with the parameters broadcast to the shape.
+
+    `dtype_of_values` gives the dtype of the parameters from the dtype of the result; by default they are
+    equal.
+    """
     words, shape, dtype = arguments(name, key, common_shape(name, shape, **values), dtype)
     found = parameters(name, shape, dtype_of_values(dtype), **values)
     return sampler(words, *found, shape=shape, dtype=dtype)
@@ -112,7 +117,7 @@ def positive(name: str, **values: Any) -> None:
 
 @api_boundary
 def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Floats of the standard Cauchy distribution, whose density is 1 / (pi (1 + x^2)).
+    """Return floats of the standard Cauchy distribution, whose density is 1 / (pi (1 + x^2)).
 
     >>> from didax import random
     >>> random.cauchy(random.key(0), (3,)).shape
@@ -130,7 +135,7 @@ def _cauchy(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 @api_boundary
 def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Floats of the standard Laplace distribution, whose density is exp(-|x|) / 2.
+    """Return floats of the standard Laplace distribution, whose density is exp(-|x|) / 2.
 
     >>> from didax import random
     >>> random.laplace(random.key(0), (3,)).shape
@@ -149,7 +154,7 @@ def _laplace(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any
 
 @api_boundary
 def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Floats of the standard logistic distribution, whose distribution function is 1 / (1 + exp(-x)).
+    """Return floats of the standard logistic distribution, whose distribution function is 1 / (1 + exp(-x)).
 
     >>> from didax import random
     >>> random.logistic(random.key(0), (3,)).shape
@@ -168,7 +173,7 @@ def _logistic(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> An
 
 @api_boundary
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Floats of the Maxwell distribution: lengths of standard normal vectors in three dimensions.
+    """Return floats of the Maxwell distribution: lengths of standard normal vectors in three dimensions.
 
     >>> from didax import random
     >>> bool((random.maxwell(random.key(0), (3,)) > 0).all())
@@ -184,7 +189,7 @@ def _maxwell(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any
 
 
 def maxwell_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Lengths of standard normal vectors in three dimensions."""
+    """Return lengths of standard normal vectors in three dimensions."""
     return sqrt(reduce_sum(square(normal_floats(words, (*shape, 3), dtype)), (len(shape),)))
 
 
@@ -193,7 +198,7 @@ def maxwell_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 @api_boundary
 def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """loc + scale * s * m, where m is drawn from the Maxwell distribution and s is -1 or 1.
+    """Return loc + scale * s * m, where m is drawn from the Maxwell distribution and s is -1 or 1.
 
     >>> from didax import random
     >>> random.double_sided_maxwell(random.key(0), 0.0, 2.0, (3,)).shape
@@ -214,7 +219,7 @@ def _double_sided_maxwell(
 
 @api_boundary
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
-    """exp(sigma * x), where x is standard normal.
+    """Return exp(sigma * x), where x is standard normal.
 
     >>> from didax import random
     >>> random.lognormal(random.key(0), 0.5, (3,)).shape
@@ -230,7 +235,7 @@ def _lognormal(words: Any, sigma: Any, *, shape: tuple[int, ...], dtype: np.dtyp
 
 @api_boundary
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Floats of the Pareto distribution on [1, inf), whose density is b / x^(b + 1).
+    """Return floats of the Pareto distribution on [1, inf), whose density is b / x^(b + 1).
 
     >>> from didax import random
     >>> bool((random.pareto(random.key(0), 2.0, (3,)) >= 1).all())
@@ -247,7 +252,7 @@ def _pareto(words: Any, b: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any])
 
 @api_boundary
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Lengths of normal vectors in two dimensions with standard deviation `scale`.
+    """Return lengths of normal vectors in two dimensions with standard deviation `scale`.
 
     >>> from didax import random
     >>> random.rayleigh(random.key(0), 2.0, (3,)).shape
@@ -259,14 +264,14 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 @compiled_program
 def _rayleigh(words: Any, scale: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    tiny = dtype.type(dtypes.finfo(dtype).tiny)  # log(0) would be a draw of infinity
+    tiny = dtype.type(dtypes.finfo(dtype).tiny)  # log(0) would draw infinity
     u = max_(unit_floats(words, shape, dtype), tiny)
     return mul(sqrt(mul(log(u), -2)), scale)
 
 
 @api_boundary
 def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """scale * e^(1 / concentration), where e is drawn from the exponential distribution.
+    """Return scale * e^(1 / concentration), where e is drawn from the exponential distribution.
 
     >>> from didax import random
     >>> random.weibull_min(random.key(0), 1.0, 2.0, (3,)).shape
@@ -286,7 +291,7 @@ def _weibull_min(
 
 @api_boundary
 def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Floats in [left, right] whose density rises linearly up to `mode`, and falls linearly from there.
+    """Return floats in [left, right] whose density rises linearly up to `mode`, and falls linearly from there.
 
     >>> from didax import random
     >>> random.triangular(random.key(0), 0.0, 1.0, 3.0, (3,)).shape
@@ -315,7 +320,7 @@ def _triangular(
 
 @api_boundary
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Floats of the Wald (inverse Gaussian) distribution with scale 1 (Michael, Schucany and Haas, 1976).
+    """Return floats of the Wald (inverse Gaussian) distribution with scale 1 (Michael, Schucany and Haas, 1976).
 
     >>> from didax import random
     >>> random.wald(random.key(0), 2.0, (3,)).shape
@@ -327,7 +332,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 @compiled_program
 def _wald(words: Any, mean: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Of the two roots that a squared normal number leads to, one is the draw."""
+    """Take one of the two roots of the equation whose right-hand side is a squared normal number."""
     v = square(normal_floats(child(words, 0), shape, dtype))
     z = unit_floats(child(words, 1), shape, dtype)
     mv = mul(mean, v)
@@ -338,7 +343,7 @@ def _wald(words: Any, mean: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
 
 @api_boundary
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """How many trials it takes to the first success, each having probability `p`: integers from 1.
+    """Return the number of trials up to the first success, each with success probability `p`: integers from 1.
 
     >>> from didax import random
     >>> random.geometric(random.key(0), 0.5, (3,)).dtype

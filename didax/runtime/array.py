@@ -17,8 +17,8 @@ import numpy as np
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
-from didax.core.primitive import no_numbers
-from didax.core.tracing import Tracer, current_trace, eager_trace, leaked, set_current_trace
+from didax.core.primitive import eager_trace, no_numbers
+from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.passes.key_reuse import Keys, holds_keys
 from didax.primitives.convert import copy_p

@@ -17,11 +17,11 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dtypes import numpy_scalar
+from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
 from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.primitive import Primitive, application_key, infer
+from didax.core.primitive import EagerTrace, Primitive, application_key, current_trace_var, eager_trace, infer
 from didax.core.source import user_line
-from didax.core.tracing import EagerTrace, Tracer, current_trace_var, eager_trace, leaked, set_current_trace
+from didax.core.tracing import Tracer, leaked, set_current_trace
 from didax.passes.checkify import check_operands
 from didax.passes.key_reuse import flow, holds_keys, known_integer
 from didax.passes.key_reuse import is_on as key_reuse_is_on
@@ -227,9 +227,6 @@ def _run_quietly(rule: Callable[..., Any], values: list[Any], params: dict[str, 
             return rule(*values, **params)
 
 
-_PYTHON_SCALARS = frozenset({bool, int, float, complex})
-
-
 def _host_values(args: tuple[Any, ...]) -> list[Any]:
     """NumPy values of the right dtype: left to itself NumPy takes Python scalars for 64 bit."""
     return [
@@ -241,7 +238,7 @@ def _host_values(args: tuple[Any, ...]) -> list[Any]:
 
 
 def _numpy_value(x: Any) -> Any:
-    if type(x) in _PYTHON_SCALARS:
+    if type(x) in PYTHON_SCALARS:
         return numpy_scalar(x, aval_of(x).dtype)
     # A copy: the rule may return a view, and the owner of the argument may write to it.
     return np.array(x, aval_of(x).dtype) if isinstance(x, np.ndarray) else x

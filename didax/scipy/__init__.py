@@ -3,7 +3,7 @@
     from didax.scipy import special
     from didax.scipy.sparse.linalg import cg
 
-Each module is loaded when it is first asked for. Read next: `special.py`, `sparse/linalg.py`.
+Each module is loaded when it is first used. Read next: `special.py`, `sparse/linalg.py`.
 """
 
 from typing import TYPE_CHECKING

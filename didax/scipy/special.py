@@ -3,9 +3,10 @@
     from didax.scipy import special
     special.logit(p), special.xlogy(p, q), special.betainc(a, b, x)
 
-Elementwise functions promote their operands to a common floating-point dtype and broadcast them. Derivatives are finite
-wherever their limit is: of `xlogy` at probability 0, of `log_ndtr` far in the tail, of `logsumexp` at -inf.
-Read next: `didax/primitives/logarithmic.py`, `fitted.py`, `beta.py` and `special.py`, where each is made.
+Elementwise functions promote their operands to a common floating-point dtype and broadcast them. Derivatives
+are finite wherever they have a finite limit: of `xlogy` at probability 0, of `log_ndtr` far in the tail, of
+`logsumexp` at -inf. Read next: `didax/primitives/logarithmic.py`, `fitted.py`, `beta.py` and `special.py`,
+which define the primitives.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _function(name: str, nin: int, doc: str, implementation: Any, kinds: str = "
 
 
 def _choose(condition: Any, x: Any, y: Any) -> Any:
-    """`select`, where one case may be a Python scalar."""
+    """Bind `select` where one case may be a Python scalar."""
     dtype = (y if type(x) is float else x).dtype
     return select(condition, *[scalar_like(case, dtype) if type(case) is float else case for case in (x, y)])
 
@@ -74,14 +75,14 @@ xlog1py = _function(
     "xlog1py", 2, "x log(1 + y), and 0 where x is 0, with its derivatives.", logarithmic.xlog1py
 )
 entr = _function("entr", 1, "-x log(x), 0 at 0 and -inf below.", _entr)
-rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p or q is negative, or only q is 0.",
+rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p or q is negative, or where only q is 0.",
                      logarithmic.rel_entr)  # fmt: skip
-kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf as `rel_entr`.", _kl_div)
+kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf where `rel_entr` is inf.", _kl_div)
 
 
 @api_boundary
 def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
-    """exp(x) / sum(exp(x)) over an axis, by default over all elements.
+    """Return exp(x) / sum(exp(x)) over an axis, by default over all elements.
 
     >>> from didax.scipy import special
     >>> special.softmax(dnp.zeros(4))
@@ -92,7 +93,7 @@ def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
 
 @api_boundary
 def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
-    """log(softmax(x)), without overflow, over an axis, by default over all elements.
+    """Return log(softmax(x)), without overflow, over an axis, by default over all elements.
 
     >>> from didax.scipy import special
     >>> float(special.log_softmax(dnp.array([0.0, 1000.0]))[0])
@@ -119,7 +120,7 @@ _log_ndtr = _function("log_ndtr", 1, "", fitted.log_ndtr)
 
 @api_boundary
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
-    """log(ndtr(x)), accurate in both tails; `series_order` is there for compatibility and changes nothing.
+    """Return log(ndtr(x)), accurate in both tails; `series_order` is accepted for compatibility and ignored.
 
     >>> from didax.scipy import special
     >>> float(special.log_ndtr(-100.0))
@@ -169,7 +170,9 @@ _zeta = _function("zeta", 2, "", el.zeta)
 
 @api_boundary
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
-    """The sum of 1 / (k + q)^x over k >= 0 for x > 1; without q Riemann's, q = 1. Differentiable by q.
+    """Return the sum of 1 / (k + q)^x over k >= 0, for x > 1; differentiable by q.
+
+    Without q this is Riemann's zeta function, for which q = 1.
 
     >>> from didax.scipy import special
     >>> round(float(special.zeta(2.0)) * 6 / math.pi**2, 5)
@@ -180,7 +183,9 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 @api_boundary
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
-    """gamma(n + 1), and 0 for negative n. NotImplementedError with `exact`: integers of any size are Python's.
+    """Return gamma(n + 1), and 0 for negative n.
+
+    NotImplementedError with `exact`: only Python has integers of any size.
 
     >>> from didax.scipy import special
     >>> round(float(special.factorial(5)))
@@ -200,7 +205,9 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
 
 @api_boundary
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
-    """The number of ways to choose k things of N, as floats: 0 for k < 0 and for k > N; with or without repetition.
+    """Return the number of ways to choose k things of N, as floats: 0 for k < 0 and for k > N.
+
+    With `repetition` a thing may be chosen several times.
 
     >>> from didax.scipy import special
     >>> round(float(special.comb(5, 2))), round(float(special.comb(5, 2, repetition=True)))
@@ -210,7 +217,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     valid = (k >= 0) & (N >= 0) & ((k <= N) | repetition)
     N, k = [dnp.where(valid, x, 1.0) for x in (N, k)]
     N = N + k - 1.0 if repetition else N
-    empty = (N < 0) | (N < k)  # nothing of nothing
+    empty = (N < 0) | (N < k)  # then there is no way to choose
     safe = dnp.where(empty, k, N)
     ways = dnp.exp(-betaln(safe - k + 1.0, k + 1.0)) / (safe + 1.0)
     return dnp.where(valid, dnp.where(empty, dnp.where(k == 0, 1.0, 0.0), ways), 0.0)
@@ -218,7 +225,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
 
 @api_boundary
 def multigammaln(a: ArrayLike, d: int) -> Array:
-    """The logarithm of the multivariate gamma function of dimension `d`, an integer; for a > (d - 1) / 2.
+    """Return the logarithm of the multivariate gamma function of dimension `d`, an integer; for a > (d - 1) / 2.
 
     >>> from didax.scipy import special
     >>> float(special.multigammaln(3.0, 2))
@@ -247,7 +254,7 @@ spence = _function("spence", 1, "The integral of log(t) / (1 - t) from 1 to x, t
 
 
 def _power_transform(log_x: Any, power: Any) -> Any:
-    """expm1(power * log_x) / power, and its limit log_x at power 0, with two derivatives."""
+    """Return expm1(power * log_x) / power, and its limit log_x at power 0, with the first two derivatives."""
     u = el.mul(power, log_x)
     tiny = el.lt(el.abs_(u), 1e-5)
     series = el.add(el.mul(el.add(el.mul(u, 1 / 6), 0.5), u), 1)
@@ -266,7 +273,7 @@ boxcox1p = _function("boxcox1p", 2, "boxcox(1 + x, lmbda), accurate near 0.",
 
 @api_boundary
 def bernoulli(n: int) -> Array:
-    """The Bernoulli numbers B(0), ..., B(n), with B(1) = -1/2; ValueError for a negative n.
+    """Return the Bernoulli numbers B(0), ..., B(n), with B(1) = -1/2; ValueError for a negative n.
 
     >>> from didax.scipy import special
     >>> special.bernoulli(2)
@@ -285,13 +292,13 @@ def _floating(x: Any) -> Array:
     return x if dnp.issubdtype(x.dtype, dnp.floating) else x.astype(default_dtype("f"))
 
 
-def _static_integer(what: str, name: str, value: Any) -> int:
+def _static_integer(name: str, argument: str, value: Any) -> int:
     number = int(value)
     if number != value or number < 0:
         raise ValueError(
             message(
-                f"{what} takes an integer of at least 0 as {name}.",
-                f"{name}: {value!r:.100}",
+                f"{name} takes an integer of at least 0 as {argument}.",
+                f"{argument}: {value!r:.100}",
                 fix="Pass a Python integer.",
             )
         )

@@ -17,14 +17,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from didax.core import config
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, infer, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, infer, require
 from didax.core.source import SourceLine
-from didax.core.tracing import Trace, Tracer, current_trace, current_trace_var, run_under
+from didax.core.tracing import Tracer, current_trace, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_batch
 from didax.transforms.staging import trace_to_jaxpr
@@ -58,7 +58,7 @@ class BatchTrace(Trace):
     """Moves batch axes along."""
 
     __slots__ = ("axis",)
-    what = "vmap"
+    transformation = "vmap"
 
     def __init__(self, parent: Trace, axis: AxisData, function: Any = None):
         super().__init__(parent, function)
@@ -114,7 +114,7 @@ def _computes_elements(primitive: Primitive, args: Sequence[Any], params: dict[s
 def _empty_batch(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
     """Results and their batch axes, for no elements. See Note [Batches of no elements]."""
     avals = infer(primitive, tuple([aval_of(x) for x in args]), params)
-    outs = [basis.zeros(batched_aval(aval, 0, 0)) for aval in avals]
+    outs = [array_ops.zeros(batched_aval(aval, 0, 0)) for aval in avals]
     return (outs, [0] * len(outs)) if primitive.multiple_results else (outs[0], 0)
 
 
@@ -131,8 +131,8 @@ def batched_aval(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
 def move_batch_axis(x: Any, dim: int | None, destination: int, size: int) -> Any:
     """`x` with its batch axis moved to `destination`, or made there by repeating where it has none."""
     if dim is None:
-        return basis.broadcast_axis(x, size, destination)
-    return x if dim == destination else basis.move_axis(x, dim, destination)
+        return array_ops.broadcast_axis(x, size, destination)
+    return x if dim == destination else array_ops.move_axis(x, dim, destination)
 
 
 axis_env: ContextVar[Mapping[str, AxisData]] = ContextVar("didax_axis_env", default=MappingProxyType({}))

@@ -16,8 +16,8 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.core.errors import UnexpectedTracerError, message
-from didax.core.primitive import Primitive
-from didax.core.tracing import Trace, Tracer, current_trace, eager_trace, leaked, set_current_trace
+from didax.core.primitive import Primitive, Trace, eager_trace
+from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.transforms.jvp import JVPTracer
 from didax.transforms.linearize import LinearizeTracer
@@ -29,7 +29,7 @@ class ClosureTrace(Trace):
     """Replaces values from outside: tracers by `replace`, and arrays by `constant` where that is given."""
 
     __slots__ = ("_constants", "constant", "replace")
-    what = "a function with rules of its own"
+    transformation = "a function with rules of its own"
 
     def __init__(
         self, parent: Trace, function: Any, replace: Replace | None = None, constant: Replace | None = None
@@ -40,8 +40,8 @@ class ClosureTrace(Trace):
         self._constants: dict[int, tuple[Any, Any]] = {}  # id of an array -> the array, what stands for it
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if primitive.enclose is not None and not (self.replace is self.constant is None):
-            params = primitive.enclose(self, **params)
+        if primitive.replace_captured is not None and not (self.replace is self.constant is None):
+            params = primitive.replace_captured(self, **params)
         return self.parent.process(primitive, tuple([self.current(x) for x in args]), params)
 
     def current(self, x: Any) -> Any:
@@ -58,9 +58,9 @@ class ClosureTrace(Trace):
                 self._constants[id(x)] = x, self.constant(x)
         return self._constants[id(x)][1]
 
-    def stand_in(self, tracer: Tracer) -> Any | None:
+    def replacement(self, tracer: Array) -> Any | None:
         new = self.replace(tracer) if self.replace is not None else None
-        return super().stand_in(tracer) if new is None else new
+        return super().replacement(tracer) if new is None else new
 
     def _check_in_scope(self, x: Tracer) -> None:
         trace: Trace = self.parent

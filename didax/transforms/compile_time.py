@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from didax.core.primitive import Primitive
-from didax.core.tracing import Trace, Tracer, eager_trace, set_current_trace
+from didax.core.primitive import Primitive, Trace, eager_trace
+from didax.core.tracing import Tracer, set_current_trace
 
 
 class CompileTimeTrace(Trace):
     """Evaluates operations on values, and leaves others to its parent."""
 
     __slots__ = ()
-    what = "ensure_compile_time_eval"
+    transformation = "ensure_compile_time_eval"
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         waits = any([isinstance(x, Tracer) for x in args])

@@ -12,20 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import aval_of
-from didax.core.basis import Zero, basis, instantiate
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, require
-from didax.core.tracing import (
-    Trace,
-    Tracer,
-    current_trace,
-    current_trace_var,
-    known_value,
-    run_under,
-    set_current_trace,
-)
+from didax.core.primitive import Primitive, Trace, current_trace_var, require
+from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
@@ -50,7 +42,7 @@ class JVPTrace(Trace):
     """Carries tangents along."""
 
     __slots__ = ()
-    what = "jvp"
+    transformation = "jvp"
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         mine = [type(x) is JVPTracer and x.owner is self for x in args]
@@ -79,7 +71,7 @@ class JVPTrace(Trace):
                 check_type(primitive, "jvp", "The tangent of a result", found, tracer.aval.tangent())
             if found.vma != tracer.aval.vma:
                 with set_current_trace(self.parent):
-                    tangent = tracer.tangent = basis.match_varying(tangent, tracer.aval)
+                    tangent = tracer.tangent = array_ops.match_varying(tangent, tracer.aval)
             if found.weak_type and not tracer.aval.weak_type:
                 tracer.tangent = strong_tangent(self.parent, tangent)
         return tracer
@@ -94,7 +86,7 @@ class JVPTrace(Trace):
 def strong_tangent(trace: Trace, tangent: Any) -> Any:
     """The tangent of a result that a strongly typed operand made strong: strong as well, as if all were cast."""
     with set_current_trace(trace):
-        return basis.convert(tangent, aval_of(tangent).dtype, False)
+        return array_ops.convert(tangent, aval_of(tangent).dtype, False)
 
 
 def jvp_flat(

@@ -14,21 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import aval_of
-from didax.core.basis import Zero, basis, instantiate
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, require
 from didax.core.source import SourceLine
-from didax.core.tracing import (
-    Trace,
-    Tracer,
-    current_trace,
-    current_trace_var,
-    known_value,
-    run_under,
-    set_current_trace,
-)
+from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import strong_tangent
 from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
@@ -61,7 +53,7 @@ class LinearizeTrace(Trace):
     """Evaluates primals, records tangents on the tape of `self.tangents`."""
 
     __slots__ = ("tangents",)
-    what = "linearize (grad, vjp)"
+    transformation = "linearize (grad, vjp)"
 
     def __init__(self, parent: Trace, function: Any = None):
         super().__init__(parent, function)
@@ -100,7 +92,7 @@ class LinearizeTrace(Trace):
             check_type(primitive, "jvp", "The tangent of a result", tangent.aval, tracer.aval.tangent())
             if tangent.aval.vma != tracer.aval.vma:
                 with set_current_trace(self.tangents):
-                    tangent = tracer.tangent = basis.match_varying(tangent, tracer.aval)
+                    tangent = tracer.tangent = array_ops.match_varying(tangent, tracer.aval)
             if tangent.aval.weak_type and not tracer.aval.weak_type:
                 tracer.tangent = strong_tangent(self.tangents, tangent)
         return tracer

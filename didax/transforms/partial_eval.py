@@ -17,9 +17,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
-from didax.core.primitive import Primitive, infer
+from didax.core.primitive import Primitive, Trace, eager_trace, infer
 from didax.core.source import user_line
-from didax.core.tracing import Trace, Tracer, current_trace, eager_trace, leaked, set_current_trace
+from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import StagingTrace, StagingTracer
 
@@ -43,7 +43,7 @@ class PartialEvalTrace(Trace):
     """
 
     __slots__ = ("eqns", "keeps_lines", "rule", "split")
-    what = "partial evaluation"
+    transformation = "partial evaluation"
 
     def __init__(self, parent: Trace, function: Any = None, split: bool = False):
         super().__init__(parent, function)

@@ -18,16 +18,15 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, infer
-from didax.core.ref import Cell, Ref
+from didax.core.primitive import Primitive, Trace, infer
+from didax.core.ref import Cell, Ref, RefScope
 from didax.core.source import SourceLine, user_line
-from didax.core.tracing import Trace, Tracer, current_trace, leaked, run_under
-
-_PYTHON_SCALARS = (float, int, bool, complex)
+from didax.core.tracing import Tracer, current_trace, leaked, run_under
 
 
 class StagingTracer(Tracer):
@@ -46,14 +45,14 @@ class StagingTracer(Tracer):
         return trace.origin_of(self.variable)
 
 
-class StagingTrace(Trace):
+class StagingTrace(RefScope):
     """Writes every operation as an equation."""
 
-    __slots__ = ("arg_names", "cells", "constants", "eqns", "invars", "what")
+    __slots__ = ("arg_names", "cells", "constants", "eqns", "invars", "transformation")
 
     def __init__(self, parent: Trace, function: Any = None, what: str = "jit", arg_names: Sequence[str] = ()):
         super().__init__(parent, function)
-        self.what = what
+        self.transformation = what
         self.arg_names = arg_names
         self.eqns: list[Eqn] = []
         self.invars: list[Var] = []
@@ -72,7 +71,7 @@ class StagingTrace(Trace):
             rule = "A Ref from outside was used where it can be neither read nor written: within another operation, or "
             rule += "by a rule of a program that was staged before."
             fix = "Read it before and pass the value; with derivative rules stage last, jit(grad(f)), not grad(jit(f))."
-            raise ValueError(message(rule, *ref.facts(), f"within: {self.what}", fix=fix))
+            raise ValueError(message(rule, *ref.facts(), f"within: {self.transformation}", fix=fix))
         found = self.cells.get(ref)
         if found is None:
             var = Var(ref.type)
@@ -99,11 +98,11 @@ class StagingTrace(Trace):
 
     def constant(self, x: Any) -> Atom:
         """The atom for a value from outside: a literal for scalars, else a captured variable (one per object)."""
-        if type(x) in _PYTHON_SCALARS or isinstance(x, np.generic):
+        if type(x) in PYTHON_SCALARS or isinstance(x, np.generic):
             return Literal(x)
         if isinstance(x, Tracer):
             if x.owner.ended:
-                now = self.parent.stand_in(x)
+                now = self.parent.replacement(x)
                 if now is None:
                     raise leaked(x)
                 return self.atom(now)

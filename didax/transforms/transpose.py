@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import MissingRuleError, NonlinearError, UnexpectedTracerError, message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from didax.core.primitive import require
+from didax.core.primitive import Trace, eager_trace, require
 from didax.core.source import follows_equations
-from didax.core.tracing import Trace, Tracer, eager_trace, leaked
+from didax.core.tracing import Tracer, leaked
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
@@ -30,7 +30,7 @@ class _LinearArguments(Trace):
     """Owns what stands for linear arguments: no operation may use them, so it has ended."""
 
     __slots__ = ()
-    what = "transposition"
+    transformation = "transposition"
 
     def __init__(self) -> None:
         super().__init__(eager_trace)
@@ -61,7 +61,7 @@ def backward(
 ) -> list[Any]:
     """Cotangents of `invars` (or `Zero`s) for cotangents of `outs`, under the current trace."""
     sums: dict[Var, Any] = {}
-    add = basis.add
+    add = array_ops.add
 
     for out, ct in zip(outs, cotangents, strict=True):
         if type(out) is Var and type(ct) is not Zero:
@@ -85,7 +85,9 @@ def backward(
         except (MissingRuleError, NonlinearError, UnexpectedTracerError) as error:
             raise _explained(error, eqn) from None
         promotes = (
-            primitive.strengthens and not primitive.multiple_results and not eqn.outvars[0].aval.weak_type
+            primitive.casts_weak_operands
+            and not primitive.multiple_results
+            and not eqn.outvars[0].aval.weak_type
         )
         for i, (x, x_bar) in enumerate(zip(eqn.invars, x_bars, strict=True)):
             if type(x) is not Var or x_bar is None or type(x_bar) is Zero:
@@ -93,7 +95,7 @@ def backward(
             if (found := aval_of(x_bar)) is not x.aval:
                 check_type(primitive, "transpose", f"The cotangent of operand {i}", found, x.aval)
                 if found.vma != x.aval.vma:
-                    x_bar = basis.match_varying(x_bar, x.aval)
+                    x_bar = array_ops.match_varying(x_bar, x.aval)
                 if promotes and x.aval.weak_type and not found.weak_type:
                     x_bar = _demoted(x_bar)
             sums[x] = add(sums[x], x_bar) if x in sums else x_bar
@@ -102,7 +104,7 @@ def backward(
 
 def _demoted(x_bar: Any) -> Any:
     """The cotangent of a weakly typed operand beside strong ones, the cast of which is transposed too: it is weak."""
-    return basis.convert(x_bar, aval_of(x_bar).dtype, True)
+    return array_ops.convert(x_bar, aval_of(x_bar).dtype, True)
 
 
 def _check_linear_operands(args: Sequence[Any]) -> None:

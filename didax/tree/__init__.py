@@ -1,9 +1,9 @@
-"""Work on pytrees: `didax.tree.map`, `flatten`, `reduce`, `transpose` and the rest of `jax.tree`, same names.
+"""Functions on pytrees, with the names of `jax.tree`: `didax.tree.map`, `flatten`, `reduce`, `transpose`, ...
 
-A pytree is a leaf or a nested container of leaves: a model's parameters, a batch, the state of an
-optimizer. These functions build on the few of `didax/core/pytree.py`, which says what a node is and how a
-class of your own becomes one; read it next. `didax/tree_util.py` holds the same functions under the names
-of `jax.tree_util`.
+A pytree is a leaf or a nested container of leaves: the parameters of a model, a batch, the state of an
+optimizer. These functions are built on `didax/core/pytree.py`, which says what a node is and how a class of
+your own becomes one; read it next. `didax/tree_util.py` has the same functions under the names of
+`jax.tree_util`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
 
 
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
-    """A pytree like `full_tree`, each leaf replaced by the leaf of `prefix_tree` at or above it.
+    """Return a pytree like `full_tree`, with each leaf replaced by the leaf of `prefix_tree` at or above it.
 
     >>> broadcast((1, 2), (0, {"a": 0, "b": [0]}))
     (1, {'a': 2, 'b': [2]})
@@ -65,7 +65,7 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -
 def leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """The leaves of a pytree, each with the path of keys that leads to it.
+    """Return the leaves of a pytree, each with the path of keys that leads to it.
 
     >>> leaves_with_path([7, {"a": 8}])
     [((SequenceKey(idx=0),), 7), ((SequenceKey(idx=1), DictKey(key='a')), 8)]
@@ -80,7 +80,7 @@ def map_with_path(
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """The pytree of `f(path, leaf, *rest_leaves)`. `tree` must be a tree prefix of each tree in `rest`.
+    """Return the pytree of `f(path, leaf, *rest_leaves)`; `tree` must be a tree prefix of each tree in `rest`.
 
     >>> map_with_path(lambda path, x: f"{pytree.keystr(path)} = {x}", {"a": [1, 2]})
     {'a': ["['a'][0] = 1", "['a'][1] = 2"]}
@@ -93,7 +93,7 @@ def map_with_path(
 def reduce(
     function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf | None = None
 ) -> Any:
-    """Combines the leaves from left to right, starting at `initializer` where there is one.
+    """Combine the leaves from left to right, starting at `initializer` where there is one.
 
     >>> reduce(lambda x, y: x + y, [1, (2, 3)], 10)
     16
@@ -112,7 +112,7 @@ def reduce_associative(
     identity: Any = _MISSING,
     is_leaf: IsLeaf | None = None,
 ) -> Any:
-    """Combines the leaves as a balanced tree, of logarithmic depth; a tree without leaves gives `identity`.
+    """Combine the leaves as a balanced tree, of logarithmic depth; a tree without leaves gives `identity`.
 
     >>> reduce_associative(lambda x, y: f"({x}{y})", ["a", ("b", "c"), "d"])
     '((ab)(cd))'
@@ -125,7 +125,7 @@ def reduce_associative(
 
 
 def static(**kwargs: Any) -> Any:
-    """A `dataclasses.field` that `register_dataclass` makes part of the structure; takes the same arguments.
+    """Return a `dataclasses.field` that `register_dataclass` makes part of the structure; it takes the same arguments.
 
     >>> dict(static(default="relu").metadata)
     {'static': True}
@@ -135,7 +135,7 @@ def static(**kwargs: Any) -> Any:
 
 
 def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any) -> Any:
-    """Turns an outer tree of inner trees inside out; `inner_treedef=None` takes that of the first inner tree.
+    """Exchange an outer tree and the inner trees that are its leaves; without `inner_treedef` the first one is taken.
 
     >>> transpose(structure([0, 0]), None, [(1, 2, 3), (4, 5, 6)])
     ([1, 4], [2, 5], [3, 6])

@@ -1,14 +1,15 @@
-"""Calls from compiled programs back into Python: their text, and what happens when XLA makes one.
+"""Calls from compiled programs back into Python: what happens when XLA makes one.
 
-    outs = call_python(ctx, HostCallback(f, in_avals, out_avals), operands, side_effect=True)
+    with Run([HostCallback(f, in_avals, out_avals, name), ...]) as run:
+        ...                                          # execute the program, with `run.number` as its first argument
 
 A program that calls back takes the number of the run as its first argument and hands it to each call: by it `Run` is
 found, which knows the callbacks of the program, the context of the thread that started it (options, depth) and keeps
 the exception that a callback raises, so that the user meets it as it was raised.
 On the CPU the call is a handler of XLA's foreign function interface, written with ctypes against its C structures:
 callbacks see XLA's own memory. On a GPU it is the one of jaxlib's plugin, which copies.
-Ordered calls are chained by tokens, which `lowering.py` leads through functions, loops and branches.
-Read next: `compile.py` (`CallingExecutable`), `didax/primitives/callback.py` (the primitives).
+Read next: `lowering.py` (`call_python` writes the calls), `compile.py` (`CallingExecutable`),
+`didax/primitives/callback.py` (the primitives).
 """
 
 from __future__ import annotations
@@ -28,11 +29,9 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.core.effects import Effect
 from didax.core.errors import message
 from didax.core.process import after_fork, lock_for_forks
 from didax.xla.signals import fragile, raise_held, sound
-from didax.xla.text import TOKEN, FunctionContext, Value, function_type, names
 
 CPU_TARGET = "didax_python_callback"
 GPU_TARGET = "xla_ffi_python_gpu_callback"
@@ -123,8 +122,8 @@ def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[An
     fits = array.dtype == aval.dtype or (
         array.dtype.kind in "iufc" and dtypes.narrowed(array.dtype) == aval.dtype
     )
-    if type(result) in _PYTHON_SCALARS:  # it has no dtype of its own
-        fits = _PYTHON_SCALARS.index(type(result)) <= _rank(aval.dtype)
+    if (kind := dtypes.PYTHON_SCALARS.get(type(result))) is not None:  # it has no dtype of its own
+        fits = dtypes.KIND_RANKS[kind] <= dtypes.KIND_RANKS[dtypes.kind_of(aval.dtype)]
     if array.shape != aval.shape or not fits:
         raise TypeError(
             message(
@@ -134,59 +133,6 @@ def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[An
             )
         )
     return array.astype(aval.dtype, order="C", copy=False)
-
-
-_PYTHON_SCALARS = (bool, int, float, complex)
-
-
-def _rank(dtype: np.dtype[Any]) -> int:
-    """The last of Python's kinds of scalars that fits into the dtype."""
-    if dtypes.is_inexact(dtype):
-        return 3 if dtypes.is_complex(dtype) else 2
-    return int(dtypes.is_integer(dtype))
-
-
-# --- Text -----------------------------------------------------------------------------------------
-
-
-def call_python(
-    ctx: FunctionContext,
-    callback: HostCallback,
-    operands: Sequence[Value],
-    *,
-    side_effect: bool,
-    order: Effect | None = None,
-) -> list[Value]:
-    """Write a call of the callback; calls of one `order` happen in the order in which they are written."""
-    outs = [
-        aval.update(dtype=dtype) for aval, dtype in zip(callback.out_avals, callback.wire_out, strict=True)
-    ]
-    operands = [ctx.convert(x, dtype) for x, dtype in zip(operands, callback.wire_in, strict=True)]
-    tokens = [] if order is None else [ctx.tokens[order]]
-    given = [ctx.run.use(), *tokens, *operands]
-    returned = [TOKEN] * len(tokens) + outs
-    results = ctx.emit_many(
-        f"stablehlo.custom_call @{_target()}({names(given)}) {{api_version = 4 : i32, "
-        f"backend_config = {{index = {ctx.module.callback_index(callback)} : ui64}}, "
-        f"has_side_effect = {'true' if side_effect else 'false'}, "
-        f"operand_layouts = [{', '.join([_rows_first(x.aval) for x in given])}], "
-        f"result_layouts = [{', '.join(map(_rows_first, returned))}]}} : {function_type(given, returned)}",
-        returned,
-    )
-    if order is not None:
-        ctx.tokens[order] = results.pop(0)
-    return [ctx.convert(y, aval.dtype) for y, aval in zip(results, callback.out_avals, strict=True)]
-
-
-def _target() -> str:
-    from didax.xla.client import backend  # loads jaxlib: on first need
-
-    return CPU_TARGET if backend().platform == "cpu" else GPU_TARGET
-
-
-def _rows_first(aval: ShapedArray) -> str:
-    order = list(range(aval.ndim))[::-1]
-    return f"dense<{order if order else ''}> : tensor<{aval.ndim}xindex>"
 
 
 # --- Runs -----------------------------------------------------------------------------------------

@@ -390,6 +390,7 @@ class DiskStore:
     def __init__(self, folder: Path, max_bytes: int):
         self.folder = folder
         self.max_bytes = max_bytes
+        self._room = 0  # bytes that may be written before the entries are counted again
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, name: str) -> bytes | None:
@@ -417,9 +418,12 @@ class DiskStore:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             return
-        self._trim()
+        self._room -= len(body) + 32
+        if self._room < 0:
+            self._trim()
 
     def _trim(self) -> None:
+        """Drop the oldest entries beyond the bound. It asks for the size of each, so it is not done at each write."""
         entries: list[tuple[float, int, str]] = []
         with os.scandir(self.folder) as scan:
             for entry in scan:
@@ -433,6 +437,7 @@ class DiskStore:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             total -= size
+        self._room = (self.max_bytes - total) // 8  # other processes write too
 
 
 def _digest(name: str, body: bytes) -> bytes:

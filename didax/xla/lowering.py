@@ -4,157 +4,45 @@
 
 Each equation asks its primitive's `lower` rule for text. Jaxprs inside equations become private functions, one per
 distinct jaxpr; two whose text is equal share one. Literals become constants, captured arrays were inputs already.
+Operations that have an ordered effect are chained by tokens, which are led through functions, loops and branches.
 Read next: `text.py` (what rules write with), `compile.py`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
+from didax.core import config
 from didax.core.avals import ShapedArray
-from didax.core.dtypes import carrier
+from didax.core.dtypes import supported_dtype
 from didax.core.effects import Effect, Effects
 from didax.core.errors import message
+from didax.core.exact import exact, value_of
 from didax.core.jaxpr import Jaxpr, Var
-from didax.core.mesh import Mesh
 from didax.core.primitive import Primitive, require
+from didax.core.source import describe_function
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.passes.outline import cut
 from didax.passes.physical import physical_jaxpr
 from didax.passes.simplify import simplify_jaxpr
-from didax.xla.callbacks import HostCallback
-from didax.xla.partition import Partition, mesh_text, spec_text
-from didax.xla.text import TOKEN, FunctionContext, LiteralValue, Value, names, tensor_type, types
-
-_UINT32 = ShapedArray((), np.dtype(np.uint32))
-
-
-class Module:
-    """The functions of a module under construction; with `outline` large ones are cut into several."""
-
-    def __init__(self, outline: bool = False, partition: Partition | None = None) -> None:
-        self.outline = outline
-        self.partition = partition
-        self.manual: Mesh | None = None  # that of the `shard_map` whose body is being written
-        self.manual_axes: frozenset[str] = frozenset()  # the axes of those whose bodies are being written
-        self._meshes: dict[Mesh, str] = {}
-        self._channels = 0
-        self.functions: list[str] = []
-        self.callbacks: list[HostCallback] = []
-        self.calling: set[str] = set()  # functions that take the number of the run: they call Python
-        self._by_jaxpr: dict[tuple[Jaxpr, Mesh | None, frozenset[str]], str] = {}
-        self._by_text: dict[str, str] = {}
-        self._taken: set[str] = {"main"}
-
-    def function(self, jaxpr: Jaxpr) -> str:
-        """Name of the private function for an inner jaxpr, lowered on first use."""
-        name = self._by_jaxpr.get((jaxpr, self.manual, self.manual_axes))
-        if name is None:
-            text, calls_python = function_text(self, jaxpr)
-            name = self._by_text.get(text)
-            if name is None:
-                name = self._by_text[text] = self._fresh_name(jaxpr.name)
-                if calls_python:
-                    self.calling.add(name)
-                self.functions.append(f"func.func private @{name}{text}")
-            self._by_jaxpr[jaxpr, self.manual, self.manual_axes] = name
-        return name
-
-    def mesh(self, mesh: Mesh) -> str:
-        """The name of a mesh in this module."""
-        return self._meshes.setdefault(mesh, f"mesh{len(self._meshes) or ''}")
-
-    def device_groups(self, primitive: Primitive, axes: Sequence[str]) -> list[list[int]]:
-        """The devices that a collective over manual axes joins: groups of numbers, the first axis varying slowest."""
-        mesh = self._manual_mesh(primitive, axes)
-        numbers = self._device_numbers(mesh)
-        along = [mesh.axis_names.index(name) for name in axes]
-        rest = [i for i in range(numbers.ndim) if i not in along]
-        size = math.prod(mesh.axis_sizes[i] for i in along)
-        return numbers.transpose([*rest, *along]).reshape(-1, size).tolist()
-
-    def axis_index(self, ctx: FunctionContext, primitive: Primitive, axis: str) -> Value:
-        """The position of the running device along a manual axis, an int32 scalar."""
-        mesh = self._manual_mesh(primitive, [axis])
-        places = np.empty(mesh.size, np.int32)
-        along = mesh.axis_names.index(axis)
-        places[self._device_numbers(mesh).ravel()] = np.indices(mesh.axis_sizes)[along].ravel()
-        number = self._partition_number(ctx, mesh)
-        table = ctx.constant(places, ShapedArray(places.shape, places.dtype))
-        one = places.dtype
-        found = ctx.emit(
-            f"stablehlo.dynamic_slice {table}, {number}, sizes = [1] : ({table.type}, {number.type}) -> tensor<1xi32>",
-            ShapedArray((1,), one),
-        )
-        return ctx.emit(f"stablehlo.reshape {found} : ({found.type}) -> tensor<i32>", ShapedArray((), one))
-
-    def _partition_number(self, ctx: FunctionContext, mesh: Mesh) -> Value:
-        """The number of the running device, which has a meaning only where every axis is manual."""
-        left = [name for name in mesh.axis_names if name not in self.manual_axes]
-        inner = ctx.region() if left else ctx
-        number = inner.emit("stablehlo.partition_id : tensor<ui32>", _UINT32)
-        if not left:
-            return number
-        axes = ", ".join(f'"{name}"' for name in left)
-        ending = f"sdy.return {number} : {number.type}"
-        return ctx.emit(
-            f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{self.mesh(mesh)}, []>] "
-            f"manual_axes={{{axes}}} () {{\n{inner.lines[0]}\n{ending}\n}} : () -> {number.type}",
-            _UINT32,
-        )
-
-    def channel(self) -> str:
-        """The attribute that tells one communication of the module from the others."""
-        self._channels += 1
-        return f"channel_handle = #stablehlo.channel_handle<handle = {self._channels}, type = 1>"
-
-    def _device_numbers(self, mesh: Mesh) -> np.ndarray[Any, Any]:
-        assert self.partition is not None
-        number = {device: i for i, device in enumerate(self.partition.devices)}
-        return np.array([number[device] for device in mesh.devices.flat]).reshape(mesh.devices.shape)
-
-    def _manual_mesh(self, primitive: Primitive, axes: Sequence[str]) -> Mesh:
-        if self.manual is None or not set(axes) <= set(self.manual.axis_names):
-            raise NameError(
-                message(
-                    f"{primitive.name} was compiled outside of the function that maps its axis.",
-                    f"axes: {tuple(axes)}",
-                    fix="Collectives belong inside vmap(..., axis_name=...) or shard_map.",
-                )
-            )
-        return self.manual
-
-    def header(self, name: str) -> str:
-        """The opening of the module, with the meshes that its text names."""
-        if self.partition is None:
-            return f"module @{name} {{"
-        devices = self.partition.devices
-        count = f"mhlo.num_partitions = {len(devices)} : i32, mhlo.num_replicas = 1 : i32"
-        declared = [mesh_text(mesh_name, mesh, devices) for mesh, mesh_name in self._meshes.items()]
-        return "\n".join([f"module @{name} attributes {{{count}}} {{", *declared])
-
-    def callback_index(self, callback: HostCallback) -> int:
-        """The number of a callback in this program."""
-        for index, known in enumerate(self.callbacks):
-            if known.same_as(callback):
-                return index
-        self.callbacks.append(callback)
-        return len(self.callbacks) - 1
-
-    def _fresh_name(self, wish: str) -> str:
-        base = "".join(c if c.isalnum() and c.isascii() else "_" for c in wish) or "f"
-        base = base if base[0].isalpha() else f"f{base}"
-        name, n = base, 0
-        while name in self._taken:
-            n += 1
-            name = f"{base}_{n}"
-        self._taken.add(name)
-        return name
+from didax.transforms.cache import on_clear
+from didax.transforms.staging import trace_to_jaxpr
+from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
+from didax.xla.partition import DeviceWriter, Partition
+from didax.xla.text import (
+    TOKEN,
+    FunctionContext,
+    LiteralValue,
+    Module,
+    Value,
+    function_type,
+    names,
+    tensor_type,
+    types,
+)
 
 
 def lower_module(
@@ -172,23 +60,33 @@ def lower_module(
     `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
     program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first.
     """
-    module = Module(outline, partition)
+    devices = None if partition is None else DeviceWriter(partition)
+    module = Module(outline, devices)
     donated = donated or (False,) * len(jaxpr.invars)
     attributes = [["jax.buffer_donor = true"] if gift else [] for gift in donated]
     for i, out in replaced.items():
         attributes[i] = [f"tf.aliasing_output = {out} : i32"]
-    if partition is not None:
-        for attribute, sharding, var in zip(attributes, partition.arguments, jaxpr.invars, strict=True):
-            if sharding is not None:
-                spec = spec_text(sharding, var.aval.physical.ndim)
-                attribute.append(f"sdy.sharding = #sdy.sharding<@{module.mesh(sharding.mesh)}, {spec}>")
+    if devices is not None:
+        for found, laid_out in zip(attributes, devices.argument_attributes(jaxpr.in_avals), strict=True):
+            found += laid_out
     text, _ = function_text(
         module, jaxpr, [f" {{{', '.join(found)}}}" if found else "" for found in attributes]
     )
     main = f"func.func public @main{text}"
     if callbacks is not None:
         callbacks += module.callbacks
-    return "\n".join([module.header(name), *module.functions, main, "}"]) + "\n"
+    header = f"module @{name} {{" if devices is None else devices.header(name)
+    return "\n".join([header, *module.functions, main, "}"]) + "\n"
+
+
+def function_name(module: Module, jaxpr: Jaxpr) -> str:
+    """Name of the private function for an inner jaxpr, lowered on first use."""
+    manual = None if module.devices is None else module.devices.manual
+    name = module.named.get((jaxpr, manual))
+    if name is None:
+        text, calls_python = function_text(module, jaxpr)
+        name = module.named[jaxpr, manual] = module.add(text, jaxpr.name, calls_python)
+    return name
 
 
 def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None = None) -> tuple[str, bool]:
@@ -239,8 +137,8 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         ctx.out_avals = out_avals = tuple([v.aval for v in eqn.outvars])
         rule = primitive.lower or require(primitive, "lower")
         operands = [read(x) for x in eqn.invars]
-        if primitive.moves_elements or primitive.in_carrier:
-            out = _lower_in_carrier(ctx, primitive, rule, operands, eqn.params)
+        if primitive.moves_elements or primitive.in_supported_dtype:
+            out = _lower_in_supported_dtypes(ctx, primitive, rule, operands, eqn.params)
         else:
             out = rule(ctx, *operands, **eqn.params)
         if primitive.multiple_results:
@@ -250,7 +148,7 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
     return [read(x) for x in jaxpr.outvars]
 
 
-def _lower_in_carrier(
+def _lower_in_supported_dtypes(
     ctx: FunctionContext, primitive: Primitive, rule: Any, operands: Sequence[Value], params: dict[str, Any]
 ) -> Any:
     """What the rule writes, with operands and results in the carriers of their dtypes.
@@ -259,9 +157,11 @@ def _lower_in_carrier(
     (a sort of a large array). Sums and products of bytes, cut off to 2 bits, are those of 2-bit integers. Of
     float8_e8m0fnu, which has neither 0 nor infinities, a reduction has nothing to start from.
     """
-    wide = [x if (to := carrier(x.aval.dtype)) is x.aval.dtype else ctx.convert(x, to) for x in operands]
+    wide = [
+        x if (to := supported_dtype(x.aval.dtype)) is x.aval.dtype else ctx.convert(x, to) for x in operands
+    ]
     out_avals = ctx.out_avals
-    ctx.out_avals = tuple([aval.update(dtype=carrier(aval.dtype)) for aval in out_avals])
+    ctx.out_avals = tuple([aval.update(dtype=supported_dtype(aval.dtype)) for aval in out_avals])
     if all([a is b for a, b in zip(ctx.out_avals, out_avals, strict=True)]):
         return rule(ctx, *wide, **params)
     out = rule(ctx, *wide, **params)
@@ -294,9 +194,7 @@ def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) 
     region = ctx.region()
     results = lower_jaxpr_body(region, simplify_jaxpr(jaxpr), operands)
     outs = [*region.tokens.values(), *results]
-    # asking for the names of literals writes their constants, so it comes before the lines are taken
-    ending = f"stablehlo.return {names(outs)} : {types(outs)}" if outs else "stablehlo.return"
-    return "\n".join(["{", *region.lines, ending, "}"])
+    return region.body(outs)
 
 
 # Marks by which XLA knows functions that it shall leave alone, and those that it shall compile as one kernel.
@@ -312,13 +210,13 @@ def call(
     one_kernel: bool = False,
 ) -> list[Value]:
     """Call the function of an inner jaxpr; as `one_kernel` XLA compiles it, loops and all, to one function."""
-    name = ctx.module.function(jaxpr)
+    name = function_name(ctx.module, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals
     order = ordered(jaxpr.effects)
     if order:
         operands = [*(ctx.tokens[effect] for effect in order), *operands]
         avals = [*[TOKEN] * len(order), *avals]
-    if name in ctx.module.calling:
+    if name in ctx.module.calling_python:
         operands = [ctx.run.use(), *operands]
     results = ", ".join([tensor_type(aval) for aval in avals])
     marks = _ONE_KERNEL if one_kernel else "" if inline else _NOT_INLINED
@@ -328,3 +226,114 @@ def call(
     )
     ctx.tokens.update(zip(order, outs, strict=False))
     return outs[len(order) :]
+
+
+def lower_function(
+    ctx: FunctionContext, f: Callable[..., Any], operands: Sequence[Value], **params: Any
+) -> list[Value]:
+    """Write a call of the operations that `f(*operands, **params)`, a function of arrays, is made of.
+
+    `f` returns an array or a list of arrays, and captures none. It is staged once for operands of these types.
+    """
+    avals = tuple([x.aval for x in operands])
+    return call(ctx, _staged(f, avals, exact(tuple(params.items())), config.state()), operands)
+
+
+@functools.lru_cache(maxsize=1024)
+def _staged(
+    f: Callable[..., Any], avals: tuple[ShapedArray, ...], params: Any, options: config.State
+) -> Jaxpr:
+    def flat(*args: Any) -> list[Any]:
+        out = f(*args, **dict(value_of(params)))
+        return list(out) if isinstance(out, (list, tuple)) else [out]
+
+    jaxpr, captured = trace_to_jaxpr(flat, avals, function=f, what="lowering")
+    if captured:
+        raise TypeError(
+            message(
+                "The function that a primitive is lowered as captures arrays.",
+                f"function: {describe_function(f)}",
+                f"captured: {', '.join(str(getattr(x, 'aval', type(x))) for x in captured)}",
+                fix="Make them operands of the primitive, or compute them inside.",
+            )
+        )
+    return jaxpr
+
+
+on_clear(_staged.cache_clear)
+
+
+def lower_as(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A `lower` rule for a class: the operations that `f(*operands, **params)`, a function of arrays, is made of.
+
+    `f` returns an array, or a list of them where the primitive has `multiple_results`. It captures no arrays.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> from didax.extend.core import Primitive
+    >>> class Hypot(Primitive):
+    ...     def type(self, x, y):
+    ...         return x
+    ...     lower = lower_as(lambda x, y: dnp.sqrt(x * x + y * y))
+    >>> float(dx.jit(Hypot("hypotenuse").bind)(3.0, 4.0))
+    5.0
+    """
+
+    def lower(self: Primitive, ctx: FunctionContext, *operands: Value, **params: Any) -> Any:
+        outs = lower_function(ctx, f, operands, **params)
+        return outs if self.multiple_results else outs[0]
+
+    return lower
+
+
+def materialized(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
+    """The same values, all of them computed in full before what follows reads any.
+
+    XLA drops a barrier before it fuses operations; a call that is not inlined holds.
+    """
+    return call(ctx, _identity(tuple([x.aval.strip_weak_type() for x in xs])), xs, inline=False)
+
+
+@functools.lru_cache(maxsize=512)
+def _identity(avals: tuple[ShapedArray, ...]) -> Jaxpr:
+    xs = [Var(aval) for aval in avals]
+    return Jaxpr(xs, [], xs, "materialized")
+
+
+def call_python(
+    ctx: FunctionContext,
+    callback: HostCallback,
+    operands: Sequence[Value],
+    *,
+    side_effect: bool,
+    order: Effect | None = None,
+) -> list[Value]:
+    """Write a call of the callback; calls of one `order` happen in the order in which they are written."""
+    outs = [
+        aval.update(dtype=dtype) for aval, dtype in zip(callback.out_avals, callback.wire_out, strict=True)
+    ]
+    operands = [ctx.convert(x, dtype) for x, dtype in zip(operands, callback.wire_in, strict=True)]
+    tokens = [] if order is None else [ctx.tokens[order]]
+    given = [ctx.run.use(), *tokens, *operands]
+    returned = [TOKEN] * len(tokens) + outs
+    results = ctx.emit_many(
+        f"stablehlo.custom_call @{_target()}({names(given)}) {{api_version = 4 : i32, "
+        f"backend_config = {{index = {ctx.module.number_of(callback)} : ui64}}, "
+        f"has_side_effect = {'true' if side_effect else 'false'}, "
+        f"operand_layouts = [{', '.join([_rows_first(x.aval) for x in given])}], "
+        f"result_layouts = [{', '.join(map(_rows_first, returned))}]}} : {function_type(given, returned)}",
+        returned,
+    )
+    if order is not None:
+        ctx.tokens[order] = results.pop(0)
+    return [ctx.convert(y, aval.dtype) for y, aval in zip(results, callback.out_avals, strict=True)]
+
+
+def _target() -> str:
+    from didax.xla.client import backend  # loads jaxlib: on first need
+
+    return CPU_TARGET if backend().platform == "cpu" else GPU_TARGET
+
+
+def _rows_first(aval: ShapedArray) -> str:
+    order = list(range(aval.ndim))[::-1]
+    return f"dense<{order if order else ''}> : tensor<{aval.ndim}xindex>"

@@ -13,16 +13,16 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.effects import Effect
-
-if TYPE_CHECKING:
-    from didax.xla.lowering import Module
+from didax.core.jaxpr import Jaxpr
+from didax.xla.callbacks import HostCallback
+from didax.xla.partition import DeviceWriter, Manual
 
 _ELEMENT_TYPES = {
     "bool": "i1",
@@ -173,6 +173,49 @@ class RunNumber:
 _NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8m0fnu")])
 
 
+class Module:
+    """The functions and callbacks of a module that is being written; with `outline` large functions are cut."""
+
+    def __init__(self, outline: bool = False, devices: DeviceWriter | None = None) -> None:
+        self.outline = outline
+        self.devices = devices  # where the program runs on several
+        self.functions: list[str] = []
+        self.callbacks: list[HostCallback] = []
+        self.calling_python: set[str] = set()  # names of the functions that take the number of the run
+        # Names of the functions of inner jaxprs, which differ with the manual axes that they are called under.
+        self.named: dict[tuple[Jaxpr, Manual | None], str] = {}
+        self._by_text: dict[str, str] = {}
+        self._taken: set[str] = {"main"}
+
+    def add(self, text: str, name: str, calls_python: bool) -> str:
+        """The name of the private function with this text: `name` or one made of it. Equal texts are one function."""
+        found = self._by_text.get(text)
+        if found is None:
+            found = self._by_text[text] = self._fresh_name(name)
+            self.functions.append(f"func.func private @{found}{text}")
+            if calls_python:
+                self.calling_python.add(found)
+        return found
+
+    def number_of(self, callback: HostCallback) -> int:
+        """The number of a callback in this module."""
+        for number, known in enumerate(self.callbacks):
+            if known.same_as(callback):
+                return number
+        self.callbacks.append(callback)
+        return len(self.callbacks) - 1
+
+    def _fresh_name(self, wish: str) -> str:
+        base = "".join(c if c.isalnum() and c.isascii() else "_" for c in wish) or "f"
+        base = base if base[0].isalpha() else f"f{base}"
+        name, n = base, 0
+        while name in self._taken:
+            n += 1
+            name = f"{base}_{n}"
+        self._taken.add(name)
+        return name
+
+
 class FunctionContext:
     """Collects the lines of one function body, or of a region inside it, and names its values.
 
@@ -271,15 +314,188 @@ class FunctionContext:
             on_true.aval,
         )
 
+    def iota(self, aval: ShapedArray, dimension: int) -> Value:
+        """0, 1, 2, ... along one axis of an array of that type."""
+        return self.emit(f"stablehlo.iota dim = {dimension} : {tensor_type(aval)}", aval)
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """The same elements in row-major order, in another shape."""
+        return self.op("reshape", [x], x.aval.update(shape=tuple(shape)))
+
+    def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
+        """Axis i of the result is axis permutation[i] of `x`."""
+        if list(permutation) == sorted(permutation):
+            return x
+        out = x.aval.update(shape=tuple([x.aval.shape[i] for i in permutation]))
+        text = f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}"
+        return self.emit(text, out)
+
+    def slice(
+        self, x: Value, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int] | None = None
+    ) -> Value:
+        """`x[start:limit:stride, ...]`, with bounds for every axis."""
+        steps = [1] * len(starts) if strides is None else strides
+        bounds = list(zip(starts, limits, steps, strict=True))
+        out = x.aval.update(shape=tuple([-(-(j - i) // k) for i, j, k in bounds]))
+        ranges = ", ".join([f"{i}:{j}:{k}" if k > 1 else f"{i}:{j}" for i, j, k in bounds])
+        return self.emit(f"stablehlo.slice {x} [{ranges}] : ({x.type}) -> {tensor_type(out)}", out)
+
+    def slice_axis(self, x: Value, start: int, limit: int, axis: int, stride: int = 1) -> Value:
+        """`x[start:limit:stride]` along one axis, whole along the others."""
+        starts, limits, strides = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
+        starts[axis], limits[axis], strides[axis] = start, limit, stride
+        return self.slice(x, starts, limits, strides)
+
+    def dynamic_slice(self, x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
+        """The window of these sizes at starts that the program computes, one for each axis."""
+        out = x.aval.update(shape=tuple(sizes))
+        return self.emit(
+            f"stablehlo.dynamic_slice {x}, {names(starts)}, sizes = {list(sizes)} : "
+            f"({x.type}, {types(starts)}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def dynamic_update_slice(self, x: Value, update: Value, starts: Sequence[Value]) -> Value:
+        """`x` with a window replaced. See Note [Updates in place] in `primitives/gather.py` before using it."""
+        return self.emit(
+            f"stablehlo.dynamic_update_slice {x}, {update}, {names(starts)} : "
+            f"({x.type}, {update.type}, {types(starts)}) -> {x.type}",
+            x.aval,
+        )
+
+    def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
+        """The arrays one after the other along an axis."""
+        if len(xs) == 1:
+            return xs[0]
+        shape = list(xs[0].aval.shape)
+        shape[axis] = sum([x.aval.shape[axis] for x in xs])
+        out = xs[0].aval.update(shape=tuple(shape))
+        text = f"stablehlo.concatenate {names(xs)}, dim = {axis} : ({types(xs)}) -> {tensor_type(out)}"
+        return self.emit(text, out)
+
+    def pad(self, x: Value, value: Value, config: Sequence[tuple[int, int, int]]) -> Value:
+        """`x` with a scalar before, behind and between the elements of each axis: (low, high, interior) times."""
+        low, high, interior = [list(part) for part in zip(*config, strict=True)]
+        lengths = [n + max(n - 1, 0) * between for n, between in zip(x.aval.shape, interior, strict=True)]
+        shape = [a + n + b for a, n, b in zip(low, lengths, high, strict=True)]
+        out = x.aval.update(shape=tuple(shape))
+        return self.emit(
+            f"stablehlo.pad {x}, {value}, low = {low}, high = {high}, interior = {interior} : "
+            f"({x.type}, {value.type}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def reduce(self, x: Value, axes: Sequence[int], op: str, init: Any) -> Value:
+        """All elements along some axes combined by an operation of two operands, which `init` is the identity of."""
+        out = x.aval.update(shape=tuple([n for i, n in enumerate(x.aval.shape) if i not in axes]))
+        start = self.scalar(init, x.aval.dtype)
+        return self.emit(
+            f"stablehlo.reduce({x} init: {start}) applies stablehlo.{op} across dimensions = {list(axes)} : "
+            f"({x.type}, {start.type}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def gather(
+        self,
+        x: Value,
+        indices: Value,
+        dims: Sequence[Sequence[int]],
+        sizes: Sequence[int],
+        out: ShapedArray,
+        indices_are_sorted: bool = False,
+    ) -> Value:
+        """Windows of `x`; `dims` are the fields of `GatherDimensionNumbers` (`primitives/window_positions.py`)."""
+        return self.emit(
+            f'"stablehlo.gather"({x}, {indices}) <{{dimension_numbers = #stablehlo.gather<'
+            f"{_dims_text(dims, _GATHER_FIELDS)}, index_vector_dim = {indices.aval.ndim - 1}>, "
+            f"indices_are_sorted = {_flag(indices_are_sorted)}, slice_sizes = {int_array(sizes)}}}> : "
+            f"({x.type}, {indices.type}) -> {tensor_type(out)}",
+            out,
+        )
+
+    def scatter(
+        self,
+        x: Value,
+        indices: Value,
+        updates: Value,
+        dims: Sequence[Sequence[int]],
+        op: str | None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+    ) -> Value:
+        """`x` with windows combined with updates by an operation of two operands; without `op` they are replaced.
+
+        `dims` are the fields of `ScatterDimensionNumbers` (`primitives/window_positions.py`).
+        """
+        element = x.aval.update(shape=())
+        body = self.region()
+        (old, new), header = self.block([element, element])
+        result = new if op is None else body.op(op, [old, new], element)
+        return self.emit(
+            f'"stablehlo.scatter"({x}, {indices}, {updates}) <{{'
+            f"indices_are_sorted = {_flag(indices_are_sorted)}, "
+            f"scatter_dimension_numbers = #stablehlo.scatter<"
+            f"{_dims_text(dims, _SCATTER_FIELDS)}, index_vector_dim = {indices.aval.ndim - 1}>, "
+            f"unique_indices = {_flag(unique_indices)}}}> ({body.body([result], header)}) : "
+            f"({x.type}, {indices.type}, {updates.type}) -> {x.type}",
+            x.aval,
+        )
+
+    def loop(
+        self,
+        carry: Sequence[Value],
+        condition: Callable[[FunctionContext, list[Value]], Value],
+        body: Callable[[FunctionContext, list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """Write `stablehlo.while`; the functions write its regions, which see the values around them."""
+        inside = [Value(f"%{next(self.counter)}", x.aval) for x in carry]
+        test, step = self.region(), self.region()
+        regions = test.body([condition(test, inside)]), step.body(body(step, inside))
+        header = ", ".join([f"{x} = {start}" for x, start in zip(inside, carry, strict=True)])
+        text = f"stablehlo.while({header}) : {types(inside)} cond {regions[0]} do {regions[1]}"
+        return self.emit_many(text, [x.aval for x in carry])
+
     def region(self) -> FunctionContext:
         """A context for a region: it sees this function's values, but its own constants stay inside."""
         return FunctionContext(self.module, self)
+
+    def body(self, outs: Sequence[Value], header: str = "") -> str:
+        """The text of this region: `{`, the header of its block, its lines, the return of `outs`, `}`."""
+        # Asking for the names of literals writes their constants, so it comes before the lines are taken.
+        ending = f"stablehlo.return {names(outs)} : {types(outs)}" if outs else "stablehlo.return"
+        return "\n".join(["{", *([header] if header else []), *self.lines, ending, "}"])
 
     def block(self, arg_avals: Sequence[ShapedArray]) -> tuple[list[Value], str]:
         """Arguments for a region's block and its header line `^bb0(%1: T, ...):`."""
         args = [Value(f"%{next(self.counter)}", aval) for aval in arg_avals]
         header = f"^bb0({', '.join(f'{x}: {x.type}' for x in args)}):" if args else ""
         return args, header
+
+
+_GATHER_FIELDS = (
+    "offset_dims",
+    "collapsed_slice_dims",
+    "start_index_map",
+    "operand_batching_dims",
+    "start_indices_batching_dims",
+)
+_SCATTER_FIELDS = (
+    "update_window_dims",
+    "inserted_window_dims",
+    "scatter_dims_to_operand_dims",
+    "input_batching_dims",
+    "scatter_indices_batching_dims",
+)
+
+
+def _dims_text(dims: Sequence[Sequence[int]], fields: Sequence[str]) -> str:
+    """Dimension numbers in StableHLO's order of fields; empty ones are left out."""
+    texts = {field: f"{field} = {list(axes)}" for field, axes in zip(fields, dims, strict=True) if axes}
+    return ", ".join([texts[fields[i]] for i in (0, 1, 3, 4, 2) if fields[i] in texts])
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
 
 
 # Note [NaN in extrema]
@@ -295,7 +511,7 @@ def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
     Floats of a byte are compared in wider ones, and few of their formats are what `reduce_precision` takes them for.
     """
     dtype = extremum.aval.dtype
-    if not dtypes.is_float(dtype) or dtype.itemsize == 1 or ctx.module.partition is not None:
+    if not dtypes.is_float(dtype) or dtype.itemsize == 1 or ctx.module.devices is not None:
         return extremum
     info = dtypes.finfo(dtype)
     return ctx.emit(

@@ -18,6 +18,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
+from tests.quickly import on_devices
 
 WRAPS = [pytest.param(dx.jit, id="jit"), pytest.param(lambda f: f, id="eager")]
 BIG = 1 << 20  # elements of float32: 4 MiB
@@ -498,9 +499,8 @@ def test_results_stay_on_the_device_of_the_arguments():
         "y = dx.jit(lambda x: dx.pure_callback(lambda a: a * 2, x, x))(x)\n"
         "print(y.devices() == {dx.devices()[1]}, y.tolist())\n"
     )
-    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], env=on_devices(2), capture_output=True, text=True, check=True
     )
     assert done.stdout == "True [0.0, 2.0, 4.0]\n"
 

@@ -265,9 +265,11 @@ def test_dtype_refuses_what_is_no_dtype_of_numbers(nonsense):
     assert error.value.__suppress_context__ or error.value.__context__ is None
 
 
-def test_scalar_kind_is_exact():
-    assert [dtypes.scalar_kind(t) for t in (bool, int, float, complex)] == ["b", "i", "f", "c"]
-    assert dtypes.scalar_kind(np.float64) is None and dtypes.scalar_kind(str) is None
+def test_python_type_is_that_of_scalars_with_this_default_dtype(x64):
+    for python_type in (bool, int, float, complex):
+        assert dtypes.python_type(dtypes.default_dtype(python_type)) is python_type
+    for other in ("uint32", "uint64", "int8", "bfloat16", dtypes.float0):
+        assert dtypes.python_type(np.dtype(other)) is None
 
 
 def test_short_names_round_trip():
@@ -339,6 +341,8 @@ def test_real_and_complex_dtypes():
     assert dtypes.real_dtype(BF) == BF and dtypes.real_dtype(I1) == I1
     assert dtypes.complex_dtype(F2) == C8 and dtypes.complex_dtype(np.dtype(np.float64)) == np.complex128
     assert dtypes.complex_dtype(C8) == C8 and dtypes.complex_dtype(I4) == C8
+    assert dtypes.complex_dtype(np.dtype(ml_dtypes.float8_e5m2)) == C8
+    assert dtypes.complex_dtype(np.dtype(np.complex128)) == np.complex128
 
 
 def test_limits_of_every_dtype():

@@ -19,9 +19,9 @@ from didax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import eqn_text, jaxpr_text, param_types, register_param_type
-from didax.core.primitive import Primitive, infer
+from didax.core.primitive import EagerTrace, Primitive, Trace, eager_trace, infer
 from didax.core.source import SourceLine
-from didax.core.tracing import EagerTrace, Trace, Tracer, eager_trace, set_current_trace
+from didax.core.tracing import Tracer, set_current_trace
 
 F32 = ShapedArray((), np.dtype("float32"))
 VEC = ShapedArray((3,), np.dtype("float32"))

@@ -152,7 +152,9 @@ def test_a_function_that_captures_arrays_cannot_be_a_lowering() -> None:
 
         lower = rules.lower_as(lambda x: x + table.sum() * table[0] + table.reshape(3)[1] * table @ table)
 
-    with pytest.raises(TypeError, match=r"captures arrays.\n  captured: float32\[3\]\nMake them operands"):
+    with pytest.raises(
+        TypeError, match=r"captures arrays.\n.*\n  captured: float32\[3\]\nMake them operands"
+    ):
         dx.jit(Looked("looked_up_of_a_test").bind)(2.0)
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import ml_dtypes
 import numpy as onp
 
-from tests.checks import COMPILE_QUICKLY
 from tests.fuzz.libraries import Refusal, didax_, jax_, kind_of
 from tests.fuzz.noise import draw_noise, noisy_function
 from tests.fuzz.program import Block, Program, Statement, Type
 from tests.fuzz.transformations import apply_stack
+from tests.quickly import COMPILE_QUICKLY
 
 DRAWS, MORE_DRAWS = 3, 15  # of noise; the latter before a difference is believed
 MARGIN = 16.0  # how many times further than the noise a result may be

@@ -10,6 +10,7 @@ import re
 
 from tests.fuzz.comparison import Finding
 
+WEAK_TYPES = "weak types by the rule of docs/promotion.md"
 KNOWN = [
     # kind, about, reason
     (
@@ -44,13 +45,53 @@ KNOWN = [
     ),
     ("jax refuses", r"select cases must have the same shapes", "derivatives of clamp between scalars"),
     ("jax refuses", r"Invalid integer data type .V.", "reductions of 4-bit integers"),
-    ("type", r"^np\.(argpartition|digitize|searchsorted)", "indices have the default width"),
+    ("jax refuses", r"Unknown gather mode .wrap", "updates with mode='wrap'"),
+    ("jax refuses", r"Betainc gradient with respect to a and b", "cond on a known value stages one branch"),
+    ("jax refuses", r"Index type must be an integer, got .*int4", "switch by any integer dtype"),
+    ("jax refuses", r"^np\.logical_\w+.*float8", "truth values of float8 beside other dtypes"),
+    ("jax refuses", r"abs does not accept dtype", "gcd and abs of narrow integers"),
+    ("jax refuses", r"^np\.trapezoid", "trapezoid of no elements"),
+    ("jax refuses", r"No constant handler for type|argument to reduce_sum as a JAX value", "faults of jax"),
+    ("jax refuses", r"clamp requires max.shape", "vmap of clamp between scalars"),
+    ("didax refuses", r"^lax\.full\w* .*must fit the dtype", "integers out of a dtype's range"),
+    (
+        "type",
+        r"^np\.(argpartition|digitize|searchsorted|ravel_multi_index)",
+        "indices have the default width",
+    ),
+    (
+        "type",
+        r"^np\.(nan)?(median|quantile|percentile)\b.*keepdims=True",
+        "keepdims keeps no axes where there are none",
+    ),
     ("weak type", r"^lax\.custom_(root|linear_solve)", "solutions are not weakly typed"),
-    ("type", r"^nn\..*int|^nn\..*bool", "activations of integers are floats"),
-    ("weak type", r"^(nn|special)\.", "weak types by the rule of docs/promotion.md"),
+    ("type", r"\bnn\.\w+\(.*(int|bool)", "activations of integers are floats"),
+    ("weak type", r"^(nn|special)\.", WEAK_TYPES),
+    ("weak type", r"^np\.(hypot|angle|gcd|lcm|heaviside|sinc|deg2rad|rad2deg|radians|degrees)", WEAK_TYPES),
+    (
+        "weak type",
+        r"(grad|jvp|vjp|linearize|hessian|jac).*\b(\w*pow\w*|log2|log10|clamp|clip|max|min|maximum|minimum|pad)\(",
+        "weak types of derivatives whose formulas have constants",
+    ),
     ("value", r"jax \[[^\]]*nan.*np\.linalg\.(vector_|matrix_)?norm", "derivatives of norm at 0"),
     ("value", r"didax \[-?0\..*\.(abs|absolute|fabs)\(", "the derivative of abs at 0"),
     ("value", r"jax \[[^\]]*nan.*\b(pow|power|float_power)\(", "derivatives of negative powers at 0"),
+    (
+        "value",
+        r"jax \[[^\]]*(nan|inf).*linalg\.(inv|matrix_power|solve|tensorinv)\(",
+        "inverses of singular matrices are NaN",
+    ),
+    ("value", r"jax \[[^\]]*nan.*linalg\.qr\(", "derivatives of qr of dependent columns"),
+    ("value", r"didax \[[^\]]*nan.*np\.roots\(", "roots after a leading zero with strip_zeros=False"),
+    ("value", r"jax \[[^\]]*nan.*(logsumexp|logaddexp\d?)\(", "derivatives of logsumexp at infinities"),
+    ("value", r"jax \[[^\]]*nan.*float8_e4m3", "functions of float8 are computed in float32"),
+    ("value", r"lax\.mulhi\(.*int4", "mulhi of 4-bit integers"),
+    (
+        "value",
+        r"lax\.reduce\(.*\[(\d+,)*1[],]",
+        "the init value of a reduction counts once, over one element, too",
+    ),
+    ("value", r"(scatter_apply|\.apply)\(", "functions are applied once where indices repeat"),
     ("value", r"np\.(arg)?partition\(", "the order within the parts of a partition is not specified"),
     ("value", r"special\.bernoulli", "Bernoulli numbers are exact"),
     ("value", r"didax \[nan.*special\.(rel_entr|kl_div)", "rel_entr and kl_div of NaN"),

@@ -189,7 +189,7 @@ rows("lax.linalg", "qr", lambda d, f: f"np.abs({f}({wide_matrix(d)}, full_matric
 rows("lax.linalg", "svd", lambda d, f: f"{f}({wide_matrix(d)}, full_matrices=False)[1]")
 add(
     "lax.linalg",
-    cholesky_update=lambda d: f"lax.linalg.cholesky_update(np.linalg.cholesky({(a := hermitian(d, 'f'))}), {d.x('f', shape=a.shape[-1:], dtype=a.dtype)})",
+    cholesky_update=lambda d: f"lax.linalg.cholesky_update(np.swapaxes(np.linalg.cholesky({(a := hermitian(d, 'f'))}), -1, -2), {d.x('f', shape=a.shape[-1:], dtype=a.dtype)})",
     householder_product=lambda d: f"lax.linalg.householder_product({(a := wide_matrix(d))}, {d.x('fc', shape=(min(a.shape),), dtype=a.dtype)})",
     lu_pivots_to_permutation=lambda d: f"lax.linalg.lu_pivots_to_permutation(np.array([{d.integer(0, 2)}, {d.integer(1, 2)}], 'int32'), 3)",
     triangular_solve=lambda d: f"lax.linalg.triangular_solve({(a := square(d, rank=(2, 2)))}, {d.x('fc', shape=(a.shape[0], 2), dtype=a.dtype)}, left_side=True, lower={d.flag()}, transpose_a={d.flag()})",

@@ -12,13 +12,11 @@ import multiprocessing
 import os
 import signal
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
+from tests.quickly import XLA_FLAGS
+
 LIFETIME = 100  # programs of one process
-COMPILE_QUICKLY = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
-if version("jaxlib").startswith("0.10."):  # later versions end the process over names that they do not know
-    COMPILE_QUICKLY += ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
 CONTEXT = multiprocessing.get_context("spawn")
 
 
@@ -69,10 +67,7 @@ def prepare(quickly: bool) -> None:
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     os.environ["NPROC"] = "2"
-    if quickly:
-        os.environ["XLA_FLAGS"] = (
-            "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-        )
+    os.environ["XLA_FLAGS"] = XLA_FLAGS if quickly else ""
 
 
 def serve(connection: Any, quickly: bool) -> None:

@@ -47,6 +47,12 @@ def test_upper_halves_of_products(dtype: str) -> None:
         np.testing.assert_array_equal(function(a, b), np.array(wanted, dtype))
 
 
+def test_upper_halves_of_products_of_python_integers_are_weak() -> None:
+    for x64 in (False, True):
+        with dx.enable_x64(x64):
+            assert dx.typeof(lax.mulhi(3, 4)) == dx.typeof(lax.mul(3, 4))
+
+
 def test_products_in_another_dtype() -> None:
     x = np.int8([100, -100])
     check(lambda lax, x: lax.mul(x, x, out_dtype="int32"), x)
@@ -74,6 +80,21 @@ def test_ragged_products_are_differentiated_and_mapped() -> None:
     sizes = dnp.array([[1, 1, 1], [4, 0, 0]])
     mapped = dx.vmap(lambda n: lax.ragged_dot(lhs, rhs, n))(sizes)
     np.testing.assert_allclose(mapped[1], lhs @ rhs[0], rtol=1e-5)
+
+
+def test_nan_stays_in_its_group_of_a_ragged_product() -> None:
+    lhs, rhs = dnp.ones((4, 2)).at[0].set(dnp.nan), dnp.ones((3, 2, 5))
+    out, pull = dx.vjp(lambda a, b: lax.ragged_dot(a, b, np.int32([1, 2, 0])), lhs, rhs.at[2].set(dnp.inf))
+    assert np.isnan(out).any(1).tolist() == [True, False, False, False]
+    lhs_bar, rhs_bar = pull(
+        dnp.ones((4, 5)).at[0].set(dnp.nan).at[3].set(dnp.nan)
+    )  # the last row is in no group
+    assert np.isnan(lhs_bar).any(1).tolist() == [True, False, False, False]
+    assert np.isnan(rhs_bar).any((1, 2)).tolist() == [True, False, False]
+    assert lax.ragged_dot(dnp.ones((2, 1), bool), dnp.ones((1, 1, 1), bool), np.int32([1])).tolist() == [
+        [1],
+        [0],
+    ]
 
 
 def test_patches_and_local_convolutions() -> None:

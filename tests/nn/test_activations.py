@@ -40,6 +40,15 @@ def test_integers_are_taken_as_floats(name: str) -> None:
     assert_same(getattr(nn, name)(x), jnp.asarray(getattr(nn, name)(x.astype("float32"))), weak=False)
 
 
+def test_narrow_integers_give_float32_whatever_the_default_width() -> None:
+    with dx.enable_x64(True):
+        assert {str(nn.soft_sign(dnp.ones(2, dtype)).dtype) for dtype in ("int8", "uint32", "bool")} == {
+            "float32"
+        }
+        assert nn.soft_sign(dnp.ones(2, "int64")).dtype == "float64"
+        assert dx.typeof(nn.soft_sign(3)) == dx.typeof(dnp.sin(3))
+
+
 @pytest.mark.parametrize("name", ["gelu", "softplus", "log_sigmoid", "silu", "mish", "elu", "sigmoid"])
 def test_gradients_far_out_are_finite(name: str) -> None:
     far = dnp.array([-1e4, -100.0, 100.0, 1e4])

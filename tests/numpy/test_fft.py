@@ -32,13 +32,15 @@ def test_one_axis(name, norm):
         )
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint32", "float8_e5m2", "float16", "bfloat16", "float32", "complex64"]
+)
 def test_dtypes(dtype):
     x = sample(dtype, (6,))
     for name in NAMES:
         if name not in TAKES_REAL:
             check(f"np.fft.{name}(x)", x, jit=False, rtol=1e-4)
-        elif dtype != "complex64":  # jax has no real transform of 16 bits
+        elif dtype != "complex64":  # jax has no real transform of 16 bits and fewer
             assert_same(
                 getattr(dnp.fft, name)(x), getattr(jax.numpy.fft, name)(x.astype("float32")), rtol=1e-4
             )

@@ -1,8 +1,9 @@
 """Generated indices: what NumPy reads and writes, Didax reads and writes, and what NumPy refuses, Didax refuses.
 
-Some 5,200 examples. Outside of transformations a small array is indexed by NumPy itself, so each example goes
-through jvp or vmap as well, where every read is a slice, a dynamic_slice or a gather and every write a
-dynamic_update_slice or a scatter, not compiled. A smaller number is compiled and compared with JAX.
+Some 1,300 examples, or (`make test-all`) four times as many. Outside of transformations a small array is indexed by
+NumPy itself, so each example goes through jvp or vmap as well, where every read is a slice, a dynamic_slice or a
+gather and every write a dynamic_update_slice or a scatter, not compiled. A smaller number is compiled and compared
+with JAX.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import hypothesis.strategies as st
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 import didax as dx
 import didax.numpy as dnp
-from tests.checks import wide
+from tests.checks import examples, wide
 
 DTYPES = [np.dtype(d) for d in ("float32", "int8", "uint16", "bool", "complex64", ml_dtypes.bfloat16)]
 INDEX_DTYPES = ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")
@@ -123,7 +124,7 @@ def same(found: Any, want: Any) -> None:
 
 
 @given(cases(), st.sampled_from(DTYPES), st.booleans())
-@settings(max_examples=2800)
+@examples(14)
 @example(((2, 3, 4), (np.array([0, 1]), slice(None), np.array([[0], [3]]))), DTYPES[0], False)
 @example(((2, 3, 4), (0, ..., np.array([0, 1]))), DTYPES[0], True)
 @example(((300,), (np.array([255, 200], np.uint8),)), DTYPES[0], True)
@@ -188,7 +189,7 @@ def is_taken(shape: tuple[int, ...], index: Any) -> bool:
 
 
 @given(writes(), st.sampled_from(list(UPDATES)), st.sampled_from([np.float32, np.int16]), st.booleans())
-@settings(max_examples=1400)
+@examples(7)
 def test_writes_are_numpys(case: Any, kind: str, dtype: Any, wraps: bool) -> None:
     """Repeated indices count repeatedly, and the last value that is set stays; eagerly and through vmap."""
     shape, index, value_shape = case
@@ -236,7 +237,7 @@ def outside(draw: Any) -> tuple[tuple[int, ...], tuple[Any, ...], int]:
 
 
 @given(outside())
-@settings(max_examples=800)
+@examples(4)
 def test_positions_out_of_range_raise(case: tuple[tuple[int, ...], tuple[Any, ...], int]) -> None:
     """Integers and arrays of them, at every axis, read and written, eagerly and while tracing."""
     shape, index, axis = case
@@ -298,7 +299,7 @@ WELL_KNOWN = ["slice", "int", "array", "array", "scalar", "mask", "None", "..."]
 
 
 @given(cases(WELL_KNOWN).filter(lambda case: is_taken(*case)))
-@settings(max_examples=80)
+@examples(0.6)
 def test_compiled_reads_are_jaxs(case: Any) -> None:
     shape, index = case
     agree(lambda x, index: x[index], shape, index, np.zeros(shape)[index].shape)
@@ -307,7 +308,7 @@ def test_compiled_reads_are_jaxs(case: Any) -> None:
 @given(
     cases(WELL_KNOWN).filter(lambda case: is_taken(*case)), st.sampled_from(["set", "add", "multiply", "max"])
 )
-@settings(max_examples=50)
+@examples(0.4)
 def test_compiled_writes_are_jaxs(case: Any, kind: str) -> None:
     """Indices may repeat."""
     shape, index = case

@@ -155,6 +155,28 @@ def test_found_positions_compiled_with_size():
         check(text, y)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.unique(np.array([2, 2, 1]), True, True, True, size=6)",  # a value that repeats comes before the end
+        "np.unique_values(np.array([-3, -3, -1, -1]), size=4)",
+        "np.unique(x, size=2, fill_value=5)",
+        "np.unique(x, True, True, True)",
+        "np.unique(x, True, True, True, axis=0)",
+        "np.unique(x, True, True, True, axis=1)",
+    ],
+)
+def test_distinct_values_filled_up_and_of_empty_arrays(text):
+    check(text, np.zeros((0, 3), "float32"), jit="size" in text)
+
+
+def test_distinct_values_of_no_elements_need_something_to_fill_up_with():
+    with pytest.raises(ValueError, match=r"smallest value(.|\n)*ar: float32\[0\], size: 2(.|\n)*fill_value="):
+        dnp.unique(dnp.zeros(0), size=2)
+    values, counts = dnp.unique(dnp.zeros((0, 2)), return_counts=True, axis=0, size=2, fill_value=5)
+    assert values.tolist() == [[5, 5], [5, 5]] and counts.tolist() == [0, 0]
+
+
 def test_found_positions_need_a_size_under_jit():
     for function in (dnp.nonzero, dnp.unique, dnp.bincount, dnp.flatnonzero, dnp.argwhere):
         with pytest.raises(ConcretizationTypeError, match="depends on values") as caught:

@@ -67,6 +67,7 @@ def test_what_is_made_of_numbers(text: str) -> None:
         ("np.choose(x, y, mode='clip')", (INTS - 1, M)),
         ("np.compress(x, y, size=3, fill_value=-1)", (INTS > 0, V)),
         ("np.compress(x, y, axis=1, size=2)", (INTS, M)),
+        ("np.compress(np.ones(5, bool), x, size=2)", (INTS,)),
         ("np.put(x, y, z, inplace=False)", (V, np.array([0, 7, -1]), np.array([9.0, 8.0], np.float32))),
         ("np.put(x, y, 3, 'clip', inplace=False)", (M, np.array([[0, 70], [-1, -90]]))),
         ("np.put(x, y, 3, 'wrap', inplace=False)", (M, np.array([[0, 70], [-1, -90]]))),

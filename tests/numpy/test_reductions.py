@@ -104,6 +104,12 @@ def test_nan(text):
     check(text, x, np.array([True, False, True]))
 
 
+def test_quantiles_of_nan_alone_have_derivative_0():
+    x = dnp.array([[np.nan, 1.0], [np.nan, 3.0]])
+    for axis, want in ((0, [[0, 0.5], [0, 0.5]]), (1, [[0, 1], [0, 1]]), ((), [[0, 1], [0, 1]])):
+        assert dx.grad(lambda x, axis=axis: dnp.nanmedian(x, axis).sum())(x).tolist() == want
+
+
 def test_narrow_floats_are_accumulated_in_float32():
     x = np.full(3000, 1.0, np.float16)
     assert float(dnp.sum(x)) == 3000 and float(dnp.mean(x)) == 1

@@ -9,14 +9,10 @@ import jax.extend
 import numpy as np
 
 from didax.primitives.keys import random_clone_p, random_unwrap_p, random_wrap_p
+from didax.primitives.random_bits import random_bits_p, random_fold_in_p, random_split_p
 from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
-from didax.primitives.threefry import (
-    random_bits_p,
-    random_fold_in_p,
-    random_split_p,
-    threefry,
-    threefry2x32_p,
-)
+from didax.primitives.threefry import threefry
+from didax.primitives.threefry_cipher import threefry2x32_p
 from tests.operations.row import Operation
 
 

@@ -375,8 +375,8 @@ def work(f: F, *args: Any) -> int:
             inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
             primitive = eqn.primitive
             count += primitive.name == "sin"
-            if primitive.interpret is not None:
-                out = primitive.interpret(run, *inputs, **eqn.params)
+            if primitive.run_jaxprs is not None:
+                out = primitive.run_jaxprs(run, *inputs, **eqn.params)
             elif "jaxpr" in eqn.params:
                 out = run(eqn.params["jaxpr"], inputs)
             else:

@@ -110,6 +110,19 @@ def test_a_singular_tridiagonal_matrix_gives_nan_alone(evaluate: Any) -> None:
     np.testing.assert_array_equal(found[1], np.full((3, 1), 0.5))
 
 
+def test_what_stands_outside_of_a_tridiagonal_matrix_has_no_derivative() -> None:
+    diagonal = dnp.array([5.0, 4.0, np.nan])
+    out = dx.grad(
+        lambda dl, du: lax.linalg.tridiagonal_solve(dl, diagonal, du, dnp.ones((3, 1))).sum(), (0, 1)
+    )
+    dl_bar, du_bar = out(dnp.ones(3), dnp.ones(3))
+    assert np.isnan(dl_bar).tolist() == [False, True, True] and np.isnan(du_bar).tolist() == [
+        True,
+        True,
+        False,
+    ]
+
+
 def test_a_subset_of_values_with_their_vectors() -> None:
     x = with_eigenvalues(1, 2, 3, 4).astype("float32")
     v, w = lax.linalg.eigh(x, subset_by_index=(1, 3))

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import didax as dx
 import didax.numpy as dnp
@@ -21,6 +21,7 @@ from didax.primitives.shape import reduce_sum, reshape
 from didax.version import installed_jaxlib
 from didax.xla.compile import compile_text
 from didax.xla.lowering import lower_module
+from tests.checks import examples
 
 F32 = np.dtype("float32")
 
@@ -79,7 +80,7 @@ def expected(shift: Callable[..., Any], x: np.ndarray, k: int) -> np.ndarray:
     inner_jit=st.booleans(),
     static=st.booleans(),
 )
-@settings(max_examples=40)
+@examples(0.4)
 def test_update_from_the_array_it_overwrites(
     shift: Any, n: int, k: int, before: int, after: int, inner_jit: bool, static: bool
 ) -> None:

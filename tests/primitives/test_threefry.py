@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import didax as dx
-from didax.primitives import threefry
-from didax.primitives.threefry import random_bits_p, random_fold_in_p, random_split_p, threefry2x32_p
+from didax.primitives import threefry_cipher
+from didax.primitives.random_bits import random_bits_p, random_fold_in_p, random_split_p
+from didax.primitives.threefry_cipher import threefry2x32_p
 
 KEY = np.array([0x13198A2E, 0x03707344], "uint32")
 
@@ -33,8 +34,8 @@ def test_big_integers_are_the_same_cipher(n):
     """Small draws take another road to the same words."""
     counters = np.arange(n, dtype="uint32") * np.uint32(0x9E3779B9)
     with np.errstate(over="ignore"):
-        want = threefry._blocks_numpy(KEY[:1], KEY[1:], np.uint32(0), counters)
-    got = threefry._blocks_big_integer(int(KEY[0]), int(KEY[1]), counters)
+        want = threefry_cipher._blocks_numpy(KEY[:1], KEY[1:], np.uint32(0), counters)
+    got = threefry_cipher._blocks_big_integer(int(KEY[0]), int(KEY[1]), counters)
     assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(got, want, strict=True))
 
 

@@ -18,7 +18,6 @@ from didax.core.jaxpr_parse import parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
 from didax.extend.random import define_prng_impl
 from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
-from tests.checks import COMPILE_QUICKLY
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
@@ -57,7 +56,7 @@ def drawn(request):
     key = jax.random.key(3, impl=request.param)
     keys = jax.random.split(key, 3)
     run = jax.jit(lambda key, keys: (everything(key), jax.vmap(everything)(keys)))
-    one, mapped = run.lower(key, keys).compile(compiler_options=COMPILE_QUICKLY)(key, keys)
+    one, mapped = run(key, keys)
     return request.param, one, mapped, words(keys)
 
 
@@ -71,9 +70,7 @@ def test_bits_are_those_of_jax(drawn):
     def everything(keys):
         return {name: draw(random, keys) for name, draw in DRAWS.items()}
 
-    both = dx.jit(
-        lambda key, keys: (everything(key), dx.vmap(everything)(keys)), compiler_options=COMPILE_QUICKLY
-    )
+    both = dx.jit(lambda key, keys: (everything(key), dx.vmap(everything)(keys)))
     compiled, compiled_mapped = both(key, keys)
     for got, want in ((everything(key), one), (compiled, one), (compiled_mapped, mapped)):
         for name in DRAWS:

@@ -20,7 +20,6 @@ from didax import dtypes, lax, random
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
-from tests.checks import COMPILE_QUICKLY
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
@@ -122,7 +121,7 @@ def want():
     """What jax makes of the moves, for two elements of a batch."""
     move = jax.jit(jax.vmap(everything(jnp, jax.lax)))
     args = batch(jnp, both()[0], jax.random.key(8))
-    return move.lower(*args).compile(compiler_options=COMPILE_QUICKLY)(*args)
+    return move(*args)
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +129,8 @@ def compiled():
     """The moves compiled, and mapped in a compiled function."""
     keys, key = both()[1], random.key(8)
     f = everything(dnp, lax)
-    plain = dx.jit(f, compiler_options=COMPILE_QUICKLY)(keys, key)
-    return plain, dx.jit(dx.vmap(f), compiler_options=COMPILE_QUICKLY)(*batch(dnp, keys, key))
+    plain = dx.jit(f)(keys, key)
+    return plain, dx.jit(dx.vmap(f))(*batch(dnp, keys, key))
 
 
 @pytest.mark.parametrize("name", MOVES)

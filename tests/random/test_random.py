@@ -9,7 +9,7 @@ import pytest
 import didax as dx
 from didax import random
 from didax.random import _programs, _samplers
-from tests.checks import COMPILE_QUICKLY, assert_close
+from tests.checks import assert_close
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
 
@@ -96,17 +96,15 @@ def everything(module):
 def want():
     """What jax draws, for three keys."""
     keys = jax.random.split(jax.random.PRNGKey(3), 3)
-    return (
-        jax.jit(jax.vmap(everything(jax.random))).lower(keys).compile(compiler_options=COMPILE_QUICKLY)(keys)
-    )
+    return jax.jit(jax.vmap(everything(jax.random)))(keys)
 
 
 @pytest.fixture(scope="module")
 def compiled():
     """What Didax draws compiled: mapped over the same keys, and from the first of them."""
     keys = random.split(KEY, 3)
-    mapped = dx.jit(dx.vmap(everything(random)), compiler_options=COMPILE_QUICKLY)(keys)
-    return mapped, dx.jit(everything(random), compiler_options=COMPILE_QUICKLY)(np.asarray(keys)[0])
+    mapped = dx.jit(dx.vmap(everything(random)))(keys)
+    return mapped, dx.jit(everything(random))(np.asarray(keys)[0])
 
 
 def check(name, got, want):

@@ -94,6 +94,22 @@ def test_the_directory_stays_under_its_bound_and_keeps_what_was_used_last(tmp_pa
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "c", "d"]
 
 
+def test_the_entries_are_counted_only_when_the_bound_may_be_near(tmp_path: Path, monkeypatch):
+    counts = []
+    trim = DiskStore._trim
+    monkeypatch.setattr(DiskStore, "_trim", lambda self: counts.append(1) or trim(self))
+    store = DiskStore(tmp_path, 10_000)
+    for i in range(120):
+        store.write(str(i), bytes(100))
+    assert sum(p.stat().st_size for p in tmp_path.iterdir()) <= 10_000
+    assert len(counts) < 100
+    far = DiskStore(tmp_path / "far", 1 << 30)
+    counts.clear()
+    for i in range(50):
+        far.write(str(i), bytes(100))
+    assert len(counts) == 1
+
+
 def test_concurrent_writers_leave_whole_entries(tmp_path: Path):
     store = DiskStore(tmp_path, 1 << 20)
     threads = [threading.Thread(target=store.write, args=("a", bytes([i]) * 10_000)) for i in range(16)]

@@ -1,4 +1,4 @@
-"""Where compiled programs are kept on disk: `compilation_cache.set_cache_dir(path)`."""
+"""The directory of compiled programs on disk: `compilation_cache.set_cache_dir(path)`."""
 
 from didax.experimental.compilation_cache import compilation_cache
 

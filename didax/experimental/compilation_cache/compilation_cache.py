@@ -1,6 +1,6 @@
-"""Where compiled programs are kept on disk, with the names of JAX's module; `didax.config` does the same.
+"""The directory of compiled programs on disk, with the names of JAX's module; `didax.config` does the same.
 
-Read next: `didax/xla/compile.py`, which reads and writes them.
+Read next: `didax/xla/compile.py`, which reads and writes the programs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["reset_cache", "set_cache_dir"]
 
 
 def set_cache_dir(path: str) -> None:
-    """Keep compiled programs in this directory from now on: the option `compilation_cache_dir`.
+    """Keep compiled programs in this directory from now on, which sets the option `compilation_cache_dir`.
 
     >>> from didax.experimental.compilation_cache import compilation_cache
     >>> compilation_cache.set_cache_dir("")  # the default place, ~/.cache/didax
@@ -20,4 +20,4 @@ def set_cache_dir(path: str) -> None:
 
 
 def reset_cache() -> None:
-    """Does nothing, for programs of JAX: the directory is looked up at each compilation, so nothing is to be reset."""
+    """Do nothing: each compilation looks up the directory. Programs written for JAX call this function."""

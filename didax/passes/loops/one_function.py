@@ -49,6 +49,7 @@ from didax.primitives.dot import dot_general_p
 from didax.primitives.elementwise import add, not_
 from didax.primitives.families import Elementwise
 from didax.primitives.gather import gather_p
+from didax.primitives.random_bits import random_bits_p, random_fold_in_p, random_split_p
 from didax.primitives.reductions import ArgExtremum, Reduction
 from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p, reduce_sum_p, reshape_p, transpose_p
@@ -61,7 +62,7 @@ from didax.primitives.slicing import (
     slice_,
     slice_p,
 )
-from didax.primitives.threefry import random_bits_p, random_fold_in_p, random_split_p, threefry2x32_p
+from didax.primitives.threefry_cipher import threefry2x32_p
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lapack import platform

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.elementwise import add
@@ -142,7 +142,7 @@ def _put_together(whole: _Parts, aval: ShapedArray) -> Any:
     ):
         if start > at:
             gap = (*aval.shape[: whole.axis], start - at, *aval.shape[whole.axis + 1 :])
-            pieces.append(basis.zeros(aval.update(shape=gap, weak_type=False)))
+            pieces.append(array_ops.zeros(aval.update(shape=gap, weak_type=False)))
         if part is not None:
             pieces.append(part)
         at = stop

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis, instantiate
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
-from didax.primitives.call import check_operands, fill_zeros
+from didax.primitives.call import check_jaxpr_operands, fill_zeros
 from didax.primitives.control_flow.common import (
     INT32,
     Marks,
@@ -86,8 +86,8 @@ class Bounded(Primitive):
         check_count(limit)
         cond_consts, consts, carry = _parts(avals, params)
         body_jaxpr = params["body_jaxpr"]
-        check_operands("the condition of a bounded loop", params["cond_jaxpr"], [*cond_consts, *carry])
-        check_operands("the body of a bounded loop", body_jaxpr, [*consts, *carry])
+        check_jaxpr_operands("the condition of a bounded loop", params["cond_jaxpr"], [*cond_consts, *carry])
+        check_jaxpr_operands("the body of a bounded loop", body_jaxpr, [*consts, *carry])
         after, ys = split_at(body_jaxpr.out_avals, len(carry))
         types = carry_types("a bounded loop", body_jaxpr.in_avals[len(consts) :], after)
         return [COUNT, *types, *(y.update(shape=(params["length"], *y.shape)) for y in ys)]
@@ -244,7 +244,7 @@ class Bounded(Primitive):
         carry = [batch_first(axis, x, dim) for x, dim in zip(carry, carry_dims, strict=True)]
         all_true = (True,) * len(carry)
         pred_jaxpr, _ = batch_jaxpr(params["cond_jaxpr"], axis, along_carry(cond_dims, all_true), (True,))
-        counts = basis.zeros(ShapedArray((axis.size,), INT32))
+        counts = array_ops.zeros(ShapedArray((axis.size,), INT32))
         pred = and_(lt(counts, limits), eval_jaxpr(pred_jaxpr, [*cond_consts, *carry])[0])
         cond, body = masked_loop(
             params["body_jaxpr"], pred_jaxpr, axis, tuple(const_dims), len(cond_consts), len(carry)
@@ -282,7 +282,7 @@ class Bounded(Primitive):
 
         return run_checkified(run, kinds, _parts(args, params), params, num_before=1)
 
-    def interpret(self, run: Any, limit: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, limit: Any, *args: Any, **params: Any) -> list[Any]:
         cond_consts, consts, carry = _parts(args, params)
         length, num_carry = params["length"], len(carry)
         rows: list[list[Any]] = []
@@ -294,9 +294,9 @@ class Bounded(Primitive):
                 break
             outs = run(params["body_jaxpr"], [*consts, *carry], f"step {step} of while_loop")
             carry, ys = split_at(outs, num_carry)
-            rows.append([basis.broadcast_axis(y, 1, 0) for y in ys])
+            rows.append([array_ops.broadcast_axis(y, 1, 0) for y in ys])
         avals = params["body_jaxpr"].out_avals[num_carry:]
-        empty = [basis.zeros(y.update(shape=(0, *y.shape))) for y in avals]
+        empty = [array_ops.zeros(y.update(shape=(0, *y.shape))) for y in avals]
         stacked = [concatenate(list(column), 0) for column in zip(empty, *rows, strict=True)]
         return [np.int32(len(rows)), *carry, *(lengthened(y, length) for y in stacked)]
 
@@ -437,4 +437,4 @@ def masked_loop(
 
 def stand_in_along(taking: Any, x: Any, dim: int) -> Any:
     """`stand_in` for a batch of axis `dim`."""
-    return basis.move_axis(stand_in(taking, basis.move_axis(x, dim, 0)), 0, dim)
+    return array_ops.move_axis(stand_in(taking, array_ops.move_axis(x, dim, 0)), 0, dim)

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core.array_ops import instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import instantiate
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.call import check_operands, fill_zeros, jit_p
+from didax.primitives.call import check_jaxpr_operands, fill_zeros, jit_p
 from didax.primitives.control_flow.bounded import along_carry, masked_loop, with_unread
 from didax.primitives.control_flow.common import (
     INT32,
@@ -85,8 +85,10 @@ class Checkpointed(Unbounded):
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         cond_consts, consts, carry = _parts(avals, params)
         body, k = params["body_jaxpr"], params["checkpoints"]
-        check_operands("the condition of a checkpointed loop", params["cond_jaxpr"], [*cond_consts, *carry])
-        check_operands("the body of a checkpointed loop", body, [*consts, *carry])
+        check_jaxpr_operands(
+            "the condition of a checkpointed loop", params["cond_jaxpr"], [*cond_consts, *carry]
+        )
+        check_jaxpr_operands("the body of a checkpointed loop", body, [*consts, *carry])
         types = carry_types("a checkpointed loop", body.in_avals[len(consts) :], body.out_avals)
         if not params["save"]:
             return [COUNT, *types]
@@ -254,7 +256,7 @@ class Checkpointed(Unbounded):
 
         return run_checkified(run, kinds, _parts(args, params), params, num_before=1)
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         return run(_loops(params, plain=True), args, "while_loop")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:

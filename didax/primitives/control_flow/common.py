@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
@@ -27,7 +27,7 @@ from didax.primitives.slicing import dynamic_slice_p
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
-from didax.xla.text import FunctionContext, Value, names, types
+from didax.xla.text import FunctionContext, Value
 
 INT32 = np.dtype(np.int32)
 Marks = tuple[bool, ...]
@@ -109,7 +109,7 @@ def carry_types(what: str, before: Sequence[ShapedArray], after: Sequence[Shaped
 
 def batch_first(axis: AxisData, x: Any, dim: int | None) -> Any:
     """`x` with its batch axis first, repeated along one where it has none."""
-    return basis.broadcast_axis(x, axis.size, 0) if dim is None else basis.move_axis(x, dim, 0)
+    return array_ops.broadcast_axis(x, axis.size, 0) if dim is None else array_ops.move_axis(x, dim, 0)
 
 
 def lower_loop(
@@ -118,7 +118,7 @@ def lower_loop(
     condition: Callable[[FunctionContext, list[Value]], Value],
     body: Callable[[FunctionContext, list[Value]], Sequence[Value]],
 ) -> list[Value]:
-    """Write `stablehlo.while`; the functions write its regions, which see the values around them.
+    """Write a loop (`ctx.loop`) whose condition and body may have ordered effects.
 
     The loop carries the tokens of the function first. A condition with ordered effects is computed before the loop and
     at the end of its body: only there it can pass tokens on.
@@ -132,25 +132,14 @@ def lower_loop(
             return [condition(region, outs), *outs]
 
         return lower_loop(ctx, [first, *carry], lambda region, values: values[0], at_end)[1:]
-    carry = [*ctx.tokens.values(), *carry]
-    avals = [x.aval for x in carry]
-    inside = [Value(f"%{next(ctx.counter)}", aval) for aval in avals]
 
-    def in_body(region: FunctionContext) -> list[Value]:
-        region.tokens = dict(zip(order, inside, strict=False))
-        outs = body(region, inside[len(order) :])
+    def in_body(region: FunctionContext, values: list[Value]) -> list[Value]:
+        region.tokens = dict(zip(order, values, strict=False))
+        outs = body(region, values[len(order) :])
         return [*region.tokens.values(), *outs]
 
-    regions: list[str] = []
-    for write in (lambda region: [condition(region, inside[len(order) :])], in_body):
-        region = ctx.region()
-        outs = write(region)
-        # asking for the names of literals writes their constants, so it comes before the lines are taken
-        ending = f"stablehlo.return {names(outs)} : {types(outs)}"
-        regions.append("\n".join(["{", *region.lines, ending, "}"]))
-    header = ", ".join([f"{x} = {init}" for x, init in zip(inside, carry, strict=True)])
-    text = f"stablehlo.while({header}) : {types(inside)} cond {regions[0]} do {regions[1]}"
-    outs = ctx.emit_many(text, avals)
+    carry = [*ctx.tokens.values(), *carry]
+    outs = ctx.loop(carry, lambda region, values: condition(region, values[len(order) :]), in_body)
     ctx.tokens.update(zip(order, outs, strict=False))
     return outs[len(order) :]
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
@@ -28,7 +28,7 @@ from didax.core.tracing import known_value
 from didax.passes.checkify import Checkified, Kinds, Report, Site, checkify_jaxpr, nothing_failed
 from didax.passes.key_reuse import branch_keys, holds_keys
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.call import check_operands, fill_zeros, run_split, scatter_cotangents
+from didax.primitives.call import check_jaxpr_operands, fill_zeros, run_split, scatter_cotangents
 from didax.primitives.control_flow.common import (
     INT32,
     Marks,
@@ -82,7 +82,7 @@ class Cond(Primitive):
                 message("The index of cond is an int32 scalar.", f"index: {index}", fix="Cast the index.")
             )
         for branch in branches:
-            check_operands("cond", branch, avals)
+            check_jaxpr_operands("cond", branch, avals)
         return [
             _join_types(column, branches) for column in zip(*(b.out_avals for b in branches), strict=True)
         ]
@@ -156,7 +156,7 @@ class Cond(Primitive):
         new, sites = _checkify(branches[0], branches[1:], kinds)
         return Checkified(new[0], sites).split(self.bind(index, *args, branches=new))
 
-    def interpret(self, run: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
+    def run_jaxprs(self, run: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
         return run(branches[int(index)], args, f"branch {int(index)} of cond")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
@@ -384,7 +384,9 @@ def _check_collectives(axis: AxisData, branches: Branches) -> None:
 def _batch_by_element(
     axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], branches: Branches
 ) -> tuple[list[Any], list[int]]:
-    index, *operands = [x if d is None else basis.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+    index, *operands = [
+        x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)
+    ]
     batched = tuple(dim is not None for dim in dims[1:])
     cases = [
         _run_elements(
@@ -424,7 +426,7 @@ def _run_fused(
         not b and dtypes.is_inexact(v.aval.dtype) for v, b in zip(branch.invars, batched, strict=True)
     ]
     operands = [
-        basis.broadcast_axis(x, axis.size, 0) if r else x for x, r in zip(operands, repeated, strict=True)
+        array_ops.broadcast_axis(x, axis.size, 0) if r else x for x, r in zip(operands, repeated, strict=True)
     ]
     batched = tuple(b or r for b, r in zip(batched, repeated, strict=True))
     operands = [without_tangents(taken, x, x) if b else x for x, b in zip(operands, batched, strict=True)]

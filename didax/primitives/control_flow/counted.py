@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive
@@ -137,7 +137,7 @@ class Counted(Primitive):
         consts, carry, xs = split_at(args[1:], num_consts, num_carry)
         const_dims, carry_dims, x_dims = split_at(dims[1:], num_consts, num_carry)
         carry = [batch_first(axis, x, dim) for x, dim in zip(carry, carry_dims, strict=True)]
-        xs = [x if d is None else basis.move_axis(x, d, 1) for x, d in zip(xs, x_dims, strict=True)]
+        xs = [x if d is None else array_ops.move_axis(x, d, 1) for x, d in zip(xs, x_dims, strict=True)]
         row_dims = tuple(None if dim is None else 0 for dim in x_dims)
         most = reduce_max_p.bind(counts, axes=(0,)) if axis.size else np.int32(0)
         new = _masked(jaxpr, axis, tuple(const_dims), num_carry, row_dims, how["reverse"])
@@ -161,8 +161,8 @@ class Counted(Primitive):
     def checkify(self, kinds: Kinds, n: Any, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:
         return _Counting(n).checkify(kinds, *args, **params)
 
-    def interpret(self, run: Any, n: Any, *args: Any, length: int, **params: Any) -> list[Any]:
-        outs = scan_p.interpret(run, *args, length=int(n), **params)
+    def run_jaxprs(self, run: Any, n: Any, *args: Any, length: int, **params: Any) -> list[Any]:
+        outs = scan_p.run_jaxprs(run, *args, length=int(n), **params)
         last, ys = split_at(outs, params["num_carry"])
         return [*last, *(lengthened(y, length) for y in ys)]
 
@@ -196,7 +196,7 @@ def lengthened(ys: Any, length: int) -> Any:
     """The rows of `ys`, with as many of zeros after them as are missing to `length`."""
     aval = aval_of(ys)
     missing = aval.update(shape=(length - aval.shape[0], *aval.shape[1:]))
-    return concatenate([ys, basis.zeros(missing)], 0)
+    return concatenate([ys, array_ops.zeros(missing)], 0)
 
 
 # --- Counts that differ ---------------------------------------------------------------------------
@@ -238,11 +238,11 @@ def _masked(
 
 def among_taking(taking: Any, x: Any, dim: int) -> Any:
     """The batch `x`, of axis `dim`, with a copy of an element that takes part at each that does not."""
-    x = basis.move_axis(x, dim, 0)
-    return basis.move_axis(select_n(along_first(taking, x), one_taking(taking, x), x), 0, dim)
+    x = array_ops.move_axis(x, dim, 0)
+    return array_ops.move_axis(select_n(along_first(taking, x), one_taking(taking, x), x), 0, dim)
 
 
 def _or_zero(taking: Any, y: Any) -> Any:
     """`y`, with zero at each element that takes no part: as a linear output it sends back nothing there."""
     aval = aval_of(y)
-    return select_n(along_first(taking, y), basis.zeros(aval), y) if dtypes.is_inexact(aval.dtype) else y
+    return select_n(along_first(taking, y), array_ops.zeros(aval), y) if dtypes.is_inexact(aval.dtype) else y

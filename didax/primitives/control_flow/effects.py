@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import basis
 from didax.core.jaxpr import Jaxpr
-from didax.core.primitive import Primitive, infer
-from didax.core.tracing import current_trace, eager_trace
+from didax.core.primitive import Primitive, eager_trace, infer
+from didax.core.tracing import current_trace
 from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.shape import reshape, zeros
@@ -40,7 +40,7 @@ def for_each(
 ) -> tuple[list[Any], list[int]]:
     """Apply a primitive to one element of the batch after the other; results with their batch axis at 0."""
     batched = [d is not None for d in dims]
-    rows = [basis.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True) if d is not None]
+    rows = [array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True) if d is not None]
     shared = [x for x, b in zip(args, batched, strict=True) if not b]
 
     def apply(*values: Any) -> list[Any]:
@@ -67,7 +67,7 @@ def _one_by_one(
     results: list[list[Any]] = []
     for i in range(size):
         row = [reshape(slice_axis(x, i, i + 1, 0), aval_of(x).shape[1:]) for x in rows]
-        results.append([basis.broadcast_axis(y, 1, 0) for y in apply(*shared, *row)])
+        results.append([array_ops.broadcast_axis(y, 1, 0) for y in apply(*shared, *row)])
     return [concatenate(column, 0) for column in zip(*results, strict=True)]
 
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import basis, instantiate
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
-from didax.primitives.call import check_operands, fill_zeros, jit_p
+from didax.primitives.call import check_jaxpr_operands, fill_zeros, jit_p
 from didax.primitives.control_flow.common import (
     INT32,
     along_first,
@@ -82,8 +82,8 @@ class Fold(Primitive):
         n, _, _, saved, body_consts, consts, state = _parts(avals, params)
         check_count(n)
         rows = [x.update(shape=x.shape[1:]) for x in saved]
-        check_operands("the loop of a fold", params["body_jaxpr"], [*body_consts, *rows])
-        check_operands("the step of a fold", params["jaxpr"], [*consts, *state, *rows])
+        check_jaxpr_operands("the loop of a fold", params["body_jaxpr"], [*body_consts, *rows])
+        check_jaxpr_operands("the step of a fold", params["jaxpr"], [*consts, *state, *rows])
         before = params["jaxpr"].in_avals[len(consts) : len(consts) + len(state)]
         return carry_types("a fold", before, params["jaxpr"].out_avals)
 
@@ -145,7 +145,7 @@ class Fold(Primitive):
         step, strong = params["jaxpr"], strong_cotangents(cts, params["jaxpr"])
         new = transpose_body(step, len(consts), len(state), halves.unknown_in, nonzero(cts), strong)
         known, lin_avals = unmarked(consts, linear[: len(consts)]), marked(consts, linear[: len(consts)])
-        const_bars = [basis.zeros(x.aval) for x in marked(lin_avals, new.consts)]
+        const_bars = [array_ops.zeros(x.aval) for x in marked(lin_avals, new.consts)]
         state_bars = [instantiate(ct) for ct in marked(cts, new.carry)]
         outs = iter(
             self.bind(
@@ -231,7 +231,7 @@ class Fold(Primitive):
     def checkify(self, kinds: Kinds, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:
         return jit_p.checkify(kinds, *args, jaxpr=self._loops(params, plain=True))
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         return run(self._loops(params, plain=True), args, "the derivative of while_loop")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
@@ -324,7 +324,7 @@ def _entering(taking: Any, values: Sequence[Any], dims: Sequence[int | None]) ->
 
 
 def _batch_second(axis: AxisData, x: Any, dim: int | None) -> Any:
-    return basis.broadcast_axis(x, axis.size, 1) if dim is None else basis.move_axis(x, dim, 1)
+    return array_ops.broadcast_axis(x, axis.size, 1) if dim is None else array_ops.move_axis(x, dim, 1)
 
 
 # --- As loops -------------------------------------------------------------------------------------

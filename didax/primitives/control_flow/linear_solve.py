@@ -17,15 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero, add_tangents, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents, instantiate
 from didax.core.effects import Effects
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import summarise
-from didax.primitives.call import check_operands, jit_p
+from didax.primitives.call import check_jaxpr_operands, jit_p
 from didax.primitives.control_flow.common import Marks, batch_first, fixpoint, nonzero, split_at, union
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import neg
@@ -56,7 +56,7 @@ class LinearSolve(Primitive):
 
     def type(self, *avals: ShapedArray, jaxprs: Jaxprs, num_consts: int) -> Sequence[ShapedArray]:
         for what, jaxpr in zip(("matvec", "solve") * 2, jaxprs, strict=False):
-            check_operands(f"the {what} of a linear system", jaxpr, avals)
+            check_jaxpr_operands(f"the {what} of a linear system", jaxpr, avals)
         return jaxprs[1].out_avals
 
     def evaluate(self, *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Any]:
@@ -152,7 +152,7 @@ class LinearSolve(Primitive):
         frozen = [stop_gradient_p.bind(x) for x in args]
         return outs, jit_p.checkify(kinds, *frozen, jaxpr=jaxprs[1])[1]
 
-    def interpret(self, run: Any, *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Any]:
         return run(jaxprs[1], args, "the solver of a linear system")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:

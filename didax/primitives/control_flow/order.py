@@ -10,7 +10,6 @@ Read next: `scan.py` and `while_loop.py`, whose lowerings call it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, sl
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.transpose import is_undef
-from didax.xla.lowering import call
+from didax.xla.lowering import materialized
 from didax.xla.text import FunctionContext, Value
 
 _READS = (dynamic_slice_p, gather_p, slice_p)
@@ -43,8 +42,7 @@ class Fence(Primitive):
         return list(xs)
 
     def lower(self, ctx: FunctionContext, *xs: Value) -> list[Value]:
-        # A barrier would be dropped before fusion: only a call that is not inlined holds.
-        return call(ctx, _identity(tuple(x.aval.strip_weak_type() for x in xs)), xs, inline=False)
+        return materialized(ctx, xs)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         return self.bind(*primals), list(tangents)
@@ -57,12 +55,6 @@ class Fence(Primitive):
 
 
 fence_p = Fence("fence")
-
-
-@functools.lru_cache(maxsize=512)
-def _identity(avals: tuple[ShapedArray, ...]) -> Jaxpr:
-    xs = [Var(aval) for aval in avals]
-    return Jaxpr(xs, [], xs, "fence")
 
 
 @cached_on_jaxpr

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.basis import basis
 from didax.primitives.control_flow.common import INT32
 from didax.primitives.convert import iota
 from didax.primitives.elementwise import add, and_, eq, gt, lt, or_
@@ -40,7 +40,7 @@ def first_saved(carry: Sequence[Any], checkpoints: int) -> list[Any]:
     first = eq(iota(INT32, (checkpoints,), 0), 0)
     at = select_n(first, np.int32(-1), np.int32(0))
     level = select_n(first, np.int32(0), _MOST)
-    return [at, level, *(basis.broadcast_axis(x, checkpoints + 1, 0) for x in carry)]
+    return [at, level, *(array_ops.broadcast_axis(x, checkpoints + 1, 0) for x in carry)]
 
 
 def save_carry(
@@ -78,5 +78,5 @@ def read_saved(xs: Any, row: Any) -> Any:
 
 
 def _write(xs: Any, x: Any, row: Any) -> Any:
-    update = basis.broadcast_axis(x, 1, 0)
+    update = array_ops.broadcast_axis(x, 1, 0)
     return dynamic_update_slice_p.bind(xs, update, row, *[np.int32(0)] * aval_of(x).ndim)

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
-from didax.primitives.call import check_operands, fill_zeros
+from didax.primitives.call import check_jaxpr_operands, fill_zeros
 from didax.primitives.control_flow.accumulate import accumulate_in_place
 from didax.primitives.control_flow.common import (
     Marks,
@@ -54,7 +54,7 @@ from didax.transforms.partial_eval import Split, partial_eval_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import cotangent_avals, is_undef, strong_cotangents, transpose_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
-from didax.xla.text import FunctionContext, Value, names, tensor_type, types
+from didax.xla.text import FunctionContext, Value
 
 
 class Scan(Primitive):
@@ -100,7 +100,7 @@ class Scan(Primitive):
                     fix="Cut or pad the inputs.",
                 )
             )
-        check_operands(
+        check_jaxpr_operands(
             "the body of scan", jaxpr, [*consts, *carry, *(x.update(shape=x.shape[1:]) for x in xs)]
         )
         _, before, _ = split_at(jaxpr.in_avals, num_consts, num_carry)
@@ -225,7 +225,7 @@ class Scan(Primitive):
         (res_consts, _, res_xs), _ = parts_by(linear_in, args, num_consts, num_carry)
         carry_bars, y_bars = split_at(cts, num_carry)
         const_bars = [
-            basis.zeros(v.aval)
+            array_ops.zeros(v.aval)
             for v in marked(marked(jaxpr.invars[:num_consts], linear[:num_consts]), new.consts)
         ]
         carry_bars = [instantiate(ct) for ct in marked(carry_bars, new.carry)]
@@ -290,7 +290,7 @@ class Scan(Primitive):
     ) -> Any:
         consts, carry, xs = split_at(args, num_consts, num_carry)
         const_dims, carry_dims, x_dims = split_at(dims, num_consts, num_carry)
-        xs = [basis.move_axis(x, 0, 1) if dim == 0 else x for x, dim in zip(xs, x_dims, strict=True)]
+        xs = [array_ops.move_axis(x, 0, 1) if dim == 0 else x for x, dim in zip(xs, x_dims, strict=True)]
         row_dims = [None if dim is None else max(dim - 1, 0) for dim in x_dims]
         start = tuple(dim is not None for dim in carry_dims)
         new, batched = batch_body(jaxpr, axis, tuple(const_dims), start, tuple(row_dims))
@@ -338,7 +338,7 @@ class Scan(Primitive):
         arrays, outs = split_at(outs, len(start))
         return outs, report_of(arrays, sites) if sites else None
 
-    def interpret(
+    def run_jaxprs(
         self, run: Any, *args: Any, jaxpr: Jaxpr, length: int, reverse: bool, num_consts: int, num_carry: int,
         **how: Any,
     ) -> list[Any]:  # fmt: skip
@@ -351,7 +351,7 @@ class Scan(Primitive):
         columns = zip(*(reversed(rows) if reverse else rows), strict=True)
         stacked = [concatenate([reshape(y, (1, *aval_of(y).shape)) for y in ys], 0) for ys in columns]
         empty = [v.aval.update(shape=(0, *v.aval.shape)) for v in jaxpr.outvars[num_carry:]]
-        return [*carry, *(stacked if length else map(basis.zeros, empty))]
+        return [*carry, *(stacked if length else map(array_ops.zeros, empty))]
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params
@@ -441,7 +441,7 @@ class Steps(NamedTuple):
         if not outputs:
             return [*carry, *(ctx.constant(0, aval) for aval in out_avals)]
         columns = zip(*(outputs[:: -1 if self.reverse else 1]), strict=True)
-        return [*carry, *map(_concatenate, [ctx] * len(out_avals), columns, out_avals)]
+        return [*carry, *[ctx.concatenate(rows, 0) for rows in columns]]
 
     def loop(
         self, ctx: FunctionContext, carry: list[Value], out_avals: Sequence[ShapedArray], unroll: int
@@ -492,36 +492,18 @@ def _at_row(ctx: FunctionContext, x: Value, at: Value) -> list[Value]:
 def _read_row(ctx: FunctionContext, x: Value, at: Value) -> Value:
     starts = _at_row(ctx, x, at)
     row = x.aval.update(shape=(1, *x.aval.shape[1:]))
-    window = ctx.emit(
-        f"stablehlo.dynamic_slice {x}, {names(starts)}, sizes = {list(row.shape)} : "
-        f"({x.type}, {types(starts)}) -> {tensor_type(row)}",
-        row,
-    )
-    return ctx.op("reshape", [window], row.update(shape=row.shape[1:]))
+    return ctx.reshape(ctx.dynamic_slice(x, starts, row.shape), row.shape[1:])
 
 
 def _as_row(ctx: FunctionContext, y: Value) -> Value:
-    return ctx.op("reshape", [y], y.aval.update(shape=(1, *y.aval.shape)))
+    return ctx.reshape(y, (1, *y.aval.shape))
 
 
 def write_row(ctx: FunctionContext, ys: Value, y: Value, at: Value) -> Value:
     """`ys` with row `at` replaced by `y`."""
     # No guard against an update that reads what it overwrites (Note [Updates in place]): nothing reads `ys` before
     # the loop has ended. Guarded, a loop of small rows is three times slower.
-    row, starts = _as_row(ctx, y), _at_row(ctx, ys, at)
-    return ctx.emit(
-        f"stablehlo.dynamic_update_slice {ys}, {row}, {names(starts)} : "
-        f"({ys.type}, {row.type}, {types(starts)}) -> {ys.type}",
-        ys.aval,
-    )
-
-
-def _concatenate(ctx: FunctionContext, rows: Sequence[Value], aval: ShapedArray) -> Value:
-    if len(rows) == 1:
-        return rows[0]
-    return ctx.emit(
-        f"stablehlo.concatenate {names(rows)}, dim = 0 : ({types(rows)}) -> {tensor_type(aval)}", aval
-    )
+    return ctx.dynamic_update_slice(ys, _as_row(ctx, y), _at_row(ctx, ys, at))
 
 
 # --- What the body hands on -----------------------------------------------------------------------
@@ -819,7 +801,7 @@ def transpose_body(
         x_bars = iter(eval_jaxpr(new, [*consts, *rows, *carry_bars, *y_bars]))
         const_bars = [add(total, next(x_bars)) for total in const_bars]
         moved = marked(zip(jaxpr.in_avals[num_consts:], found_carry, strict=False), carry)
-        before = [next(x_bars) if f else basis.zeros(aval) for aval, f in moved]
+        before = [next(x_bars) if f else array_ops.zeros(aval) for aval, f in moved]
         return [*const_bars, *before, *x_bars]
 
     body, captured = trace_to_jaxpr(

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from didax.core import config
+from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, basis, instantiate
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import CHECK, Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, summarise
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
-from didax.primitives.call import check_operands, fill_zeros
+from didax.primitives.call import check_jaxpr_operands, fill_zeros
 from didax.primitives.control_flow.common import (
     Marks,
     along_first,
@@ -101,8 +101,8 @@ class While(Unbounded):
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
         cond_consts, body_consts, carry = _parts(avals, params)
-        check_operands("the condition of while", cond_jaxpr, [*cond_consts, *carry])
-        check_operands("the body of while", body_jaxpr, [*body_consts, *carry])
+        check_jaxpr_operands("the condition of while", cond_jaxpr, [*cond_consts, *carry])
+        check_jaxpr_operands("the body of while", body_jaxpr, [*body_consts, *carry])
         (pred,) = cond_jaxpr.out_avals
         if pred.shape != () or pred.dtype != _BOOL:
             raise TypeError(
@@ -251,7 +251,7 @@ class While(Unbounded):
 
         return run_checkified(run, kinds, _parts(args, params), params)
 
-    def interpret(self, run: Any, *args: Any, **params: Any) -> list[Any]:
+    def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
         cond_consts, body_consts, carry = _parts(args, params)
         step = 0
         while bool(run(params["cond_jaxpr"], [*cond_consts, *carry], f"condition {step} of while_loop")[0]):
@@ -430,7 +430,9 @@ def _masked(
         entering = [*body_consts, *carry]
         if guard:
             entering = [
-                x if dim is None else basis.move_axis(stand_in(pred, basis.move_axis(x, dim, 0)), 0, dim)
+                x
+                if dim is None
+                else array_ops.move_axis(stand_in(pred, array_ops.move_axis(x, dim, 0)), 0, dim)
                 for x, dim in zip(entering, (*dims[num_cond_consts:], *[0] * len(carry)), strict=True)
             ]
         moved = eval_jaxpr(body, entering)

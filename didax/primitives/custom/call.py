@@ -17,11 +17,11 @@ from itertools import compress
 from typing import Any
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import aval_of
-from didax.core.basis import Zero
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
-from didax.core.primitive import Primitive
-from didax.core.tracing import Trace, current_trace, set_current_trace
+from didax.core.primitive import Primitive, Trace
+from didax.core.tracing import current_trace, set_current_trace
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import Call, jit_p, scatter_cotangents
@@ -30,11 +30,11 @@ from didax.primitives.custom.derived import Pushed, Transposed
 from didax.primitives.custom.forward_pass import run_forward
 from didax.primitives.custom.linear_map import LinearMap, linear_map_p
 from didax.primitives.custom.rules import (
-    Batched,
-    Enclosed,
+    BatchedRules,
+    EnclosedRules,
     Rules,
-    Selected,
-    Staged,
+    SelectedRules,
+    StagedRules,
     by_vmap_rule,
     held_in_scope,
     with_held,
@@ -64,13 +64,13 @@ class _CallWithRules(Primitive):
     multiple_results = True
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, rules: Rules, **how: Any
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, rules: Rules, **params: Any
     ) -> tuple[list[Any], list[Any]]:
         rule = _first(("jvp", "linearize", "transpose", "vjp"), rules)
         return _DERIVATIVES[rule](rules, primals, tangents)
 
     def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, rules: Rules, **how: Any
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, rules: Rules, **params: Any
     ) -> tuple[list[Any], list[Any]]:
         rule = _first(("linearize", "vjp", "jvp", "transpose"), rules)
         with _transposable(f"{rules.given[rule]} of {rules.name}" if rule in ("jvp", "linearize") else ""):
@@ -186,18 +186,18 @@ class PythonCall(_CallWithRules):
                 new = [*jaxpr.invars[: len(captured)], *(Var(x.aval) for x in held)]
                 invars = [*new, *jaxpr.invars[len(captured) :]]
                 jaxpr = Jaxpr(invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
-            staged = Staged(rules, jaxpr, captured, held)
+            staged = StagedRules(rules, jaxpr, captured, held)
             return rules_call_p.bind(*captured, *held, *args, jaxpr=jaxpr, rules=staged)
 
-    def enclose(self, trace: ClosureTrace, *, rules: Rules) -> dict[str, Any]:
-        return {"rules": Enclosed(rules, trace.replace, trace.constant)}
+    def replace_captured(self, trace: ClosureTrace, *, rules: Rules) -> dict[str, Any]:
+        return {"rules": EnclosedRules(rules, trace.replace, trace.constant)}
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, rules: Rules) -> Any:
         by_rule = "vmap" in rules.given and Rules.DERIVATIVES.isdisjoint(rules.given)
         if by_rule and any(dim is not None for dim in dims):
             outs, batched = by_vmap_rule(rules, axis, args, dims)
             return outs, [0 if b else None for b in batched]
-        mapped = Batched(rules, axis, dims)
+        mapped = BatchedRules(rules, axis, dims)
         outs = self.bind(*args, rules=mapped)
         return outs, [0 if mapped.out_batched else None] * len(outs)
 
@@ -221,7 +221,7 @@ class RulesCall(_CallWithRules, Call):
         new, batched = batch_jaxpr(jaxpr, axis, tuple(dims))
         if any(batched) or everywhere:
             new, batched = batch_jaxpr(jaxpr, axis, tuple(dims), (True,) * len(jaxpr.outvars))
-        mapped = Batched(rules, axis, dims, any(batched))
+        mapped = BatchedRules(rules, axis, dims, any(batched))
         return self.bind(*args, jaxpr=new, rules=mapped), [0 if b else None for b in batched]
 
     def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, rules: Rules) -> list[Any]:
@@ -231,10 +231,10 @@ class RulesCall(_CallWithRules, Call):
             return jit_p.transpose(cts, *args, jaxpr=jaxpr)
         linear, nonzero = [is_undef(x) for x in args], [type(ct) is not Zero for ct in cts]
         known = [x for x in args if not is_undef(x)]
-        x_bars = python_call_p.bind(
+        ct_xs = python_call_p.bind(
             *known, *compress(cts, nonzero), rules=Transposed(rules, jaxpr.in_avals, linear, nonzero)
         )
-        return scatter_cotangents(x_bars, [True] * len(x_bars), linear)
+        return scatter_cotangents(ct_xs, [True] * len(ct_xs), linear)
 
     def checkify(
         self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, rules: Rules
@@ -251,7 +251,7 @@ class RulesCall(_CallWithRules, Call):
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         """Without results nobody needs; all operands stay, for the rules."""
         jaxpr, _ = dce_jaxpr(eqn.params["jaxpr"], tuple(used), keep_inputs=True)
-        rules = Selected(eqn.params["rules"], used, [v.aval for v in eqn.outvars])
+        rules = SelectedRules(eqn.params["rules"], used, [v.aval for v in eqn.outvars])
         return eqn.replace(outvars=list(compress(eqn.outvars, used)), params={"jaxpr": jaxpr, "rules": rules})
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn
-from didax.core.primitive import Primitive
-from didax.core.tracing import eager_trace, set_current_trace
+from didax.core.primitive import Primitive, eager_trace
+from didax.core.tracing import set_current_trace
 from didax.primitives.keys import random_unwrap_p
 
 

@@ -1,7 +1,7 @@
 """Derivatives of functions that bring a vmap rule and no derivative: the rule is differentiated beside the function.
 
     Pushed       (x, x_dot) -> (f(x), df(x) x_dot)      batched by the jvp of the vmap rule
-    Transposed   (known x, y_bar) -> x_bar              batched by the transpose of the vmap rule
+    Transposed   (known x, ct_y) -> ct_x              batched by the transpose of the vmap rule
 
 So all orders of vmap and differentiation use the rule. Read next: `call.py`.
 """
@@ -13,8 +13,8 @@ from itertools import compress
 from typing import Any
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, instantiate
 from didax.primitives.custom.rules import Rules, Values
 from didax.primitives.shape import reduce_sum
 from didax.transforms.batching import batched_aval, move_batch_axis
@@ -103,8 +103,8 @@ class Transposed(Rules):
             next(given) if nz else Zero(v.aval) for v, nz in zip(jaxpr.outvars, self._nonzero, strict=True)
         ]
         linear = [*[False] * len(captured), *self._linear]
-        x_bars = backward_jaxpr(jaxpr, linear, [*captured, *args[:num_known]], cts)
-        return [instantiate(x_bar) for x_bar in x_bars]
+        ct_xs = backward_jaxpr(jaxpr, linear, [*captured, *args[:num_known]], cts)
+        return [instantiate(ct_x) for ct_x in ct_xs]
 
     def vmap(self, size: int, args: Values, batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
         """The rule transposed, with every linear argument batched."""
@@ -125,8 +125,8 @@ class Transposed(Rules):
             have = batched[self._linear.count(False) :]
             return [_as_result(ct, b, out, size) for ct, b, out in zip(cts, have, marks, strict=True)]
 
-        x_bars = self._transpose(rule, avals, args, prepared)
-        return x_bars, [True] * len(x_bars)
+        ct_xs = self._transpose(rule, avals, args, prepared)
+        return ct_xs, [True] * len(ct_xs)
 
 
 def _as_result(ct: Any, batched: bool, out_batched: bool, size: int) -> Any:

@@ -34,21 +34,23 @@ class ForwardPass(Call):
     def evaluate(self, *args: Any, jaxpr: Jaxpr, plain: Jaxpr) -> list[Any]:
         return eval_jaxpr(jaxpr, args)
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any) -> Any:
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any) -> Any:
         return jit_p.jvp(primals, tangents, jaxpr=jaxpr)
 
-    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **how: Any) -> Any:
+    def linearize(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
+    ) -> Any:
         return jit_p.linearize(primals, tangents, jaxpr=jaxpr)
 
-    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **how: Any) -> list[Any]:
+    def transpose(self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return jit_p.transpose(cts, *args, jaxpr=jaxpr)
 
     def batch(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **how: Any
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **params: Any
     ) -> Any:
         return jit_p.batch(axis, args, dims, jaxpr=jaxpr)
 
-    def checkify(self, kinds: Any, *args: Any, jaxpr: Jaxpr, **how: Any) -> Any:
+    def checkify(self, kinds: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> Any:
         return jit_p.checkify(kinds, *args, jaxpr=jaxpr)
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:

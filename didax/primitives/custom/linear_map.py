@@ -1,6 +1,6 @@
 """`linear_map_p`: a linear step y = L(r) x whose two directions are functions of the user's own.
 
-    apply(r, x) = L(r) x        transpose(r, y_bar) = L(r)^T y_bar
+    apply(r, x) = L(r) x        transpose(r, ct_y) = L(r)^T ct_y
 
 Either is derived from the other where it is missing: the transpose by transposing, and the map as the transpose of its
 transpose. It is what a `custom_vjp` leaves on the tape: the residuals its forward pass saved, and its backward rule,
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import MissingRuleError, NonlinearError, message
 from didax.core.jaxpr import Eqn, Literal
 from didax.core.primitive import Primitive
@@ -180,11 +180,11 @@ class LinearMapPrimitive(Primitive):
                 )
             )
         if map.apply is not None and map.transpose is not None:
-            x_bars = self.bind(*args[:n], *[instantiate(ct) for ct in cts], map=map.swapped())
+            ct_xs = self.bind(*args[:n], *[instantiate(ct) for ct in cts], map=map.swapped())
         else:
-            x_bars = map.backward(args[:n], cts)
+            ct_xs = map.backward(args[:n], cts)
         return [None] * n + [
-            x_bar if type(x) is Undef else None for x, x_bar in zip(args[n:], x_bars, strict=True)
+            ct_x if type(x) is Undef else None for x, ct_x in zip(args[n:], ct_xs, strict=True)
         ]
 
     def batch(

@@ -1,10 +1,10 @@
 """`Rules`: a function and the rules it brings along, on flat lists of arrays; and the same function elsewhere.
 
     Called    (didax/api/custom.py)  one call of a user's function: its rules are Python functions over pytrees
-    Staged    after staging: operands are what the function captured, then its arguments
-    Enclosed  called by another such function, whose captured values have been replaced
-    Batched   under vmap: the function and all of its derivative rules over a batch, so none is lost
-    Selected  with only some of the results
+    StagedRules    after staging: operands are what the function captured, then its arguments
+    EnclosedRules  called by another such function, whose captured values have been replaced
+    BatchedRules   under vmap: the function and all of its derivative rules over a batch, so none is lost
+    SelectedRules  with only some of the results
 
 Each is a `Rules` again, so transformations nest in any order. Rules run when a transformation asks for them, under the
 trace that is current then; values that they closed over are replaced by what these are there (`ClosureTrace`).
@@ -18,11 +18,12 @@ from itertools import compress
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, instantiate
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
-from didax.core.tracing import Trace, Tracer, current_trace, set_current_trace
+from didax.core.primitive import Trace
+from didax.core.tracing import Tracer, current_trace, set_current_trace
 from didax.primitives.custom.constant import Held, constant_p
 from didax.primitives.shape import reduce_sum
 from didax.transforms.batching import (
@@ -237,8 +238,8 @@ class _Elsewhere(Rules):
 
         def backward(residuals: Values, cts: Values) -> list[Any]:
             run, inner = self._with(residuals)
-            x_bars = run(lambda *xs: inner_backward(xs[: len(inner)], xs[len(inner) :]), *inner, *cts)
-            return [*map(Zero, avals), *x_bars]
+            ct_xs = run(lambda *xs: inner_backward(xs[: len(inner)], xs[len(inner) :]), *inner, *cts)
+            return [*map(Zero, avals), *ct_xs]
 
         return Forward(ys[:m], [*captured, *ys[m:]], backward)
 
@@ -292,7 +293,7 @@ class _Elsewhere(Rules):
         return [*[None] * len(captured), *run(lambda *ys: self._inner.transpose(rest, ys), *cts)]
 
 
-class Staged(_Elsewhere):
+class StagedRules(_Elsewhere):
     """A function that was staged: its operands are the values it captured, then its arguments."""
 
     __slots__ = ("_jaxpr",)
@@ -314,7 +315,7 @@ class Staged(_Elsewhere):
         return run, operands[n:]
 
 
-class Enclosed(_Elsewhere):
+class EnclosedRules(_Elsewhere):
     """A function that was called in a closure: what is replaced there is replaced in its rules."""
 
     __slots__ = ("_constant", "_replace")
@@ -340,7 +341,7 @@ class Enclosed(_Elsewhere):
         return run, operands
 
 
-class Selected(Rules):
+class SelectedRules(Rules):
     """A function with only some of its results."""
 
     __slots__ = ("_avals", "_inner", "_used")
@@ -391,7 +392,7 @@ class Selected(Rules):
         return self._inner.transpose(args, self._all(cts))
 
 
-class Batched(Rules):
+class BatchedRules(Rules):
     """A function over a batch: the axis of its i-th argument is at `dims[i]`; those of its results are at 0.
 
     If any argument has the axis all results have it. If none does, what the function closed over decides: `out_batched`
@@ -462,12 +463,12 @@ class Batched(Rules):
 
         def backward(residuals: Values, cts: Values) -> list[Any]:
             r = len(residuals)
-            x_bars, x_dims = self._over(
+            ct_xs, x_dims = self._over(
                 lambda *xs: inner_backward(xs[:r], xs[r:]),
                 [*residuals, *cts],
                 [*dims[m:], *[0 if self.out_batched else None] * len(cts)],
             )
-            return [self._for_argument(*x) for x in zip(x_bars, x_dims, self._dims, in_avals, strict=True)]
+            return [self._for_argument(*x) for x in zip(ct_xs, x_dims, self._dims, in_avals, strict=True)]
 
         return Forward(outs, ys[m:], backward)
 
@@ -495,19 +496,19 @@ class Batched(Rules):
 
     def transpose(self, args: Values, cts: Values) -> list[Any]:
         ct_dims = [0 if self.out_batched else None] * len(cts)
-        x_bars, x_dims = self._over(lambda *ys: self._inner.transpose(args, ys), cts, ct_dims)
-        found = zip(x_bars, x_dims, self._dims, args, strict=True)
+        ct_xs, x_dims = self._over(lambda *ys: self._inner.transpose(args, ys), cts, ct_dims)
+        found = zip(ct_xs, x_dims, self._dims, args, strict=True)
         return [None if x is None else self._for_argument(x, at, dim, arg.aval) for x, at, dim, arg in found]
 
-    def _for_argument(self, x_bar: Any, found: int | None, dim: int | None, aval: ShapedArray) -> Any:
+    def _for_argument(self, ct_x: Any, found: int | None, dim: int | None, aval: ShapedArray) -> Any:
         """The cotangent of an argument: that of each element, or the sum over the batch that shares it."""
-        if type(x_bar) is Zero or (self.out_batched and not self._axis.size):  # of no results
+        if type(ct_x) is Zero or (self.out_batched and not self._axis.size):  # of no results
             return Zero(aval)
         if dim is not None:
-            return move_batch_axis(x_bar, found, dim, self._axis.size)
+            return move_batch_axis(ct_x, found, dim, self._axis.size)
         if not self.out_batched:
-            return self._placed([x_bar], [found])[0]
-        return reduce_sum(self._first(x_bar, found), (0,))
+            return self._placed([ct_x], [found])[0]
+        return reduce_sum(self._first(ct_x, found), (0,))
 
     def linearize(self, primals: Values) -> tuple[list[Any], Callable[[Values], list[Any]]]:
         found: list[Any] = []

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import mul, real_part, sub

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents
 from didax.core.errors import message
 from didax.primitives.elementwise import sub
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
@@ -35,7 +35,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.xla.lapack import cuda_call, lapack_call, platform
-from didax.xla.text import FunctionContext, Value, function_type, int_array, names, tensor_type, types
+from didax.xla.text import FunctionContext, Value
 
 
 class LU(MatrixPrimitive):
@@ -122,7 +122,7 @@ def take_rows(x: Any, rows: Any) -> Any:
 class PivotsToPermutation(MatrixPrimitive):
     """The permutation of `permutation_size` rows that a sequence of exchanges makes."""
 
-    contraction = False
+    materializes_operands = False
     holes = {"transpose": NOT_DIFFERENTIABLE}
 
     def type(self, pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
@@ -169,81 +169,46 @@ def _exchanged(pivots: Sequence[int], size: int) -> list[int]:
 
 def _lower_exchanges(ctx: FunctionContext, pivots: Value, out: ShapedArray) -> Value:
     """A loop over the pivots; each step exchanges two elements of every row of `out`, in place."""
-    index = ctx.emit(f"stablehlo.iota dim = {out.ndim - 1} : {tensor_type(out)}", out)
+    index = ctx.iota(out, out.ndim - 1)
     if not pivots.aval.size:
         return index
     last = ctx.scalar(out.shape[-1] - 1, INT32)
     start = ctx.scalar(0, INT32)
-    pivots = ctx.emit(
-        f"stablehlo.clamp {start}, {pivots}, {last} : {function_type([start, pivots, last], [pivots.aval])}",
-        pivots.aval,
-    )
-    (i, rows), _ = ctx.block([start.aval, out])
+    pivots = ctx.op("clamp", [start, pivots, last], pivots.aval)
 
-    condition = ctx.region()
-    goes_on = condition.compare("LT", i, condition.scalar(pivots.aval.shape[-1], INT32))
+    def step(body: FunctionContext, state: list[Value]) -> list[Value]:
+        i, rows = state
+        there, here = _column(body, pivots, i), _column(body, rows, i)
+        moved = body.dynamic_update_slice(
+            rows, _gather_columns(body, rows, there), _column_starts(body, rows, i)
+        )
+        return [body.op("add", [i, body.scalar(1, INT32)]), _scatter_columns(body, moved, there, here)]
 
-    body = ctx.region()
-    there = _column(body, pivots, i)
-    moved = _write_column(body, rows, i, _gather_columns(body, rows, there))
-    moved = _scatter_columns(body, moved, there, _column(body, rows, i))
-    following = body.op("add", [i, body.scalar(1, INT32)])
+    def goes_on(condition: FunctionContext, state: list[Value]) -> Value:
+        return condition.compare("LT", state[0], condition.scalar(pivots.aval.shape[-1], INT32))
 
-    return ctx.emit_many(
-        f"stablehlo.while({i} = {start}, {rows} = {index}) : {types([i, rows])}\n"
-        f"cond {{\n{_region(condition, [goes_on])}\n}} do {{\n{_region(body, [following, moved])}\n}}",
-        [i.aval, rows.aval],
-    )[1]
+    return ctx.loop([start, index], goes_on, step)[1]
 
 
 def _column(ctx: FunctionContext, x: Value, i: Value) -> Value:
     """Element i of every row, of shape (..., 1)."""
-    out = x.aval.update(shape=(*x.aval.shape[:-1], 1))
-    starts = [*([ctx.scalar(0, INT32)] * (x.aval.ndim - 1)), i]
-    return ctx.emit(
-        f"stablehlo.dynamic_slice {x}, {names(starts)}, sizes = {list(out.shape)} : "
-        f"{function_type([x, *starts], [out])}",
-        out,
-    )
+    return ctx.dynamic_slice(x, _column_starts(ctx, x, i), (*x.aval.shape[:-1], 1))
 
 
-def _write_column(ctx: FunctionContext, x: Value, i: Value, column: Value) -> Value:
-    starts = [*([ctx.scalar(0, INT32)] * (x.aval.ndim - 1)), i]
-    operands = [x, column, *starts]
-    return ctx.emit(
-        f"stablehlo.dynamic_update_slice {names(operands)} : {function_type(operands, [x.aval])}", x.aval
-    )
+def _column_starts(ctx: FunctionContext, x: Value, i: Value) -> list[Value]:
+    return [*([ctx.scalar(0, INT32)] * (x.aval.ndim - 1)), i]
 
 
 def _gather_columns(ctx: FunctionContext, x: Value, indices: Value) -> Value:
     """`x[..., indices[..., 0]]`, of shape (..., 1)."""
-    axis, batch = x.aval.ndim - 1, list(range(x.aval.ndim - 1))
-    return ctx.emit(
-        f'"stablehlo.gather"({x}, {indices}) <{{dimension_numbers = #stablehlo.gather<offset_dims = [{axis}], '
-        f"operand_batching_dims = {batch}, start_indices_batching_dims = {batch}, start_index_map = [{axis}], "
-        f"index_vector_dim = {axis}>, indices_are_sorted = false, slice_sizes = {int_array([1] * (axis + 1))}}}> : "
-        f"{function_type([x, indices], [indices.aval])}",
-        indices.aval,
-    )
+    axis, batch = x.aval.ndim - 1, range(x.aval.ndim - 1)
+    return ctx.gather(x, indices, ((axis,), (), (axis,), batch, batch), [1] * (axis + 1), indices.aval)
 
 
 def _scatter_columns(ctx: FunctionContext, x: Value, indices: Value, column: Value) -> Value:
     """`x` with `column[..., 0]` at `indices[..., 0]` of every row."""
-    axis, batch = x.aval.ndim - 1, list(range(x.aval.ndim - 1))
-    operands = [x, indices, column]
-    body = ctx.region()
-    (_, new), header = ctx.block([ShapedArray((), INT32)] * 2)
-    return ctx.emit(
-        f'"stablehlo.scatter"({names(operands)}) <{{scatter_dimension_numbers = #stablehlo.scatter<'
-        f"update_window_dims = [{axis}], input_batching_dims = {batch}, scatter_indices_batching_dims = {batch}, "
-        f"scatter_dims_to_operand_dims = [{axis}], index_vector_dim = {axis}>, indices_are_sorted = false, "
-        f"unique_indices = true}}> ({{\n{header}\n{_region(body, [new])}\n}}) : {function_type(operands, [x.aval])}",
-        x.aval,
-    )
-
-
-def _region(body: FunctionContext, outs: Sequence[Value]) -> str:
-    return "\n".join([*body.lines, f"stablehlo.return {names(outs)} : {types(outs)}"])
+    axis, batch = x.aval.ndim - 1, range(x.aval.ndim - 1)
+    return ctx.scatter(x, indices, column, ((axis,), (), (axis,), batch, batch), None, unique_indices=True)
 
 
 lu_p = LU("lu")

@@ -33,7 +33,7 @@ from didax.primitives.reductions import reduce_max_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum, transpose
 from didax.transforms.batching import AxisData, move_batch_axis
-from didax.xla.text import FunctionContext, Value, tensor_type
+from didax.xla.text import FunctionContext, Value
 
 DTYPES = frozenset([np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")])
 INT32 = np.dtype(np.int32)
@@ -46,7 +46,7 @@ _GAP = (
 class MatrixPrimitive(Primitive):
     """A primitive on the matrices that are the last two axes of its operands."""
 
-    contraction = True
+    materializes_operands = True
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
@@ -261,10 +261,7 @@ def lower_eye(ctx: FunctionContext, aval: ShapedArray) -> Value:
 
 def _compare_indices(ctx: FunctionContext, aval: ShapedArray, direction: str) -> Value:
     index = aval.update(dtype=INT32, weak_type=False)
-    rows, columns = (
-        ctx.emit(f"stablehlo.iota dim = {aval.ndim - k} : {tensor_type(index)}", index) for k in (2, 1)
-    )
-    return ctx.compare(direction, rows, columns)
+    return ctx.compare(direction, ctx.iota(index, aval.ndim - 2), ctx.iota(index, aval.ndim - 1))
 
 
 def lower_slice(ctx: FunctionContext, x: Value, rows: int, columns: int) -> Value:
@@ -272,17 +269,13 @@ def lower_slice(ctx: FunctionContext, x: Value, rows: int, columns: int) -> Valu
     out = with_matrix(x.aval, rows, columns)
     if out.shape == x.aval.shape:
         return x
-    bounds = ", ".join([f"0:{n}" for n in out.shape])
-    return ctx.emit(f"stablehlo.slice {x} [{bounds}] : ({x.type}) -> {tensor_type(out)}", out)
+    return ctx.slice(x, [0] * out.ndim, out.shape)
 
 
 def lower_adjoint(ctx: FunctionContext, x: Value) -> Value:
     """The conjugate transpose."""
-    *batch, m, n = x.aval.shape
-    out = x.aval.update(shape=(*batch, n, m))
-    order = [*range(len(batch)), len(batch) + 1, len(batch)]
-    x = ctx.emit(f"stablehlo.transpose {x}, dims = {order} : ({x.type}) -> {tensor_type(out)}", out)
-    return lower_conjugate(ctx, x)
+    *batch, rows, columns = range(x.aval.ndim)
+    return lower_conjugate(ctx, ctx.transpose(x, [*batch, columns, rows]))
 
 
 def lower_conjugate(ctx: FunctionContext, x: Value) -> Value:

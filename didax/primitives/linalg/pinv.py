@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.primitives.elementwise import abs_, add, div, gt, mul, sub
 from didax.primitives.families import NOT_LINEAR, scalar_like
 from didax.primitives.linalg.eigen import eigh
 from didax.primitives.linalg.matrix import (
+    MatrixPrimitive,
     adjoint,
     check_matrices,
     check_square,
@@ -26,14 +27,30 @@ from didax.primitives.linalg.matrix import (
     transposed,
     with_matrix,
 )
-from didax.primitives.linalg.solve import Composed
 from didax.primitives.linalg.svd import svd
 from didax.primitives.reductions import reduce_max_p
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
+from didax.xla.lowering import lower_as
 
 
-class Pinv(Composed):
+def _pinv(a: Any, rcond: Any, *, hermitian: bool) -> Sequence[Any]:
+    if not aval_of(a).size:
+        return [transposed(a)]
+    if hermitian:
+        v, s = eigh(hermitian_part(a))
+        uh = adjoint(v)
+    else:
+        u, s, vh = svd(a, full_matrices=False)
+        v, uh = adjoint(vh), adjoint(u)
+    last = aval_of(s).ndim - 1
+    cutoff = mul(rcond, reduce_max_p.bind(abs_(s), axes=(last,)))
+    counts = gt(abs_(s), broadcast_in_dim(cutoff, aval_of(s).shape, tuple(range(last))))
+    one, zero = (scalar_like(k, aval_of(s).dtype) for k in (1, 0))
+    return [matmul(scale_columns(v, where(counts, div(one, where(counts, s, one)), zero)), uh)]
+
+
+class Pinv(MatrixPrimitive):
     """The pseudoinverse of A; singular values of at most `rcond` times the largest count as zero.
 
     With `hermitian` it is that of the Hermitian part of A.
@@ -54,20 +71,7 @@ class Pinv(Composed):
             )
         return with_matrix(a, *a.shape[:-3:-1])
 
-    def compose(self, a: Any, rcond: Any, *, hermitian: bool) -> Sequence[Any]:
-        if not aval_of(a).size:
-            return [transposed(a)]
-        if hermitian:
-            v, s = eigh(hermitian_part(a))
-            uh = adjoint(v)
-        else:
-            u, s, vh = svd(a, full_matrices=False)
-            v, uh = adjoint(vh), adjoint(u)
-        last = aval_of(s).ndim - 1
-        cutoff = mul(rcond, reduce_max_p.bind(abs_(s), axes=(last,)))
-        counts = gt(abs_(s), broadcast_in_dim(cutoff, aval_of(s).shape, tuple(range(last))))
-        one, zero = (scalar_like(k, aval_of(s).dtype) for k in (1, 0))
-        return [matmul(scale_columns(v, where(counts, div(one, where(counts, s, one)), zero)), uh)]
+    lower = lower_as(_pinv)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, hermitian: bool) -> tuple[Any, Any]:
         (a, rcond), (t, _) = primals, tangents

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.core.errors import message
 from didax.primitives.elementwise import add, sub
 from didax.primitives.families import NOT_LINEAR, scalar_like
@@ -32,7 +32,7 @@ from didax.primitives.linalg.matrix import (
 from didax.primitives.linalg.triangular import triangular_solve
 from didax.primitives.slicing import pad, slice_axis
 from didax.xla.lapack import cuda_call, lapack_call, platform
-from didax.xla.text import FunctionContext, Value, function_type
+from didax.xla.text import FunctionContext, Value
 
 
 class QR(MatrixPrimitive):
@@ -155,14 +155,8 @@ def _append_columns(ctx: FunctionContext, x: Value, count: int) -> Value:
     """`x` with that many columns of zeros."""
     if not count:
         return x
-    *rest, n = x.aval.shape
-    none, high = [0] * x.aval.ndim, [*([0] * len(rest)), count]
-    out, zero = x.aval.update(shape=(*rest, n + count)), ctx.scalar(0, x.aval.dtype)
-    return ctx.emit(
-        f"stablehlo.pad {x}, {zero}, low = {none}, high = {high}, interior = {none} : "
-        f"{function_type([x, zero], [out])}",
-        out,
-    )
+    config = [*[(0, 0, 0)] * (x.aval.ndim - 1), (0, count, 0)]
+    return ctx.pad(x, ctx.scalar(0, x.aval.dtype), config)
 
 
 qr_p = QR("qr")

@@ -11,15 +11,14 @@ matrix]). `solve` of a singular matrix gives NaN. Read next: `pinv.py`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents
 from didax.core.errors import message
 from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
 from didax.primitives.elementwise import (
@@ -66,31 +65,21 @@ from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, full, reduce_sum, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
-from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef
-from didax.xla.lowering import call
-from didax.xla.text import FunctionContext, Value
-
-
-class Composed(MatrixPrimitive):
-    """A primitive that is compiled as what `compose` makes of others."""
-
-    def compose(self, *args: Any, **params: Any) -> Sequence[Any]:
-        """The results, by other primitives."""
-        raise NotImplementedError
-
-    def lower(self, ctx: FunctionContext, *args: Value, **params: Any) -> Any:
-        compose = functools.partial(self.compose, **params)
-        jaxpr, consts = trace_to_jaxpr(compose, [x.aval for x in args], what=self.name)
-        assert not consts
-        outs = call(ctx, jaxpr, args)
-        return outs if self.multiple_results else outs[0]
-
+from didax.xla.lowering import lower_as
 
 # --- Systems ------------------------------------------------------------------------------------------------
 
 
-class Solve(Composed):
+def _solve(a: Any, b: Any) -> Sequence[Any]:
+    factors, _, permutation = lu(a)
+    x = triangular_solve(factors, take_rows(b, permutation), left_side=True, lower=True, unit_diagonal=True)
+    x = triangular_solve(factors, x, left_side=True)
+    ok = reduce_and_p.bind(ne(diagonal(factors), 0), axes=(aval_of(a).ndim - 2,))
+    return [_where_matrix(ok, x, float("nan"))]
+
+
+class Solve(MatrixPrimitive):
     """The X with A X = B, for square matrices; it is linear in B."""
 
     def type(self, a: ShapedArray, b: ShapedArray) -> ShapedArray:
@@ -113,14 +102,7 @@ class Solve(Composed):
         solution = matrix_by_matrix(lambda y: np.linalg.solve(y[..., :n], y[..., n:]), both, b.shape, b.dtype)
         return solution.astype(b.dtype, copy=False)
 
-    def compose(self, a: Any, b: Any) -> Sequence[Any]:
-        factors, _, permutation = lu(a)
-        x = triangular_solve(
-            factors, take_rows(b, permutation), left_side=True, lower=True, unit_diagonal=True
-        )
-        x = triangular_solve(factors, x, left_side=True)
-        ok = reduce_and_p.bind(ne(diagonal(factors), 0), axes=(aval_of(a).ndim - 2,))
-        return [_where_matrix(ok, x, float("nan"))]
+    lower = lower_as(_solve)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         (a, b), (a_dot, b_dot) = primals, tangents
@@ -157,7 +139,14 @@ def _where_matrix(chosen: Any, x: Any, otherwise: Any) -> Any:
 # --- Determinants -------------------------------------------------------------------------------------------
 
 
-class Slogdet(Composed):
+def _slogdet(a: Any) -> Sequence[Any]:
+    odd, pivots = _pivots(a)
+    axis = aval_of(pivots).ndim - 1
+    unit = reduce_prod_p.bind(sign(pivots), axes=(axis,))
+    return [where(odd, neg(unit), unit), reduce_sum(log(abs_(pivots)), (axis,))]
+
+
+class Slogdet(MatrixPrimitive):
     """`[sign, logabsdet]`: the determinant over its absolute value, and the logarithm of that."""
 
     multiple_results = True
@@ -171,11 +160,7 @@ class Slogdet(Composed):
         dtypes_out = (a.dtype, a.real.dtype)
         return [np.asarray(y, t) for y, t in zip(np.linalg.slogdet(a), dtypes_out, strict=True)]
 
-    def compose(self, a: Any) -> Sequence[Any]:
-        odd, pivots = _pivots(a)
-        axis = aval_of(pivots).ndim - 1
-        unit = reduce_prod_p.bind(sign(pivots), axes=(axis,))
-        return [where(odd, neg(unit), unit), reduce_sum(log(abs_(pivots)), (axis,))]
+    lower = lower_as(_slogdet)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         (a,), (t,) = primals, tangents
@@ -190,7 +175,17 @@ class Slogdet(Composed):
         return outs, dots
 
 
-class Det(Composed):
+def _det(a: Any) -> Sequence[Any]:
+    ndim, n = aval_of(a).ndim, aval_of(a).shape[-1]
+    if 0 < n <= 3:
+        products = mul(slice_axis(a, 0, 1, ndim - 2), slice_axis(_cofactors(a), 0, 1, ndim - 2))
+        return [reduce_sum(products, (ndim - 2, ndim - 1))]
+    odd, pivots = _pivots(a)
+    product = reduce_prod_p.bind(pivots, axes=(ndim - 2,))
+    return [where(odd, neg(product), product)]
+
+
+class Det(MatrixPrimitive):
     """The determinant; of up to three rows by its definition, of more as the product of pivots."""
 
     holes = {"transpose": NOT_LINEAR}
@@ -210,14 +205,7 @@ class Det(Composed):
             out = np.linalg.det(a)
         return np.asarray(out, a.dtype)
 
-    def compose(self, a: Any) -> Sequence[Any]:
-        ndim, n = aval_of(a).ndim, aval_of(a).shape[-1]
-        if 0 < n <= 3:
-            products = mul(slice_axis(a, 0, 1, ndim - 2), slice_axis(_cofactors(a), 0, 1, ndim - 2))
-            return [reduce_sum(products, (ndim - 2, ndim - 1))]
-        odd, pivots = _pivots(a)
-        product = reduce_prod_p.bind(pivots, axes=(ndim - 2,))
-        return [where(odd, neg(product), product)]
+    lower = lower_as(_det)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         (a,), (t,) = primals, tangents

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, mul, neg, real_part, sub
 from didax.primitives.families import NOT_LINEAR, scalar_like

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents
 from didax.core.errors import message
 from didax.primitives.elementwise import neg
 from didax.primitives.families import NOT_LINEAR

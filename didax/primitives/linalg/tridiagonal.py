@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.basis import Zero, add_tangents
 from didax.core.errors import message
 from didax.primitives.elementwise import mul, neg
 from didax.primitives.families import scalar_like
@@ -23,7 +23,7 @@ from didax.primitives.linalg.matrix import (
     nan_unless,
     succeeded,
 )
-from didax.primitives.slicing import pad
+from didax.primitives.slicing import pad, slice_axis
 from didax.transforms.transpose import is_undef
 from didax.xla.lapack import cuda_call, lapack_call, platform
 from didax.xla.text import FunctionContext, Value
@@ -60,9 +60,8 @@ class TridiagonalSolve(MatrixPrimitive):
         *dots, b_dot = tangents
         x = self.bind(*primals)
         for offset, dot in zip((-1, 0, 1), dots, strict=True):
-            if type(dot) is not Zero:
-                moved = mul(as_rows(dot, aval_of(x).shape[-1]), _shifted(x, offset, aval_of(x).ndim - 2))
-                b_dot = add_tangents(b_dot, neg(moved))
+            if type(dot) is not Zero and aval_of(x).size:
+                b_dot = add_tangents(b_dot, neg(_diagonal_times(dot, offset, x)))
         if type(b_dot) is Zero:
             return x, Zero(aval_of(x).tangent())
         return x, self.bind(*diagonals, b_dot)
@@ -71,6 +70,18 @@ class TridiagonalSolve(MatrixPrimitive):
         assert is_undef(b)
         axis = aval_of(d).ndim - 1
         return [None, None, None, self.bind(_shifted(du, -1, axis), d, _shifted(dl, 1, axis), ct)]
+
+
+def _diagonal_times(diagonal: Any, offset: int, x: Any) -> Any:
+    """diagonal[i] x[i + offset], zero where that is beyond the ends: there the diagonal is not read, so that no NaN
+    enters its derivative.
+    """
+    axis, before, after = aval_of(x).ndim - 2, max(-offset, 0), max(offset, 0)
+    n = aval_of(x).shape[axis]
+    rows = as_rows(slice_axis(diagonal, before, n - after, axis), aval_of(x).shape[-1])
+    product = mul(rows, slice_axis(x, after, n - before, axis))
+    config = [(before, after, 0) if i == axis else (0, 0, 0) for i in range(axis + 2)]
+    return pad(product, scalar_like(0, aval_of(x).dtype), tuple(config))
 
 
 def _shifted(x: Any, offset: int, axis: int) -> Any:

@@ -1,4 +1,4 @@
-"""Solvers that need of a matrix only its products with vectors: `linalg`."""
+"""`linalg`: solvers that use a matrix only through its products with vectors."""
 
 from typing import TYPE_CHECKING
 

@@ -2,9 +2,9 @@
 
     x, _ = cg(lambda v: A @ (A.T @ v) + v, b)
 
-The operator is a function from pytrees like `b` to pytrees like it, or a matrix. Derivatives are those of a solution
-(`lax.custom_linear_solve`): in reverse mode a system with the transposed operator is solved in the same way, so memory
-does not grow with the number of steps. Read next: `didax/lax/solvers.py`.
+The operator is a function from pytrees like `b` to pytrees like it, or a matrix. The derivatives follow from
+the equation A x = b (`lax.custom_linear_solve`): reverse mode solves a system with the transposed operator by
+the same method, so memory does not grow with the number of steps. Read next: `didax/lax/solvers.py`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def cg(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """The x with A x = b for a positive definite A, by conjugate gradients; returns (x, None).
+    """Return (x, None) with A x = b for a positive definite A, by conjugate gradients.
 
     Args:
       A: a symmetric (Hermitian) linear function, or a matrix.
       b: the right-hand side, an array or a pytree of arrays.
-      x0: where to start, like `b`; zeros by default.
+      x0: where to start, a pytree like `b`; zeros by default.
       tol, atol: stop where the residual is at most max(tol * |b|, atol).
       maxiter: the largest number of steps, by default ten times the number of unknowns.
       M: an approximate inverse of A, a function or a matrix.
@@ -65,9 +65,9 @@ def bicgstab(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """The x with A x = b for any regular A, by stabilised biconjugate gradients; returns (x, None).
+    """Return (x, None) with A x = b for any regular A, by stabilised biconjugate gradients.
 
-    Arguments are those of `cg`; A need not be symmetric.
+    The arguments are those of `cg`; A need not be symmetric.
 
     >>> import didax.numpy as dnp
     >>> bicgstab(dnp.array([[2.0, 1.0], [0.0, 4.0]]), dnp.array([4.0, 4.0]))[0].round(4)
@@ -89,14 +89,14 @@ def gmres(
     M: Any = None,
     solve_method: str = "batched",
 ) -> tuple[Any, None]:
-    """The x with A x = b for any regular A, by minimal residuals over Krylov spaces; returns (x, None).
+    """Return (x, None) with A x = b for any regular A, by minimal residuals over Krylov spaces.
 
-    Arguments are those of `cg`, and:
+    The arguments are those of `cg`, and:
 
     Args:
-      restart: the dimension of a Krylov space, after which the next begins; memory grows with it.
-      maxiter: the largest number of spaces.
-      solve_method: "batched" or "incremental"; there is one way here to do either.
+      restart: the dimension of a Krylov space, after which the next one begins; memory grows with it.
+      maxiter: the largest number of Krylov spaces.
+      solve_method: "batched" or "incremental"; both names run the same method here.
 
     >>> import didax.numpy as dnp
     >>> gmres(dnp.array([[2.0, 1.0], [0.0, 4.0]]), dnp.array([4.0, 4.0]))[0].round(4)
@@ -114,12 +114,12 @@ def gmres(
 
 
 def _solve(
-    what: str, method: Method, A: Any, b: Any, x0: Any, tol: Any, atol: Any, maxiter: Any, M: Any
+    name: str, method: Method, A: Any, b: Any, x0: Any, tol: Any, atol: Any, maxiter: Any, M: Any
 ) -> tuple[Any, None]:
     b = pytree.map(_inexact, b)
     start = pytree.map(dnp.zeros_like, b) if x0 is None else pytree.map(_inexact, x0)
-    _check_start(what, b, start)
-    matvec, precondition = _operator(what, "A", A), _operator(what, "M", M)
+    _check_start(name, b, start)
+    matvec, precondition = _operator(name, "A", A), _operator(name, "M", M)
     limit = 10 * sum(x.size for x in pytree.leaves(b)) if maxiter is None else maxiter
     start = pytree.map(lax.stop_gradient, start)
 
@@ -137,7 +137,7 @@ def _inexact(x: Any) -> Array:
     return x if dtypes.is_inexact(x.dtype) else x.astype(dtypes.default_dtype("f"))
 
 
-def _check_start(what: str, b: Any, x0: Any) -> None:
+def _check_start(name: str, b: Any, x0: Any) -> None:
     facts = pytree.mismatch(pytree.structure(b), pytree.structure(x0), "b", "x0", root="b").splitlines()
     if pytree.structure(b) == pytree.structure(x0):
         pairs = zip(pytree.flatten_with_path(b)[0], pytree.leaves(x0), strict=True)
@@ -148,11 +148,11 @@ def _check_start(what: str, b: Any, x0: Any) -> None:
         ]
     if facts:
         raise ValueError(
-            message(f"The guess of {what} is like the right-hand side.", *facts, fix="Reshape or cast x0.")
+            message(f"The guess of {name} is like the right-hand side.", *facts, fix="Reshape or cast x0.")
         )
 
 
-def _operator(what: str, name: str, given: Any) -> Operator:
+def _operator(name: str, argument: str, given: Any) -> Operator:
     if given is None:
         return lambda x: x
     if callable(given):
@@ -161,8 +161,8 @@ def _operator(what: str, name: str, given: Any) -> Operator:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(
             message(
-                f"{what} takes a linear function or a square matrix as {name}.",
-                f"{name}: {matrix.aval}",
+                f"{name} takes a linear function or a square matrix as {argument}.",
+                f"{argument}: {matrix.aval}",
                 fix="Pass a function for a batch of systems (vmap), lstsq for others.",
             )
         )
@@ -188,8 +188,8 @@ def _plus(x: Any, factor: Any, y: Any) -> Any:
     return pytree.map(lambda x, y: x + (factor * y).astype(x.dtype), x, y)
 
 
-def _over(x: Any, y: Any) -> Any:
-    """x / y, and 0 where y is: nothing is left to do in that direction."""
+def _quotient_or_zero(x: Any, y: Any) -> Any:
+    """Return x / y, and 0 where y is 0: then nothing is left to do in this direction."""
     return dnp.where(y == 0, 0, x / dnp.where(y == 0, 1, y))
 
 
@@ -204,11 +204,11 @@ def _cg(A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: int, M: Operator)
     def step(state: Any) -> Any:
         x, r, p, gamma, k = state
         Ap = A(p)
-        alpha = _over(gamma, _dot(p, Ap).real)
+        alpha = _quotient_or_zero(gamma, _dot(p, Ap).real)
         r = _plus(r, -alpha, Ap)
         z = M(r)
         new = _dot(r, z).real
-        return _plus(x, alpha, p), r, _plus(z, _over(new, gamma), p), new, k + 1
+        return _plus(x, alpha, p), r, _plus(z, _quotient_or_zero(new, gamma), p), new, k + 1
 
     r = _minus(b, A(x0))
     z = M(r)
@@ -226,15 +226,15 @@ def _bicgstab(A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: int, M: Ope
         x, r, p, rho, k = state
         p_hat = M(p)
         v = A(p_hat)
-        alpha = _over(rho, _dot(first, v))
+        alpha = _quotient_or_zero(rho, _dot(first, v))
         s = _plus(r, -alpha, v)
         s_hat = M(s)
         t = A(s_hat)
-        omega = _over(_dot(t, s), _dot(t, t))
+        omega = _quotient_or_zero(_dot(t, s), _dot(t, t))
         x = _plus(_plus(x, alpha, p_hat), omega, s_hat)
         r = _plus(s, -omega, t)
         new = _dot(first, r)
-        beta = _over(new, rho) * _over(alpha, omega)
+        beta = _quotient_or_zero(new, rho) * _quotient_or_zero(alpha, omega)
         return x, r, _plus(r, beta, _plus(p, -omega, v)), new, k + 1
 
     return lax.while_loop(goes_on, step, (x0, first, first, _dot(first, first), 0))[0]
@@ -250,7 +250,7 @@ def _gmres(restart: int, A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: 
     def step(state: Any) -> Any:
         x, r, k = state
         size = _norm(r)
-        unit = pytree.map(lambda y: y * _over(1, size).astype(y.dtype), r)
+        unit = pytree.map(lambda y: y * _quotient_or_zero(1, size).astype(y.dtype), r)
         basis, hessenberg = _arnoldi(lambda v: A(M(v)), unit, restart)
         goal = dnp.zeros(restart + 1, hessenberg.dtype).at[0].set(size.astype(hessenberg.dtype))
         y = dnp.linalg.lstsq(hessenberg, goal)[0]
@@ -261,7 +261,7 @@ def _gmres(restart: int, A: Operator, b: Any, x0: Any, tolerance: Any, maxiter: 
 
 
 def _arnoldi(A: Operator, unit: Any, n: int) -> tuple[Any, Array]:
-    """An orthonormal basis of the Krylov space of A, stacked, and A in it; vectors beyond the space are 0."""
+    """Return an orthonormal basis of the Krylov space of A, stacked, and A in this basis; unused vectors are 0."""
     dtype = dnp.result_type(*pytree.leaves(unit))
     basis = pytree.map(lambda v: dnp.zeros((n + 1, *v.shape), v.dtype).at[0].set(v), unit)
 
@@ -280,7 +280,9 @@ def _arnoldi(A: Operator, unit: Any, n: int) -> tuple[Any, Array]:
             column = column + h
         size = _norm(w)
         size = dnp.where(size > 10 * float(dtypes.finfo(dtype).eps) * before, size, 0)
-        basis = pytree.map(lambda v, w: v.at[k + 1].set(w * _over(1, size).astype(w.dtype)), basis, w)
+        basis = pytree.map(
+            lambda v, w: v.at[k + 1].set(w * _quotient_or_zero(1, size).astype(w.dtype)), basis, w
+        )
         return basis, hessenberg.at[:, k].set(column.at[k + 1].set(size.astype(dtype)))
 
     return lax.fori_loop(0, n, extend, (basis, dnp.zeros((n + 1, n), dtype)))

@@ -1,9 +1,9 @@
-"""What every interpreter needs of the primitives, by meaning instead of by name.
+"""The few operations on arrays that interpreters need, whichever primitives implement them.
 
-Tangent spaces have a zero and a sum; batching moves and makes axes; checks are conditions on values, and their failures
-are chosen among. Interpreters know no primitive, so the primitives floor installs these few operations here when it is
+Tangent spaces have a zero and a sum; batching moves axes and makes new ones; checks are conditions on values.
+Interpreters know no primitive by name, so the primitives floor installs these operations in `array_ops` when it is
 loaded (`didax/primitives/__init__.py`).
-Also here: `Zero`, the symbolic zero (a tangent or cotangent that is known to vanish and is never allocated).
+`Zero` is the symbolic zero: a tangent or cotangent that is known to vanish and is never allocated.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Zero:
         return f"Zero({self.aval})"
 
 
-class Basis(Protocol):
+class ArrayOps(Protocol):
     """The operations the primitives floor provides."""
 
     def zeros(self, aval: ShapedArray) -> Any:
-        """An array of zeros of that type (None-like float0 zeros for float0)."""
+        """An array of zeros of that type; for float0 a NumPy array of its one value."""
         ...
 
     def add(self, x: Any, y: Any) -> Any:
@@ -66,9 +66,9 @@ class Basis(Protocol):
 
 
 class _Installed:
-    """Holder of the installed `Basis`; attribute access fails with a hint before the primitives are loaded."""
+    """The operations that were installed; none before `didax.primitives` is loaded."""
 
-    def install(self, implementation: Basis) -> None:
+    def install(self, implementation: ArrayOps) -> None:
         self.zeros = implementation.zeros
         self.add = implementation.add
         self.move_axis = implementation.move_axis
@@ -80,19 +80,19 @@ class _Installed:
         self.no_nan = implementation.no_nan
 
 
-basis = _Installed()
+array_ops = _Installed()
 
 
 def instantiate(x: Any) -> Any:
     """An array for a symbolic zero; anything else as it is."""
     if type(x) is not Zero:
         return x
-    zeros = basis.zeros(x.aval)
-    return basis.match_varying(zeros, x.aval) if x.aval.vma else zeros
+    zeros = array_ops.zeros(x.aval)
+    return array_ops.match_varying(zeros, x.aval) if x.aval.vma else zeros
 
 
 def add_tangents(x: Any, y: Any) -> Any:
     """Sum of two tangents, either of which may be a symbolic zero."""
     if type(x) is Zero:
         return y
-    return x if type(y) is Zero else basis.add(x, y)
+    return x if type(y) is Zero else array_ops.add(x, y)
