@@ -269,9 +269,14 @@ class NamedSharding(Sharding):
     @property
     def devices(self) -> tuple[Any, ...]:
         """The devices, in the order in which XLA numbers them."""
+        return tuple(self.concrete_mesh.devices.flat)
+
+    @property
+    def concrete_mesh(self) -> Mesh:
+        """The mesh, which has devices; ValueError for an abstract one."""
         if not isinstance(self.mesh, Mesh):
             raise ValueError(without_devices(self.mesh, "devices"))
-        return tuple(self.mesh.devices.flat)
+        return self.mesh
 
     @property
     def is_fully_replicated(self) -> bool:

@@ -316,7 +316,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
             )
         )
     axes = [batching.named_axis(name) for name in _names(axis_name)]
-    names = [axis.name for axis in axes if axis.tracked]
+    names = [str(axis.name) for axis in axes if axis.tracked]
     return pytree.map(lambda leaf: pvary(leaf, names), x)
 
 
@@ -344,7 +344,7 @@ def _bind(primitive: Any, x: Any, axis_name: Any, **params: Any) -> Any:
     axes = [batching.named_axis(name) for name in _names(axis_name)]
     if axes[0].manual:
         axis_name = tuple(_names(axis_name))
-        x = pvary(x, [axis.name for axis in axes if axis.tracked])
+        x = pvary(x, [str(axis.name) for axis in axes if axis.tracked])
     params = {"axis_name": axis_name, "axis_size": math.prod(axis.size for axis in axes), **params}
     infer(primitive, (aval_of(x),), params)  # an interpreter of the axis may never ask for the type
     return primitive.bind(x, **params)

@@ -22,7 +22,7 @@ from didax.xla.partition import Partition
 def partition_of(jaxpr: Jaxpr, args: Sequence[Any]) -> Partition | None:
     """Where the program runs on these arguments, one for each input; None for a single device."""
     layouts = [_layout(x) for x in args]
-    meshes = [layout.mesh for layout in layouts if layout is not None] or _meshes_in(jaxpr)
+    meshes = [layout.concrete_mesh for layout in layouts if layout is not None] or _meshes_in(jaxpr)
     return Partition(meshes[0], tuple(layouts)) if meshes else None
 
 

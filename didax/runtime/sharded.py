@@ -181,7 +181,9 @@ class ShardedArray(PlacedArray):
             on_device(shard.data.aval, copy_of(shard.data.device_buffer()))
             for shard in self.addressable_shards
         ]
-        return with_keys(from_shards(self.aval, self._named, copies), keys_of(self))
+        copied = from_shards(self.aval, self._named, copies)
+        with_keys(copied, keys_of(self))
+        return copied
 
 
 ShardedArray.__name__ = "Array"
@@ -201,7 +203,8 @@ def place(x: Any, sharding: NamedSharding, *where: str) -> ConcreteArray:
 def _relabelled(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
     """The array by another name of its sharding; the parts stay where they are."""
     relabelled = from_shards(array.aval, sharding, [shard.data for shard in array.addressable_shards])
-    return with_keys(relabelled, keys_of(array))
+    with_keys(relabelled, keys_of(array))
+    return relabelled
 
 
 def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[Index], Any]) -> ConcreteArray:

@@ -181,7 +181,7 @@ class DeviceWriter:
         """How an array with `ndim` axes lies, as Shardy writes it: `@mesh, [{"x"}, {}]`."""
         sharding.entries(ndim)  # checks the number
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
-        return f"@{self.mesh(sharding.mesh)}, [{', '.join(map(_entry_text, entries))}]"
+        return f"@{self.mesh(sharding.concrete_mesh)}, [{', '.join(map(_entry_text, entries))}]"
 
     def manual_sharding(self, mesh: Mesh, axes: Sequence[str], spec: PartitionSpec, ndim: int) -> str:
         """The same for an operand or result of a `shard_map`, which leaves other axes than `axes` to the partitioner."""
