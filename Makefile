@@ -10,14 +10,15 @@ BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
 
-.PHONY: help demo test test-all answers check lint types format bench fuzz clean
+.PHONY: help demo test test-all answers mutations check lint types format bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits and draw what it learned"
 	@echo "make test    tests, and the examples of docstrings and documents"
-	@echo "make test-all  the same, with the cases that take minutes"
+	@echo "make test-all  all cases and more examples, compiled as users' programs are"
 	@echo "make answers  what jax answers to the tests, asked anew and written to tests/answers/"
+	@echo "make mutations  faults put into the library one by one: do the tests see them?"
 	@echo "make check   format, lint, types, tests: what a change has to pass"
 	@echo "make format  put the source into the form that check asks for"
 	@echo "make bench   the table of budgets, Didax beside JAX"
@@ -28,14 +29,17 @@ demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
 
 test: $(DEV_READY)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-all: $(DEV_READY)
-	$(BIN)/python -m pytest -n $(JOBS) -m 'slow or not slow'
+	XLA_FLAGS= $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'slow or not slow' --hypothesis-profile=thorough
 
 answers: $(DEV_READY)
 	rm -f tests/answers/jax-$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("jax"))').txt
-	$(BIN)/python -m pytest -n $(JOBS) --update-answers
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --update-answers
+
+mutations: $(DEV_READY)
+	$(BIN)/python -m tests.mutations
 
 check: lint types test
 
@@ -49,6 +53,7 @@ types: $(DEV_READY)
 format: $(DEV_READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python docs/make_primitives.py
 
 bench: $(DEV_READY)
 	$(BIN)/python -m benchmarks

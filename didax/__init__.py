@@ -39,18 +39,7 @@ from didax import (
     tree_util,
     typing,
 )
-from didax.api.autodiff import (
-    grad,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    linear_transpose,
-    linearize,
-    value_and_grad,
-    vjp,
-)
-from didax.api.autodiff import jacrev as jacobian
+from didax.api.autodiff import grad, jvp, linearize, value_and_grad, vjp
 from didax.api.callbacks import effects_barrier, io_callback, pure_callback
 from didax.api.checkpoint import checkpoint, checkpoint_name, remat
 from didax.api.context import ensure_compile_time_eval, named_call, named_scope
@@ -70,7 +59,10 @@ from didax.api.devices import (
     process_indices,
 )
 from didax.api.inspect import eval_shape, explain, make_jaxpr, typeof
+from didax.api.jacobians import hessian, jacfwd, jacrev
+from didax.api.jacobians import jacrev as jacobian
 from didax.api.jit import jit
+from didax.api.linear_transpose import linear_transpose
 from didax.api.options import (
     array_garbage_collection_guard,
     check_tracer_leaks,

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.api.custom import custom_jvp, custom_vjp
+from didax.api.custom_call import tracers_in
 from didax.api.flat import as_array, check_callable, flatten_arguments, leaf_avals
-from didax.api.rules import (
+from didax.api.symbolic_zeros import (
     CustomVJPPrimal,
     SymbolicZero,
     custom_vjp_primal_tree_values,
-    tracers_in,
     zero_from_primal,
 )
 from didax.api.traced import TracedFunction, trace_function

@@ -6,18 +6,20 @@
     ref[i] += v                      add to it                      addupdate
     x = freeze(ref)                  its last value, and the end of it
 
-A compiled program that writes to a part of a Ref changes the memory of the Ref in place: the rest is not
-copied. `docs/refs.md` has examples and the rules. Read next: `core/ref.py` (how programs stay pure).
+A compiled program that writes to a part of a Ref changes the memory it is in: the rest is not copied.
+`docs/refs.md` has examples and the rules. One of four files on mutable arrays, the one that users call. Read next:
+`core/ref.py` (the class, and how programs stay pure); then `api/refs.py` and `api/ref_programs.py`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from didax.api.refs import own_value
+from didax.api.ref_programs import own_value
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
+from didax.core.given import give
 from didax.core.primitive import Primitive, Trace, eager_trace
 from didax.core.ref import Cell, Ref
 from didax.core.tracing import current_trace, set_current_trace
@@ -98,6 +100,7 @@ def free_ref(ref: Ref) -> None:
     _checked("free_ref", ref).close()
 
 
+@give(Ref, "__getitem__")
 @api_boundary
 def get(ref: Ref, idx: Any = None) -> Array:
     """Return `ref[idx]`, or the whole contents without an index.
@@ -116,6 +119,7 @@ def get(ref: Ref, idx: Any = None) -> Array:
         return found
 
 
+@give(Ref, "__setitem__")
 @api_boundary
 def set(ref: Ref, idx: Any, value: ArrayLike) -> None:
     """Write `ref[idx] = value`, by NumPy's rules of indexing and broadcasting; the index None means the whole Ref.
@@ -160,14 +164,10 @@ def swap(ref: Ref, idx: Any, value: ArrayLike) -> Array:
     return before
 
 
+@give(Ref, "addupdate")
 def _add_to(self: Ref, x: ArrayLike, idx: Any = None) -> None:
     """Write `ref[idx] += x` in one step; without an index, add to the whole Ref."""
     addupdate(self, idx, x)
-
-
-setattr(Ref, "__getitem__", get)  # noqa: B010 (the class is of a lower floor, which has no indexing)
-setattr(Ref, "__setitem__", set)  # noqa: B010
-setattr(Ref, "addupdate", _add_to)  # noqa: B010
 
 
 # --- Updates --------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
 import ctypes
 import gc
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden", action="store_true", help="write tests/golden/ anew instead of comparing with it"
     )
     parser.addoption("--update-answers", action="store_true", help="add what jax computes to tests/answers/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what needs XLA's own settings to `tests/test_as_users.py`, where this process has the cheap ones."""
+    if os.environ["XLA_FLAGS"] == XLA_FLAGS:
+        items[:] = [item for item in items if item.get_closest_marker("as_users") is None]
 
 
 @pytest.fixture
@@ -71,10 +78,27 @@ def any_use_of_keys() -> Iterator[None]:
         yield
 
 
-# --- The oracle's answers -----------------------------------------------------------------------------------
+# --- What the tests cost: programs compiled, here and by the oracle -----------------------------------------
 
 _answers: Answers | None = None
 _new_answers: dict[str, str] = {}  # of all processes, in the one that started them
+_compiled: Counter[str] = Counter()  # programs by test file; those of the oracle together
+
+
+@pytest.fixture(scope="session", autouse=True)
+def count_programs() -> Iterator[None]:
+    """Count the programs that XLA compiles for Didax in this process."""
+    from didax.xla import compile
+
+    make = compile._compile
+
+    def counted(*args: Any) -> Any:
+        _compiled[os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0]] += 1
+        return make(*args)
+
+    compile._compile = counted
+    yield
+    compile._compile = make
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -88,15 +112,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    _new_answers.update(getattr(node, "workeroutput", {}).get("answers", {}))
+    new, compiled = getattr(node, "workeroutput", {}).get("programs", ({}, {}))
+    _new_answers.update(new)
+    _compiled.update(compiled)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    found = _new_answers if _answers is None else _answers.new
+    new = _new_answers if _answers is None else _answers.new
+    _compiled["jax"] += 0 if _answers is None else _answers.unknown
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["answers"] = found
-    elif found:
-        write(PATH, read(PATH) | found)
+        session.config.workeroutput["programs"] = new, dict(_compiled)
+    elif new:
+        write(PATH, read(PATH) | new)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Most of what the tests cost is compiling programs: how many, and for whom."""
+    asked, ours = _compiled.pop("jax", 0), +_compiled
+    most = ", ".join(f"{file} {count}" for file, count in ours.most_common(5))
+    terminalreporter.write_line(
+        f"{ours.total()} programs compiled ({most}), {asked} of jax run that tests/answers/ does not know"
+    )
 
 
 # --- Memory -------------------------------------------------------------------------------------------------

@@ -14,11 +14,9 @@ from didax.version import installed_jaxlib
 
 COMPILE_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}
 AS_USERS: dict[str, Any] = {"xla_backend_optimization_level": 3}
-if (installed_jaxlib() or "").startswith(
-    "0.10."
-):  # later versions end the process over a name they do not know
+if (installed_jaxlib() or "").startswith("0.10."):  # later ones end the process over a name they do not know
     COMPILE_QUICKLY |= {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-    AS_USERS |= {"xla_cpu_use_fusion_emitters": True, "xla_cpu_parallel_codegen_split_count": 32}
+    AS_USERS["xla_cpu_use_fusion_emitters"] = True
 
 
 def on_devices(count: int) -> dict[str, str]:

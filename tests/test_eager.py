@@ -10,7 +10,7 @@ import pytest
 import didax as dx
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import add, exp, mul, sin
-from didax.runtime import eager
+from didax.runtime import eager, numpy_plans
 from didax.runtime.array import as_concrete
 
 
@@ -56,7 +56,9 @@ def test_many_threads_evaluate_at_once():
 
 
 def test_evaluation_may_be_entered_again_from_inside():
-    assert eager._run_quietly(lambda v: eager._run_quietly(np.sin, [v], {}), [np.float32(0)], {}) == 0
+    assert (
+        numpy_plans.run_quietly(lambda v: numpy_plans.run_quietly(np.sin, [v], {}), [np.float32(0)], {}) == 0
+    )
 
 
 def test_a_python_scalar_counts_as_its_default_dtype():
@@ -93,6 +95,13 @@ def test_parameters_that_are_zeros_of_either_sign_are_told_apart():
 
     for f in (both, dx.jit(both)):
         assert [float(y[0]) for y in f(x)] == [1, -1]
+
+
+def test_literals_that_are_zeros_of_either_sign_are_told_apart():
+    """Where equal operations of a program are merged."""
+    x = as_concrete(np.ones(2, np.float32))
+    for f in (lambda x: (x * 0.0, x * -0.0), dx.jit(lambda x: (x * 0.0, x * -0.0))):
+        assert [bool(np.signbit(y[0])) for y in f(x)] == [False, True]
 
 
 def test_a_tracer_that_outlived_its_trace_is_reported():

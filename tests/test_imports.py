@@ -8,7 +8,7 @@ import ast
 import functools
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -184,3 +184,32 @@ def test_the_reader_of_imports_sees_every_form():
     ]
     in_init = imports_of("from .dtypes import lattice", "didax.core", is_package=True, modules=modules)
     assert in_init == [("didax.core.dtypes", 1)]
+
+
+def assignments_to_imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Attributes that a module sets, at its top level, on what it imported."""
+    tree = ast.parse(path.read_text())
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in tree.body:
+        for inner in ast.walk(node) if isinstance(node, ast.For) else [node]:
+            if isinstance(inner, ast.Assign):
+                targets = [t.value for t in inner.targets if isinstance(t, ast.Attribute)]
+            elif isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call):
+                call = inner.value
+                targets = call.args[:1] if ast.unparse(call.func) == "setattr" else []
+            else:
+                targets = []
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id in imported:
+                    yield target.id, inner.lineno
+
+
+def test_a_lower_floor_is_given_what_it_lacks_in_one_way() -> None:
+    """By `given_by` and `give` of core/given.py, in which both places name each other."""
+    found = {module: list(assignments_to_imports(path)) for module, path in FILES.items()}
+    assert not {module: places for module, places in found.items() if places}

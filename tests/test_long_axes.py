@@ -59,3 +59,10 @@ def test_top_k_says_that_its_positions_have_32_bits():
 def test_iota_does_not_wrap_around():
     with dx.enable_x64(True), pytest.raises(OverflowError, match=r"64-bit integers(.|\n)*int64"):
         dx.eval_shape(lambda: lax.iota("int32", 2**31 + 5))
+
+
+@pytest.mark.parametrize("write", [lambda x: x.at[-1].set(1), lambda x: x.at[2**31 :].add(1)])
+def test_static_positions_are_written_at_without_enable_x64(write):
+    text = dx.jit(write).lower(LONG).as_text()
+    assert re.search(r"dynamic_update_slice .*tensor<i64>", text)
+    assert dx.eval_shape(lambda x: (x[-1], x[2**31 :]), LONG)[1].shape == (5,)

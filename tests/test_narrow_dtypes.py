@@ -13,6 +13,10 @@ from didax import lax
 from didax.core import dtypes
 
 FLOATS = [d.name for d in dtypes.ALL_DTYPES if dtypes.is_float(d) and d.itemsize == 1]
+# The least number of float8_e8m0fnu is denormal as a float32, which the cheap settings of tests flush to zero.
+FLOATS_TO_TEST = [
+    pytest.param(name, marks=[pytest.mark.as_users] if name == "float8_e8m0fnu" else []) for name in FLOATS
+]
 INTEGERS = ["int2", "uint2", "int4", "uint4"]
 
 
@@ -56,7 +60,7 @@ BINARY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
+@pytest.mark.parametrize("dtype", [*FLOATS_TO_TEST, *INTEGERS])
 @np.errstate(all="ignore")
 def test_exact_operations_are_exact(dtype: str) -> None:
     functions = {name: getattr(lax, name) for name in BINARY}
@@ -70,7 +74,7 @@ def test_exact_operations_are_exact(dtype: str) -> None:
         assert_bits(function(*xs), want)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS_TO_TEST)
 @np.errstate(all="ignore")
 def test_functions_of_narrow_floats_are_rounded_once(dtype: str) -> None:
     """XLA alone computes some in 16 bits, and knows no erfc of theirs."""
@@ -111,7 +115,7 @@ def test_clip_and_relu_keep_small_and_large_numbers(dtype: str) -> None:
     assert_bits(dx.jit(dx.nn.relu)(x), reference(lambda x: np.where(x > 0, x, 0.0), x))
 
 
-@pytest.mark.parametrize("source", [*FLOATS, *INTEGERS])
+@pytest.mark.parametrize("source", [*FLOATS_TO_TEST, *INTEGERS])
 def test_integers_from_narrow_dtypes_are_exact_or_saturate(source: str) -> None:
     x = every(source)
     compiled = dx.jit(lambda x: {name: x.astype(name) for name in ("int4", "uint8", "int32")})(dnp.asarray(x))
@@ -144,7 +148,7 @@ def test_constants_are_computed_as_arrays_are(dtype: str) -> None:
         assert_bits(np.array([np.asarray(x) for x in scalars]), f(*wide))
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS_TO_TEST)
 def test_sorting_puts_nan_last(dtype: str) -> None:
     x = np.random.default_rng(0).permutation(every(dtype))
     want = np.sort(x.astype(np.float32)).astype(dtype)
@@ -152,6 +156,7 @@ def test_sorting_puts_nan_last(dtype: str) -> None:
         np.testing.assert_array_equal(np.asarray(sort(x)).astype(np.float32), want.astype(np.float32))
 
 
+@pytest.mark.as_users
 def test_the_smallest_float8_e8m0fnu_is_no_zero() -> None:
     x = dnp.array([2.0**-127, 4.0, 2.0**-100], "float8_e8m0fnu")
     for run in (lambda f: f, dx.jit):
@@ -177,6 +182,7 @@ def test_mulhi_of_integers_narrower_than_a_byte() -> None:
         assert_bits(dx.jit(lambda x, y: lax.mulhi(x, y))(x, y), want.astype(name))
 
 
+@pytest.mark.as_users
 def test_the_smallest_float8_e8m0fnu_of_several() -> None:
     values, places = lax.approx_min_k(dnp.array([1.0, 4.0, 2.0], "float8_e8m0fnu"), 2)
     assert values.tolist() == [1, 2] and places.tolist() == [0, 2]

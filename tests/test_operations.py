@@ -14,7 +14,7 @@ import importlib
 import pkgutil
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (makes np.dtype("bfloat16") known)
@@ -22,23 +22,20 @@ import numpy as np
 import pytest
 
 import didax as dx
-import didax.numpy as dnp
 import tests.operations
 from didax import tree
 from didax.core.jaxpr import Jaxpr, nested_jaxprs
 from didax.core.primitive import Primitive
-from didax.runtime.array import ConcreteArray, as_concrete
-from didax.xla.compile import compile_text
-from didax.xla.lowering import lower_module
+from didax.runtime.array import as_concrete
 from tests.checks import (
     RTOL,
+    Trial,
     assert_close,
-    assert_round_trips,
     check_grads,
     check_vjp,
     finite_scale,
+    inexact_leaves,
     is_inexact,
-    random_like,
     wide,
 )
 from tests.operations.row import Operation
@@ -74,98 +71,29 @@ def mode_for(dtype: str) -> Iterator[None]:
         yield
 
 
-class Case:
+class Case(Trial):
     """A row at a dtype, with two draws of arguments."""
 
     def __init__(self, row: Operation, dtype: str):
         self.row = row
         self.dtype = np.dtype(dtype)
-        self.rng = np.random.default_rng(zlib.crc32(f"{row.name}-{dtype}".encode()))
-        self.args = arrays(row.args(self.rng, self.dtype))
-        self.more = arrays(row.args(self.rng, self.dtype))
-        self.rtol = row.rtol.get(dtype, RTOL.get(dtype))
-        self.argnums = [
+        rng = np.random.default_rng(zlib.crc32(f"{row.name}-{dtype}".encode()))
+        args = arrays(row.args(rng, self.dtype))
+        more = arrays(row.args(rng, self.dtype))
+        rtol = row.rtol.get(dtype, RTOL.get(dtype))
+        argnums = [
             i
-            for i, x in enumerate(self.args)
+            for i, x in enumerate(args)
             if row.differentiable
             and any(map(is_inexact, tree.leaves(x)))
             and (row.argnums is None or i in row.argnums)
         ]
-        if self.argnums:
-            self.x_dots = random_like(self.rng, self.chosen(self.args))
-            self.y_bars = random_like(self.rng, row.fun(*self.args))
-
-    def chosen(self, args: Any) -> tuple[Any, ...]:
-        """The arguments to differentiate."""
-        return tuple(args[i] for i in self.argnums)
-
-    def at(self, args: Any) -> Callable[..., Any]:
-        """The operation as a function of the arguments to differentiate, the others as in `args`."""
-
-        def of_chosen(*xs: Any) -> Any:
-            values = dict(zip(self.argnums, xs, strict=True))
-            return self.row.fun(*[values.get(i, x) for i, x in enumerate(args)])
-
-        return of_chosen
-
-    def batches(self) -> dict[str, tuple[tuple[int | None, ...], list[Any]]]:
-        """in_axes to try, with arguments: all batched at axis 0, then each alone, at its last axis."""
-        n = len(self.args)
-        if not n or not self.row.batchable:
-            return {}
-        alone = [tuple(-1 if j == i else None for j in range(n)) for i in range(n)]
-        return {f"vmap in_axes={axes}": (axes, self.stacked(axes)) for axes in [(0,) * n, *alone]}
-
-    def stacked(self, axes: tuple[int | None, ...]) -> list[Any]:
-        """Arguments with both draws along the axes that are batched."""
-        return [
-            x if axis is None else tree.map(lambda a, b, axis=axis: stack([a, b], axis), x, y)
-            for x, y, axis in zip(self.args, self.more, axes, strict=True)
-        ]
-
-    def values(self, args: Any, corners: list[Any]) -> dict[str, Any]:
-        fun = self.row.fun
-        return {"value": fun(*args), "corners": [fun(*corner) for corner in corners]}
-
-    def everything(self, args: Any, batches: dict[str, Any], corners: list[Any]) -> dict[str, Any]:
-        """All that is compared between eager and compiled, with those batches that are given."""
-        fun = self.row.fun
-        results = self.values(args, corners)
-        for name, (axes, _) in self.batches().items():
-            if name in batches:
-                results[name] = dx.vmap(fun, axes)(*batches[name])
-        if self.argnums:
-            of_chosen, xs = self.at(args), self.chosen(args)
-            results["jvp"] = inexact(dx.jvp(of_chosen, xs, self.x_dots)[1])
-            results["vjp"] = inexact(dx.vjp(of_chosen, *xs)[1](self.y_bars))
-        return results
-
-
-def stack(xs: Sequence[Any], axis: int) -> Any:
-    stacked = np.stack([np.asarray(x) for x in xs], axis)
-    return dnp.asarray(stacked, dtype=stacked.dtype)
+        how: dict[str, Any] = {"batchable": row.batchable, "signed_zeros": row.signed_zeros}
+        super().__init__(row.fun, args, more, argnums=argnums, rtol=rtol, rng=rng, **how)
 
 
 def arrays(args: Any) -> Any:
     return tree.map(as_concrete, args)
-
-
-def inexact(tangents: Any) -> list[Any]:
-    """Leaves that are not float0, which no program can return."""
-    return [t for t in tree.leaves(tangents) if t.dtype != dx.float0]
-
-
-def compiled(fun: Any, args: Sequence[Any], has_text: bool, options: Any = None) -> Any:
-    """Results of `fun` staged, checked, printed, parsed, and compiled as one program."""
-    jaxpr, out = dx.make_jaxpr(fun, return_shape=True)(*args)
-    if has_text:
-        assert_round_trips(jaxpr)
-    callbacks: list[Any] = []
-    text = lower_module(jaxpr.jaxpr, callbacks=callbacks)
-    executable = compile_text(text, jaxpr.out_avals, options=options, callbacks=callbacks)
-    buffers = executable.run([as_concrete(x).device_buffer() for x in (*jaxpr.consts, *tree.leaves(args))])
-    values = [ConcreteArray(aval, None, b) for aval, b in zip(jaxpr.out_avals, buffers, strict=True)]
-    return tree.unflatten(tree.structure(out), values)
 
 
 @pytest.mark.parametrize("row, dtype", CASES)
@@ -173,19 +101,14 @@ def test_operation(row: Operation, dtype: str) -> None:
     with mode_for(dtype):
         case = Case(row, dtype)
         corners = [arrays(corner) for corner in row.corners(case.dtype)] if row.corners else []
-        batches = {name: stacked for name, (_, stacked) in case.batches().items()}
-        eager = case.everything(case.args, batches, corners)
         # what a batch compiles to does not depend on the dtype more than what one element compiles to
         is_first = dtype == row.dtypes[0]
-        found = compiled(case.everything, (case.args, batches if is_first else {}, corners), row.has_text)
-        for key, value in found.items():
-            assert_close(value, eager[key], case.rtol, what=f"compiled {key}")
+        eager = case.check_compiled(corners, has_text=row.has_text, batched=is_first)
         if is_first:
-            for key, value in compiled(case.values, (case.args, corners), row.has_text, AS_USERS).items():
-                assert_close(value, eager[key], case.rtol, what=f"{key}, compiled as users do")
+            case.check_values_compiled(eager, corners, has_text=row.has_text, options=AS_USERS)
         check_values(case, eager, corners)
-        check_batches(case, eager)
-        check_empty_batches(case)
+        case.check_batches(eager)
+        case.check_empty_batches()
         if case.argnums:
             check_derivatives(case, eager, dtype)
 
@@ -193,40 +116,9 @@ def test_operation(row: Operation, dtype: str) -> None:
 def check_values(case: Case, eager: dict[str, Any], corners: list[Any]) -> None:
     for args, value in zip([case.args, *corners], [eager["value"], *eager["corners"]], strict=True):
         given = tree.map(np.asarray, args)
-        assert_close(value, case.row.reference(*given), case.rtol, what=f"value at {given}")
-
-
-def check_batches(case: Case, eager: dict[str, Any]) -> None:
-    for name, (axes, _) in case.batches().items():
-        first = case.row.fun(*case.args)
-        second = case.row.fun(
-            *[x if a is None else y for x, y, a in zip(case.args, case.more, axes, strict=True)]
-        )
-        assert_close(
-            eager[name], tree.map(lambda x, y: stack([x, y], 0), first, second), case.rtol, what=name
-        )
-
-
-def check_empty_batches(case: Case) -> None:
-    """Over an axis of length 0: results and cotangents of the right types, with nothing in them."""
-    outs = tree.leaves(dx.eval_shape(case.row.fun, *case.args))
-    for axes, _ in case.batches().values():
-        args = [x if a is None else empty_batch(x) for x, a in zip(case.args, axes, strict=True)]
-        mapped = dx.vmap(case.row.fun, [None if a is None else 0 for a in axes])
-        found = tree.leaves(mapped(*args))
-        assert [(y.shape, y.dtype) for y in found] == [((0, *y.shape), y.dtype) for y in outs]
-        if not case.argnums:
-            continue
-        values = dict(enumerate(args))
-
-        def of_chosen(*xs: Any, mapped: Any = mapped, values: Any = values) -> Any:
-            return mapped(*{**values, **dict(zip(case.argnums, xs, strict=True))}.values())
-
-        check_vjp(of_chosen, case.chosen(args), case.rng)
-
-
-def empty_batch(x: Any) -> Any:
-    return tree.map(lambda leaf: dx.vmap(lambda _: leaf)(dnp.zeros(0)), x)
+        signed = case.signed_zeros and case.row.signed_reference
+        wanted = case.row.reference(*given)
+        assert_close(value, wanted, case.rtol, what=f"value at {given}", signed_zeros=signed)
 
 
 def check_derivatives(case: Case, eager: dict[str, Any], dtype: str) -> None:
@@ -248,7 +140,7 @@ def wide_jvp(case: Case, dtype: str) -> list[Any]:
     with mode_for(dtype):
         args = tree.map(lambda x: as_concrete(wide(x).astype(dtype)) if is_inexact(x) else x, case.args)
         x_dots = tree.map(lambda t: wide(t).astype(dtype) if is_inexact(t) else t, case.x_dots)
-        return inexact(dx.jvp(case.at(args), case.chosen(args), x_dots)[1])
+        return inexact_leaves(dx.jvp(case.at(args), case.chosen(args), x_dots)[1])
 
 
 # --- Coverage -----------------------------------------------------------------------------------------------

@@ -69,13 +69,23 @@ if sys.argv[4] == "alarm":
     number, kind = signal.SIGALRM, Alarm
 else:
     number, kind = signal.SIGINT, KeyboardInterrupt
+def interrupt(i, delay):
+    # Python itself drops an exception that a signal raises within a finaliser, and says so: then it is sent again.
+    while True:
+        time.sleep(delay)
+        if arrived > i:
+            return
+        os.kill(os.getpid(), number)
+        delay = 20
+
+arrived = 0
 for i in range(count):
-    timer = threading.Timer(longest * draw(), os.kill, (os.getpid(), number))
-    timer.start()
+    threading.Thread(target=interrupt, args=(i, longest * draw()), daemon=True).start()
     try:
         work(1000.0 * i)
     except kind:
         interrupted.append(i)
+        arrived = i + 1
     check(i + 1.0)
 dx.effects_barrier()
 print(len(interrupted), "interrupts")
@@ -84,8 +94,9 @@ sys.exit(3)
 
 
 def check_interrupts(count: int, longest: float, seed: int, kind: str) -> None:
-    ended = run(INTERRUPTED, count, longest, seed, kind)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (3, f"{count} interrupts\n", "")
+    ended = run(INTERRUPTED, count, longest, seed, kind, XLA_FLAGS="")
+    assert (ended.returncode, ended.stdout) == (3, f"{count} interrupts\n"), ended.stderr
+    assert not ended.stderr or ended.stderr.startswith("Exception ignored"), ended.stderr
 
 
 @posix
@@ -303,5 +314,5 @@ except KeyboardInterrupt:
 
 @posix
 def test_a_process_ends_while_a_compilation_goes_on_that_was_interrupted():
-    ended = run(ABANDONED)
+    ended = run(ABANDONED, XLA_FLAGS="")  # settings with which the compilation takes longer than the timer
     assert (ended.returncode, ended.stderr) == (1, "interrupted\n")

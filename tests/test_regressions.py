@@ -19,7 +19,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.core.errors import UnexpectedTracerError
 from didax.core.jaxpr import Jaxpr
-from didax.primitives.control_flow import scan
+from didax.primitives.control_flow import lowering
 from tests.quickly import on_devices
 
 
@@ -422,7 +422,7 @@ def test_stacks_of_narrow_numbers_start_finite_in_long_programs(dtype: Any, monk
             next(ctx.counter)
         return blank(ctx, aval)
 
-    blank = scan._blank
-    monkeypatch.setattr(scan, "_blank", late)
+    blank = lowering._overwritten
+    monkeypatch.setattr(lowering, "_overwritten", late)
     found = dx.jit(lambda xs: lax.scan(lambda h, x: (h, (h * x).astype(dtype)), 2.0, xs)[1])(np.ones(3))
     assert found.tolist() == np.full(3, 2, dtype).tolist()

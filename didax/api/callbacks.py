@@ -17,6 +17,7 @@ from didax.api.flat import check_callable, flatten_arguments, leaf_avals
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import api_boundary, message
+from didax.core.given import give
 from didax.primitives.callback import (
     VMAP_METHODS,
     CallPython,
@@ -64,8 +65,8 @@ def pure_callback(
                 fix=f"Use one of {', '.join(map(repr, VMAP_METHODS))}, or None.",
             )
         )
-    how = {"sharding": _checked_sharding(sharding), "vmap_method": vmap_method}
-    return _call("pure_callback", pure_callback_p, callback, result_shape_dtypes, args, kwargs, how)
+    options = {"sharding": _checked_sharding(sharding), "vmap_method": vmap_method}
+    return _call("pure_callback", pure_callback_p, callback, result_shape_dtypes, args, kwargs, options)
 
 
 @api_boundary
@@ -96,8 +97,8 @@ def io_callback(
     >>> float(f(1.5)), log
     (3.0, [1.5])
     """
-    how = {"sharding": _checked_sharding(sharding), "ordered": bool(ordered)}
-    return _call("io_callback", io_callback_p, callback, result_shape_dtypes, args, kwargs, how)
+    options = {"sharding": _checked_sharding(sharding), "ordered": bool(ordered)}
+    return _call("io_callback", io_callback_p, callback, result_shape_dtypes, args, kwargs, options)
 
 
 @api_boundary
@@ -129,7 +130,7 @@ def debug_callback(
 
 
 def check_two_calls(name: str, args: Any, kwargs: Any) -> None:
-    """TypeError for arguments in the first of the two calls `name(ordered=True)(...)`."""
+    """TypeError if the first of the two calls `name(ordered=True)(...)` has arguments besides options."""
     if args or kwargs:
         raise TypeError(
             message(
@@ -155,7 +156,13 @@ def effects_barrier() -> None:
 
 
 def _call(
-    name: str, primitive: CallPython, callback: Any, results: Any, args: Any, kwargs: Any, how: dict[str, Any]
+    name: str,
+    primitive: CallPython,
+    callback: Any,
+    results: Any,
+    args: Any,
+    kwargs: Any,
+    options: dict[str, Any],
 ) -> Any:
     check_callable(name, callback)
     leaves, tree = flatten_arguments(args, kwargs)
@@ -164,7 +171,7 @@ def _call(
     result_avals = tuple([_declared(name, x, results) for x in structs])
     flat = _flat_callback(callback, tree, leaves, [True] * len(leaves), avals)
     return pytree.unflatten(
-        out_tree, primitive.bind(*leaves, callback=flat, result_avals=result_avals, **how)
+        out_tree, primitive.bind(*leaves, callback=flat, result_avals=result_avals, **options)
     )
 
 
@@ -180,7 +187,7 @@ def _debug(callback: Any, args: Any, kwargs: Any, ordered: bool) -> None:
 def _flat_callback(
     callback: Any, tree: Any, leaves: Sequence[Any], is_array: Sequence[bool], avals: Sequence[ShapedArray]
 ) -> FlatCallback:
-    """The callback on flat arrays; leaves that are no arrays are put in their places."""
+    """The callback as a function of flat arrays, which puts leaves that are no arrays back in their places."""
     fixed = {i: x for i, (x, yes) in enumerate(zip(leaves, is_array, strict=True)) if not yes}
     places = [i for i, yes in enumerate(is_array) if yes]
     kinds = [dtypes.as_extended(aval.dtype) and aval.dtype for aval in avals]
@@ -196,7 +203,7 @@ def _flat_callback(
 
 
 def _of_kind(x: np.ndarray[Any, Any], dtype: Any) -> Any:
-    """An array of random keys, of whose words the program knows; anything else as it is."""
+    """The array of random keys with these words, where `dtype` is a key dtype; else the array itself."""
     if not dtype:
         return x
     extended = dtypes.as_extended(dtype)
@@ -236,12 +243,13 @@ def _checked_sharding(sharding: Any) -> None:
         )
 
 
+@give(CallPython, "evaluate")
 def _evaluate(
     self: CallPython,
     *args: Any,
     callback: FlatCallback,
     result_avals: tuple[ShapedArray, ...] = (),
-    **how: Any,
+    **options: Any,
 ) -> list[ConcreteArray]:
     """Call the callback now, with views of the arrays' memory."""
     outs = callback(*map(_read_only, args))
@@ -255,6 +263,3 @@ def _read_only(x: Any) -> np.ndarray[Any, Any]:
     view = np.asarray(as_concrete(x).host_value()).view()
     view.flags.writeable = False
     return view
-
-
-CallPython.evaluate = _evaluate

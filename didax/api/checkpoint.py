@@ -33,7 +33,7 @@ from didax.core.source import SourceLine
 from didax.primitives.call import Call
 from didax.primitives.checkpoint import Policy, checkpoint_name_p, checkpoint_p
 from didax.transforms.linearize import linearize_flat
-from didax.transforms.partial_eval import prune
+from didax.transforms.split import prune
 from didax.transforms.staging import trace_to_jaxpr, values_of
 
 P = ParamSpec("P")
@@ -111,7 +111,7 @@ def checkpoint(
         filled = static.filled(key)
         with contextlib.suppress(
             TypeError
-        ):  # an argument that is not hashable: the function is traced in each call
+        ):  # a static argument that is not hashable: the function is traced anew in each call
             filled = functions.setdefault(key, filled)
         leaves, tree = flatten_arguments(dynamic, named)
         avals, refs = leaf_types("checkpoint", fun, with_gaps(dynamic, key), named)
@@ -185,7 +185,7 @@ class Residual(NamedTuple):
 
 @api_boundary
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Residual]:
-    """What `vjp` of `fun` keeps for the backward pass: arguments, captured arrays, then computed values.
+    """The values that `vjp` of `fun` keeps for the backward pass: arguments, captured arrays, then computed values.
 
     Every floating-point or complex argument counts as differentiated; arguments are arrays or `ShapeDtypeStruct`s.
 
@@ -227,7 +227,7 @@ def _residual(jaxpr: Jaxpr, v: Var, places: dict[Any, str]) -> Residual:
 
 
 def _producer(jaxpr: Jaxpr, v: Atom) -> Eqn | Atom:
-    """The equation that a variable comes from, inside of calls and loops too, or the input."""
+    """The equation that computes a variable, looked for inside calls and loops as well; or the input that it is."""
     eqn = next((eqn for eqn in jaxpr.eqns if v in eqn.outvars), None)
     if eqn is None:
         return v

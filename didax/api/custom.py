@@ -1,11 +1,11 @@
 """Derivatives of the user's own: `custom_jvp`, `custom_vjp`, and `custom_rules` for any set of rules together.
 
     f = custom_jvp(f);  f.defjvp(rule)        rule(primals, tangents) -> (f(x), df(x) x_dot)
-    f = custom_vjp(f);  f.defvjp(fwd, bwd)    fwd(x) -> (f(x), residuals);  bwd(residuals, y_bar) -> (df(x)^T y_bar,)
+    f = custom_vjp(f);  f.defvjp(fwd, bwd)    fwd(x) -> (f(x), residuals);  bwd(residuals, ct) -> (df(x)^T ct,)
 
 The rules hold under every transformation, in any nesting: batched, staged, looped over, compiled, differentiated again.
 Where values are known the function and its rules run as plain Python. A rule that is missing is derived from the
-others. Sources: the JAX proposals 2026 and 4008. Read next: `rules.py`; `docs/custom-rules.md` teaches their use.
+others. Sources: the JAX proposals 2026 and 4008. Read next: `custom_call.py`; `docs/custom-rules.md` teaches their use.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from didax.api.custom_call import CustomCall, Definition
 from didax.api.flat import as_array, check_callable, flatten_arguments, leaf_avals
 from didax.api.refs import without_ref
-from didax.api.rules import Called, Definition
 from didax.core import pytree
 from didax.core.array_ops import Zero, add_tangents, instantiate
 from didax.core.avals import aval_of, is_array_like
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FunctionWithRules(Generic[P, R]):
-    """A function that brings rules along; what the decorators of this module have in common."""
+    """A function with rules of its own; the base class of the decorators in this module."""
 
     _what = "custom_rules"
     _missing = ""  # what to call where there is no rule
@@ -70,12 +70,12 @@ class FunctionWithRules(Generic[P, R]):
                 return self._closing_over_refs(every, fixed_at)
             self._refuse(every, fixed_at)
         leaves = [as_array(x) for x in leaves]
-        called = Called(self._definition, fixed, tree, [aval_of(x) for x in leaves])
-        outs = python_call_p.bind(*leaves, rules=called)
-        return pytree.unflatten(called.out_tree, outs)
+        call = CustomCall(self._definition, fixed, tree, [aval_of(x) for x in leaves])
+        outs = python_call_p.bind(*leaves, rules=call)
+        return pytree.unflatten(call.out_tree, outs)
 
     def _closing_over_refs(self, every: Sequence[Any], fixed_at: set[int]) -> R:
-        """The result for arguments among which are Refs: these are closed over, by the function and by its rules."""
+        """The result for arguments with Refs among them: the function and its rules close over the Refs."""
 
         def put_back(i: int, x: Any) -> Any:
             return x if i in fixed_at else pytree.map(_ref_or_new, every[i], x)
@@ -87,8 +87,8 @@ class FunctionWithRules(Generic[P, R]):
             dynamic = [i for i in range(len(every)) if i not in fixed_at]
             return lambda *args: rule(*args[:-2], tuple(map(put_back, dynamic, args[-2])), args[-1])
 
-        given, alone = self._definition, copy.copy(self)
-        alone._definition = dataclasses.replace(
+        given, closed = self._definition, copy.copy(self)
+        closed._definition = dataclasses.replace(
             given,
             fun=of_all(given.fun),
             jvp=given.jvp and of_primals(given.jvp),
@@ -96,10 +96,10 @@ class FunctionWithRules(Generic[P, R]):
             linearize=given.linearize and of_all(given.linearize),
         )
         others = [x if i in fixed_at else pytree.map(without_ref, x) for i, x in enumerate(every)]
-        return alone(*others)  # pyright: ignore[reportCallIssue]
+        return closed(*others)  # pyright: ignore[reportCallIssue]
 
     def _refuse(self, every: Sequence[Any], fixed_at: set[int]) -> None:
-        """Raises for an argument that is neither array nor said to be not differentiated."""
+        """TypeError for an argument that is no array, and not among those that are not differentiated."""
         leaf_avals(self._what, self.fun, tuple(0.0 if i in fixed_at else x for i, x in enumerate(every)), {})
 
     def _resolved(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

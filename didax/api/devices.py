@@ -49,7 +49,7 @@ def device_count(backend: str | None = None) -> int:
 
 @api_boundary
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
-    """The devices of this process, which are all: it is process 0, the only one.
+    """The devices of this process. It is process 0, the only one, so these are all devices.
 
     >>> import didax as dx
     >>> dx.local_devices() == dx.devices()
@@ -94,7 +94,7 @@ def device_put(
 
     `device` may be a pytree of devices and shardings, a prefix of `x`; a PartitionSpec refers to the mesh in force.
     Under a transformation a sharding is a constraint, and a device says nothing: placement is the compiled program's.
-    `src`, `donate` and `may_alias` permit what is never needed here: arguments are kept. ValueError where an array
+    `src`, `donate` and `may_alias` are accepted and have no effect: arguments are kept. ValueError where an array
     cannot be cut as the sharding says.
 
     >>> import didax as dx
@@ -132,7 +132,8 @@ def _put(x: Any, device: Any) -> Any:
     if device is None:
         array.device_buffer()
         return array
-    # Of an array that has a host value too the buffer is its own: deleting or donating the one leaves the other.
+    # An array with a host value gives it to a new array, which gets a buffer of its own: deleting or donating the one
+    # array leaves the other as it is.
     mine = array if array._value is None else ConcreteArray(array.aval, array._value)  # pyright: ignore[reportPrivateUsage]
     placed = on_device(array.aval, mine.device_buffer(device))
     join_sharers(mine, placed)

@@ -22,12 +22,12 @@ from didax.runtime.array import ConcreteArray, as_concrete
 class FlatFunction:
     """`f` over pytrees as a function from leaves to leaves; remembers the structure of its last result."""
 
-    __slots__ = ("f", "in_tree", "out_tree", "what")
+    __slots__ = ("caller", "f", "in_tree", "out_tree")
 
-    def __init__(self, f: Callable[..., Any], in_tree: Any, what: str):
+    def __init__(self, f: Callable[..., Any], in_tree: Any, caller: str):
         self.f = f
         self.in_tree = in_tree
-        self.what = what
+        self.caller = caller
         self.out_tree: Any = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
@@ -49,12 +49,12 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
     except TypeError:
         name = result_name(flat.out_tree, next(i for i, y in enumerate(out) if y is x))
         if isinstance(x, Ref):
-            rule = f"The function given to {flat.what} cannot return a Ref: return the array that it holds."
+            rule = f"The function given to {flat.caller} cannot return a Ref: return the array that it holds."
             function = f"function: {describe_function(flat.f)}"
             raise ValueError(message(rule, function, name, *x.facts(), fix="Return ref[...].")) from None
         raise TypeError(
             message(
-                f"The function given to {flat.what} must return arrays, scalars, or pytrees of them.",
+                f"The function given to {flat.caller} must return arrays, scalars, or pytrees of them.",
                 f"function: {describe_function(flat.f)}",
                 f"{name}: {x!r:.100} of type {type(x).__name__}",
                 fix="Return an array there, or return the value by other means (outside the transformation).",
@@ -63,8 +63,10 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """An `Array` for a scalar or a NumPy array that came through as it was; float0 stays NumPy's."""
-    return x if isinstance(x, Array) or getattr(x, "dtype", None) == dtypes.float0 else as_concrete(x)
+    """An `Array` for an array, a NumPy array or a scalar; arrays of float0, without numbers, are NumPy's."""
+    if getattr(x, "dtype", None) == dtypes.float0:
+        return np.asarray(x) if type(x) is ConcreteArray else x
+    return x if isinstance(x, Array) else as_concrete(x)
 
 
 def result_name(out_tree: Any, i: int) -> str:
@@ -74,11 +76,11 @@ def result_name(out_tree: Any, i: int) -> str:
 
 
 def narrowed_scalar(x: Any) -> Any:
-    """`x`, a NumPy scalar in the dtype that NumPy's values have here."""
+    """`x`; a NumPy scalar of 64 bits in the default width, as nobody stated its dtype to us."""
     if not isinstance(x, np.generic):
         return x
     scalar = cast("np.generic[Any]", x)
-    if scalar.dtype.kind not in "iufc":  # booleans, the dtypes of ml_dtypes, and what is no number
+    if scalar.dtype.kind not in "iufc":  # booleans, dtypes of ml_dtypes, strings and objects
         return scalar
     return scalar.astype(dtypes.narrowed(scalar.dtype))
 
@@ -89,7 +91,7 @@ def flatten_arguments(args: Any, kwargs: Any) -> tuple[list[Any], Any]:
     return [x if type(x) is ConcreteArray else narrowed_scalar(x) for x in leaves], tree
 
 
-def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
+def leaf_avals(caller: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
     """Types of all leaves; TypeError naming the argument for a leaf that is no array or scalar."""
     leaves, _ = flatten_arguments(args, kwargs)
     try:
@@ -97,11 +99,11 @@ def leaf_avals(what: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]:
     except TypeError:
         names = argument_names(f, args, kwargs)
         name, leaf = next((n, x) for n, x in zip(names, leaves, strict=True) if not is_array_like(x))
-        check_no_mask(leaf, f"function given to {what}: {describe_function(f)}", f"argument {name}")
+        check_no_mask(leaf, f"function given to {caller}: {describe_function(f)}", f"argument {name}")
         fix = "Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit)."
         raise TypeError(
             message(
-                f"The arguments of a function given to {what} must be arrays, scalars, or pytrees of them.",
+                f"The arguments of a function given to {caller} must be arrays, scalars, or pytrees of them.",
                 f"function: {describe_function(f)}",
                 f"argument {name}: {leaf!r:.100} of type {type(leaf).__name__}",
                 fix=f"{leaf.how_to_read} The function may close over the Ref."
@@ -154,13 +156,13 @@ def _read_parameter_names(f: Any) -> tuple[list[str], str]:
     return names, rest
 
 
-def check_callable(what: str, f: Any) -> None:
+def check_callable(caller: str, f: Any) -> None:
     """TypeError unless `f` can be called."""
     if not callable(f):
         raise TypeError(
             message(
-                f"{what} takes a function.",
+                f"{caller} takes a function.",
                 f"got: {f!r:.100} of type {type(f).__name__}",
-                fix=f"Pass the function itself, {what}(f), and call the result.",
+                fix=f"Pass the function itself, {caller}(f), and call the result.",
             )
         )

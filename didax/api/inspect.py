@@ -9,6 +9,8 @@ from typing import Any
 from didax.api.flat import narrowed_scalar
 from didax.api.jit import jit
 from didax.api.stages import ShapeDtypeStruct
+from didax.core import pytree
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 
@@ -73,10 +75,38 @@ def typeof(x: Any) -> ShapedArray:
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of the results of `fun`, without computing anything.
 
-    Arguments are arrays or `ShapeDtypeStruct`s.
+    Arguments are arrays or `ShapeDtypeStruct`s, and so may the results of `fun` be.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.eval_shape(lambda x: x + 1, dx.ShapeDtypeStruct((2,), "float32"))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
-    return make_jaxpr(fun, return_shape=True)(*args, **kwargs)[1]
+    try:
+        return make_jaxpr(fun, return_shape=True)(*args, **kwargs)[1]
+    except TypeError:
+        found = _shapes_with_given(fun, args, kwargs)
+        if found is None:
+            raise
+        return found
+
+
+def _shapes_with_given(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """`eval_shape` of a function that returns types, for which zeros stand in; None if it returns none."""
+    given: list[Any] = []
+
+    @functools.wraps(fun)
+    def computed(*args: Any, **kwargs: Any) -> Any:
+        out = fun(*args, **kwargs)
+        given.extend([x for x in pytree.leaves(out) if isinstance(x, ShapeDtypeStruct)])
+        return pytree.map(_zeros_of, out)
+
+    try:
+        found = make_jaxpr(computed, return_shape=True)(*args, **kwargs)[1]
+    except TypeError:
+        return None
+    return found if given else None
+
+
+def _zeros_of(x: Any) -> Any:
+    """Zeros for a type; anything else as it is."""
+    return array_ops.zeros(x.aval) if isinstance(x, ShapeDtypeStruct) else x

@@ -1,142 +1,86 @@
-"""Linear functions that are pytrees: what `linearize` and `vjp` return besides the results.
+"""The linear functions that `linearize` and `vjp` return beside the results.
 
-The leaves are the arrays in the function's program, and the structure is all else. Two such functions have equal
-structures when their programs are the same but for these arrays: one function, at arguments of the same types, wherever
-and however often it was linearised. So they can be results of the branches of a `cond`, and be carried by a loop.
-Read next: `autodiff.py`.
+    f_lin(x_dot) = df(x) x_dot     runs the tape of linear steps forward
+    f_vjp(ct)    = df(x)^T ct      walks it backward
+
+Both check what the user passes and hand it to the tape. Read next: `linear_pytrees.py` (they are pytrees, too),
+`transforms/linearize.py` (`LinearProgram`), `transforms/transpose.py` (`backward`).
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
+from didax.api.flat import argument_names, flatten_arguments
+from didax.api.linear_pytrees import LinearFunction
+from didax.api.tangents import check_cotangents, check_tangents, flatten_cotangents, materialise, mismatch
 from didax.core import pytree
-from didax.core.jaxpr import Atom, Eqn, Literal, Var, nested_jaxprs
-from didax.runtime.array import Array
+from didax.core.array_ops import Zero, instantiate
+from didax.core.errors import api_boundary
 from didax.transforms.linearize import LinearProgram
+from didax.transforms.transpose import backward
 
 
-class LinearFunction:
-    """A function that runs a linear program.
+class LinearizedFunction(LinearFunction):
+    """The linear half of `linearize`: tangents of the arguments to tangents of the results."""
 
-    A pytree, whose leaves are the arrays of the program: so it may be returned from a transformed function, and be what
-    a forward rule leaves for its backward rule.
-    """
+    __slots__ = ("_avals", "_fun", "_inexact", "_out_tree", "_tree")
+    static_fields = ("_avals", "_out_tree", "_tree")
 
-    __slots__ = ("_shell", "program")
-    about: ClassVar[tuple[str, ...]] = ()  # attributes that, with the program, make up the structure
+    def __init__(self, program: LinearProgram, fun: Any, tree: Any, avals: Any, inexact: Any, out_tree: Any):
+        super().__init__(program)
+        self._tree = tree
+        self._avals = avals
+        self._inexact = inexact
+        self._out_tree = out_tree
+        self._fun = fun
 
-    def __init_subclass__(cls) -> None:
-        pytree.register_node(cls, cls.flatten, lambda shell, arrays: shell.filled(tuple(arrays)))
+    @api_boundary
+    def __call__(self, *tangents: Any) -> Any:
+        dots, dot_tree = flatten_arguments(tangents, {})
+        if dot_tree != self._tree:
+            rule = "The linearized function takes one tangent for each argument, in the arguments' structure."
+            raise mismatch(rule, self._args(), tangents, "Pass tangents in the structure of the primals.")
+        dots = check_tangents(
+            "linearize", self._avals, dots, lambda i: argument_names(self._fun, self._args(), {})[i]
+        )
+        live = [instantiate(t) for t, inx in zip(dots, self._inexact, strict=True) if inx]
+        return pytree.unflatten(self._out_tree, [materialise(t) for t in self.program.apply(live)])
 
-    def __init__(self, program: LinearProgram):
-        self.program = program
-        self._shell: _Shell | None = None
-
-    def flatten(self) -> tuple[list[Any], _Shell]:
-        """The arrays of the program, and the rest."""
-        if self._shell is None:
-            self._shell = _Shell(self)
-        return self._shell.arrays_of(self.program), self._shell
-
-    def with_program(self, program: LinearProgram, shell: _Shell | None = None) -> LinearFunction:
-        """The same function of another program."""
-        new = copy.copy(self)
-        new.program, new._shell = program, shell
-        return new
-
-
-class _Hole:
-    """The place of an array in a program without arrays."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, index: int):
-        self.index = index
+    def _args(self) -> Any:
+        """Something in the structure of the arguments."""
+        return pytree.unflatten(self._tree, range(len(self._avals)))[0]
 
 
-class _Shell:
-    """A linear function without the arrays of its program: equal to another of the same program."""
+class VJPFunction(LinearFunction):
+    """The reverse-mode half of `vjp`: cotangents of the results to cotangents of the arguments."""
 
-    __slots__ = ("_function", "_key")
+    __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_tree")
+    static_fields = ("_avals", "_out_avals", "_out_tree", "_tree")
 
-    def __init__(self, function: LinearFunction):
-        holes: dict[int, _Hole] = {}
+    def __init__(
+        self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any
+    ):
+        super().__init__(program)
+        self._tree = tree
+        self._avals = avals
+        self._inexact = inexact
+        self._out_tree = out_tree
+        self._out_avals = out_avals
 
-        def emptied(x: Atom) -> Atom:
-            value: Any = x.val if type(x) is Literal else None
-            if isinstance(value, Array | np.ndarray):
-                return Literal(holes.setdefault(id(cast(Any, value)), _Hole(len(holes))), x.aval)
-            return x
+    @api_boundary
+    def __call__(self, cotangents: Any) -> Any:
+        rule = "The vjp takes cotangents in the structure of the function's result."
+        cts = flatten_cotangents(rule, cotangents, self._out_tree)
+        cts = check_cotangents("vjp", self._out_tree, self._out_avals, cts)
+        return pytree.unflatten(self._tree, self.flat(cts))[0]
 
-        self._function = function.with_program(_with_operands(function.program, emptied))
-        self._key: Hashable = None
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Shell) and self.key == other.key)
-
-    def __hash__(self) -> int:
-        return hash((type(self._function), tuple([eqn.primitive for eqn in self._function.program.eqns])))
-
-    @property
-    def key(self) -> Hashable:
-        """What makes this function: its program, with variables by their number, and what its results are made into."""
-        if self._key is None:
-            about = [getattr(self._function, name) for name in self._function.about]
-            about = [tuple(cast("list[Any]", x)) if isinstance(x, list) else x for x in about]
-            self._key = (type(self._function), *about, *_program_key(self._function.program))
-        return self._key
-
-    def arrays_of(self, program: LinearProgram) -> list[Any]:
-        """The arrays in a program that fills this one, each once."""
-        found: dict[int, Any] = {}
-        for empty, eqn in zip(self._function.program.eqns, program.eqns, strict=True):
-            for hole, x in zip(empty.invars, eqn.invars, strict=True):
-                if type(hole) is Literal and type(hole.val) is _Hole:
-                    assert type(x) is Literal
-                    found[hole.val.index] = x.val
-        return [found[i] for i in range(len(found))]
-
-    def filled(self, arrays: Sequence[Any]) -> LinearFunction:
-        """The function with these arrays."""
-
-        def fill(x: Atom) -> Atom:
-            return Literal(arrays[x.val.index], x.aval) if type(x) is Literal and type(x.val) is _Hole else x
-
-        return self._function.with_program(_with_operands(self._function.program, fill), self)
-
-
-def _with_operands(program: LinearProgram, change: Callable[[Atom], Atom]) -> LinearProgram:
-    eqns = [eqn.replace(invars=[change(x) for x in eqn.invars]) for eqn in program.eqns]
-    return program._replace(eqns=eqns)
-
-
-def _program_key(program: LinearProgram) -> tuple[Hashable, ...]:
-    numbers: dict[Var, int] = {}
-
-    def name(x: Any) -> Hashable:
-        if type(x) is Var:
-            return numbers.setdefault(x, len(numbers)), x.aval
-        if type(x) is not Literal:
-            return "zero", x.aval
-        value: Any = x.val
-        return value.index if type(value) is _Hole else repr(value), x.aval
-
-    ins = [name(v) for v in program.invars]
-    eqns = [_equation_key(eqn, name) for eqn in program.eqns]
-    return (*ins, *eqns, *[name(x) for x in program.outs])
-
-
-def _equation_key(eqn: Eqn, name: Callable[[Any], Hashable]) -> Hashable:
-    params = tuple([(key, _parameter_key(value)) for key, value in sorted(eqn.params.items())])
-    return eqn.primitive, params, *map(name, eqn.invars), *map(name, eqn.outvars)
-
-
-def _parameter_key(value: Any) -> Hashable:
-    """The value; programs in it by their text: they are written anew each time a function is traced."""
-    held = next(nested_jaxprs(value), None)
-    return value if held is None else str(value)
+    def flat(self, cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of all leaves of the arguments, as arrays of the leaves' types (float0 zeros for integers)."""
+        program = self.program
+        found = iter(backward(program.invars, program.eqns, program.outs, cts))
+        return [
+            materialise(next(found) if inx else Zero(a.tangent()))
+            for a, inx in zip(self._avals, self._inexact, strict=True)
+        ]

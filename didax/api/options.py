@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from didax.api import jit
+from didax.api import jit_cache
 from didax.core import config, primitive
 from didax.core.jax_options import Unheeded
 from didax.passes import key_reuse
@@ -177,7 +177,7 @@ def thread_guard(new_val: bool = True) -> Unheeded:
 
 def clear_caches() -> None:
     """Forget every staged and compiled program and everything derived from them (not the cache on disk)."""
-    jit.clear_functions()
+    jit_cache.clear_functions()
     compiled.clear_programs()
     cache.clear_caches()
     eager.clear_plans()

@@ -152,7 +152,7 @@ def make_array_from_callback(
     local = layout.addressable_devices_indices_map(shape)
     if dtype is None and local:
         dtype = aval_of(part(next(iter(local.values())))).dtype
-    aval = ShapedArray(shape, dtypes.narrowed(dtypes.dtype(dtype)))
+    aval = ShapedArray(shape, dtypes.narrowed(dtypes.dtype(float if dtype is None else dtype)))
     return from_callback(aval, layout, part)
 
 
@@ -212,7 +212,7 @@ def make_array_from_single_device_arrays(
         )
     parts = [given[d] for d in local]
     piece = layout.shard_shape(shape)
-    wanted = parts[0].aval.update(shape=piece) if parts else ShapedArray(piece, dtypes.dtype(dtype))
+    wanted = parts[0].aval.update(shape=piece) if parts else ShapedArray(piece, dtypes.dtype(dtype or float))
     if dtype is not None:
         wanted = wanted.update(dtype=dtypes.dtype(dtype))
     for x in parts:

@@ -1,30 +1,37 @@
 """Refs at the edges of transformations: their values go in, and what was written comes out and is stored.
 
-A function that is given a Ref has inside a Ref of its own, at home in the trace that runs it (`RefArguments`). Compiled
-programs may reuse the memory of Refs that they write to, and nobody else uses these Refs meanwhile (`borrowed`).
-Read next: `core/ref.py` (cells), `transforms/staging.py` (Refs that a function closes over).
+    jit(f)(ref, x)      new value, out = program(ref[...], x);    ref[...] = new value
+
+A function that is given a Ref has inside a Ref of its own, at home in the trace that runs it (`RefArguments`). One of
+four files on mutable arrays: `core/ref.py` has the class and its cells, this file what transformations do with Refs
+among arguments, `ref_programs.py` how compiled programs reuse their memory, and `didax/ref.py` what users call.
+Read next: `transforms/staging.py` (Refs that a function closes over).
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from didax.api.flat import argument_names, as_array, flatten_arguments, leaf_avals
 from didax.core import pytree
+from didax.core.array_ops import instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.ref import Cell, Ref
 from didax.core.source import describe_function
-from didax.runtime.array import ConcreteArray, seen_by_host
+from didax.primitives.convert import convert_element_type
+from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
+from didax.transforms.jvp import jvp_flat
+from didax.transforms.staging import values_of
 
 
 class RefArguments:
     """A function of leaves, some of which are Refs, as a function of their values.
 
-    Its results are the last values of the Refs that it wrote to (`written`: their positions), then those of `fun`.
+    Its results are the last values of the Refs that it wrote to, then the results of `fun`. `written` has the positions
+    of these Refs among the leaves, once the function has run.
     """
 
     __slots__ = ("fun", "positions", "written")
@@ -52,8 +59,11 @@ def _open_cell(ref: Ref) -> Cell:
     return ref.cell
 
 
-def leaf_types(what: str, f: Any, args: Any, kwargs: Any) -> tuple[list[ShapedArray], list[int]]:
-    """Types of all leaves, of Refs those of their contents, and which leaves are Refs.
+# --- The leaves of a call -------------------------------------------------------------------------
+
+
+def leaf_types(caller: str, f: Any, args: Any, kwargs: Any) -> tuple[list[ShapedArray], list[int]]:
+    """The types of all leaves (of a Ref the type of its contents), and the positions of the Refs among them.
 
     TypeError for a leaf that is neither array, scalar nor Ref; ValueError where one Ref is given twice.
     """
@@ -62,26 +72,26 @@ def leaf_types(what: str, f: Any, args: Any, kwargs: Any) -> tuple[list[ShapedAr
     try:
         avals = [x.type if isinstance(x, Ref) else aval_of(x) for x in leaves]
     except TypeError:
-        leaf_avals(what, f, *pytree.map(without_ref, (args, kwargs)))  # raises, naming the argument
+        leaf_avals(caller, f, *pytree.map(without_ref, (args, kwargs)))  # raises, naming the argument
         raise
     if len({id(leaves[i]) for i in refs}) < len(refs):
-        _check_distinct(what, f, leaves, argument_names(f, args, kwargs))
+        _check_distinct(caller, f, leaves, argument_names(f, args, kwargs))
     return avals, refs
 
 
 def without_ref(x: Any) -> Any:
-    """None, which has no leaves, in the place of a Ref."""
+    """`x`, or None, which has no leaves, for a Ref."""
     return None if isinstance(x, Ref) else x
 
 
-def _check_distinct(what: str, f: Any, operands: Sequence[Any], names: Sequence[str]) -> None:
-    """ValueError where one Ref is among the operands twice: a write to the one would not be seen in the other."""
+def _check_distinct(caller: str, f: Any, operands: Sequence[Any], names: Sequence[str]) -> None:
+    """ValueError where one Ref is two operands: inside, a write to the one would not be seen in the other."""
     places: dict[Ref, str] = {}
     for x, name in zip(operands, names, strict=True):
         if isinstance(x, Ref) and (other := places.setdefault(x, name)) != name:
             raise ValueError(
                 message(
-                    f"A function given to {what} meets one Ref in two places.",
+                    f"A function given to {caller} meets one Ref in two places.",
                     f"function: {describe_function(f)}",
                     f"places: {other}, {name}",
                     *x.facts(),
@@ -90,24 +100,24 @@ def _check_distinct(what: str, f: Any, operands: Sequence[Any], names: Sequence[
             )
 
 
-def check_not_captured(what: str, f: Any, captured: Sequence[Any], leaves: Sequence[Any]) -> None:
+def check_not_captured(caller: str, f: Any, captured: Sequence[Any], leaves: Sequence[Any]) -> None:
     """ValueError where the function closes over a Ref that it is also given as an argument."""
     for x in captured:
         if isinstance(x, Ref) and any(x is leaf for leaf in leaves):
             names = ["closed over", *(f"argument {i}" for i in range(len(leaves)))]
-            _check_distinct(what, f, [x, *leaves], names)
+            _check_distinct(caller, f, [x, *leaves], names)
 
 
 def closing_over_refs(f: Callable[..., Any], leaves: Sequence[Any], tree: Any) -> Callable[..., Any]:
-    """`f`, with the Refs among the leaves of its `(args, kwargs)` closed over, as a function of the other leaves."""
+    """`f` as a function of the leaves of its `(args, kwargs)` that are no Refs; it closes over the Refs."""
 
     @functools.wraps(f)
-    def of_the_others(*others: Any) -> Any:
+    def of_other_leaves(*others: Any) -> Any:
         given = iter(others)
         args, kwargs = pytree.unflatten(tree, [x if isinstance(x, Ref) else next(given) for x in leaves])
         return f(*args, **kwargs)
 
-    return of_the_others
+    return of_other_leaves
 
 
 def other_leaves(leaves: Sequence[Any]) -> list[Any]:
@@ -122,29 +132,39 @@ def store(refs: Sequence[Ref], outs: Sequence[Any]) -> Sequence[Any]:
     return outs[len(refs) :] if refs else outs
 
 
-@contextlib.contextmanager
-def borrowed(
-    operands: Sequence[Any], replaced: Sequence[int], alone: bool
-) -> Generator[tuple[list[Any], dict[int, Cell]]]:
-    """Concrete values of the operands, and the cells of the Refs among them; `alone`, all others wait meanwhile.
+# --- Transformations that run the function --------------------------------------------------------
 
-    Of the Refs at the positions `replaced` the program may reuse the memory: where others can see it, they are copied.
+
+def jvp_of_refs(
+    arguments: RefArguments, leaves: Sequence[Any], dots: Sequence[Any], fun: Any, values: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """`jvp_flat` of a function with Refs among its arguments: inside, a primal and its tangent are one Ref.
+
+    `dots` are the tangents as the user passed them: a Ref for each Ref that is written to, which gets the new tangent.
+    `values` are the tangents' numbers.
     """
-    refs = {i: x for i, x in enumerate(operands) if isinstance(x, Ref)}
-    with contextlib.ExitStack() as locks:
-        if alone:
-            for ref in sorted(
-                refs.values(), key=id
-            ):  # in one order everywhere: no two calls wait for each other
-                locks.enter_context(ref.lock)
-        cells = {i: ref.location().cell for i, ref in refs.items()}
-        values = list(operands)
-        for i, cell in cells.items():
-            values[i] = own_value(cell, alone) if i in replaced else cell.value
-        yield values, cells
+    outs, out_dots = jvp_flat(arguments, values_of(leaves), values, function=fun)
+    count = len(arguments.written)
+    for i, y, y_dot in zip(arguments.written, outs, out_dots, strict=False):
+        if not isinstance(dots[i], Ref):
+            rule = "A Ref that the function given to jvp writes to needs a Ref for its tangent."
+            fix = "Pass new_ref(tangent) as its tangent."
+            raise TypeError(message(rule, *leaves[i].facts(), f"tangent: {dots[i]!r:.100}", fix=fix))
+        leaves[i].write(as_array(y))
+        dot = cast("Ref", dots[i])
+        dot.write(as_array(convert_element_type(instantiate(y_dot), dot.dtype, dot.weak_type)))
+    return outs[count:], out_dots[count:]
 
 
-def own_value(cell: Cell, alone: bool = True) -> Any:
-    """The cell's value in memory that nobody else sees, nor comes to see where others do not wait."""
-    value: ConcreteArray = cell.value
-    return value.__copy__() if cell.shared or seen_by_host(value) or not alone else value
+def vmap_of_refs(
+    arguments: RefArguments, axis: AxisData, dims: Sequence[int | None], leaves: Sequence[Any], fun: Any
+) -> tuple[list[Any], list[int | None]]:
+    """`vmap_flat` of a function mapped over Refs: inside, each element has its own, and their values are a batch."""
+    values = list(leaves)
+    for i in arguments.positions:
+        values[i] = leaves[i].read()
+    outs, out_dims = vmap_flat(arguments, axis, dims, values, function=fun)
+    count = len(arguments.written)
+    for i, y, dim in zip(arguments.written, outs, out_dims, strict=False):
+        leaves[i].write(as_array(move_batch_axis(y, dim, cast("int", dims[i]), axis.size)))
+    return outs[count:], out_dims[count:]

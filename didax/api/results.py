@@ -4,10 +4,10 @@
     step(x)              # to which x is donated
     y + 1                # y has them still
 
-Functions return an argument where there is nothing to do. What `array_function` decorates gives a new array then, which
-shares the memory (Note [Arrays that share a buffer] in `runtime/array.py`). Functions that promise no array of their
-own, like `asarray` and `device_put`, and transformations of functions that return their argument, are not decorated
-with it.
+Some functions return an argument as it is, where there is nothing to do. `array_function` makes them return a new array
+then, which shares the memory (Note [Arrays that share a buffer] in `runtime/array.py`). It does not decorate functions
+that promise no array of their own, like `asarray` and `device_put`, nor transformations of functions that return their
+argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from didax.core import pytree
-from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
+from didax.core.errors import strip_internal_frames, without_idle
 from didax.runtime.array import ConcreteArray, sharing
 
 P = ParamSpec("P")
@@ -25,15 +25,14 @@ R = TypeVar("R")
 
 
 def array_function(f: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a public function that computes arrays: an `api_boundary` whose results are no arguments."""
+    """Decorate a public function that computes arrays: an `api_boundary` whose results are never its arguments."""
+
+    call = cast("Callable[..., R]", f)
 
     @functools.wraps(f)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if kwargs and not is_free_of_idle(kwargs):
-                out = cast("Callable[..., R]", f)(*args, **without_idle(f, kwargs))
-            else:
-                out = f(*args, **kwargs)
+            out = call(*args, **without_idle(f, kwargs)) if kwargs else call(*args)
             return own_result(out, args, kwargs)
         except Exception as error:
             strip_internal_frames(error)
@@ -46,7 +45,7 @@ _NESTED = frozenset({list, tuple})
 
 
 def own_result(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a function called with these arguments, a new array where it is one of them."""
+    """The result of a function called with these arguments; a new array where the result is one of them."""
     for x in args:
         if x is out:
             return sharing(out)
@@ -74,5 +73,5 @@ def _own_results(out: Any, arguments: Any) -> Any:
 
 
 def identities(xs: Iterable[Any]) -> frozenset[int]:
-    """The identities of the concrete arrays among some values, which have to live as long as these are used."""
+    """The ids of the concrete arrays among some values. An id is of use only as long as its array lives."""
     return frozenset([id(x) for x in xs if isinstance(x, ConcreteArray)])

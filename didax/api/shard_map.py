@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, result_name
 from didax.core import pytree
@@ -86,7 +86,7 @@ def _run(
     axes = tuple(name for name in found.axis_names if name in names or not names)
     _check_names(f, "axis_names", names, found)
     leaves, tree = flatten_arguments(args, {})
-    how = {"mesh": found, "axes": axes, "tracked": check}
+    how: dict[str, Any] = {"mesh": found, "axes": axes, "tracked": check}
     in_each = _spread(f, "in_specs", in_specs, args, axes, found)
     arg_names = argument_names(f, args, {})
     avals = [
@@ -140,7 +140,7 @@ def _spread(f: Any, what: str, specs: Any, tree: Any, axes: Sequence[str], mesh:
     """The spec of each leaf; errors name the function."""
     of = "the arguments (a tuple)" if what == "in_specs" else "the results"
     if isinstance(specs, list) and isinstance(tree, tuple):
-        specs = tuple(specs)
+        specs = tuple(cast("list[Any]", specs))
     found = pytree.broadcast_prefix(
         specs, tree, f"shard_map {what}", lambda s: isinstance(s, PartitionSpec), of
     )

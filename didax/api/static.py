@@ -1,7 +1,7 @@
-"""Static arguments: those that are no data but part of the program, by number or name.
+"""Static arguments of a transformation, by number or name: arguments that are part of the program, and no data.
 
-`StaticArguments` takes them out of a call: what is left is data, and a key stands for what was taken. `filled(key)` is
-the function with them put back, as a function of the data. A new value of a static argument means a new trace.
+`StaticArguments.split` takes them out of a call, and returns the arguments that are data, and a key that is equal for
+equal static values. `filled(key)` puts the values back: a function of the data. A new key means a new trace.
 Read next: `jit.py` and `checkpoint.py`, which take such arguments.
 """
 
@@ -20,19 +20,19 @@ Key = tuple[Any, ...]  # (where, type, exact(value)) of each static argument
 
 
 class StaticArguments:
-    """The static arguments of a function given to the transformation `what`; false where there are none."""
+    """The static arguments of a function that is given to the transformation `caller`; false if there are none."""
 
-    __slots__ = ("_fun", "_hashable", "_what", "names", "numbers")
+    __slots__ = ("_caller", "_fun", "_hashable", "names", "numbers")
 
     def __init__(
         self,
-        what: str,
+        caller: str,
         fun: Callable[..., Any],
         numbers: Iterable[int],
         names: Iterable[str],
         hashable: bool = True,
     ):
-        self._what = what
+        self._caller = caller
         self._hashable = hashable
         self._fun = fun
         self.numbers = tuple(numbers)
@@ -42,7 +42,7 @@ class StaticArguments:
         return bool(self.numbers or self.names)
 
     def split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any], Key]:
-        """Positional and keyword arguments that are data, and a key for those that are static."""
+        """The positional and the keyword arguments that are data, and the key for the static arguments."""
         count = len(args)
         numbers = self.numbers if args else ()
         positions = {i % count if -count <= i < 0 else i for i in numbers}
@@ -76,7 +76,8 @@ class StaticArguments:
                 fix = "Arrays are data: do not mark the argument static."
             raise ArgumentError(
                 message(
-                    f"Static arguments of {self._what} must be hashable: they are part of the compilation cache's key.",
+                    f"Static arguments of {self._caller} must be hashable: "
+                    "they are part of the compilation cache's key.",
                     f"argument {name}: {value!r:.100} of type {type(value).__name__}",
                     fix=fix,
                 )
@@ -102,7 +103,7 @@ class StaticArguments:
 
 
 def with_gaps(args: Sequence[Any], key: Key) -> Sequence[Any]:
-    """Positional arguments with None, which has no leaves, in the places of static ones: each at its own position."""
+    """The positional arguments, with None, which has no leaves, in the places of static arguments."""
     if not key:
         return args
     full = list(args)
@@ -112,7 +113,7 @@ def with_gaps(args: Sequence[Any], key: Key) -> Sequence[Any]:
 
 
 def check_arguments_exist(
-    what: str, fun: Any, option: str, numbers: Sequence[int], names: Sequence[str]
+    caller: str, fun: Any, option: str, numbers: Sequence[int], names: Sequence[str]
 ) -> None:
     """ValueError for a number or a name that no argument of the function has."""
     try:
@@ -131,7 +132,7 @@ def check_arguments_exist(
     if wrong:
         raise ValueError(
             message(
-                f"{option}_argnums and {option}_argnames of {what} must name arguments of the function.",
+                f"{option}_argnums and {option}_argnames of {caller} must name arguments of the function.",
                 f"not arguments: {', '.join(map(repr, wrong))}",
                 f"function: {describe_function(fun)}, arguments: {', '.join(parameters) or 'none'}",
                 fix="Number positional arguments from 0, or use their names.",

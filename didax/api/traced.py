@@ -1,9 +1,9 @@
 """Functions as jaxprs, traced once per signature, their captured values beside them: for control flow and checkpoint.
 
-`trace_function` stages a function for arguments of given types. What follows from a function and a signature
-is `remembered` for as long as the function lives, unless the function captured tracers, which belong to one
-run of an enclosing transformation. Results that must agree in type take the type of the strongly typed ones
-(`join_types`, `converted`). Read next: `checkpoint.py`;
+`trace_function` stages a function for arguments of given types. The jaxpr is `remembered` for as long as the function
+lives, unless the function captured tracers, which belong to one run of an enclosing transformation. Where results of
+several functions must have one type, weakly typed results take the type of the strongly typed ones (`join_types`,
+`converted`). Read next: `checkpoint.py`;
 `didax/lax/control_flow.py` (cond, switch) and `didax/lax/loops.py`.
 """
 
@@ -20,8 +20,8 @@ from didax.core.ref import Ref
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type
 from didax.runtime.array import as_concrete
-from didax.transforms.batching import axis_env
 from didax.transforms.cache import new_memory
+from didax.transforms.named_axes import axis_env
 from didax.transforms.staging import check_only_read, stage_program, trace_to_jaxpr, values_of
 
 
@@ -35,7 +35,7 @@ _memory = new_memory()
 
 
 def remembered(f: Any, key: Hashable, make: Callable[..., T], *args: Any) -> T:
-    """`make(*args)`, which follows from function, key and options: computed once, unless it captured tracers."""
+    """`make(*args)`, computed once for each function, key and options in force, unless it captured tracers."""
     key = (key, config.state(), tuple(axis_env.get().items()))
     try:
         known = _memory.setdefault(f, {})
@@ -56,8 +56,9 @@ def _is_of_one_run(x: Any) -> bool:
 class TracedFunction(NamedTuple):
     """A function as a jaxpr whose leading inputs are the values it captured.
 
-    Of a `trace_with_refs` some may be Refs, and stand for the values that these have at a call. The last `num_written`
-    are Refs written to: their new values are the leading outputs, before those that `out_tree` and `out_avals` tell of.
+    `trace_with_refs` may capture Refs: such an input is the value that the Ref has at a call. The last `num_written`
+    captured values are Refs that the function writes to: their new values are the leading outputs of the jaxpr, before
+    the results of the function, which `out_tree` and `out_avals` describe.
     """
 
     jaxpr: Jaxpr
@@ -72,7 +73,7 @@ class TracedFunction(NamedTuple):
 
     @property
     def read(self) -> list[Any]:
-        """Values captured, but for those of Refs written to, as they are now."""
+        """The present values of everything captured, except the Refs written to."""
         return values_of(self.captured[: len(self.captured) - self.num_written])
 
     @property
@@ -82,34 +83,34 @@ class TracedFunction(NamedTuple):
 
 
 def trace_function(
-    what: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
+    caller: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
 ) -> TracedFunction:
     """Stage `f`, which writes to no Ref, for arguments of this structure, that of `(args, kwargs)`, and these types."""
-    traced = trace_with_refs(what, f, tree, avals)
+    traced = trace_with_refs(caller, f, tree, avals)
     if not any(isinstance(x, Ref) for x in traced.captured):
         return traced
-    check_only_read(what, traced.captured, traced.num_written)
+    check_only_read(caller, traced.captured, traced.num_written)
     return traced._replace(captured=traced.read)
 
 
 def trace_with_refs(
-    what: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
+    caller: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]
 ) -> TracedFunction:
-    """The same for a function that may write to Refs, of which there are some among the captured values then."""
-    # No function in between: nested control flow goes through here once a level, and Python's stack is finite.
-    return remembered(f, (what, tree, avals), _trace, what, f, tree, avals)
+    """As `trace_function`, for a function that may write to Refs: the captured values may include Refs then."""
+    # No lambda in between: each level of nested control flow calls this function, and Python's stack is finite.
+    return remembered(f, (caller, tree, avals), _trace, caller, f, tree, avals)
 
 
-def _trace(what: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]) -> TracedFunction:
-    flat = FlatFunction(f, tree, what)
+def _trace(caller: str, f: Callable[..., Any], tree: Any, avals: tuple[ShapedArray, ...]) -> TracedFunction:
+    flat = FlatFunction(f, tree, caller)
     arg_names = argument_names(f, *pytree.unflatten(tree, avals))
-    staged = stage_program(flat, avals, function=f, what=what, arg_names=arg_names)
+    staged = stage_program(flat, avals, function=f, what=caller, arg_names=arg_names)
     captured = [x if isinstance(x, Tracer | Ref) else as_concrete(x) for x in staged.captured]
     return TracedFunction(staged.jaxpr, captured, flat.out_tree, staged.num_written)
 
 
 def captured_values(traced: Sequence[TracedFunction]) -> tuple[list[Any], tuple[tuple[int, ...], ...]]:
-    """The values captured by any branch, each once, and for each branch where its own are among them."""
+    """The values captured by any branch, each once; and for each branch the positions of its own among them."""
     values: dict[int, Any] = {}
     for t in traced:
         values.update((id(x), x) for x in t.captured)
@@ -118,7 +119,7 @@ def captured_values(traced: Sequence[TracedFunction]) -> tuple[list[Any], tuple[
 
 
 def join_types(avals: Sequence[ShapedArray]) -> ShapedArray | None:
-    """The one type that values of these types take: weakly typed ones give way. None where there is none."""
+    """The one type that values of these types are converted to: weakly typed ones give way. None if there is none."""
     strong = {aval for aval in avals if not aval.weak_type}
     if len(strong or set(avals)) != 1:
         return None
@@ -143,7 +144,7 @@ def converted(jaxpr: Jaxpr, out_avals: Sequence[Any]) -> Jaxpr:
 
 
 def with_captured(jaxpr: Jaxpr, own: tuple[int, ...], captured: tuple[ShapedArray, ...]) -> Jaxpr:
-    """The jaxpr with all of the captured values as leading inputs; `own` says which of them it had."""
+    """The jaxpr with all captured values, of these types, as leading inputs; it has those at the positions `own`."""
     if len(own) == len(captured) and list(own) == sorted(own):
         return jaxpr
     mine = dict(zip(own, jaxpr.invars, strict=False))

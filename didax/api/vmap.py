@@ -22,7 +22,7 @@ from didax.api.flat import (
     positional_names,
     result_name,
 )
-from didax.api.refs import RefArguments, leaf_types
+from didax.api.refs import RefArguments, leaf_types, vmap_of_refs
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import api_boundary, message
@@ -77,7 +77,7 @@ def vmap(
         flat = FlatFunction(fun, tree, "vmap")
         mapped_refs = [i for i in refs if dims[i] is not None]
         if mapped_refs:
-            outs, out_dims = _vmap_refs(RefArguments(flat, mapped_refs), axis, dims, leaves, fun)
+            outs, out_dims = vmap_of_refs(RefArguments(flat, mapped_refs), axis, dims, leaves, fun)
         else:
             outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)
         out = pytree.unflatten(flat.out_tree, list(range(len(outs))))
@@ -100,20 +100,6 @@ def _without_objects(leaves: Sequence[Any], tree: Any, dims: Sequence[int | None
             for x, dim in zip(leaves, dims, strict=True)
         ],
     )
-
-
-def _vmap_refs(
-    arguments: RefArguments, axis: AxisData, dims: Sequence[int | None], leaves: Sequence[Any], fun: Any
-) -> tuple[list[Any], list[int | None]]:
-    """`vmap_flat` where Refs are mapped: each element has its own inside, and their values are a batch again."""
-    values = list(leaves)
-    for i in arguments.positions:
-        values[i] = leaves[i].read()
-    outs, out_dims = vmap_flat(arguments, axis, dims, values, function=fun)
-    count = len(arguments.written)
-    for i, y, dim in zip(arguments.written, outs, out_dims, strict=False):
-        leaves[i].write(as_array(move_batch_axis(y, dim, cast("int", dims[i]), axis.size)))
-    return outs[count:], out_dims[count:]
 
 
 def _is_none(x: Any) -> bool:

@@ -1,8 +1,8 @@
 """The few operations on arrays that interpreters need, whichever primitives implement them.
 
 Tangent spaces have a zero and a sum; batching moves axes and makes new ones; checks are conditions on values.
-Interpreters know no primitive by name, so the primitives floor installs these operations in `array_ops` when it is
-loaded (`didax/primitives/__init__.py`).
+Interpreters know no primitive by name, so the primitives floor gives these operations to `array_ops`
+(`given.py`) when it is loaded (`didax/primitives/__init__.py`).
 `Zero` is the symbolic zero: a tangent or cotangent that is known to vanish and is never allocated.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from didax.core.avals import ShapedArray
+from didax.core.given import given_by
 
 
 class Zero:
@@ -41,7 +42,7 @@ class ArrayOps(Protocol):
         ...
 
     def broadcast_axis(self, x: Any, size: int, axis: int) -> Any:
-        """Insert an axis of that size, repeating `x` along it."""
+        """Insert an axis of that size, along which `x` is repeated."""
         ...
 
     def convert(self, x: Any, dtype: Any, weak_type: bool) -> Any:
@@ -53,7 +54,7 @@ class ArrayOps(Protocol):
         ...
 
     def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
-        """One of two arrays, by a bool scalar."""
+        """`on_true` where the condition, a bool scalar, holds, and else `on_false`."""
         ...
 
     def check(self, condition: Any) -> None:
@@ -65,22 +66,13 @@ class ArrayOps(Protocol):
         ...
 
 
-class _Installed:
-    """The operations that were installed; none before `didax.primitives` is loaded."""
-
-    def install(self, implementation: ArrayOps) -> None:
-        self.zeros = implementation.zeros
-        self.add = implementation.add
-        self.move_axis = implementation.move_axis
-        self.broadcast_axis = implementation.broadcast_axis
-        self.convert = implementation.convert
-        self.match_varying = implementation.match_varying
-        self.select = implementation.select
-        self.check = implementation.check
-        self.no_nan = implementation.no_nan
+class _Given:
+    zeros = add = move_axis = broadcast_axis = convert = match_varying = select = check = no_nan = given_by(
+        "didax.primitives"
+    )
 
 
-array_ops = _Installed()
+array_ops: ArrayOps = _Given()
 
 
 def instantiate(x: Any) -> Any:

@@ -99,7 +99,7 @@ def varying_text(aval: ShapedArray) -> str:
     return f"{{{','.join(sorted(aval.vma))}}}" if aval.vma else ""
 
 
-# Never emptied: identity is equality, so a type once handed out must stay the one.
+# Never emptied: types are compared by identity, so there may only ever be one object for equal types.
 _interned: dict[tuple[Any, ...], ShapedArray] = {}
 _numpy_scalars: dict[type, ShapedArray] = {}
 
@@ -116,7 +116,7 @@ _python_scalars = (_python_scalar_avals(False), _python_scalar_avals(True))
 def aval_of(x: Any) -> ShapedArray:
     """The abstract value of anything a primitive accepts.
 
-    A NumPy array of 64-bit numbers has the default width, as nobody stated its dtype to us.
+    A NumPy array of 64-bit numbers takes the default width: 64 bits are NumPy's default, and may not be meant.
 
     >>> aval_of(2.0)
     float32[]
@@ -140,7 +140,9 @@ def _aval_of_other(x: Any) -> ShapedArray:
     if isinstance(x, np.generic):
         return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(cast("np.generic[Any]", x).dtype)))
     rule = "Only arrays and scalars can enter an array program."
-    if (fix := getattr(x, "how_to_read", None)) is not None:  # a Ref: its contents are not to be looked at
+    if (
+        fix := getattr(x, "how_to_read", None)
+    ) is not None:  # a Ref, which does not stand for the array that it holds
         raise TypeError(message(rule, f"got: {kind.__name__} of {x.type}", fix=fix))
     raise TypeError(
         message(
@@ -152,7 +154,7 @@ def _aval_of_other(x: Any) -> ShapedArray:
 
 
 def check_no_mask(x: Any, *where: str) -> None:
-    """TypeError for a masked array of NumPy's, whose mask would be lost without a word; `where` says what it is."""
+    """TypeError for a masked array of NumPy's, whose mask would be lost; `where` are facts about the argument."""
     if isinstance(x, np.ma.MaskedArray):
         masked = cast("np.ndarray[Any, Any]", x)
         found = f"{dtypes.dtype_name(masked.dtype)}{list(masked.shape)}"
@@ -167,7 +169,7 @@ def check_no_mask(x: Any, *where: str) -> None:
 
 
 def _checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """NumPy dtypes that XLA has no counterpart for (strings, objects, dates) are refused here, once."""
+    """The dtype as Didax has it; TypeError for NumPy dtypes without a counterpart in XLA (strings, objects, dates)."""
     return dtypes.dtype(dtype)
 
 

@@ -62,14 +62,14 @@ CHOICES = {
     "debug_infs": ("off", "on", "outputs"),
     "error_checking_behavior_oob": ("ignore", "raise"),
 }
-# Options that may be set with a bool, as in JAX.
+# Options that may also be set with a bool, as in JAX.
 FLAGS = {
     "optimize_loops": {True: "auto", False: "off"},
     "debug_key_reuse": {True: "error", False: "off"},
     "debug_nans": {True: "on", False: "off"},
     "debug_infs": {True: "on", False: "off"},
 }
-# Values that JAX has, by those that mean the same here.
+# The values that JAX has for an option -> the values with the same meaning here.
 JAX_VALUES: dict[str, dict[str, str]] = {
     "traceback_filtering": dict.fromkeys(
         ("auto", "tracebackhide", "remove_frames", "quiet_remove_frames"), "on"
@@ -87,7 +87,9 @@ NOT_OPTIONS = frozenset(
     ["mesh"]
 )  # what programs depend on like on an option, and what functions of its own set
 _interned: dict[tuple[Any, ...], State] = {}
-values_were_inspected = False  # whether any snapshot ever asked for it: spares hot paths the question
+values_were_inspected = (
+    False  # True once any snapshot had `inspects_values`: until then hot paths need not read the options
+)
 
 
 def _intern(values: dict[str, Any]) -> State:
@@ -127,7 +129,7 @@ def _normalise(name: str, value: Any) -> Any:
         raise ValueError(
             f"option {name!r} takes one of {CHOICES[name]}.\n  got: {value!r}\nPass one of these."
         )
-    if name == "num_cpu_devices" and value < 1 and value != -1:
+    if name == "num_cpu_devices" and type(value) is int and value < 1 and value != -1:
         raise ValueError(
             f"option {name!r} takes a number of devices.\n  got: {value!r}\nPass 1 or more, or -1 for one."
         )
@@ -182,7 +184,7 @@ def _from_environment() -> State:
         text = os.environ.get(variable_of(name)) if name not in NOT_OPTIONS else None
         if text is not None and (
             text.strip() or type(values[name]) is bool
-        ):  # an empty one is as good as none
+        ):  # an empty variable counts as unset
             values[name] = _from_variable(name, text)
     return _intern(values)
 

@@ -164,12 +164,12 @@ _SUPPORTED_DTYPES = {
     _NODE_DTYPES["uint2"]: np.dtype(np.uint8),
     _NODE_DTYPES["float8_e8m0fnu"]: np.dtype(
         np.float64
-    ),  # as a float32 the smallest number is denormal: XLA's 0
+    ),  # its least number is denormal in float32, and XLA takes denormal numbers for 0
 }
 
 
 def supported_dtype(dtype: DType) -> DType:
-    """The dtype in which XLA moves and combines numbers of this one: a wider one where it cannot in their own."""
+    """The dtype in which programs move and combine numbers of this dtype: a wider one where XLA does not support it."""
     return _SUPPORTED_DTYPES.get(dtype, dtype)
 
 
@@ -200,7 +200,7 @@ class prng_key(extended):
 
 
 class ExtendedDtype:
-    """A dtype whose elements are no numbers, but each stand on a small array of them.
+    """A dtype whose elements are no numbers; a small array of numbers stands behind each element.
 
     An element is represented by `element_shape` elements of `element_dtype`. Operations that move data move
     these along; all others refuse, and `advice` says what to do instead. See `passes/physical.py`.
@@ -227,7 +227,7 @@ class ExtendedDtype:
 
 
 def register_extended(dtype: ExtendedDtype) -> DType:
-    """Make an extended dtype known by its name; returns it as the dtype it is to the rest of the library.
+    """Make an extended dtype known by its name, and return it, typed as a dtype.
 
     A later dtype of the same name takes the name over.
     """
@@ -242,7 +242,7 @@ def as_extended(dtype: object) -> ExtendedDtype | None:
     return dtype if isinstance(dtype, ExtendedDtype) else None
 
 
-# ml_dtypes derives its scalar types from np.generic alone; this is where they belong among NumPy's.
+# ml_dtypes derives its scalar types from np.generic directly. These are the bases that they would have in NumPy.
 _KIND_CLASSES: dict[Kind, type[np.generic]] = {
     "b": np.bool_, "i": np.signedinteger, "u": np.unsignedinteger,
     "f": np.floating, "c": np.complexfloating, "0": np.void,
@@ -295,7 +295,7 @@ for _type, _kind in PYTHON_SCALARS.items():
 
 
 def default_dtype(kind: Kind | type[Any]) -> DType:
-    """Return the dtype of values with no stated dtype, for a kind or for Python's type of that kind.
+    """Return the dtype of values whose dtype nobody stated, for a kind or for Python's type of that kind.
 
     That is int32, uint32, float32 or complex64, and under `enable_x64` the dtype twice as wide.
     """
@@ -327,7 +327,7 @@ def check_counts(dtype: DType, length: int) -> None:
 
 
 def narrowed(x: DType) -> DType:
-    """The dtype of a NumPy value here: its own, or the default width where it is 64-bit and enable_x64 is off.
+    """The dtype that a NumPy value takes here: its own, or the default width for 64 bits without enable_x64.
 
     >>> narrowed(np.dtype("float64"))
     dtype('float32')
@@ -527,12 +527,13 @@ def _describe(*pairs: tuple[DType, bool]) -> str:
     return "inputs: " + ", ".join(("weak " if weak else "") + dtype_name(d) for d, weak in pairs)
 
 
-def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """Return the dtype that two dtypes promote to; `int`, `float` and `complex` are weak.
+def promote_types(a: DTypeLike | None, b: DTypeLike | None) -> DType:
+    """Return the dtype that two dtypes promote to; `int`, `float` and `complex` are weak, None is float64.
 
     >>> promote_types('bfloat16', np.float16), promote_types(np.int8, int)
     (dtype('float32'), dtype('int8'))
     """
+    a, b = [np.dtype(np.float64) if x is None else x for x in (a, b)]
     return result_type((dtype(a), a in PYTHON_SCALARS), (dtype(b), b in PYTHON_SCALARS))[0]
 
 

@@ -37,11 +37,11 @@ class PositionError(ArgumentError, IndexError):
 
 
 class JAXTypeError(TypeError):
-    """What JAX's programs catch by this name: tracers used where values are needed or out of scope, keys used twice."""
+    """The base of errors that programs for JAX catch by this name: misused tracers, and keys that are used twice."""
 
 
 class JAXIndexError(IndexError):
-    """What JAX's programs catch by this name: traced arrays in an index that fixes the shape of its result."""
+    """The base of errors that programs for JAX catch by this name: traced arrays in an index that fixes a shape."""
 
 
 class ConcretizationTypeError(JAXTypeError):
@@ -82,12 +82,16 @@ class MissingRuleError(NotImplementedError):
     """A primitive has no rule for the transformation that met it."""
 
 
-class RuleTypeError(TypeError):
-    """A primitive's rule returned a value of a type that it must not have."""
+class RuleError(RuntimeError):
+    """A primitive's rule failed: it raised, wrote what XLA does not take, or returned what it must not."""
+
+
+class RuleTypeError(RuleError, TypeError):
+    """A primitive's rule returned a value of a type that it must not have, or takes no such arguments."""
 
 
 class NonlinearError(TypeError):
-    """What is to be transposed is not linear; `rule` names the derivative rule of the user's that it is part of."""
+    """A function that is to be transposed is not linear; `rule` names the user's derivative rule that it is part of."""
 
     rule: str = ""
     facts: tuple[str, ...] = ()
@@ -167,14 +171,17 @@ IDLE: dict[str, tuple[Any, str]] = {
     "weights": (None, "elements count alike"),
 }  # fmt: skip
 """Keywords of JAX's functions, for those here that have them not: the value that asks for nothing, and why no other."""
-is_free_of_idle = frozenset(IDLE).isdisjoint
+_holds_none = frozenset(IDLE).isdisjoint
 
 
 def without_idle(f: Any, kwargs: Any) -> Any:
     """The keywords but for those of JAX's that ask for nothing; NotImplementedError for one that asks for something.
 
-    Keywords that `f` takes are passed, and where it takes any, all: they may be a function's of the user.
+    Every decorator of public functions calls this first, where there are keywords. Keywords that `f` takes are passed,
+    and where it takes any, all: they may be a function's of the user.
     """
+    if _holds_none(kwargs):
+        return kwargs
     code: types.CodeType | None = getattr(f, "__code__", None)
     if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
         return kwargs
@@ -193,12 +200,12 @@ def api_boundary(f: Callable[P, R]) -> Callable[P, R]:
     Keywords that JAX's function of the name may have, and that would change nothing, are taken: see `without_idle`.
     """
 
+    call = cast("Callable[..., R]", f)
+
     @functools.wraps(f)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if kwargs and not is_free_of_idle(kwargs):
-                return cast("Callable[..., R]", f)(*args, **without_idle(f, kwargs))
-            return f(*args, **kwargs)
+            return call(*args, **without_idle(f, kwargs)) if kwargs else call(*args)
         except Exception as error:
             strip_internal_frames(error)
             raise

@@ -1,7 +1,8 @@
-"""Keys that tell apart what Python's `==` does not: 0.0 from -0.0, 1 from 1.0 and True, and that a NaN equals itself.
+"""Keys of caches that compare numbers by type and bits.
 
-A program depends on the static numbers in it bit for bit, so a memory of programs that has such numbers in its key asks
-for `exact(value)`. Objects of other classes compare as they see fit.
+Python's `==` does not distinguish 0.0 from -0.0, nor 1 from 1.0 and True, and a NaN differs from itself. A program
+depends on the static numbers in it bit for bit, so a cache of programs whose keys hold such numbers puts `exact(value)`
+into the key. Objects of other classes are compared by their own `==`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Exact:
 
 
 def exact(value: Any) -> Any:
-    """What stands for the value in a key, beside its type: itself where `==` is exact for values of one type.
+    """What a key holds for the value, beside its type: the value itself where `==` is exact for values of its type.
 
     >>> exact(0.0) == exact(-0.0), exact((1,)) == exact((True,)), exact(float("nan")) == exact(float("nan"))
     (False, False, True)
@@ -42,7 +43,7 @@ def exact(value: Any) -> Any:
 
 
 def value_of(stands: Any) -> Any:
-    """The value that `exact` made this of."""
+    """The value that was given to `exact`; the inverse of `exact`."""
     return stands.value if type(stands) is Exact else stands
 
 
@@ -59,8 +60,6 @@ def _key(value: Any) -> Any:
         return kind, *map(_key, cast("tuple[Any, ...]", value))
     if isinstance(value, frozenset):
         return kind, frozenset(map(_key, cast("frozenset[Any]", value)))
-    if issubclass(
-        kind, _FLOATS
-    ):  # a NaN differs from itself, and the zeros of either sign do not from each other
+    if issubclass(kind, _FLOATS):  # `==` fails for NaN, and for zeros of different signs
         return kind, repr(value) if value != value or 0 in (value, value.real, value.imag) else value
     return kind, value

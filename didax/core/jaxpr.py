@@ -19,7 +19,9 @@ from typing import Any, NamedTuple, cast, final
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import NO_EFFECTS, Effects
+from didax.core.given import given_by
 from didax.core.primitive import Primitive
+from didax.core.rule_types import check_effects, check_kind
 from didax.core.source import SourceLine, follows_equations
 from didax.core.stack import on_new_stack, stack_is_low
 
@@ -36,7 +38,7 @@ class Var:
 
 @final
 class Literal:
-    """A value written into the program: a scalar in finished jaxprs, any known value on a tape of linear steps."""
+    """A value written into the program: a scalar in finished jaxprs, any known value in the linear steps of `grad`."""
 
     __slots__ = ("aval", "val")
 
@@ -52,6 +54,7 @@ class Eqn:
     """`outvars = primitive[params] invars`, with the user's line that made it."""
 
     __slots__ = ("invars", "outvars", "params", "primitive", "source")
+    __repr__ = given_by("didax.core.jaxpr_print")
 
     def __init__(
         self,
@@ -70,7 +73,10 @@ class Eqn:
     @property
     def effects(self) -> Effects:
         """What it does besides computing its results."""
-        return self.primitive.effects(self.params)
+        found = self.primitive.effects(self.params)
+        if found is not NO_EFFECTS:
+            check_effects(self.primitive, found)
+        return found
 
     @property
     def jaxprs(self) -> list[Jaxpr]:
@@ -94,6 +100,7 @@ class Jaxpr:
     """A typed, closed program: inputs, equations in order, outputs."""
 
     __slots__ = ("__weakref__", "_axis_names", "_effects", "eqns", "invars", "name", "outvars")
+    __repr__ = given_by("didax.core.jaxpr_print")
 
     def __init__(self, invars: Sequence[Var], eqns: Sequence[Eqn], outvars: Sequence[Atom], name: str = ""):
         self.invars = tuple(invars)
@@ -119,7 +126,7 @@ class Jaxpr:
         if self._axis_names is None:
             if stack_is_low():
                 return on_new_stack(getattr, self, "axis_names")
-            self._axis_names = frozenset[str]().union(*(e.primitive.named_axes(e.params) for e in self.eqns))
+            self._axis_names = frozenset[str]().union(*[_named_axes(e) for e in self.eqns])
         return self._axis_names
 
     @property
@@ -130,6 +137,11 @@ class Jaxpr:
                 return on_new_stack(getattr, self, "effects")
             self._effects = NO_EFFECTS.union(*[e.effects for e in self.eqns])
         return self._effects
+
+
+def _named_axes(eqn: Eqn) -> frozenset[str]:
+    found: Any = eqn.primitive.named_axes(eqn.params)
+    return check_kind(eqn.primitive, "named_axes", found, frozenset, "a frozenset of names")
 
 
 def nested_jaxprs(value: Any) -> Iterator[Jaxpr]:
@@ -163,6 +175,7 @@ class ClosedJaxpr(NamedTuple):
 
     jaxpr: Jaxpr
     consts: tuple[Any, ...]
+    __repr__ = given_by("didax.core.jaxpr_print")
 
     @property
     def eqns(self) -> tuple[Eqn, ...]:
@@ -171,7 +184,7 @@ class ClosedJaxpr(NamedTuple):
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
-        """Types of the inputs that are left."""
+        """Types of the inputs after the constants."""
         return self.jaxpr.in_avals[len(self.consts) :]
 
     @property

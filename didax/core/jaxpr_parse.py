@@ -30,7 +30,8 @@ from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_print import DTYPES_BY_NAME, RESERVED, field_names, param_types
-from didax.core.primitive import Primitive, by_name
+from didax.core.primitive import Primitive
+from didax.core.primitive_names import by_name
 from didax.core.stack import on_new_stack, stack_is_low
 
 T = TypeVar("T")

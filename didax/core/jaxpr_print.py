@@ -27,6 +27,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, varying_text
 from didax.core.errors import message
+from didax.core.given import give
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.core.tracing import known_value
@@ -55,7 +56,8 @@ def jaxpr_text(jaxpr: Jaxpr, num_consts: int = 0, source_info: bool = False) -> 
 def eqn_text(eqn: Eqn) -> str:
     """Text of one equation, its inputs named first and shown with their types.
 
-    >>> from didax.core.primitive import Primitive, by_name
+    >>> from didax.core.primitive import Primitive
+    >>> from didax.core.primitive_names import by_name
     >>> x = Var(ShapedArray((3,), np.dtype("float32")))
     >>> eqn_text(Eqn(Primitive("twice"), [x], {"axis": 0}, [Var(x.aval)]))
     'b:f32[3] = twice[axis=0] a:f32[3]'
@@ -280,6 +282,16 @@ def texts_in(jaxpr: Jaxpr, eqn: Eqn | None, variables: Iterable[Var] = ()) -> tu
     return printer.eqn(eqn, scope) if eqn is not None else "", [printer.binder(v, scope) for v in variables]
 
 
-Eqn.__repr__ = lambda self: eqn_text(self)
-Jaxpr.__repr__ = lambda self: jaxpr_text(self)
-ClosedJaxpr.__repr__ = lambda self: jaxpr_text(self.jaxpr, len(self.consts))
+@give(Eqn, "__repr__")
+def _eqn_repr(self: Eqn) -> str:
+    return eqn_text(self)
+
+
+@give(Jaxpr, "__repr__")
+def _jaxpr_repr(self: Jaxpr) -> str:
+    return jaxpr_text(self)
+
+
+@give(ClosedJaxpr, "__repr__")
+def _closed_repr(self: ClosedJaxpr) -> str:
+    return jaxpr_text(self.jaxpr, len(self.consts))

@@ -1,9 +1,9 @@
 """Tracers that outlive their transformation, found when it ends: the option `check_tracer_leaks`.
 
-A tracer refers to its trace, so whoever still refers to the trace when the function has returned is a tracer that
-something holds: a global, an attribute, a list. Python's garbage collector knows its referrers, and their names are in
-the error. The search walks all of memory, once for each transformation. Without the option a leak is reported when it
-is used (`tracing.leaked`).
+A tracer refers to its trace. So a tracer that still refers to the trace when the function has returned is held by
+something: a global, an attribute, a list. Python's garbage collector finds what holds the tracer, and the error says
+its name. The search walks all of memory, once for each transformation. Without the option a leak is reported when it is
+used (`tracing.leaked`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_leaks(*traces: Trace) -> None:
         return
     for trace in traces:
         if _tracer_of(trace) is not None:
-            gc.collect()  # garbage in a cycle holds nothing
+            gc.collect()  # a tracer in a cycle of garbage is held by nothing
             if (tracer := _tracer_of(trace)) is not None:
                 raise _error(tracer)
 

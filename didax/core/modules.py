@@ -5,8 +5,8 @@
     else:
         __getattr__, __dir__ = on_access(__name__, "scipy")
 
-So `import didax` stays fast, every public module is an attribute of its package, and `dir` lists it. Type checkers read
-the import, which never runs.
+So `import didax` stays fast, every public module is an attribute of its package, and `dir` lists it. Only type checkers
+read the import.
 """
 
 from __future__ import annotations

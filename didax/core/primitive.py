@@ -22,16 +22,18 @@ jvp, eager from the lowering. Families of elementwise primitives, which need 2-4
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
-from didax.core.dtypes import as_extended, is_sub_byte, supported_dtype
+from didax.core.declarations import check_declaration, check_extended, missing_rule
+from didax.core.dtypes import is_sub_byte, supported_dtype
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
-from didax.core.errors import MissingRuleError, message
 from didax.core.exact import exact, holds_floats
+from didax.core.given import given_by
+from didax.core.primitive_names import register_name
+from didax.core.rule_types import check_fit, result_types, unhashable
 from didax.core.source import describe_function
 from didax.core.value import Array
 
@@ -73,6 +75,7 @@ class EagerTrace(Trace):
 
     __slots__ = ()
     transformation = "eager evaluation"
+    process = given_by("didax.runtime.eager")
 
     def __init__(self) -> None:
         self.parent = self
@@ -88,7 +91,8 @@ _get_current = current_trace_var.get
 class Primitive:
     """An operation with its rules; `bind` applies it under the current trace.
 
-    A rule that is absent is None. With `multiple_results` every rule returns lists instead of single values.
+    `RULES` names the rules, which are None where absent. With `multiple_results` every rule returns lists instead of
+    single values.
     """
 
     multiple_results: ClassVar[bool] = False
@@ -111,9 +115,7 @@ class Primitive:
 
     type: Rule = None  # types of the results
     eager: Rule = None  # the results, from NumPy values
-    evaluate: Rule = (
-        None  # like eager, from Arrays: for primitives that run programs of their own (jit, cond)
-    )
+    evaluate: Rule = None  # like eager, from Arrays: for primitives that run programs of their own
     lower: Rule = None  # StableHLO
     jvp: Rule = None  # results, and their tangents
     linearize: Rule = None  # like jvp, but splits off the linear part: for primitives that hold jaxprs
@@ -132,8 +134,9 @@ class Primitive:
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):
+        check_declaration(self, name)
         self.name = name
-        _register(self)
+        register_name(name, self)
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the primitive to arrays under the current trace."""
@@ -162,53 +165,28 @@ class Primitive:
 
 
 _NO_AXES: frozenset[str] = frozenset()
-# Every primitive by name: the jaxpr parser and the generated rule table read it.
-by_name: dict[str, Primitive] = {}
-_defined_in: dict[str, str] = {}  # name of a primitive -> the module that made it
-
-
-def _register(primitive: Primitive) -> None:
-    """Note the name; ValueError where another module has a primitive of this name.
-
-    The module that made a primitive may make it anew, as when it is reloaded, or a cell of a notebook runs again.
-    """
-    name, module = primitive.name, _defining_module()
-    if name in by_name and _defined_in[name] != module:
-        raise ValueError(
-            message(
-                "A primitive needs a name of its own: programs are written, and read again, by these names.",
-                f"name: {name!r}",
-                f"taken by: {type(by_name[name]).__name__} of module {_defined_in[name]}",
-                f"module: {module}",
-                fix=f"Choose another name, such as {module.rpartition('.')[2].strip('_') + '_' + name!r}.",
-            )
-        )
-    by_name[name], _defined_in[name] = primitive, module
-
-
-def _defining_module() -> str:
-    """The module that calls for a new primitive, past the constructors of this package."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_globals.get("__name__") in _CONSTRUCTORS:
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__"))
-
-
-_CONSTRUCTORS = {__name__, "didax.primitives.families"}
 
 
 def infer(
     primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
 ) -> tuple[ShapedArray, ...]:
     """Types of the results, by the primitive's type rule; remembered, since types are interned and params hashable."""
-    key = application_key(primitive, avals, params)
-    found = _type_cache.get(key)
+    try:
+        key = application_key(primitive, avals, params)
+        found = _type_cache.get(key)
+    except TypeError as error:
+        raise unhashable(primitive, params) or error from None
     if found is None:
         check_extended(primitive, avals)
         varying = _varying(primitive, avals)
         operands = [a.update(vma=()) for a in avals] if varying else avals
-        out = require(primitive, "type")(*operands, **params)
-        found = tuple(out) if primitive.multiple_results else (out,)
+        rule = require(primitive, "type")
+        try:
+            out = rule(*operands, **params)
+        except TypeError as error:
+            check_fit(primitive, "type", operands, params, error)
+            raise
+        found = result_types(primitive, out)
         if varying:
             found = tuple([a.update(vma=varying) for a in found])
         if primitive.dce is not None or not primitive.caches_types:  # its parameters may hold jaxprs
@@ -238,50 +216,12 @@ def application_key(
     return (primitive, avals, *params.items()) if params else (primitive, avals)
 
 
-def clear_types() -> None:
-    """Forget the types of results."""
-    _type_cache.clear()
-
-
-def check_extended(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> None:
-    """TypeError where elements are no numbers (but random keys), and the primitive does more than move them."""
-    if primitive.moves_elements or primitive.physical is not None or primitive.dce is not None:
-        return
-    if (error := no_numbers(primitive.name, avals)) is not None:
-        raise error
-
-
-def no_numbers(name: str, avals: Sequence[ShapedArray]) -> TypeError | None:
-    """The error of a function `name` for operands whose elements are no numbers; None where all are numbers."""
-    for aval in avals:
-        if (dtype := as_extended(aval.dtype)) is not None:
-            rule = f"{name} takes numbers, and {dtype.noun} are none."
-            return TypeError(message(rule, f"operands: {', '.join(map(str, avals))}", fix=dtype.advice))
-    return None
-
-
-_WORDS = {
-    "type": "staged",
-    "eager": "evaluated",
-    "lower": "compiled",
-    "jvp": "differentiated",
-    "transpose": "transposed (reverse-mode differentiated)",
-    "batch": "batched by vmap",
-    "checkify": "checkified",
-}
+clear_types = _type_cache.clear
 
 
 def require(primitive: Primitive, rule: str) -> Callable[..., Any]:
     """The primitive's rule of that name; MissingRuleError when it has none."""
     found = getattr(primitive, rule)
     if found is None:
-        why = primitive.holes.get(rule)
-        raise MissingRuleError(
-            message(
-                f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
-                *([f"reason: {why}"] if why else []),
-                fix=f"Give {type(primitive).__name__} a `{rule}` method, or keep the operation out of that "
-                "transformation.",
-            )
-        )
+        raise missing_rule(primitive, rule)
     return found

@@ -2,13 +2,14 @@
 
     executable = to_the_end(lambda: client.compile_and_load(text, devices, options))
 
-Python runs the handlers of signals (Ctrl-C, an alarm) in the main thread, between two steps of its own or where C++
-asks for them. jaxlib asks in the middle of a compilation, and goes on compiling with what the exception of a handler
-has freed. So the main thread leaves such work to a thread that no handler runs in, and waits for it in a way that
-signals end: the exception arrives at once, the work ends later and unseen, with all that it needs.
+Python runs the handlers of signals (Ctrl-C, an alarm) in the main thread, between two steps of its own or when C++ code
+asks for it. jaxlib asks for it in the middle of a compilation; if a handler raises there, jaxlib goes on compiling with
+objects that the exception has freed. So the main thread leaves such work to another thread, where no handler runs, and
+waits in a way that signals interrupt: the exception arrives at once, and the work ends later, unseen, with all objects
+that it needs.
 
-A fork copies memory and one thread. Locks that other threads held are new in the child (`lock_for_forks`); what else
-the child has to know, it is told by hooks (`after_fork`).
+A fork copies the memory and one thread. `lock_for_forks` makes locks that other threads held free again in the child;
+`after_fork` registers whatever else has to be done there.
 Read next: `stack.py` (threads for what is nested deeply),
 `didax/xla/client.py` (XLA in a forked child), `didax/xla/exit.py` (the end of a process).
 """
@@ -57,19 +58,19 @@ def in_a_thread(work: Callable[[], T]) -> T:
 
     try:
         _thread.start_new_thread(run, ())  # 60 us; an object of threading.Thread takes 100
-    except RuntimeError:  # no threads any more: the interpreter is shutting down
+    except RuntimeError:  # the interpreter is shutting down, and starts no threads
         return work()
     running.acquire()
     if errors:
         try:
             raise errors[0]
         finally:
-            errors.clear()  # the traceback knows this frame: no cycle
+            errors.clear()  # the traceback refers to this frame, which would refer to the error
     return results[0]
 
 
 def import_to_the_end(module: str) -> Any:
-    """A module of C++, which does not survive half an import."""
+    """Import a module written in C++, which an interrupt must not stop halfway."""
     return to_the_end(lambda: importlib.import_module(module))
 
 
@@ -80,6 +81,6 @@ def after_fork(hook: Callable[[], None]) -> None:
 
 
 def lock_for_forks(lock: T) -> T:
-    """The lock or condition of a module, which is free again in a forked child, whose holder is not there."""
-    after_fork(lock._at_fork_reinit)  # type: ignore[attr-defined]  # what the standard library does with its own
+    """The lock or condition of a module; it is free in a forked child, which has no thread that held it."""
+    after_fork(lock._at_fork_reinit)  # type: ignore[attr-defined]  # as the standard library does with its own locks
     return lock

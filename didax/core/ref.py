@@ -8,7 +8,8 @@ function that is staged within that scope makes a cell of its own when it first 
 is one more input of the jaxpr, and, if the function writes to the Ref, one more output, which the call stores
 (`transforms/staging.py`). Traces that only pass values on (vmap, jvp, linearize) use the cell outside of them, so a
 value that is written under these traces must not depend on the values that they trace.
-`didax/ref.py` attaches indexing and has the functions users call. Read next: `transforms/staging.py`, `api/refs.py`.
+One of four files on mutable arrays: `didax/ref.py` has the functions users call, and attaches indexing; `api/refs.py`
+says what transformations do with Refs; `api/ref_programs.py` reuses their memory. Read next: `transforms/staging.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple, NoReturn, final
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import UnexpectedTracerError, message
+from didax.core.given import given_by
 from didax.core.primitive import Trace, eager_trace
 from didax.core.source import SourceLine, user_line
 from didax.core.tracing import Tracer, current_trace, leaked
@@ -87,6 +89,7 @@ class Ref:
     """
 
     __slots__ = ("__weakref__", "cell", "home", "line", "lock", "type")
+    __getitem__ = __setitem__ = addupdate = given_by("didax.ref")  # it indexes, which no floor below does
     how_to_read = "A Ref is no array: read the array that it holds with ref[...]."
 
     def __init__(self, value: Any):

@@ -31,7 +31,7 @@ class SourceLine(NamedTuple):
     code: types.CodeType
     instruction: int
     backward: bool = False
-    rule: str = ""  # the derivative rule of the user's own that made a linear equation there
+    rule: str = ""  # the user's derivative rule that made a linear equation at this place
 
     @property
     def file(self) -> str:

@@ -5,10 +5,11 @@
             return on_new_stack(walk, jaxpr)
         ...
 
-What stages a function, or follows the jaxprs inside of jaxprs, takes some ten calls a level, and Python allows a
-thread a thousand (`sys.getrecursionlimit`). Where half of them are taken the work goes on in a new thread, which has a
-stack of its own, in a copy of the context; the thread that started it waits. All staging of functions passes
-`run_under` in `tracing.py`, most passes over jaxprs `cached_on_jaxpr` in `transforms/cache.py`: those ask.
+Staging a function, and following the jaxprs inside of jaxprs, takes some ten Python calls a level, and Python allows
+a thread a thousand calls (`sys.getrecursionlimit`). When half of them are taken the work goes on in a new thread, which
+has a stack of its own, in a copy of the context; the thread that started it waits. Two functions ask whether the stack
+is low: `run_under` in `tracing.py`, which stages all functions, and `cached_on_jaxpr` in `transforms/cache.py`, through
+which most passes over jaxprs go.
 Read next: `process.py`.
 """
 
@@ -25,12 +26,12 @@ from didax.core.process import in_a_thread
 
 T = TypeVar("T")
 
-# A recursion without an end has to end: there are at most so many stacks, one upon the other.
+# The largest number of stacks that continue each other: an endless recursion has to be stopped.
 _MOST_STACKS = 20
 
 
 class StackBelow(NamedTuple):
-    """The stack that another one continues: its innermost frame, what it continues itself, and which one it is."""
+    """A stack that another one continues: its innermost frame, the stack that it continues itself, and its number."""
 
     frame: types.FrameType
     below: StackBelow | None
@@ -44,7 +45,7 @@ def stack_is_low() -> bool:
     """Whether half of the calls that Python allows this thread are taken."""
     try:
         sys._getframe(sys.getrecursionlimit() // 2)  # pyright: ignore[reportPrivateUsage]
-    except ValueError:  # there are not so many
+    except ValueError:  # the stack is less deep than that
         return False
     return True
 
@@ -70,7 +71,7 @@ def on_new_stack(fun: Callable[..., T], *args: Any) -> T:
     try:
         return in_a_thread(lambda: context.run(fun, *args))
     finally:
-        context.run(_below.set, None)  # it holds this frame
+        context.run(_below.set, None)  # the entry refers to this frame
 
 
 def stack_below() -> StackBelow | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax import lax
-from didax.api.autodiff import jacfwd
+from didax.api.jacobians import jacfwd
 from didax.core import dtypes, pytree
 from didax.core.errors import api_boundary
 

@@ -34,7 +34,8 @@ from didax.core.jaxpr import Jaxpr
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer
 from didax.primitives.call import jit_p
-from didax.primitives.control_flow.common import marked, split_at, unmarked, with_invars
+from didax.primitives.control_flow.common import with_invars
+from didax.primitives.control_flow.layout import split_at, where_false, where_true
 from didax.primitives.convert import convert_element_type
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
@@ -140,14 +141,14 @@ def _field(
     variables = [*captured, *arguments]
     jaxpr = with_invars(
         converted(traced.jaxpr, avals[:n]),
-        [*marked(variables, moves), *unmarked(variables, moves), *y, *time],
+        [*where_true(variables, moves), *where_false(variables, moves), *y, *time],
     )
     return (
         _Field(jaxpr, sum(moves), moves.count(False)),
         start,
         tree,
-        marked(params, moves),
-        unmarked(params, moves),
+        where_true(params, moves),
+        where_false(params, moves),
     )
 
 

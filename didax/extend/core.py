@@ -12,17 +12,19 @@ from typing import Any
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
-from didax.core.errors import JaxprTypeError, MissingRuleError, RuleTypeError
+from didax.core.errors import JaxprTypeError, MissingRuleError, RuleError, RuleTypeError
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, nested_jaxprs
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import register_param_type
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, Trace
+from didax.core.tracing import Tracer, current_trace, run_under
 
 __all__ = [
-    "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal",
-    "MissingRuleError", "Primitive", "RuleTypeError", "ShapedArray", "Var", "aval_of", "check_jaxpr",
-    "eval_jaxpr", "jaxpr_as_fun", "nested_jaxprs", "num_consts", "parse_jaxpr", "register_param_type",
+    "Atom", "ClosedJaxpr", "Effect", "Eqn", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "MissingRuleError",
+    "Primitive", "RuleError", "RuleTypeError", "ShapedArray", "Trace", "Tracer", "Var", "aval_of", "check_jaxpr",
+    "current_trace", "eval_jaxpr", "jaxpr_as_fun", "nested_jaxprs", "num_consts", "parse_jaxpr",
+    "register_param_type", "run_under",
 ]  # fmt: skip
 
 JaxprEqn = Eqn

@@ -140,7 +140,7 @@ def switch(
 
 
 def _choose(
-    what: str,
+    function: str,
     names: Sequence[str],
     index: Any,
     functions: Sequence[Callable[..., Any]],
@@ -152,11 +152,11 @@ def _choose(
     leaves, tree = flatten_arguments(operands, {})
     if any(isinstance(x, Ref) for x in leaves):
         functions = [closing_over_refs(f, leaves, tree) for f in functions]
-        return _choose(what, names, index, functions, tuple(other_leaves(leaves)))
-    avals = tuple(leaf_avals(what, functions[0], operands, {}))
+        return _choose(function, names, index, functions, tuple(other_leaves(leaves)))
+    avals = tuple(leaf_avals(function, functions[0], operands, {}))
     # By map, which takes no frame of Python's stack: branches may be nested deeply.
-    traced = list(map(trace_with_refs, repeat(what), functions, repeat(tree), repeat(avals)))
-    _check_results(what, names, functions, traced)
+    traced = list(map(trace_with_refs, repeat(function), functions, repeat(tree), repeat(avals)))
+    _check_results(function, names, functions, traced)
     captured, positions = captured_values(traced)
     values = values_of(captured)
     written = [own[len(own) - t.num_written :] for t, own in zip(traced, positions, strict=True)]
@@ -206,13 +206,13 @@ def _with_updates(jaxpr: Jaxpr, wrote: tuple[int, ...], updated: tuple[int, ...]
 # --- Checks ---------------------------------------------------------------------------------------
 
 
-def _all_operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+def _all_operands(function: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
     if operand is _NOT_GIVEN:
         return operands
     if operands:
         raise TypeError(
             message(
-                f"{what} takes operands by position or one by keyword, not both.",
+                f"{function} takes operands by position or one by keyword, not both.",
                 f"{len(operands)} by position, and operand={operand!r:.100}",
                 fix="Pass all of them by position.",
             )
@@ -220,7 +220,7 @@ def _all_operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[A
     return (operand,)
 
 
-def _scalar(what: str, name: str, x: Any, kinds: str, wanted: str) -> ShapedArray:
+def _scalar(function: str, name: str, x: Any, kinds: str, wanted: str) -> ShapedArray:
     """Type of `x`; TypeError unless it is a scalar of one of the kinds."""
     try:
         aval = aval_of(x)
@@ -232,7 +232,7 @@ def _scalar(what: str, name: str, x: Any, kinds: str, wanted: str) -> ShapedArra
         found = str(aval)
     raise TypeError(
         message(
-            f"{what} chooses by {wanted} without axes.",
+            f"{function} chooses by {wanted} without axes.",
             f"{name}: {found}",
             fix="To choose element by element use didax.numpy.where, or map the function with vmap.",
         )
@@ -259,12 +259,12 @@ def _checked_sequence(branches: Any) -> tuple[Any, ...]:
     return tuple(branches)
 
 
-def _check_branches(what: str, names: Sequence[str], functions: Sequence[Any]) -> None:
+def _check_branches(function: str, names: Sequence[str], functions: Sequence[Any]) -> None:
     for name, f in zip(names, functions, strict=True):
         if not callable(f):
             raise TypeError(
                 message(
-                    f"The branches of {what} are functions.",
+                    f"The branches of {function} are functions.",
                     f"{name}: {f!r:.100} of type {type(f).__name__}",
                     fix="For a branch that is a value write `lambda *_: value`.",
                 )
@@ -272,7 +272,7 @@ def _check_branches(what: str, names: Sequence[str], functions: Sequence[Any]) -
 
 
 def _check_results(
-    what: str, names: Sequence[str], functions: Sequence[Any], traced: Sequence[TracedFunction]
+    function: str, names: Sequence[str], functions: Sequence[Any], traced: Sequence[TracedFunction]
 ) -> None:
     """TypeError unless all branches return the same structure of arrays, of types that can be joined.
 
@@ -290,7 +290,9 @@ def _check_results(
         else:
             continue
         where = [f"{names[k]}: {describe_function(functions[k])}" for k in (j, i)]
-        raise TypeError(message(f"The branches of {what} must return equal {rule}.", *facts, *where, fix=fix))
+        raise TypeError(
+            message(f"The branches of {function} must return equal {rule}.", *facts, *where, fix=fix)
+        )
 
 
 def _differing_leaves(

@@ -19,8 +19,8 @@ from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
 from didax.primitives.dot import Precision, dot_general_p
 from didax.primitives.elementwise import and_, ge, lt, sub
-from didax.primitives.families import match_scalars, scalar_like
 from didax.primitives.reductions import reduce_or_p
+from didax.primitives.scalars import match_scalars, scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
 

@@ -2,7 +2,7 @@
 
 Operands have one dtype and one shape; scalars stretch, and Python scalars take the dtype of the arrays beside
 them. Nothing is promoted (`didax.numpy` promotes). The functions have the names and arguments of `jax.lax`.
-Read next: `primitives/elementwise.py`, the table of their derivatives.
+Read next: `primitives/elementwise/`, the table of their derivatives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from didax.lax.operands import operation
 from didax.primitives import elementwise as ops
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import RoundingMethod
-from didax.primitives.families import match_scalars, scalar_like
+from didax.primitives.scalars import match_scalars, scalar_like
 
 __all__ = [
     "RoundingMethod",

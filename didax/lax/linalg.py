@@ -194,7 +194,7 @@ def eigh(
     With `symmetrize_input` x is first replaced by `(x + x^H) / 2`; without it only the triangle that `lower`
     names is read. `subset_by_index=(i, j)` gives the eigenvalues i to j - 1 with their vectors.
 
-    Equal eigenvalues do not fix their eigenvectors, which are then any basis. The gradient of a function is
+    Equal eigenvalues do not fix their eigenvectors, which are then any array_ops. The gradient of a function is
     right if the function does not depend on the choice of this basis, as a norm or the trace of a function of
     the matrix; it is not right for `v * f(w) @ v^H` as a whole.
 

@@ -4,9 +4,9 @@
     while_loop(p, f, x)        while p(x): x = f(x)                   returns x
     fori_loop(a, b, f, x)      for i in range(a, b): x = f(i, x)      returns x
 
-The body is traced once, whatever the number of steps, and the whole loop is one compiled operation. So what a
-loop carries must keep its structure, shapes and dtypes; only a weakly typed carry (a Python scalar to start
-from) takes the type that the body makes of it. Bodies may close over arrays, traced or not.
+The body is traced once, whatever the number of steps, and the whole loop is one compiled operation. So the carry of a
+loop must keep its structure, shapes and dtypes; only a weakly typed carry (a Python scalar to start from) takes the
+type that the body returns for it. Bodies may close over arrays, traced or not.
 Read next: `primitives/control_flow/scan.py` and `primitives/control_flow/while_loop.py`.
 """
 
@@ -39,11 +39,12 @@ from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value
 from didax.lax.operands import operation
 from didax.primitives.control_flow.checkpointed import while_checkpointed
-from didax.primitives.control_flow.common import split_at
-from didax.primitives.control_flow.counted import COUNT
+from didax.primitives.control_flow.common import COUNT
+from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.segments import for_counted, scan_in_segments, while_bounded
-from didax.primitives.control_flow.while_loop import Loop, run_while, varying_only
+from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
+from didax.primitives.control_flow.while_loop import while_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt, min_, sub
 from didax.primitives.select import select_n
@@ -96,7 +97,7 @@ def scan(
     """
     check_callable("scan", f)
     if any(isinstance(x, Ref) for x in pytree.leaves(xs)):
-        return _scan_over_refs(f, init, xs, length, reverse, unroll, checkpoint)
+        return _scan_over_refs(f, init, xs, length, reverse, unroll, checkpoint=checkpoint)
     rows, rows_tree, row_avals, length = _rows("scan", xs, length)
     unroll = _checked_unroll("scan", unroll, length)
     segments = _checked_segments(checkpoint, length)
@@ -105,17 +106,15 @@ def scan(
     start, tree, avals = _leaves("scan", "init", init)
     row = pytree.unflatten(rows_tree, row_avals)
     body = _trace_body("scan", f, "carry", tree, avals, lambda carry: (carry, row), others=True)
-    consts, carry = body.consts(), body.carry(start)
-    args = [*consts, *carry, *rows]
-    how: dict[str, Any] = {"jaxpr": body.jaxpr, "length": length, "reverse": bool(reverse), "unroll": unroll}
-    how |= {"num_consts": len(consts), "num_carry": len(carry)}
-    outs = scan_p.bind(*args, **how) if segments is None else scan_in_segments(args, **how, count=segments)
+    args, sizes = BodyLayout.join(body.consts(), body.carry(start), rows)
+    params = {"jaxpr": body.jaxpr, **sizes, "length": length, "reverse": bool(reverse), "unroll": unroll}
+    outs = scan_p.bind(*args, **params) if segments is None else scan_in_segments(args, params, segments)
     last, ys = split_at([as_array(y) for y in body.results(outs)], len(start))
     return pytree.unflatten(tree, last), pytree.unflatten(body.others, ys)
 
 
-def _scan_over_refs(f: Any, init: Any, xs: Any, *how: Any) -> tuple[Any, Any]:
-    """`scan` where there are Refs among the `xs`: each step is given Refs of their rows, which are stacked again."""
+def _scan_over_refs(f: Any, init: Any, xs: Any, *options: Any, checkpoint: Any) -> tuple[Any, Any]:
+    """`scan` where there are Refs among the `xs`: a step is given Refs of their rows, whose new values are stacked."""
     leaves, tree = pytree.flatten(xs)
     positions = [i for i, x in enumerate(leaves) if isinstance(x, Ref)]
 
@@ -127,7 +126,7 @@ def _scan_over_refs(f: Any, init: Any, xs: Any, *how: Any) -> tuple[Any, Any]:
         return carry, (new_rows, y)
 
     written: list[int] = []
-    last, (stacked, ys) = scan(step, init, values_of(leaves), *how[:-1], checkpoint=how[-1])
+    last, (stacked, ys) = scan(step, init, values_of(leaves), *options, checkpoint=checkpoint)
     store([leaves[i] for i in written], stacked)
     return last, ys
 
@@ -180,9 +179,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 def _map_rows(
     jaxpr: Jaxpr, captured: Sequence[Any], carry: Sequence[Any], rows: Sequence[Any], length: int
 ) -> list[Any]:
-    how = {"length": length, "reverse": False, "unroll": 1}
-    sizes = {"num_consts": len(captured), "num_carry": len(carry)}
-    outs = scan_p.bind(*captured, *carry, *rows, jaxpr=jaxpr, **sizes, **how)
+    args, sizes = BodyLayout.join(captured, carry, rows)
+    outs = scan_p.bind(*args, jaxpr=jaxpr, **sizes, length=length, reverse=False, unroll=1)
     return [as_array(y) for y in outs]
 
 
@@ -195,17 +193,17 @@ def _map_batches(body: TracedFunction, rows: Sequence[Any], count: int, size: in
     return [reshape(y, (count * size, *y.shape[2:])) for y in outs]
 
 
-def _rows(what: str, xs: Any, length: int | None) -> tuple[list[Any], Any, tuple[ShapedArray, ...], int]:
+def _rows(function: str, xs: Any, length: int | None) -> tuple[list[Any], Any, tuple[ShapedArray, ...], int]:
     """Leaves and structure of `xs`, the types of one element, and how many there are."""
-    leaves, tree, avals = _leaves(what, "xs", xs)
+    leaves, tree, avals = _leaves(function, "xs", xs)
     lengths = {aval.shape[:1] for aval in avals}
     if length is not None:
-        length = _checked_length(what, length)
+        length = _checked_length(function, length)
         lengths.add((length,))
     if len(lengths) != 1 or () in lengths:
         raise ValueError(
             message(
-                f"{what} runs along the leading axes of its xs, which must have one length.",
+                f"{function} runs along the leading axes of its xs, which must have one length.",
                 *([] if length is None else [f"length: {length}"]),
                 *(f"{path}: {aval}" for path, aval in zip(_paths(tree, "xs"), avals, strict=True)),
                 *([] if avals or length is not None else ["xs: no arrays"]),
@@ -218,7 +216,7 @@ def _rows(what: str, xs: Any, length: int | None) -> tuple[list[Any], Any, tuple
     return leaves, tree, tuple([aval.update(shape=aval.shape[1:]) for aval in avals]), count
 
 
-def _checked_length(what: str, length: Any) -> int:
+def _checked_length(function: str, length: Any) -> int:
     try:
         count = operator.index(length)
     except TypeError:
@@ -226,7 +224,7 @@ def _checked_length(what: str, length: Any) -> int:
     if count < 0:
         raise ArgumentError(
             message(
-                f"The length of {what} is how many steps it takes.",
+                f"The length of {function} is how many steps it takes.",
                 f"length: {length!r:.100} of type {type(length).__name__}",
                 fix="Pass an integer that is not negative; for a traced number of steps use fori_loop.",
             )
@@ -234,7 +232,7 @@ def _checked_length(what: str, length: Any) -> int:
     return count
 
 
-def _checked_unroll(what: str, unroll: Any, length: int) -> int:
+def _checked_unroll(function: str, unroll: Any, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
     if (
@@ -244,7 +242,7 @@ def _checked_unroll(what: str, unroll: Any, length: int) -> int:
     ):
         raise (ValueError if isinstance(unroll, int) else TypeError)(
             message(
-                f"{what} unrolls a number of steps into one.",
+                f"{function} unrolls a number of steps into one.",
                 f"unroll: {unroll!r:.100} of type {type(unroll).__name__}",
                 fix="Pass a positive integer, or True to unroll the whole loop.",
             )
@@ -334,13 +332,13 @@ def while_loop(
     _check_predicate(cond_fun, cond)
     cond_jaxpr, cond_consts = _of_whole_carry(cond, body.written)
     consts, carry = body.consts(), body.carry(init)
-    loop = run_while if steps is None and checkpoints is None else _reversible(steps, checkpoints)
+    loop = while_p.run if steps is None and checkpoints is None else _reversible(steps, checkpoints)
     outs = loop(cond_jaxpr, body.jaxpr, cond_consts, consts, carry)
     return pytree.unflatten(tree, [as_array(y) for y in body.results(outs)])
 
 
 def _of_whole_carry(cond: TracedFunction, written: Sequence[Ref]) -> tuple[Jaxpr, list[Any]]:
-    """The condition as a function of values captured, of the Refs that the body writes to, and of the carry."""
+    """The condition as a jaxpr of captured values, the values of Refs that the body writes to, and the carry."""
     check_only_read("while_loop as its condition", cond.captured, cond.num_written)
     if not written:
         return cond.jaxpr, cond.read
@@ -354,19 +352,19 @@ def _of_whole_carry(cond: TracedFunction, written: Sequence[Ref]) -> tuple[Jaxpr
 def _with_carried(
     jaxpr: Jaxpr, num_captured: int, moved: tuple[int | None, ...], avals: tuple[ShapedArray, ...]
 ) -> Jaxpr:
-    """The jaxpr with some of the captured values (None: values it does not use) after the others, before the rest."""
+    """The jaxpr with captured values at `moved` after the other ones; None stands for a value that it does not read."""
     carried = [Var(aval) if i is None else jaxpr.invars[i] for i, aval in zip(moved, avals, strict=True)]
     consts = [v for i, v in enumerate(jaxpr.invars[:num_captured]) if i not in moved]
     return Jaxpr([*consts, *carried, *jaxpr.invars[num_captured:]], jaxpr.eqns, jaxpr.outvars, jaxpr.name)
 
 
 def _reversible(steps: int | None, checkpoints: int | None) -> Loop:
-    """The while loop of these limits on steps and memory. What its body does not change is a constant of it."""
+    """What runs a while loop within these limits on steps and memory, and reverse mode through it."""
     if checkpoints is None:
         assert steps is not None
-        return functools.partial(varying_only, functools.partial(while_bounded, steps=steps))
+        return functools.partial(loop_over_changed, functools.partial(while_bounded, steps=steps))
     run = functools.partial(while_checkpointed, checkpoints=checkpoints, steps=steps)
-    return functools.partial(varying_only, run)
+    return functools.partial(loop_over_changed, run)
 
 
 def _while_in_python(
@@ -425,15 +423,14 @@ def fori_loop(
     carry.insert(refs, lower)
     step = _counting(body.jaxpr, len(consts) + refs, refs)
     if length is not None:
-        how = {"length": length, "reverse": False, "unroll": unroll}
-        sizes = {"num_consts": len(consts), "num_carry": len(carry)}
-        outs = scan_p.bind(*consts, *carry, jaxpr=step, **sizes, **how)
+        args, sizes = BodyLayout.join(consts, carry)
+        outs = scan_p.bind(*args, jaxpr=step, **sizes, length=length, reverse=False, unroll=unroll)
     elif limit is not None and checkpoints is None:
         outs = for_counted(step, _distance(lower, upper, limit), consts, carry, limit)
     else:
         if limit is not None:
             upper = add(lower, convert_element_type(_distance(lower, upper, limit), counter.dtype))
-        loop = run_while if checkpoints is None else _reversible(None, checkpoints)
+        loop = while_p.run if checkpoints is None else _reversible(None, checkpoints)
         outs = loop(_below(body.jaxpr, len(consts), refs), step, [upper], consts, carry)
     return pytree.unflatten(tree, [as_array(y) for y in body.results(outs)[1:]])
 
@@ -447,15 +444,16 @@ def _distance(lower: Any, upper: Any, limit: int) -> Any:
     return convert_element_type(select_n(lt(lower, upper), bits.type(0), away), COUNT.dtype)
 
 
-def _checked_count(what: str, name: str, count: Any, least: int) -> int | None:
-    """A number of steps, or of what is saved of them, as an int."""
+def _checked_count(function: str, name: str, count: Any, least: int) -> int | None:
+    """A number of steps or of checkpoints as an int."""
     if count is None:
         return None
     is_count = hasattr(count, "__index__") and not isinstance(count, Tracer | bool)
     if not is_count or not least <= operator.index(count) <= _MOST:
         raise (ValueError if is_count else TypeError)(
             message(
-                f"{name} of {what} is an integer from {least} to {_MOST}, known while tracing: memory depends on it.",
+                f"{name} of {function} is an integer from {least} to {_MOST}, known while tracing: memory depends on "
+                "it.",
                 f"{name}: {count!r:.100} of type {type(count).__name__}",
                 fix="Pass a Python integer, or mark the argument that it comes from as static.",
             )
@@ -578,7 +576,11 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
 
 def _running(combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axis: int) -> list[Any]:
-    """Pairs of neighbours are combined and run over alone; what lies between follows from theirs."""
+    """The running combinations of `xs`, by those of half as many elements.
+
+    Each pair of neighbours is combined. The running combinations of the pairs are the results at odd positions; a
+    result at an even position is the result before it, combined with one element.
+    """
     n = xs[0].shape[axis] if xs else 0
     if n < 2:
         return xs
@@ -647,42 +649,42 @@ def _check_combined(fn: Any, tree: Any, out_tree: Any, given: Sequence[Any], out
 
 
 class _Body(NamedTuple):
-    """The traced body of a loop: `(captured, *arguments) -> (carry, *others)`, the carry of one type throughout.
+    """The traced body of a loop: `(captured, *arguments) -> (carry, *others)`, whose carry keeps its types.
 
-    The values of Refs that it writes to are carried along, before the carry.
+    Values of Refs that the body writes to are carried, too, before the carry.
     """
 
     jaxpr: Jaxpr
     traced: TracedFunction
     carry_avals: tuple[ShapedArray, ...]
-    others: Any  # structure of what it returns beside the carry
+    others: Any  # the structure of its results beside the carry
 
     @property
     def captured(self) -> list[Any]:
-        """Values captured, some of them Refs."""
+        """The captured values, some of which are Refs."""
         return self.traced.captured
 
     @property
     def written(self) -> list[Ref]:
-        """The Refs that it writes to."""
+        """The Refs that the body writes to."""
         return self.traced.written
 
     def consts(self) -> list[Any]:
-        """Values captured that stay the same."""
+        """The captured values that stay the same in all steps."""
         return self.traced.read
 
     def carry(self, start: Sequence[Any]) -> list[Any]:
-        """All that is carried along, from these values."""
+        """All that the loop carries, when its carry starts from these values."""
         avals = [*(ref.type for ref in self.written), *self.carry_avals]
         return _as_types([*values_of(self.written), *start], avals)
 
     def results(self, outs: Sequence[Any]) -> Sequence[Any]:
-        """The results of a loop without the values of Refs, which they get."""
+        """The results of a loop without the values of Refs, which are stored in the Refs."""
         return store(self.written, outs)
 
 
-def _leaves(what: str, name: str, value: Any) -> tuple[list[Any], Any, tuple[ShapedArray, ...]]:
-    """Leaves, structure and types of a pytree of arrays; TypeError naming the leaf that is none."""
+def _leaves(function: str, name: str, value: Any) -> tuple[list[Any], Any, tuple[ShapedArray, ...]]:
+    """Leaves, structure and types of a pytree of arrays; TypeError that names a leaf that is no array."""
     leaves, tree = pytree.flatten(value)
     leaves, _ = flatten_arguments(leaves, {})
     try:
@@ -694,11 +696,11 @@ def _leaves(what: str, name: str, value: Any) -> tuple[list[Any], Any, tuple[Sha
             if _type_of(x) is None
         ]
         for path, x in zip(_paths(tree, name), leaves, strict=True):
-            check_no_mask(x, f"{path} of {what}")
+            check_no_mask(x, f"{path} of {function}")
         fix = "Convert them to arrays."
         if any(isinstance(x, Ref) for x in leaves):
             fix = f"{Ref.how_to_read} Functions may close over the Ref itself."
-        rule = f"{what} works on arrays, scalars, and pytrees of them."
+        rule = f"{function} works on arrays, scalars, and pytrees of them."
         raise TypeError(message(rule, *facts, fix=fix)) from None
 
 
@@ -722,7 +724,7 @@ def _as_types(values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
 
 
 def _trace_body(
-    what: str,
+    function: str,
     f: Callable[..., Any],
     name: str,
     tree: Any,
@@ -730,18 +732,18 @@ def _trace_body(
     arguments: Callable[[Any], tuple[Any, ...]],
     others: bool = False,
 ) -> _Body:
-    """Trace the body for what it carries (`tree` of `avals`), which it returns; with `others`, first of a pair."""
+    """Trace the body for a carry (`tree` of `avals`), which it returns; with `others`, in a pair with other results."""
     args = arguments(pytree.unflatten(tree, avals))
     leaves, args_tree = pytree.flatten((args, {}))
     return remembered(
         f,
-        (what, "body", args_tree, tuple(leaves)),
-        lambda: _settle(what, f, name, tree, avals, arguments, others),
+        (function, "body", args_tree, tuple(leaves)),
+        lambda: _settle(function, f, name, tree, avals, arguments, others),
     )
 
 
 def _settle(
-    what: str,
+    function: str,
     f: Callable[..., Any],
     name: str,
     tree: Any,
@@ -749,18 +751,18 @@ def _settle(
     arguments: Callable[[Any], tuple[Any, ...]],
     others: bool,
 ) -> _Body:
-    """Trace the body until weak types of the carry have become what the body makes of them."""
+    """Trace the body until weak types of the carry are the types that the body returns for them."""
     while True:
         leaves, args_tree = pytree.flatten((arguments(pytree.unflatten(tree, avals)), {}))
-        traced = trace_with_refs(what, f, args_tree, tuple(leaves))
-        out_tree, rest_tree = _pair(what, f, traced) if others else (traced.out_tree, None)
-        _check_structure(what, f, name, tree, out_tree)
+        traced = trace_with_refs(function, f, args_tree, tuple(leaves))
+        out_tree, rest_tree = _pair(function, f, traced) if others else (traced.out_tree, None)
+        _check_structure(function, f, name, tree, out_tree)
         out_avals = traced.out_avals
         promoted = tuple([_promoted(a, b) for a, b in zip(avals, out_avals, strict=False)])
         if promoted == avals:
             break
         avals = promoted
-    _check_types(what, f, _paths(tree, name), avals, out_avals)
+    _check_types(function, f, _paths(tree, name), avals, out_avals)
     refs = [ref.type for ref in traced.written]
     jaxpr = converted(traced.jaxpr, [*refs, *avals, *out_avals[len(avals) :]])
     return _Body(jaxpr, traced, avals, rest_tree)
@@ -777,13 +779,13 @@ def _promoted(before: ShapedArray, after: ShapedArray) -> ShapedArray:
     return before.update(dtype=dtype, weak_type=False)
 
 
-def _check_structure(what: str, f: Any, name: str, tree: Any, out_tree: Any) -> None:
+def _check_structure(function: str, f: Any, name: str, tree: Any, out_tree: Any) -> None:
     if out_tree == tree:
         return
     facts = pytree.mismatch(tree, out_tree, "what went in", "what came out", name).splitlines()
     raise TypeError(
         message(
-            f"The body of {what} changed the structure of its carry.",
+            f"The body of {function} changed the structure of its carry.",
             *facts,
             f"body: {describe_function(f)}",
             fix="Return the containers that were passed in.",
@@ -792,7 +794,11 @@ def _check_structure(what: str, f: Any, name: str, tree: Any, out_tree: Any) -> 
 
 
 def _check_types(
-    what: str, f: Any, paths: Sequence[str], avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+    function: str,
+    f: Any,
+    paths: Sequence[str],
+    avals: Sequence[ShapedArray],
+    out_avals: Sequence[ShapedArray],
 ) -> None:
     changed = [
         f"{path}: {before} went in, {after} came out"
@@ -802,7 +808,7 @@ def _check_types(
     if changed:
         raise TypeError(
             message(
-                f"The body of {what} changed the type of its carry.",
+                f"The body of {function} changed the type of its carry.",
                 *changed,
                 f"body: {describe_function(f)}",
                 fix="Cast or broadcast inside the body (x.astype(...)), or start from a carry of the type that "
@@ -811,7 +817,7 @@ def _check_types(
         )
 
 
-def _pair(what: str, f: Any, traced: TracedFunction) -> tuple[Any, Any]:
+def _pair(function: str, f: Any, traced: TracedFunction) -> tuple[Any, Any]:
     """The structures of carry and output in the pair that a body returned."""
     out_tree = traced.out_tree
     node = out_tree.node_data()
@@ -819,7 +825,7 @@ def _pair(what: str, f: Any, traced: TracedFunction) -> tuple[Any, Any]:
         return tuple(out_tree.children())
     raise TypeError(
         message(
-            f"The function given to {what} must return a pair: the next carry, and an output.",
+            f"The function given to {function} must return a pair: the next carry, and an output.",
             f"function: {describe_function(f)}",
             f"it returned: {pytree.unflatten(out_tree, traced.out_avals)!r:.300}",
             fix="Return (carry, y), with None as y for no output.",

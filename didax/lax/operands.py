@@ -21,7 +21,7 @@ import numpy as np
 from didax.api.flat import narrowed_scalar
 from didax.api.results import own_result
 from didax.core import pytree
-from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
+from didax.core.errors import strip_internal_frames, without_idle
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
 
@@ -59,9 +59,10 @@ def _decorated(f: Any, exact: Sequence[str]) -> Any:
         try:
             if not all_settled(map(type, args)) and not _are_settled(args):
                 args = tuple([x if i in kept else narrowed(x) for i, x in enumerate(args)])
-            if kwargs and not (is_free_of_idle(kwargs) and _are_settled(kwargs.values())):
-                kwargs = kwargs if is_free_of_idle(kwargs) else without_idle(f, kwargs)
-                kwargs = {name: x if name in kept else narrowed(x) for name, x in kwargs.items()}
+            if kwargs:
+                kwargs = without_idle(f, kwargs)
+                if not _are_settled(kwargs.values()):
+                    kwargs = {name: x if name in kept else narrowed(x) for name, x in kwargs.items()}
             return own_result(f(*args, **kwargs), args, kwargs)
         except Exception as error:
             strip_internal_frames(error)

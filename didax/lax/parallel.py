@@ -25,10 +25,10 @@ from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import move_axis, reshape
 from didax.primitives.varying import pvary
-from didax.transforms import batching
+from didax.transforms import named_axes
 
 __all__ = [
     "all_gather",
@@ -61,7 +61,7 @@ def axis_size(axis_name: AxisName) -> int:
     >>> dx.vmap(lambda x: x * lax.axis_size("i"), axis_name="i")(dx.numpy.ones(3))
     Array([3., 3., 3.], dtype=float32)
     """
-    return math.prod(batching.axis_size(name) for name in _names(axis_name))
+    return math.prod(named_axes.axis_size(name) for name in _names(axis_name))
 
 
 @operation
@@ -75,9 +75,9 @@ def axis_index(axis_name: AxisName) -> Any:
     """
     index: Any = None
     for name in _names(axis_name):
-        size = batching.axis_size(name)
+        size = named_axes.axis_size(name)
         inner = p.axis_index_p.bind(axis_name=name, axis_size=size)
-        if batching.named_axis(name).tracked:
+        if named_axes.named_axis(name).tracked:
             inner = pvary(inner, (name,))
         index = inner if index is None else add(mul(index, np.int32(size)), inner)
     return index
@@ -315,7 +315,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
                 fix='Use to="varying", or psum, pmax or all_gather for values that are the same on all devices.',
             )
         )
-    axes = [batching.named_axis(name) for name in _names(axis_name)]
+    axes = [named_axes.named_axis(name) for name in _names(axis_name)]
     names = [str(axis.name) for axis in axes if axis.tracked]
     return pytree.map(lambda leaf: pvary(leaf, names), x)
 
@@ -331,7 +331,7 @@ def _together(axis_name: Any) -> list[Any]:
     """The axes that one operation communicates over: a single one of a `vmap`, or neighbouring manual ones."""
     groups: list[Any] = []
     for name in _names(axis_name):
-        if not batching.named_axis(name).manual:
+        if not named_axes.named_axis(name).manual:
             groups.append(name)
         elif groups and isinstance(groups[-1], tuple):
             groups[-1] = (*groups[-1], name)
@@ -341,7 +341,7 @@ def _together(axis_name: Any) -> list[Any]:
 
 
 def _bind(primitive: Any, x: Any, axis_name: Any, **params: Any) -> Any:
-    axes = [batching.named_axis(name) for name in _names(axis_name)]
+    axes = [named_axes.named_axis(name) for name in _names(axis_name)]
     if axes[0].manual:
         axis_name = tuple(_names(axis_name))
         x = pvary(x, [str(axis.name) for axis in axes if axis.tracked])
@@ -384,7 +384,7 @@ def _check_length(name: str, argument: str, axis: int, aval: ShapedArray, axis_n
 
 
 def _check_pairs(pairs: Sequence[tuple[int, int]], axis_name: Any) -> None:
-    size = batching.axis_size(axis_name)
+    size = named_axes.axis_size(axis_name)
     sources, destinations = [src for src, _ in pairs], [dst for _, dst in pairs]
     distinct = len(set(sources)) == len(sources) and len(set(destinations)) == len(destinations)
     if distinct and all(0 <= i < size for i in (*sources, *destinations)):

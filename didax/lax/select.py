@@ -1,6 +1,6 @@
 """Functions that choose among arrays element by element, or limit values to an interval.
 
-Read next: `primitives/select.py`; `clamp` is a row of `primitives/elementwise.py`.
+Read next: `primitives/select.py`; `clamp` is a row of `primitives/elementwise/`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import elementwise
 from didax.primitives import select as ops
-from didax.primitives.families import match_scalars
+from didax.primitives.scalars import match_scalars
 
 __all__ = ["clamp", "select", "select_n"]
 

@@ -22,7 +22,6 @@ from didax.lax.operands import operation
 from didax.primitives import slicing
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, lt
-from didax.primitives.families import match_scalars, scalar_like
 from didax.primitives.gather import (
     Scatter,
     gather_p,
@@ -34,6 +33,7 @@ from didax.primitives.gather import (
     scatter_p,
     scatter_sub_p,
 )
+from didax.primitives.scalars import match_scalars, scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
 from didax.primitives.shape import reshape as reshape_to

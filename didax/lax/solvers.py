@@ -19,7 +19,7 @@ from typing import Any
 from didax.api.autodiff import linearize
 from didax.api.custom import custom_jvp
 from didax.api.flat import as_array, check_callable, flatten_arguments, leaf_avals
-from didax.api.rules import zero_from_primal
+from didax.api.symbolic_zeros import zero_from_primal
 from didax.api.traced import (
     TracedFunction,
     captured_values,
@@ -34,7 +34,7 @@ from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.source import describe_function
 from didax.lax.operands import operation
-from didax.primitives.control_flow.common import marked, merge, unmarked
+from didax.primitives.control_flow.layout import merge, where_false, where_true
 from didax.primitives.control_flow.linear_solve import linear_solve_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import neg
@@ -152,11 +152,11 @@ def custom_root(
         x = outs[:n]
 
         def residual(differentiable: Sequence[Any]) -> list[Any]:
-            others = unmarked(consts, is_differentiable)
+            others = where_false(consts, is_differentiable)
             return eval_jaxpr(f_jaxpr, [*merge(is_differentiable, differentiable, others), *x])
 
-        _, of_constants = linearize(residual, marked(consts, is_differentiable))
-        y = [neg(t) for t in of_constants(marked(const_dots, is_differentiable))]
+        _, of_constants = linearize(residual, where_true(consts, is_differentiable))
+        y = [neg(t) for t in of_constants(where_true(const_dots, is_differentiable))]
         x_dots = eval_jaxpr(tangent_jaxpr, [*consts, *x, *y])
         return outs, [*x_dots, *map(zero_from_primal, outs[n:])]
 

@@ -19,7 +19,7 @@ from didax.core.value import Array
 from didax.lax.operands import operation
 from didax.primitives.convert import convert_element_type, stop_gradient_p
 from didax.primitives.elementwise import ne, sub
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.sort import sort_p, take_along, top_k_p
 

@@ -1,7 +1,7 @@
 """The operators and methods of arrays, attached to `Array` so that concrete arrays and tracers share them.
 
 The operators are made from the ufuncs; a method that means the same as a function *is* this function.
-`core/value.py` declares the names for type checkers; a test compares both lists. An attribute of ndarray that
+`core/array_methods.py` declares the names for type checkers; a test compares both lists. An attribute of ndarray that
 an immutable array on a device cannot have (`ABSENT`) raises an AttributeError that names the replacement.
 Read next: `ufunc.py` (how an operator finds what to do), `indexing.py`.
 """
@@ -20,6 +20,7 @@ from didax.api.jit import jit
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
+from didax.core.given import give
 from didax.core.primitive import eager_trace
 from didax.core.tracing import known_value, set_current_trace
 from didax.core.value import Array
@@ -356,7 +357,7 @@ def attach() -> None:
     attributes |= {name: property(f) for name, f in PROPERTIES.items()}
     attributes |= {name: Absent(name, fix.format(name=name)) for name, fix in ABSENT.items()}
     for name, value in attributes.items():
-        setattr(Array, name, value)
+        give(Array, name, __name__)(value)
 
 
 attach()

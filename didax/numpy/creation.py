@@ -47,8 +47,8 @@ from didax.numpy.promotion import (
 from didax.numpy.ufuncs import where
 from didax.primitives import elementwise as el
 from didax.primitives.convert import copy_p, iota
+from didax.primitives.filled import full as full_of
 from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
-from didax.primitives.shape import full as full_of
 from didax.primitives.slicing import concatenate
 
 __all__ = [
@@ -131,6 +131,8 @@ def asarray(
             )
         )
     if not is_same:
+        if dtype is None and _is_float0(getattr(a, "dtype", None)):
+            return a
         return array(a, dtype, order=order, device=device)
     return placed(copy_p.bind(a) if copy else a, device)
 

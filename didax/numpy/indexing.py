@@ -47,6 +47,7 @@ from didax.numpy.index_parsing import (
     wrapped_items,
 )
 from didax.numpy.promotion import ArrayLike, as_array, cast, checked_operand, scalar
+from didax.primitives.filled import full
 from didax.primitives.gather import (
     Scatter,
     gather_p,
@@ -58,7 +59,7 @@ from didax.primitives.gather import (
     scatter_sub_p,
 )
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, full, reshape
+from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, rev, slice_, slice_axis
 from didax.primitives.window_positions import GatherScatterMode, ScatterDimensionNumbers
 from didax.runtime.array import ConcreteArray
@@ -268,7 +269,7 @@ def _take_static(x: Array, window: _StaticWindow) -> Any:
         and x.shape != window.sizes
     ):
         # XLA evaluates it: one compiled program serves every position
-        taken = dynamic_slice_p.bind(x, *window.starts, slice_sizes=window.sizes)
+        taken = dynamic_slice_p.bind(x, *_starts(window), slice_sizes=window.sizes)
     else:
         taken = slice_(x, window.starts, window.limits, window.steps)
     if not window.layout.flipped:
@@ -375,6 +376,13 @@ def _is_traced_mask(index: Any) -> bool:
     return isinstance(index, Tracer) and index.dtype == np.bool_ and index.known() is None
 
 
+def _starts(window: _StaticWindow) -> Sequence[Any]:
+    """Where a window starts: Python's integers, or int64 where a default one would not hold them."""
+    if max(window.starts, default=0) < 2**31:
+        return window.starts
+    return [np.int64(start) for start in window.starts]
+
+
 def _write_window(x: Array, window: _StaticWindow, kind: str, values: Any) -> Array:
     """Update a window at a static place: read the window, compute, write it back."""
     if 0 in window.sizes:
@@ -382,7 +390,7 @@ def _write_window(x: Array, window: _StaticWindow, kind: str, values: Any) -> Ar
     if kind != "set":
         values = _UPDATES[kind].combine(_take_static(x, window), values)
     new = _unflipped(_fitting_values(values, x.aval, window.layout.final_shape, kind), window.layout)
-    return dynamic_update_slice_p.bind(x, reshape(new, window.sizes), *window.starts)
+    return dynamic_update_slice_p.bind(x, reshape(new, window.sizes), *_starts(window))
 
 
 def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options: _Options) -> Array:

@@ -42,11 +42,11 @@ from didax.numpy.promotion import (
 )
 from didax.numpy.reductions import canonical_axes
 from didax.primitives import elementwise as el
-from didax.primitives.families import scalar_like
 from didax.primitives.linalg import eigen, matrix
 from didax.primitives.linalg import pinv as pinv_
 from didax.primitives.linalg import qr as qr_
 from didax.primitives.linalg import solve as solve_
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import reshape
 

@@ -1,29 +1,35 @@
 """Order statistics: quantiles, percentiles, medians, and their forms that ignore NaN.
 
 The elements over `axis` are sorted, and a quantile lies at the position `q * (n - 1)` of their order; between
-two elements the `method` decides. NaN sorts to the end: the result is NaN if there is one, and the functions
-that ignore NaN take the numbers before it. Read next: `reductions.py`, `didax/primitives/sort.py`.
+two elements the `method` decides. By the method "inverted_cdf" the quantile is the first element up to which a share
+`q` of the elements lies, or of their weights. NaN sorts to the end: the result is NaN if there is one, and the
+functions that ignore NaN take the numbers before it. Read next: `reductions.py`, `didax/primitives/sort.py`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from didax.api.results import array_function
-from didax.core.errors import message
+from didax.core import dtypes
+from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.promotion import ArrayLike, as_array, as_array_of, broadcast, cast, constant, inexact
-from didax.numpy.reductions import Axis, canonical_axes, no_out
+from didax.numpy.reductions import Axis, canonical_axes, cumsum, no_out, weights_over
+from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import any as any_of
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.ufuncs import isnan, where
 from didax.primitives import elementwise as el
+from didax.primitives.convert import stop_gradient_p
 from didax.primitives.reductions import is_narrow_float
 from didax.primitives.shape import broadcast_in_dim, move_axis, reshape
+from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, take_along
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
@@ -38,17 +44,37 @@ _METHODS: dict[str, _Method] = {
 }
 
 
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, ignore_nan: bool) -> Array:
-    if method not in _METHODS:
-        raise ValueError(
-            message(
-                f"{name} has no such method.",
-                f"method: {method!r}",
-                fix=f"Use one of {', '.join(map(repr, _METHODS))}.",
-            )
-        )
-    x = as_array(name, a, "a")
-    dtype = inexact(x.dtype, x.weak_type)[0]
+_OF_WEIGHTS = "inverted_cdf"
+
+
+def _checked_method(name: str, method: str, weights: Any) -> None:
+    known = [*_METHODS, _OF_WEIGHTS]
+    if method not in known:
+        fix = f"Use one of {', '.join(map(repr, known))}."
+        raise ValueError(message(f"{name} has no such method.", f"method: {method!r}", fix=fix))
+    if weights is not None and method != _OF_WEIGHTS:
+        rule = f"{name} takes weights by the method {_OF_WEIGHTS!r} only."
+        fix = f"Pass method={_OF_WEIGHTS!r}, or leave out the weights."
+        raise NotImplementedError(message(rule, f"method: {method!r}, weights: given", fix=fix))
+
+
+def _real(name: str, x: Any, argument: str) -> Array:
+    array = as_array(name, x, argument)
+    if dtypes.is_complex(array.dtype):
+        fix = "Take the real or the imaginary part."
+        raise ArgumentError(message(f"{name} takes real numbers.", f"{argument}: {array.aval}", fix=fix))
+    return array
+
+
+def _quantile(
+    name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, ignore_nan: bool, weights: Any = None
+) -> Array:
+    _checked_method(name, method, weights)
+    x, w = _real(name, a, "a"), None if weights is None else _real(name, weights, "weights")
+    found = (
+        (x.dtype, x.weak_type) if w is None else dtypes.result_type(*[(y.dtype, y.weak_type) for y in (x, w)])
+    )
+    dtype = inexact(*found)[0]
     wide = np.dtype(np.float32) if is_narrow_float(dtype) else dtype  # positions need 24 bits
     x, probability = cast(x, dtype), as_array_of(name, q, wide, argument="q")
     axes = canonical_axes(name, axis, x.ndim)
@@ -57,8 +83,9 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     if rows.size == 0:  # no elements: NaN, as for the mean
         shown = tuple([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else kept
         return broadcast(constant(np.nan, dtype), (*probability.shape, *shown))
-    (rows,) = sort_p.bind(rows, dimension=rows.ndim - 1, is_stable=True, num_keys=1)
-    result = cast(_interpolated(cast(rows, wide), probability, method, ignore_nan), dtype)
+    columns = [rows] if w is None else [rows, _axes_last(cast(weights_over(name, x, w, axis), wide), axes)]
+    rows, *heavy = sort_p.bind(*columns, dimension=rows.ndim - 1, is_stable=True, num_keys=1)
+    result = cast(_interpolated(cast(rows, wide), probability, method, ignore_nan, *heavy), dtype)
     if keepdims:
         kept = tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
     return reshape(result, (*probability.shape, *kept))
@@ -72,27 +99,58 @@ def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
     return reshape(x, (*kept, int(np.prod(x.shape[x.ndim - len(axes) :], dtype=np.int64))))
 
 
-def _interpolated(rows: Array, q: Array, method: str, ignore_nan: bool) -> Array:
+def _interpolated(
+    rows: Array, q: Array, method: str, ignore_nan: bool, weights: Array | None = None
+) -> Array:
     """Return quantiles of sorted rows, in an array of shape (q.size, *rows.shape[:-1]); NaN is sorted to the end."""
     dtype = rows.dtype
     kept, length = rows.shape[:-1], rows.shape[-1]
     missing = isnan(rows)
-    count = (
-        el.sub(constant(length, dtype), array_sum(missing, -1, dtype=dtype))
-        if ignore_nan
-        else broadcast(constant(length, dtype), kept)
-    )
-    flat = reshape(q, (q.size,))
+    count = broadcast(constant(length, dtype), kept)
+    if ignore_nan:
+        count = el.sub(count, array_sum(missing, -1, dtype=dtype))
+    # All elements of a row become NaN, not the result: so the derivatives by q are NaN in both modes.
+    is_nan = (all_of if ignore_nan else any_of)(missing, -1, keepdims=True)
+    rows = where(is_nan, constant(np.nan, dtype), rows)
     shape = (q.size, *kept)
-    last = broadcast_in_dim(ufuncs.maximum(count - 1, 0), shape, tuple(range(1, len(shape))))
-    place = el.mul(broadcast_in_dim(flat, shape, (0,)), last)
+    spread = functools.partial(_spread, shape=shape)
+    shares, last = broadcast_in_dim(reshape(q, (q.size,)), shape, (0,)), spread(ufuncs.maximum(count - 1, 0))
+    stacked = spread(rows)
+    if weights is not None:
+        place, usable = _place_by_weight(shares, weights, missing)
+        return where(usable, _elements_at(stacked, ufuncs.minimum(place, last)), constant(np.nan, dtype))
+    if method == _OF_WEIGHTS:
+        place = el.sub(el.ceil(el.mul(shares, spread(count))), 1)
+        return where(isnan(shares), shares, _elements_at(stacked, ufuncs.clip(place, 0, last)))
+    place = el.mul(shares, last)
     low = el.floor(place)
-    stacked = broadcast_in_dim(rows, (*shape, length), tuple(range(1, len(shape) + 1)))
     below, above = _elements_at(stacked, low), _elements_at(stacked, ufuncs.minimum(el.ceil(place), last))
-    result = _METHODS[method](below, above, el.sub(place, low))
-    is_nan = el.eq(count, constant(0, dtype)) if ignore_nan else any_of(missing, -1)
-    is_nan = broadcast_in_dim(is_nan, shape, tuple(range(1, len(shape))))
-    return where(is_nan, constant(np.nan, dtype), result)
+    return _METHODS[method](below, above, el.sub(place, low))
+
+
+def _spread(x: Array, shape: tuple[int, ...]) -> Array:
+    """What belongs to each row, for each quantile of it."""
+    inner = x.shape[len(shape) - 1 :]
+    return broadcast_in_dim(x, (*shape, *inner), tuple(range(1, len(shape) + len(inner))))
+
+
+def _place_by_weight(shares: Array, weights: Array, missing: Array) -> tuple[Array, Array]:
+    """How many elements lie below a share of the weights of their row, and whether the weights say so.
+
+    An element without weight is not a quantile, not even of the share 0. Weights that are negative, infinite or NaN,
+    or that are all 0, have no quantiles.
+    """
+    weights = stop_gradient_p.bind(weights)
+    valid = el.and_(el.ge(weights, 0), el.is_finite(weights))
+    sums = cumsum(where(el.and_(valid, el.not_(missing)), weights, 0), -1)
+    total = reshape(slice_axis(sums, sums.shape[-1] - 1, sums.shape[-1], sums.ndim - 1), sums.shape[:-1])
+    usable = el.and_(all_of(valid, -1), ufuncs.greater(total, 0))
+    goal = el.mul(shares, _spread(total, shares.shape))
+    sums = _spread(sums, shares.shape)
+    goal = broadcast_in_dim(goal, sums.shape, tuple(range(goal.ndim)))
+    is_below = el.or_(el.lt(sums, goal), el.eq(sums, 0))
+    place = array_sum(is_below, -1, dtype=shares.dtype)
+    return place, el.and_(_spread(usable, shares.shape), el.eq(shares, shares))
 
 
 def _elements_at(rows: Array, place: Array) -> Array:
@@ -112,15 +170,21 @@ def quantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """Return the values below which a share `q` (0 to 1) of the elements lies; the axes of `q` come first.
+
+    `method` is "linear", "lower", "higher", "midpoint", "nearest" or "inverted_cdf", which takes `weights` of the
+    elements, or of the axes in the order in which `axis` names them. Where weights are negative, infinite or NaN, or
+    all of them are 0, the result is NaN.
 
     >>> import didax.numpy as dnp
     >>> dnp.quantile(dnp.array([0.0, 1.0, 2.0]), 0.25)
     Array(0.5, dtype=float32)
     """
     no_out("quantile", out)
-    return _quantile("quantile", a, q, axis, method, keepdims, ignore_nan=False)
+    return _quantile("quantile", a, q, axis, method, keepdims, False, weights)
 
 
 @array_function
@@ -132,6 +196,8 @@ def nanquantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """Return quantiles as `quantile` does, of the elements that are not NaN.
 
@@ -140,7 +206,7 @@ def nanquantile(
     Array(1., dtype=float32)
     """
     no_out("nanquantile", out)
-    return _quantile("nanquantile", a, q, axis, method, keepdims, ignore_nan=True)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights)
 
 
 @array_function
@@ -152,6 +218,8 @@ def percentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """Return quantiles as `quantile` does, with `q` from 0 to 100.
 
@@ -159,7 +227,7 @@ def percentile(
     >>> dnp.percentile(dnp.array([0.0, 1.0, 2.0]), 25)
     Array(0.5, dtype=float32)
     """
-    return quantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims)
+    return quantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights)
 
 
 @array_function
@@ -171,6 +239,8 @@ def nanpercentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """Return quantiles as `nanquantile` does, with `q` from 0 to 100.
 
@@ -178,7 +248,9 @@ def nanpercentile(
     >>> dnp.nanpercentile(dnp.array([0.0, dnp.nan, 2.0]), 50)
     Array(1., dtype=float32)
     """
-    return nanquantile(a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims)
+    return nanquantile(
+        a, ufuncs.divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights
+    )
 
 
 @array_function

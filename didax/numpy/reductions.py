@@ -17,8 +17,8 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
-from didax.core.primitive import no_numbers
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.promotion import (
@@ -37,7 +37,7 @@ from didax.numpy.ufuncs import isnan, where
 from didax.primitives import cumulative
 from didax.primitives import elementwise as el
 from didax.primitives import reductions as rd
-from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape
+from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from didax.primitives.slicing import pad
 
 __all__ = [
@@ -359,7 +359,7 @@ def average(
 ) -> Any:
     """Return the weighted mean; with `returned` also the sum of the weights.
 
-    The weights have the shape of `a`, or are a vector along the axis.
+    The weights have the shape of `a`, or the shape of the axes in the order in which `axis` names them.
 
     >>> import didax.numpy as dnp
     >>> dnp.average(dnp.array([1.0, 4.0]), weights=dnp.array([2.0, 1.0]))
@@ -375,25 +375,29 @@ def average(
             else result
         )
     w = as_array("average", weights, "weights")
-    if w.shape != x.shape:
-        w = _along_axis(x, w, axes)
+    w = weights_over("average", x, w, axis)
     dtype = inexact(*dtypes.result_type((x.dtype, x.weak_type), (w.dtype, w.weak_type)))[0]
     x, w = cast(x, dtype), cast(w, dtype)
     total = sum(w, axes, keepdims=keepdims)
-    result = el.div(sum(el.mul(x, broadcast(w, x.shape)), axes, keepdims=keepdims), total)
+    result = el.div(sum(el.mul(x, w), axes, keepdims=keepdims), total)
     return (result, total) if returned else result
 
 
-def _along_axis(x: Array, w: Array, axes: tuple[int, ...]) -> Array:
-    if w.ndim != 1 or len(axes) != 1 or w.shape[0] != x.shape[axes[0]]:
+def weights_over(name: str, x: Array, w: Array, axis: Axis) -> Array:
+    """Weights in the shape of `x`, given for each element or for the axes in the order in which `axis` names them."""
+    if w.shape == x.shape:
+        return w
+    axes = canonical_axes(name, axis, x.ndim)
+    if axis is None or w.shape != tuple([x.shape[i] for i in axes]):
         raise ValueError(
             message(
-                "average takes weights of the shape of a, or a vector of weights for its axis.",
-                f"a: {x.aval}, weights: {w.aval}, axes: {axes}",
-                fix="Name one axis of the length of the weights, or broadcast the weights.",
+                f"{name} takes weights of the shape of a, or of the axes that it is taken over.",
+                f"a: {x.aval}, weights: {w.aval}, axis: {axis}",
+                fix="Name the axes that the weights belong to, in their order, or broadcast the weights.",
             )
         )
-    return broadcast_in_dim(w, x.shape, axes)
+    order = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    return broadcast_in_dim(transpose(w, order), x.shape, tuple(sorted(axes)))
 
 
 # --- extrema ------------------------------------------------------------------------------------------------

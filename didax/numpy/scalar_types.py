@@ -239,7 +239,7 @@ _KIND_NAMES = {
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether a dtype is of a kind of the array API.
 
-    A kind is "bool", "integral", "real floating", ..., a dtype, or a tuple of kinds.
+    A kind is "bool", "integral", "real floating", ..., a dtype, or a tuple of kinds. None is float64, as for NumPy.
 
     >>> import didax.numpy as dnp
     >>> dnp.isdtype("bfloat16", "real floating")
@@ -247,7 +247,7 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """
     if isinstance(kind, tuple):
         return any([isdtype(dtype, k) for k in kind])
-    found = dtypes.dtype(dtype)
+    found = dtypes.dtype(np.float64 if dtype is None else dtype)
     if isinstance(kind, str) and kind in _KIND_NAMES:
         return dtypes.kind_of(found) in _KIND_NAMES[kind]
     try:

@@ -509,6 +509,8 @@ class _Groups(NamedTuple):
 
 def _groups(rows: Array, equal_nan: bool) -> _Groups:
     count = rows.shape[0]
+    if equal_nan and dtypes.is_complex(rows.dtype):  # one place in the order for all that are not numbers
+        rows = ufuncs.where(ufuncs.isnan(rows), np.nan, rows)
     columns = [reshape(slice_axis(rows, i, i + 1, 1), (count,)) for i in range(rows.shape[1])]
     order = iota(dtypes.position_dtype(count), (count,), 0)
     if columns:

@@ -23,8 +23,9 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
+from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message, strip_internal_frames
-from didax.core.primitive import Primitive, no_numbers
+from didax.core.primitive import Primitive
 from didax.core.value import Array
 from didax.numpy.promotion import (
     Step,
@@ -73,7 +74,8 @@ class ufunc:
     nout = 1
     identity: Any = None  # the value of reductions of no elements, if any
 
-    if TYPE_CHECKING:  # attached by ufunc_methods.py
+    GIVEN_BY = "didax.numpy.ufunc_methods"
+    if TYPE_CHECKING:
         reduce: Callable[..., Array]
         accumulate: Callable[..., Array]
         reduceat: Callable[..., Array]

@@ -18,6 +18,7 @@ import numpy as np
 from didax.api.inspect import eval_shape
 from didax.api.results import array_function
 from didax.core.errors import api_boundary, message
+from didax.core.given import give
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.lax.loops import associative_scan, scan
@@ -277,7 +278,7 @@ def outer(self: ufunc, A: ArrayLike, B: ArrayLike, /) -> Array:
 
 
 for _method in (reduce, accumulate, reduceat, at, outer):
-    setattr(ufunc, _method.__name__, _method)
+    give(ufunc, _method.__name__, __name__)(_method)
 for _function, _value in _IDENTITIES.items():
     _function.identity = _value
 

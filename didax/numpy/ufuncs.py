@@ -4,7 +4,7 @@ The letters are the kinds that an implementation takes: b booleans, i and u sign
 floats, c complex numbers. An entry names one primitive directly; a function of several primitives is defined
 above its entry. Where a formula is 0 / 0 or overflows on a branch that is not taken, the operands of this
 branch are replaced, so that derivatives stay finite. Read next: `ufunc.py` (what happens to the operands),
-`didax/primitives/elementwise.py` (the primitives).
+`didax/primitives/elementwise/` (the primitives).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
 from didax.primitives import fitted, logarithmic
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 
 __all__ = [
@@ -63,6 +63,11 @@ def _same(x: Any) -> Any:
 def _as_int(function: Any) -> Any:
     """Make the implementation for booleans that first converts them to int32, in any mode, as in jax.numpy."""
     return lambda *xs: function(*[cast(x, np.dtype(np.int32)) for x in xs])
+
+
+def _by_parts(function: Any) -> Any:
+    """A real function applied to the real and the imaginary part."""
+    return lambda z: el.complex_(function(el.real(z)), function(el.imag(z)))
 
 
 def _constant(value: Any, like: Any) -> Any:
@@ -219,15 +224,35 @@ float_power = ufunc("float_power", 2, "x ** y, as floats.", operands="inexact", 
 
 def _log_add_exp(x: Any, y: Any) -> Any:
     """m + log(exp(x - m) + exp(y - m)), where m is the maximum: both branches have equal derivatives of all orders."""
-    x_is_more = el.ge(x, y)
+    x_is_more = el.ge(el.real_part(x), el.real_part(y))
     larger = _choose(x_is_more, x, y)
-    x, y = logarithmic.excess(x, larger), logarithmic.excess(y, larger)
+    x, y = _excess(x, larger), _excess(y, larger)
     excess = _choose(x_is_more, el.add(el.expm1(x), el.exp(y)), el.add(el.exp(x), el.expm1(y)))
     return el.add(larger, el.log1p(excess))
 
 
-def _log_add_exp2(x: Any, y: Any) -> Any:
-    return el.div(_log_add_exp(el.mul(x, math.log(2)), el.mul(y, math.log(2))), math.log(2))
+def _excess(z: Any, larger: Any) -> Any:
+    if not dtypes.is_complex(aval_of(z).dtype):
+        return logarithmic.excess(z, larger)
+    return el.complex_(logarithmic.excess(el.real(z), el.real(larger)), el.sub(el.imag(z), el.imag(larger)))
+
+
+def _log_add_exp_c(x: Any, y: Any) -> Any:
+    """The principal value: its imaginary part is an angle within [-π, π]."""
+    z = _log_add_exp(x, y)
+    angle = el.imag(z)
+    turned = el.atan2(el.sin(angle), el.cos(angle))
+    return el.complex_(el.real(z), _choose(el.le(el.abs_(angle), math.pi), angle, turned))
+
+
+def _to_base_2(log_add_exp: Any, scaled: Any) -> Any:
+    """log2(2**x + 2**y) by the natural logarithm; `scaled` applies a multiplication by a real number."""
+
+    def apply(x: Any, y: Any) -> Any:
+        x, y = [scaled(lambda x: el.mul(x, math.log(2)))(operand) for operand in (x, y)]
+        return scaled(lambda x: el.div(x, math.log(2)))(log_add_exp(x, y))
+
+    return apply
 
 
 def real_function(name: str, primitive: Any, doc: str, kinds: str = "fc") -> ufunc:
@@ -255,12 +280,10 @@ log = real_function("log", el.log, "Natural logarithm; NaN for negative numbers.
 log1p = real_function("log1p", el.log1p, "log(1 + x), accurate near 0.")
 log2 = real_function("log2", _log_to(2), "Logarithm to base 2; never weakly typed.")
 log10 = real_function("log10", _log_to(10), "Logarithm to base 10; never weakly typed.")
-logaddexp = ufunc(
-    "logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact", f=_log_add_exp
-)
-logaddexp2 = ufunc(
-    "logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact", f=_log_add_exp2
-)
+logaddexp = ufunc("logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact",
+                  f=_log_add_exp, c=_log_add_exp_c)  # fmt: skip
+logaddexp2 = ufunc("logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact",
+                   f=_to_base_2(_log_add_exp, _same), c=_to_base_2(_log_add_exp_c, _by_parts))  # fmt: skip
 sqrt = real_function("sqrt", el.sqrt, "Square root; NaN for negative numbers.")
 cbrt = real_function("cbrt", el.cbrt, "Cube root.", kinds="f")
 
@@ -308,11 +331,6 @@ def _truncate(x: Any) -> Any:
 
 def _round_to_even(x: Any) -> Any:
     return el.round_(x, rounding_method=el.RoundingMethod.TO_NEAREST_EVEN)
-
-
-def _by_parts(function: Any) -> Any:
-    """Apply a real function to the real and to the imaginary part."""
-    return lambda z: el.complex_(function(el.real(z)), function(el.imag(z)))
 
 
 def _zero_like(x: Any) -> Any:
@@ -526,33 +544,33 @@ def _not_a_number(x: Any) -> Any:
     return el.ne(x, x)
 
 
-def _extremum(takes_first: Any) -> Any:
-    """Make the maximum or minimum of complex numbers; NaN wins."""
-    return lambda x, y: _choose(el.or_(_not_a_number(x), el.and_(takes_first(x, y), el.eq(y, y))), x, y)
-
-
 def _ignoring_nan(takes_first: Any) -> Any:
     return lambda x, y: _choose(el.or_(takes_first(x, y), _not_a_number(y)), x, y)
 
 
-_greater_c, _less_c = _ordered(el.gt, el.gt), _ordered(el.lt, el.lt)
+def _ignoring_nan_c(takes_first: Any) -> Any:
+    """A complex number of which one part is NaN may still compare by the other one."""
+    return _ignoring_nan(lambda x, y: el.and_(takes_first(x, y), el.eq(x, x)))
+
 
 equal = ufunc("equal", 2, "x == y.", biufcx=el.eq)
 not_equal = ufunc("not_equal", 2, "x != y.", biufcx=el.ne)
 less = ufunc(
-    "less", 2, "x < y; complex numbers compare by real part, then imaginary part.", biuf=el.lt, c=_less_c
+    "less",
+    2,
+    "x < y; complex numbers compare by real part, then imaginary part.",
+    biuf=el.lt,
+    c=_ordered(el.lt, el.lt),
 )
 less_equal = ufunc("less_equal", 2, "x <= y.", biuf=el.le, c=_ordered(el.lt, el.le))
-greater = ufunc("greater", 2, "x > y.", biuf=el.gt, c=_greater_c)
+greater = ufunc("greater", 2, "x > y.", biuf=el.gt, c=_ordered(el.gt, el.gt))
 greater_equal = ufunc("greater_equal", 2, "x >= y.", biuf=el.ge, c=_ordered(el.gt, el.ge))
-maximum = ufunc(
-    "maximum", 2, "The larger of x and y; NaN if either is.", biuf=el.max_, c=_extremum(_greater_c)
-)
-minimum = ufunc("minimum", 2, "The smaller of x and y; NaN if either is.", biuf=el.min_, c=_extremum(_less_c))
+maximum = ufunc("maximum", 2, "The larger of x and y; NaN if either is.", biufc=el.max_)
+minimum = ufunc("minimum", 2, "The smaller of x and y; NaN if either is.", biufc=el.min_)
 fmax = ufunc("fmax", 2, "The larger of x and y; NaN only if both are.", biu=el.max_,
-             f=_ignoring_nan(el.gt), c=_ignoring_nan(_greater_c))  # fmt: skip
+             f=_ignoring_nan(el.gt), c=_ignoring_nan_c(_ordered(el.gt, el.ge)))  # fmt: skip
 fmin = ufunc("fmin", 2, "The smaller of x and y; NaN only if both are.", biu=el.min_,
-             f=_ignoring_nan(el.lt), c=_ignoring_nan(_less_c))  # fmt: skip
+             f=_ignoring_nan(el.lt), c=_ignoring_nan_c(_ordered(el.lt, el.le)))  # fmt: skip
 
 # --- logic and bits -----------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@
 A check is an equation with an effect and no result; unless something turns it into data it raises when it fails. What
 an operation needs of its operands' values is its primitive's `conditions` rule. How a failure leaves a branch or a loop
 is the `checkify` rule of the primitives that hold jaxprs: it binds the transformed jaxprs and hands on a `Report`.
-Read next: `primitives/check.py` (the primitive), `didax/checkify.py` (what users call).
+One of four files on checks, the one with the passes. Read next: `primitives/check.py` (the primitive),
+`didax/debug/_check.py` and `didax/checkify.py` (what users call).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
 from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
 from didax.core.primitive import Primitive, require
+from didax.core.rule_types import check_kind, check_parts
 from didax.core.source import follows_equations
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
@@ -129,7 +131,9 @@ def _run(jaxpr: Jaxpr, kinds: Kinds, args: Sequence[Any]) -> tuple[list[Any], Re
     for eqn in jaxpr.eqns:
         inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
         if CHECK in eqn.effects:
-            out, found = require(eqn.primitive, "checkify")(kinds, *inputs, **eqn.params)
+            pair = require(eqn.primitive, "checkify")(kinds, *inputs, **eqn.params)
+            check_parts(eqn.primitive, "checkify", pair, "results", "a Report or None")
+            out, found = pair
             report = found if report is None else report if found is None else report.then(found)
         else:
             out = eqn.primitive.bind(*inputs, **eqn.params)
@@ -177,7 +181,7 @@ def check_operands(primitive: Primitive, args: Sequence[Any], params: dict[str, 
     """Check what an application needs of its operands' values, as far as it is of these kinds."""
     if primitive.conditions is not None and not kinds.isdisjoint(("index", "division")):
         for condition in primitive.conditions(*args, **params):
-            if condition.kind in kinds:
+            if check_kind(primitive, "conditions", condition, Condition, "Conditions").kind in kinds:
                 array_ops.check(condition)
 
 

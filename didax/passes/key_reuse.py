@@ -29,6 +29,7 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import KeyReuseError, KeyReuseWarning, message
 from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from didax.core.primitive import Primitive
+from didax.core.rule_types import wrong
 from didax.core.source import SourceLine
 from didax.transforms.cache import cached_on_jaxpr
 
@@ -208,7 +209,16 @@ def flow(
 ) -> Sequence[Keys | None]:
     """Mark what one application uses; the keys of its results, None where they are new or not followed."""
     if primitive.keys is not None:
-        return primitive.keys(line, operands, **params)
+        found = primitive.keys(line, operands, **params)
+        if type(found) not in (list, tuple) or len(found) != len(out_avals):
+            wanted = f"a list of {len(out_avals)}: the Keys of each result, or None"
+            raise wrong(
+                primitive,
+                "keys",
+                "A keys rule returns one entry for each result.",
+                f"returned: {found!r:.100}, wanted: {wanted}",
+            )
+        return found
     keys = operands[0] if len(operands) == 1 and primitive.eager is not None else None
     if not isinstance(keys, Keys) or math.prod(keys.aval.shape) > _POSITIONS_MAX:
         return [None] * len(out_avals)

@@ -23,6 +23,7 @@ from didax.core.errors import NaNError, message
 from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_print import eqn_text, type_text
 from didax.core.primitive import Primitive, eager_trace
+from didax.core.rule_types import check_list
 from didax.core.source import SourceLine, follows_equations, user_line
 from didax.core.tracing import set_current_trace
 
@@ -142,7 +143,9 @@ def _repeat(eqn: Eqn, args: Sequence[Any]) -> Any:
     def run(jaxpr: Jaxpr, args: Sequence[Any], place: str) -> list[Any]:
         return _run(_NOTHING, jaxpr, args, ())
 
-    return eqn.primitive.run_jaxprs(run, *args, **eqn.params)
+    outs = eqn.primitive.run_jaxprs(run, *args, **eqn.params)
+    check_list(eqn.primitive, "run_jaxprs", outs, len(eqn.outvars))
+    return outs
 
 
 def _look_inside(search: Search, found: _Found) -> None:

@@ -21,6 +21,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
 from didax.core.primitive import Primitive
+from didax.core.rule_types import as_list, check_results
 from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
@@ -62,17 +63,15 @@ def _apply(eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
     primitive, params = eqn.primitive, eqn.params
     in_avals = tuple([x.aval for x in eqn.invars])
     if is_physical((*in_avals, *[v.aval for v in eqn.outvars])):
-        return _as_list(primitive, primitive.bind(*args, **params))
+        return as_list(primitive, primitive.bind(*args, **params))
     if primitive.physical is not None:
-        return _as_list(primitive, primitive.physical(in_avals, *args, **params))
+        outs = primitive.physical(in_avals, *args, **params)
+        check_results(primitive, "physical", outs, [v.aval.physical for v in eqn.outvars])
+        return as_list(primitive, outs)
     if primitive.moves_elements:
         return _move(primitive, in_avals, args, params)
     params = {name: map_jaxprs(value, physical_jaxpr) for name, value in params.items()}
-    return _as_list(primitive, primitive.bind(*args, **params))
-
-
-def _as_list(primitive: Primitive, out: Any) -> Sequence[Any]:
-    return out if primitive.multiple_results else [out]
+    return as_list(primitive, primitive.bind(*args, **params))
 
 
 def _move(
@@ -82,7 +81,7 @@ def _move(
     dtype = next(d for d in extended if d is not None)
 
     def move(*xs: Any) -> Sequence[Any]:
-        return _as_list(primitive, primitive.bind(*xs, **params))
+        return as_list(primitive, primitive.bind(*xs, **params))
 
     return map_element_axes(move, dtype.element_shape, [d is not None for d in extended])(*args)
 

@@ -8,12 +8,14 @@ Read next: `didax/xla/lowering.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from didax.core.exact import exact
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from didax.core.rule_types import check_kind, wrong
 from didax.transforms.cache import cached_on_jaxpr
 
 
@@ -33,12 +35,26 @@ def dce_jaxpr(
         if not any(used) and not eqn.effects:
             continue
         if eqn.primitive.dce is not None and not all(used):
-            eqn = eqn.primitive.dce(eqn, used)
+            eqn = _without_dead_results(eqn, used)
         kept.append(eqn)
         needed.update(x for x in eqn.invars if type(x) is Var)
     used_in = tuple(keep_inputs or v in needed for v in jaxpr.invars)
     invars = [v for v, used in zip(jaxpr.invars, used_in, strict=True) if used]
     return Jaxpr(invars, kept[::-1], outs, jaxpr.name), used_in
+
+
+def _without_dead_results(eqn: Eqn, used: Sequence[bool]) -> Eqn:
+    primitive = eqn.primitive
+    assert primitive.dce is not None
+    wanted = [v for v, use in zip(eqn.outvars, used, strict=True) if use]
+    found = check_kind(
+        primitive, "dce", primitive.dce(eqn, used), Eqn, "an Eqn with the results that are used"
+    )
+    if not set(wanted) <= set(found.outvars):
+        what = "A dce rule keeps the results that are used."
+        facts = f"returned: {len(found.outvars)} results, wanted: {len(wanted)} of {len(eqn.outvars)}"
+        raise wrong(primitive, "dce", what, facts)
+    return found
 
 
 def merge_equal(jaxpr: Jaxpr) -> Jaxpr:

@@ -1,28 +1,24 @@
 """The primitives, a family per file, each declared once with all of its rules.
 
-Loading this package installs the operations every interpreter needs (`core/array_ops.py`).
-Read in this order: `shape.py`, `families.py`, `elementwise.py`, then any other.
+Loading this package gives the interpreters the operations that all of them need (`core/array_ops.py`).
+Read in this order: `shape.py`, `families.py`, `elementwise/`, then any other.
 """
 
 from didax.core.array_ops import array_ops
-from didax.primitives import shape
+from didax.core.given import give
+from didax.primitives import filled, shape
 from didax.primitives.check import check_condition, no_nan
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add
 from didax.primitives.select import where
 from didax.primitives.varying import match_varying
 
-
-class _Basis:
-    zeros = staticmethod(shape.zeros)
-    add = staticmethod(add)
-    move_axis = staticmethod(shape.move_axis)
-    broadcast_axis = staticmethod(shape.broadcast_axis)
-    convert = staticmethod(convert_element_type)
-    match_varying = staticmethod(match_varying)
-    select = staticmethod(where)
-    check = staticmethod(check_condition)
-    no_nan = staticmethod(no_nan)
-
-
-array_ops.install(_Basis())
+give(array_ops, "zeros", __name__)(filled.zeros)
+give(array_ops, "add", __name__)(add)
+give(array_ops, "move_axis", __name__)(shape.move_axis)
+give(array_ops, "broadcast_axis", __name__)(shape.broadcast_axis)
+give(array_ops, "convert", __name__)(convert_element_type)
+give(array_ops, "match_varying", __name__)(match_varying)
+give(array_ops, "select", __name__)(where)
+give(array_ops, "check", __name__)(check_condition)
+give(array_ops, "no_nan", __name__)(no_nan)

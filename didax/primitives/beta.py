@@ -53,7 +53,7 @@ def _stirling(x: Any) -> Any:
 
 
 def _betaln(a: Any, b: Any) -> Any:
-    """By Stirling's series for what is large: its leading terms are joined, not subtracted."""
+    """For large arguments by Stirling's series, whose leading terms are combined before they could cancel."""
     a, b = min_(a, b), max_(a, b)
     total = add(a, b)
     near = sub(add(lgamma(a), lgamma(b)), lgamma(total))

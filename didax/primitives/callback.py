@@ -1,15 +1,14 @@
-"""Calls of Python functions from array programs: for a value, for an effect, for looking at values.
+"""Calls of Python functions from array programs: to compute a value, to have an effect, to show values.
 
     pure_callback_p(x; f, result_avals) = f(x)       computed by the host; may be left out, repeated, reordered
     io_callback_p(x; f, result_avals, ordered)       the same with an effect: happens as often as the program says
     debug_callback_p(x; f, ordered)                  no result; follows the primal values through every transformation
 
-Every pass keeps equations with effects. Those of debug callbacks, and of io callbacks that are `ordered`, keep their
-order, by tokens (`xla/lowering.py`). A
-`FlatCallback` holds the user's function: it takes read-only NumPy arrays and returns arrays, one for each of
-`result_avals`. Evaluated eagerly it is called on the spot. Under vmap `vmap_method` says how a pure callback is
-mapped; the others run once for each element.
-Read next: `xla/callbacks.py` (how a compiled program calls), `didax/api/callbacks.py` (what users call).
+Every pass keeps equations with effects. Debug callbacks, and io callbacks that are `ordered`, keep their order, by
+tokens (`xla/lowering.py`). A `FlatCallback` holds the user's function: it takes read-only NumPy arrays and returns
+arrays, one for each of `result_avals`. Evaluated eagerly it is called on the spot. Under vmap `vmap_method` says how a
+pure callback is mapped; the others run once for each element. Read next: `xla/callbacks.py` (how a compiled program
+calls), `didax/api/callbacks.py` (what users call).
 """
 
 from __future__ import annotations
@@ -22,15 +21,16 @@ from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect, Effects
 from didax.core.errors import message
+from didax.core.given import given_by
 from didax.core.primitive import Primitive
 from didax.core.source import describe_function
-from didax.primitives.control_flow.effects import for_each
+from didax.primitives.control_flow.effects import run_by_element
 from didax.transforms.batching import AxisData, batched_aval
 from didax.xla.callbacks import HostCallback
 from didax.xla.lowering import call_python
 from didax.xla.text import FunctionContext, Value
 
-DEBUG = Effect("debug", ordered=True)  # whatever a call says: what is shown out of order misleads
+DEBUG = Effect("debug", ordered=True)  # always ordered: values that are shown out of order mislead
 IO = {ordered: Effect("io", ordered) for ordered in (False, True)}
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
@@ -38,7 +38,7 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 class FlatCallback:
     """A user's function on flat arrays: `call(*arrays)` returns a sequence. Equal for one function, one structure.
 
-    `function` is what the user gave, `key` what else tells two calls apart.
+    `function` is the one that the user gave; calls that differ in anything else have different `key`s.
     """
 
     __slots__ = ("call", "function", "key")
@@ -62,17 +62,18 @@ class FlatCallback:
 
 
 class CallPython(Primitive):
-    """What the three primitives share. `didax/api/callbacks.py` gives them `evaluate`."""
+    """The base of the three primitives."""
 
     multiple_results = True
     caches_types = False
     side_effect = True
+    evaluate = given_by("didax.api.callbacks")
 
     def type(self, *avals: ShapedArray, result_avals: tuple[ShapedArray, ...], **params: Any) -> Any:
         return result_avals
 
     def physical(self, in_avals: Sequence[ShapedArray], *args: Any, **params: Any) -> list[Any]:
-        """Of random keys it is given the words."""
+        """The callback is given the words of random keys."""
         return self.bind(*args, **params)
 
     def lower(
@@ -105,7 +106,7 @@ class CallPython(Primitive):
         return self.bind(*primals, **params), [Zero(aval.tangent()) for aval in avals]
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-        return for_each(self, axis, args, dims, params)
+        return run_by_element(self, axis, args, dims, params)
 
 
 class PureCallback(CallPython):
@@ -126,7 +127,7 @@ class PureCallback(CallPython):
     ) -> Any:
         params = {**params, "vmap_method": vmap_method, "result_avals": result_avals}
         if vmap_method in ("sequential", "sequential_unrolled"):
-            return for_each(self, axis, args, dims, params, unroll=vmap_method == "sequential_unrolled")
+            return run_by_element(self, axis, args, dims, params, unroll=vmap_method == "sequential_unrolled")
         if vmap_method is None:
             raise _no_method(params["callback"])
         args = [x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
@@ -167,7 +168,7 @@ class IoCallback(CallPython):
                     fix="Pass ordered=False, or loop with lax.scan or lax.map instead of vmap.",
                 )
             )
-        return for_each(self, axis, args, dims, params)
+        return run_by_element(self, axis, args, dims, params)
 
 
 class DebugCallback(CallPython):

@@ -5,7 +5,8 @@
 It has no results and the effect `check`, so it is kept wherever it stands. Batched, it fails if any element fails, and
 shows the values of the first that does; differentiated, it looks at the primal values; `checkify` turns it into data.
 A compiled program calls back into Python only where the condition does not hold.
-Read next: `passes/checkify.py`; `didax/debug/_check.py` and `didax/checkify.py`, what users call.
+One of four files on checks, the one with the primitive. Read next: `passes/checkify.py` (checks as data);
+`didax/debug/_check.py` and `didax/checkify.py`, what users call.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def failure_text(values: Sequence[Any], template: str, names: Sequence[str], lin
     given = [x for name, x in zip(names, values, strict=True) if name.isdigit()]
     try:
         text = template.format(*given, **named)
-    except Exception:  # a format that these values do not have must not hide that the check failed
+    except Exception:  # a format that does not suit the values must not hide that the check failed
         text = f"{template} ({', '.join(f'{name} = {x}' for name, x in zip(names, values, strict=True))})"
     return message(text, *([f"checked at {line}"] if line else []))
 

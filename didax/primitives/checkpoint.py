@@ -23,15 +23,18 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from didax.core.rule_types import check_parts
 from didax.passes.key_reuse import summarise
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import Call, fill_zeros, run_split
-from didax.primitives.control_flow.common import marked, nonzero, run_compiled, unmarked
+from didax.primitives.control_flow.common import run_compiled
+from didax.primitives.control_flow.layout import nonzero, where_false, where_true
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.partial_eval import Split, partial_eval_jaxpr
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.split import Split
 from didax.xla.lowering import call
 from didax.xla.text import FunctionContext, Value
 
@@ -39,22 +42,22 @@ Policy = Callable[..., Any]  # (primitive, *avals, **params) -> whether the equa
 
 
 class Verdict(enum.Enum):
-    """What a policy may say of the results of an equation, in place of True and False."""
+    """Answers that a policy may give for the results of an equation, in place of True and False."""
 
     SAVEABLE = True
     RECOMPUTE = False
 
 
 class Offloadable(NamedTuple):
-    """What a policy may say of values to be kept in another memory; they are saved where they are."""
+    """A policy's answer for values to be kept in another memory; Didax saves them where they are."""
 
     src: str
     dst: str
 
 
 # Note [Recomputing late]
-# XLA merges equal operations, those of a recomputation with those of the first computation too, and an optimization
-# barrier does not outlive its passes on the CPU. Nothing is merged or moved across a call that is not inlined. Its
+# XLA merges equal operations, so it would merge a recomputation with the first computation, and its passes for the CPU
+# remove optimization barriers. Nothing is merged or moved across a call that is not inlined. Its
 # operands are the residuals and the tangents or cotangents, so it starts when those are there, and the memory
 # for what it computes again is needed only then.
 
@@ -62,8 +65,8 @@ class Offloadable(NamedTuple):
 class Checkpoint(Call):
     """`checkpoint_p.bind(*args, jaxpr=jaxpr, prevent_cse=True, policy=None)` runs the jaxpr, saving little of it.
 
-    What recomputes has `differentiated` set: with `prevent_cse` XLA keeps it apart from the first computation, and
-    random keys that it uses again are no reuse.
+    An application that recomputes has `differentiated` set. With `prevent_cse` XLA does not merge it with the first
+    computation, and random keys that it uses once more do not count as used twice.
     """
 
     kind = "checkpointed function"
@@ -117,17 +120,17 @@ class Checkpoint(Call):
             again = params["differentiated"] or half is split.unknown
             return self.bind(*xs, jaxpr=half, policy=policy, **{**params, "differentiated": again})
 
-        return run_split(split, unmarked(args, unknown), marked(args, unknown), run)
+        return run_split(split, where_false(args, unknown), where_true(args, unknown), run)
 
     def keys(
         self, line: Any, operands: Sequence[Any], *, jaxpr: Jaxpr, differentiated: bool, **params: Any
     ) -> Sequence[Any]:
-        """The keys of what is computed again were used by the first computation."""
+        """A recomputation uses no keys up: the first computation has used them."""
         return [None] * len(jaxpr.outvars) if differentiated else summarise(jaxpr).apply(operands, line)
 
 
 class CheckpointName(LinearUnary):
-    """The identity: a value with a name, by which policies know it."""
+    """The identity, which gives a value a name that policies can refer to."""
 
     moves_elements = True
 
@@ -222,7 +225,14 @@ def _divide_eqn(
     if not any(needed):
         return eqn, None, ()
     if eqn.primitive.recompute is not None and (policy is not None or eqn.effects):
-        return eqn.primitive.recompute(eqn, needed, lambda jaxpr, wanted: divide(jaxpr, wanted, policy))
+        parts = eqn.primitive.recompute(eqn, needed, lambda jaxpr, wanted: divide(jaxpr, wanted, policy))
+        names = (
+            "the equation that runs first",
+            "the one that runs again or None",
+            "the variables that are saved",
+        )
+        check_parts(eqn.primitive, "recompute", parts, *names)
+        return parts
     if eqn.effects or (policy is not None and _saves(policy, eqn)):
         return eqn, None, [v for v, need in zip(eqn.outvars, needed, strict=True) if need]
     return eqn, eqn, ()

@@ -25,10 +25,11 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import div, eq, mul
-from didax.primitives.families import scalar_like
+from didax.primitives.filled import full
 from didax.primitives.reductions import as_ordered_integers, reduce_max_p, reduce_min_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import select_n
-from didax.primitives.shape import LinearUnary, full, reduce_sum, reshape, transpose
+from didax.primitives.shape import LinearUnary, reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.partition import unmapped

@@ -8,7 +8,7 @@ the value at |x| + i|y|, a few selections put in what it lacks there, and signs 
     "conjugate"    x + i|y|                    the imaginary part for y < 0
     "odd"          |x| + i|y|                  the real part for x < 0, the imaginary part for y < 0
 
-where -0.0 counts as negative. Real operands pass through. Read next: `elementwise.py`, which names these.
+where -0.0 counts as negative. Real operands pass through. Read next: `elementwise/`, which names these.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Corner = Callable[["Corners", Any, Any, Any, Any], tuple[Any, Any]]
 
 
 class Corners:
-    """What the rules below write with: comparisons of parts, and choices."""
+    """The writer of the rules below: comparisons of real and imaginary parts, and choices."""
 
     def __init__(self, ctx: Any) -> None:
         self.ctx = ctx
@@ -85,7 +85,7 @@ def circular(hlo: str) -> Callable[..., Any]:
         sin z = sin x cosh y + i cos x sinh y        sinh z = -i sin(iz)
         cos z = cos x cosh y - i sin x sinh y        cosh z = cos(iz)
 
-    XLA's own are differences of exponentials, which cancel near 0.
+    XLA's own lowerings are differences of exponentials, which cancel near 0.
     """
 
     def lower(ctx: Any, z: Any) -> Any:
@@ -119,7 +119,7 @@ def _cosine(c: Corners, x: Any, y: Any) -> list[Any]:
 
 
 def _grown(c: Corners, factor: Any, hyperbolic: str, y: Any) -> Any:
-    """The factor times cosh y or sinh y, also where these overflow and the product does not."""
+    """The factor times cosh y or sinh y, also where cosh y and sinh y overflow and the product does not."""
     most = math.log(float(dtypes.finfo(y.aval.dtype).max)) - 4
     least, greatest = [c.ctx.constant(limit, y.aval) for limit in (-most, most)]
     low = c.ctx.op("clamp", [least, y, greatest])
@@ -248,6 +248,71 @@ def logarithm(hlo: str) -> Callable[..., Any]:
         return ctx.op("complex", [c.put(endless, math.inf, re), im], z.aval)
 
     return lower
+
+
+def power(ctx: Any, z: Any, w: Any) -> Any:
+    """The lowering of z**w, e**(w log z) in polar form: e**(c l - d a) at the angle d l + c a.
+
+    For w = c + id, l = log |z| and a the argument of z. Powers of 0 are 1 for w = 0, 0 for c > 0, and else NaN.
+    """
+    c = Corners(ctx)
+    (x, y), (re, im) = c.parts(z), c.parts(w)
+    size, argument = ctx.op("abs", [z], x.aval), ctx.op("atan2", [y, x])
+    size = c.put(c.any_of(c.is_infinite(x), c.is_infinite(y)), math.inf, size)
+    length = ctx.op("log", [size])
+    is_zero, is_real = c.equals(size, 0), c.equals(im, 0)
+    turn, swing = ctx.op("multiply", [re, argument]), ctx.op("multiply", [im, length])
+    shrink, grown = ctx.op("multiply", [im, argument]), ctx.op("multiply", [re, length])
+    exponent = c.put(is_real, grown, ctx.op("subtract", [grown, shrink]))
+    angle = c.put(is_real, turn, ctx.op("add", [swing, turn]))
+    power = ctx.op("power", [size, re])
+    in_range = c.all_of(ctx.op("is_finite", [power], is_zero.aval), c.no(c.equals(power, 0)))
+    product = ctx.op("multiply", [power, ctx.op("exponential", [ctx.op("negate", [shrink])])])
+    radius = c.put(is_real, power, c.put(in_range, product, ctx.op("exponential", [exponent])))
+    out = [ctx.op("multiply", [radius, ctx.op(name, [angle])]) for name in ("cosine", "sine")]
+    out = exp_corner(c, exponent, angle, out[0], c.put(c.equals(angle, 0), angle, out[1]))
+    of_zero = c.put(ctx.compare("GT", re, ctx.constant(0, re.aval)), 0.0, ctx.constant(math.nan, re.aval))
+    no_factor, one_factor = [c.all_of(is_real, c.equals(re, count)) for count in (0, 1)]
+    parts = [
+        c.put(no_factor, unit, c.put(one_factor, itself, c.put(is_zero, of_zero, part)))
+        for unit, itself, part in zip((1.0, 0.0), (x, y), out, strict=True)
+    ]
+    return ctx.op("complex", parts, z.aval)
+
+
+def rsqrt(ctx: Any, z: Any) -> Any:
+    """The lowering of 1 / sqrt(z), conj(s) / |s|**2 for s = sqrt(z): each part has its digits, unlike XLA's."""
+    if not dtypes.is_complex(z.aval.dtype):
+        return _operation(ctx, "stablehlo.rsqrt", z)
+    c = Corners(ctx)
+    x, y = c.parts(z)
+    root = symmetric("stablehlo.sqrt", "conjugate", sqrt_corner)(ctx, z)
+    re, im = c.parts(root)
+    size = ctx.op("sqrt", [absolute(ctx, z, ctx.op("abs", [z], x.aval))])
+    re, im = [
+        ctx.op("divide", [ctx.op("divide", [part, size]), size]) for part in (re, ctx.op("negate", [im]))
+    ]
+    endless = c.any_of(c.is_infinite(x), c.is_infinite(y))
+    re, im = (
+        c.put(endless, 0.0, re),
+        c.put(endless, c.negated(c.no(c.is_negative(y)), c.put(endless, 0.0, im)), im),
+    )
+    return ctx.op("complex", [c.put(c.equals(size, 0), math.inf, re), im], z.aval)
+
+
+def log_add_exp(ctx: Any, z: Any, w: Any) -> Any:
+    """log(e**z + e**w), where XLA has no such operation: its imaginary part is within [-π, π]."""
+    c = Corners(ctx)
+    (x, y), (u, v) = c.parts(z), c.parts(w)
+    first = ctx.compare("GE", x, u)
+    larger, smaller = ctx.select(first, z, w), ctx.select(first, w, z)
+    (x, y), (u, v) = c.parts(larger), c.parts(smaller)
+    distance = c.put(ctx.compare("EQ", x, u), 0.0, ctx.op("subtract", [u, x]))
+    ratio = exp(ctx, ctx.op("complex", [distance, ctx.op("subtract", [v, y])], z.aval))
+    re, im = c.parts(ctx.op("add", [larger, logarithm("stablehlo.log_plus_one")(ctx, ratio)]))
+    turned = ctx.op("atan2", [ctx.op("sine", [im]), ctx.op("cosine", [im])])
+    within = ctx.compare("LE", ctx.op("abs", [im]), ctx.constant(math.pi, im.aval))
+    return ctx.op("complex", [re, ctx.select(within, im, turned)], z.aval)
 
 
 def logistic_corner(c: Corners, x: Any, y: Any, re: Any, im: Any) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ optimization_barrier; iota.
 A conversion between inexact dtypes is linear: its tangent is converted alike, its cotangent back. Complex
 to real keeps the real part, to bool asks whether the number is not zero. Floats become integers by
 truncation; out of range they saturate, and NaN becomes 0.
-Read next: `elementwise.py`; `didax/lax/convert.py` for the public face.
+Read next: `elementwise/`; `didax/lax/convert.py` for the public face.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
-from didax.core.primitive import Primitive, no_numbers
+from didax.core.primitive import Primitive
 from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData

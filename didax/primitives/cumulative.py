@@ -21,8 +21,9 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.primitive import Primitive
+from didax.primitives import complex_functions as at_corners
 from didax.primitives.convert import stop_gradient_p
-from didax.primitives.elementwise import add, exp, log, max_, min_, mul
+from didax.primitives.elementwise import add, complex_, exp, imag, log, max_, min_, mul, real_part
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.logarithmic import excess
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
@@ -30,7 +31,7 @@ from didax.primitives.shape import LinearUnary, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.text import FunctionContext, Value
+from didax.xla.text import FunctionContext, Value, lower_combination
 
 Combine = Callable[[FunctionContext, Value, Value], Value]
 _INT32 = np.dtype(np.int32)
@@ -173,19 +174,29 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
 
 
 class CumulativeLogSumExp(Cumulative):
-    """The logarithm of the sum of the exponentials so far."""
+    """The logarithm of the sum of the exponentials so far; the principal value for complex numbers."""
+
+    def eager_for(self, avals: tuple[ShapedArray, ...]) -> Any:
+        return None if dtypes.is_complex(avals[0].dtype) else super().eager_for(avals)
 
     def scan(self, x: Any, axis: int) -> Any:
         """Scans maxima and sums of exponentials relative to them: so equal infinities share a derivative evenly."""
-        highest = stop_gradient_p.bind(x)
-        highest, total = associative_scan(_add_exponentials, [highest, exp(excess(x, highest))], axis)
-        return add(log(total), highest)
+        is_complex = dtypes.is_complex(aval_of(x).dtype)
+        highest = stop_gradient_p.bind(real_part(x))
+        shifted = excess(real_part(x), highest)
+        start = exp(complex_(shifted, imag(x)) if is_complex else shifted)
+        highest, total = associative_scan(_add_exponentials, [highest, start], axis)
+        return add(log(total), complex_(highest, 0) if is_complex else highest)
 
 
 def _add_exponentials(x: list[Any], y: list[Any]) -> list[Any]:
     """Two sums of exponentials, each relative to its maximum, relative to that of both."""
     highest = max_(x[0], y[0])
-    parts = [mul(total, exp(excess(maximum, highest))) for maximum, total in (x, y)]
+    is_complex = dtypes.is_complex(aval_of(x[1]).dtype)
+    parts = []
+    for maximum, total in (x, y):
+        share = exp(excess(maximum, highest))
+        parts.append(mul(total, complex_(share, 0) if is_complex else share))
     return [highest, add(*parts)]
 
 
@@ -270,10 +281,16 @@ def _pad_leading(ctx: FunctionContext, x: Value, value: Any, low: int, high: int
 
 
 def _lower_logaddexp(ctx: FunctionContext, x: Value, y: Value) -> Value:
+    if dtypes.is_complex(x.aval.dtype):
+        return at_corners.log_add_exp(ctx, x, y)
     difference = ctx.op("subtract", [x, y])
     tail = ctx.op("log_plus_one", [ctx.op("exponential", [ctx.op("negate", [ctx.op("abs", [difference])])])])
     undefined = ctx.compare("NE", difference, difference)  # equal infinities, or NaN
     return ctx.select(undefined, ctx.op("add", [x, y]), ctx.op("add", [ctx.op("maximum", [x, y]), tail]))
+
+
+def _extremum(op: str) -> Combine:
+    return lambda ctx, x, y: lower_combination(ctx, op, x, y)
 
 
 def _negative_zero(dtype: np.dtype[Any]) -> Any:
@@ -292,8 +309,12 @@ def _minus_infinity(dtype: np.dtype[Any]) -> Any:
 
 cumsum_p = Cumsum("cumsum", "add", np.add, accepts="iufc", identity=_negative_zero, combine=add)
 cumprod_p = Cumulative("cumprod", "multiply", np.multiply, accepts="iufc", identity=_one, combine=mul)
-cummax_p = CumulativeExtremum("cummax", "maximum", np.maximum, accepts="iuf", identity=least, combine=max_)
-cummin_p = CumulativeExtremum("cummin", "minimum", np.minimum, accepts="iuf", identity=greatest, combine=min_)
+cummax_p = CumulativeExtremum(
+    "cummax", _extremum("maximum"), np.maximum, accepts="iufc", identity=least, combine=max_
+)
+cummin_p = CumulativeExtremum(
+    "cummin", _extremum("minimum"), np.minimum, accepts="iufc", identity=greatest, combine=min_
+)
 cumlogsumexp_p = CumulativeLogSumExp(
-    "cumlogsumexp", _lower_logaddexp, np.logaddexp, accepts="f", identity=_minus_infinity
+    "cumlogsumexp", _lower_logaddexp, np.logaddexp, accepts="fc", identity=_minus_infinity
 )

@@ -24,7 +24,7 @@ from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import and_, conj, gt, lt, mul
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, broadcast_in_dim
 from didax.transforms.batching import AxisData
@@ -109,13 +109,13 @@ def _error(rule: str, x: ShapedArray, lengths: Lengths, fix: str) -> TypeError:
     return TypeError(message(f"{rule}.", f"operand: {x}, fft_lengths: {lengths}", fix=fix))
 
 
-def _scaled(x: Any, alone: float, paired: float, length: int) -> Any:
-    """`x` times `alone` where k is its own conjugate (0, and n / 2), times `paired` elsewhere on the last axis."""
+def _scaled(x: Any, unpaired: float, paired: float, length: int) -> Any:
+    """`x` times `unpaired` where the frequency k is its own conjugate (0 and n / 2), and times `paired` elsewhere."""
     aval = aval_of(x)
     dtype = dtypes.real_dtype(aval.dtype)
     k = iota(np.dtype(np.int32), aval.shape[-1:], 0)
     has_partner = and_(gt(k, 0), lt(mul(k, 2), length))
-    weight = where(has_partner, scalar_like(paired, dtype), scalar_like(alone, dtype))
+    weight = where(has_partner, scalar_like(paired, dtype), scalar_like(unpaired, dtype))
     weight = broadcast_in_dim(convert_element_type(weight, aval.dtype), aval.shape, (aval.ndim - 1,))
     return mul(x, weight)
 

@@ -27,9 +27,10 @@ from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
 from didax.primitives.convert import iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
-from didax.primitives.families import scalar_like
+from didax.primitives.filled import full, zeros
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, full, reshape, zeros
+from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.window_positions import (
     CLIP,
     FILL_OR_DROP,
@@ -390,7 +391,7 @@ class Scatter(Primitive):
 
 
 def read_back(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
-    """What a scatter with these parameters overwrites in `x`, as updates; 0 where it drops them."""
+    """The elements of `x` that a scatter with these parameters overwrites, in the shape of updates; 0 if dropped."""
     dims, mode = params["dimension_numbers"], params["mode"]
     return gather_p.bind(
         x,
@@ -518,5 +519,5 @@ scatter_p = Scatter("scatter", None, None, "biufc0x")
 scatter_add_p = ScatterAdd("scatter_add", "add", np.add, lambda ct: ct)
 scatter_sub_p = ScatterAdd("scatter_sub", "subtract", np.subtract, neg)
 scatter_mul_p = ScatterMul("scatter_mul", "multiply", np.multiply, "iufc")
-scatter_min_p = ScatterExtremum("scatter_min", "minimum", np.minimum, "biuf")
-scatter_max_p = ScatterExtremum("scatter_max", "maximum", np.maximum, "biuf")
+scatter_min_p = ScatterExtremum("scatter_min", "minimum", np.minimum, "biufc")
+scatter_max_p = ScatterExtremum("scatter_max", "maximum", np.maximum, "biufc")

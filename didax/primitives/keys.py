@@ -65,14 +65,15 @@ class KeyDtype(dtypes.ExtendedDtype):
 
 
 def impl_of(dtype: Any) -> PRNGImpl | None:
-    """The implementation that keys of this dtype are for; None for a dtype of other things."""
+    """The generator of keys of this dtype; None where the elements of the dtype are no keys."""
     return dtype.impl if isinstance(dtype, KeyDtype) else None
 
 
 class KeyPrimitive(Primitive):
-    """A primitive on keys: nothing in it can be differentiated.
+    """A primitive on keys, which cannot be differentiated.
 
-    The batch axis of keys stays where it is, for it matters in which order `rbg` draws. Words have theirs put first.
+    The batch axis of keys stays where it is, since the order of keys matters to what `rbg` draws; the batch axis of
+    words is moved to the front.
     """
 
     holes = {"transpose": "keys and bits have no cotangents"}
@@ -136,7 +137,7 @@ class RandomUnwrap(KeyPrimitive):
 
 
 class RandomClone(KeyPrimitive):
-    """The same keys: whoever draws from the result knows that the numbers are drawn twice."""
+    """The same keys, for programs that mean to draw the same numbers twice."""
 
     moves_elements = True
 

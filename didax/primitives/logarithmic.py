@@ -148,6 +148,7 @@ def _spence(x: Any) -> Any:
     inside = where(low, sub(add(mul(log(small), w), math.pi**2 / 6), series), series)
     inside = where(high, sub(mul(square(log(where(high, x, like(2, x)))), -0.5), inside), inside)
     inside = where(eq(x, math.inf), like(-math.inf, x), where(eq(x, 0), like(math.pi**2 / 6, x), inside))
+    inside = where(eq(x, 1), like(0, x), inside)  # which is -0.0 by the series
     return where(ge(x, 0), inside, like(math.nan, x))
 
 

@@ -1,10 +1,10 @@
-"""Eager rules of elementwise primitives where NumPy and XLA part ways.
+"""Eager rules of elementwise primitives for which NumPy's functions and XLA's differ.
 
 Operands are NumPy arrays or scalars of one dtype; results have XLA's value at every corner: integer
 division by zero, the smallest integer over -1, shifts beyond the width, the sign of zero. 16-bit floats
 whose result takes several steps are computed in float32 and rounded once, as XLA does; denormal numbers are
 kept, where XLA on the CPU takes them for 0.
-Read next: `elementwise.py`, the tables that name these.
+Read next: `elementwise/`, the tables that name these.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ logistic = _in_float32(lambda x: np.reciprocal(1 + np.exp(-x)))
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """The larger one, 0.0 being larger than -0.0; NaN where either is."""
+    """The larger one, of real zeros 0.0; NaN where either is."""
     out = np.maximum(x, y)
-    return out if x.dtype.kind in "biu" else np.where((x == 0) & (y == 0), x + y, out)
+    return out if x.dtype.kind in "biuc" else np.where((x == 0) & (y == 0), x + y, out)
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller one, -0.0 being smaller than 0.0; NaN where either is."""
+    """The smaller one, of real zeros -0.0; NaN where either is."""
     out = np.minimum(x, y)
-    return out if x.dtype.kind in "biu" else np.where((x == 0) & (y == 0), -(-x - y), out)
+    return out if x.dtype.kind in "biuc" else np.where((x == 0) & (y == 0), -(-x - y), out)
 
 
 def nextafter(x: Any, y: Any) -> Any:
@@ -125,7 +125,7 @@ def shift_left(x: Any, y: Any) -> Any:
 
 
 def shift_right_arithmetic(x: Any, y: Any) -> Any:
-    """Bits moved down, copies of the highest bit moving in, also where the dtype is unsigned."""
+    """Bits moved down, with copies of the highest bit moved in, for unsigned dtypes too."""
     signed = f"i{x.dtype.itemsize}"
     return np.right_shift(x.view(signed), y.view(signed)).view(x.dtype)
 

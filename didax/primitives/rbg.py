@@ -94,7 +94,7 @@ class RngBitGenerator(KeyPrimitive):
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, shape: Any, **params: Any
     ) -> tuple[list[Any], list[int]]:
-        """All bits come from the first state, which alone moves on, as in JAX."""
+        """All bits come from the first state, and only the first state is advanced, as in JAX."""
         states = move_batch_axis(args[0], dims[0], 0, axis.size)
         first = reshape(slice_axis(states, 0, 1, 0), (states.aval.shape[1],))
         new, bits = self.bind(first, shape=(axis.size, *shape), **params)
@@ -125,7 +125,7 @@ def _fold_in(words: Any, data: Any) -> Any:
     return reshape(random_fold_in_p.bind(reshape(words, (2, 2)), broadcast_in_dim(data, (2,), ())), (4,))
 
 
-# The unsafe variant takes one in ten of the states that the generator gives, for a hash function.
+# The unsafe generator uses every tenth state of XLA's generator as if that were a hash function.
 _STRIDE = 10
 
 

@@ -24,21 +24,16 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
-from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
+from didax.primitives.filled import full
+from didax.primitives.reduced import batched_axes, reduced_aval
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import (
-    batched_axes,
-    broadcast_in_dim,
-    full,
-    reduce_sum,
-    reduced_aval,
-    reshape,
-    transpose,
-)
+from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.text import function_type, keep_nan
+from didax.xla.text import function_type, keep_nan, lower_combination, lower_order
 
 _BOOL = np.dtype(bool)
 
@@ -47,20 +42,24 @@ _BOOL = np.dtype(bool)
 
 
 def least(dtype: np.dtype[Any]) -> Any:
-    """The least value of a real dtype: the identity of `max`."""
+    """The least value of a dtype: the identity of `max`."""
     if dtype == _BOOL:
         return False
     if dtypes.is_integer(dtype):
         return dtypes.iinfo(dtype).min
+    if dtypes.is_complex(dtype):
+        return complex(-math.inf, -math.inf)
     return -math.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).min)
 
 
 def greatest(dtype: np.dtype[Any]) -> Any:
-    """The greatest value of a real dtype: the identity of `min`."""
+    """The greatest value of a dtype: the identity of `min`."""
     if dtype == _BOOL:
         return True
     if dtypes.is_integer(dtype):
         return dtypes.iinfo(dtype).max
+    if dtypes.is_complex(dtype):
+        return complex(math.inf, math.inf)
     return math.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).max)
 
 
@@ -81,7 +80,7 @@ def is_narrow_float(dtype: np.dtype[Any]) -> bool:
 
 
 class Reduction(Primitive):
-    """Combines the elements along `axes` with a binary operation: `op` in StableHLO, `ufunc` in NumPy."""
+    """Combines the elements along `axes` by a binary operation: `op` in StableHLO, `ufunc` in NumPy."""
 
     in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
@@ -124,13 +123,13 @@ class LogicalReduction(Reduction):
     holes = {"transpose": NOT_DIFFERENTIABLE}
 
 
-# Note [NaN in reduced extrema]
-# See Note [NaN in extrema] in xla/text.py: the reducer is kept from the library that loses NaN. Then XLA's own loops
-# reduce leading axes with vector instructions, the innermost one element by element. So the elements of a row are dealt
-# out to lanes, each lane is reduced, and the lanes last; what is left over of a row joins them there. Between the two
-# reductions the values are rounded once more, or XLA would make one of them. Milliseconds, float32, two AMD Zen cores,
-# fastest of 240, (a) the library, (b) one reduction, (c) lanes: (1024, 1024) 0.09 0.15 0.11, (1000, 1000) 0.08 0.47
-# 0.11, (16384, 64) 0.09 0.25 0.11, (1000, 1009) 0.07 0.44 0.20, (65536, 16) 0.12 0.14 0.14.
+# Note [NaN in reduced extrema] By Note [NaN in extrema] in xla/text.py the reduction is not handed to the library that
+# loses NaN. XLA's own loops, which do the work then, reduce leading axes with vector instructions, but the innermost
+# axis one element at a time. So the elements of a row are dealt out to lanes; each lane is reduced, and then the lanes,
+# together with the elements that were left over. The values are rounded once more between the two reductions: otherwise
+# XLA would merge the two. Milliseconds, float32, two AMD Zen cores, fastest of 240, (a) the library, (b) one reduction,
+# (c) lanes: (1024, 1024) 0.09 0.15 0.11, (1000, 1000) 0.08 0.47 0.11, (16384, 64) 0.09 0.25 0.11, (1000, 1009) 0.07
+# 0.44 0.20, (65536, 16) 0.12 0.14 0.14.
 
 _FLOAT32 = np.dtype(np.float32)
 _LANES = (32, 16, 8)  # several vectors, which hide each other's latency
@@ -200,7 +199,7 @@ def _reduce(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) -> Any:
     start = ctx.scalar(init, x.aval.dtype)
     args, _ = ctx.block([start.aval, start.aval])
     body = ctx.region()
-    result = keep_nan(body, body.op(op, args))
+    result = keep_nan(body, lower_combination(body, op, *args))
     operands = function_type([x, start], [out])
     return ctx.emit(
         f"stablehlo.reduce({x} init: {start}) across dimensions = {list(axes)} : "
@@ -237,18 +236,19 @@ class Extremum(Reduction):
         kept = tuple(i for i in range(len(shape)) if i not in axes)
         attained = eq(x, broadcast_in_dim(y, shape, kept))
         count = reduce_sum(convert_element_type(attained, dtype), axes)
-        # No element equals NaN: so that the derivative is NaN in reverse too, all of them get their part of it.
+        # No element equals an extremum that is NaN. All elements get a share of its derivative then, so that it is NaN
+        # in reverse mode too.
         is_nan = ne(y, y)
         takes_part = or_(attained, broadcast_in_dim(is_nan, shape, kept))
         return div(reduce_sum(where(takes_part, t, scalar_like(0, dtype)), axes), where(is_nan, y, count))
 
 
 def sign_zeros(out: Any, x: Any, ufunc: np.ufunc, any_of: Callable[[Any], Any]) -> Any:
-    """Extrema with XLA's signs of zero: 0.0 is larger than -0.0. NumPy returns either.
+    """Real extrema with XLA's signs of zero: 0.0 is larger than -0.0. NumPy returns either.
 
     `any_of` reduces a mask of `x` to the shape of `out`.
     """
-    if not dtypes.is_inexact(x.dtype) or not np.any(out == 0):
+    if not dtypes.is_float(x.dtype) or not np.any(out == 0):
         return out
     wins = 0.0 if ufunc is np.maximum else -0.0
     found = any_of((x == 0) & (np.signbit(x) == np.signbit(wins)))
@@ -293,7 +293,7 @@ def _product(x: Any) -> Any:
 
 
 # Note [Searching in blocks]
-# XLA reduces pairs (value, position) one after the other, and floats alone with vector instructions. So of a
+# XLA reduces pairs (value, position) one after the other, but single floats with vector instructions. So for a
 # long axis the extremum of each block is found first, then the first block that attains the extremum of all,
 # then the position in that block. A block's length divides that of the axis: slicing or padding would copy
 # the operand. Milliseconds, float32, two AMD Zen cores, fastest of 21, pairs -> blocks: (100000,) 0.13 ->
@@ -325,7 +325,7 @@ class ArgExtremum(Primitive):
         self.direction, self.op, self.find, self.worst = direction, op, find, worst
 
     def type(self, x: ShapedArray, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> ShapedArray:
-        out = reduced_aval(self.name, x, axes, "biuf")
+        out = reduced_aval(self.name, x, axes, "biufc")
         if len(axes) != 1 or not x.shape[axes[0]]:
             raise ValueError(
                 message(
@@ -383,8 +383,8 @@ class ArgExtremum(Primitive):
         """Of two pairs (value, position) the one with the better value; of equal values the earlier one."""
         (x, y, i, j), _ = ctx.block([value, value, index, index])
         body = ctx.region()
-        better, tie = body.compare(self.direction, x, y), body.compare("EQ", x, y)
-        if dtypes.is_float(value.dtype):
+        better, tie = lower_order(body, self.direction, x, y), body.compare("EQ", x, y)
+        if dtypes.is_inexact(value.dtype):
             better = body.op("or", [better, body.compare("NE", x, x)])  # x comes first: the first NaN stays
         earlier = body.op("and", [tie, body.compare("LT", i, j)])
         first = body.op("or", [better, earlier])
@@ -415,9 +415,9 @@ def _take_block(ctx: Any, x: Any, block: Any, axis: int) -> Any:
     return ctx.gather(x, index, ((axis,), (axis,), (axis,), others, range(len(others))), sizes, out)
 
 
-reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biuf", least)
-reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biuf", greatest)
-# A stable softmax subtracts the largest element from all: a NaN among them shows there, and need not show here.
+reduce_max_p = Extremum("reduce_max", "maximum", np.maximum, "biufc", least)
+reduce_min_p = Extremum("reduce_min", "minimum", np.minimum, "biufc", greatest)
+# For a stable softmax: it subtracts the maximum from all elements, so a NaN element makes a NaN whatever this returns.
 reduce_max_no_nan_p = Extremum("reduce_max_no_nan", "maximum", np.maximum, "biuf", least, keeps_nan=False)
 reduce_prod_p = ReduceProd("reduce_prod", "multiply", np.multiply, "iufc", lambda dtype: 1)
 reduce_and_p = LogicalReduction("reduce_and", "and", np.bitwise_and, "biu", _all_ones)

@@ -6,7 +6,7 @@
 Scalars among `which` and the cases stretch, so a mask beside a scalar zero needs no array of zeros. The
 function is linear in the cases: a tangent is selected as its case was, and a cotangent goes back to the
 chosen case.
-Read next: `elementwise.py`, whose derivatives mask with it.
+Read next: `elementwise/`, whose derivatives mask with it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
-from didax.primitives.families import align_batches, scalar_like, stretch, unstretch
+from didax.primitives.scalars import scalar_like
+from didax.primitives.stretching import align_batches, stretch, unstretch
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
 

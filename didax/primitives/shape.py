@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import dtypes
 from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, infer
-from didax.primitives.keys import random_wrap_p
+from didax.primitives.reduced import batched_axes, reduced_aval
 from didax.transforms.batching import AxisData
 
 
@@ -178,6 +177,8 @@ class ReduceSum(LinearUnary):
         return reduced_aval("reduce_sum", x, axes, "iufc")
 
     def eager(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        if not axes:
+            return x  # NumPy adds to 0.0, which loses the sign of -0.0
         x = np.asarray(x)
         if x.dtype.itemsize <= 2 and x.dtype.kind in "fV":  # sum narrow floats in float32, as XLA does
             return np.sum(x.astype(np.float32), axis=axes).astype(x.dtype)
@@ -193,31 +194,6 @@ class ReduceSum(LinearUnary):
     def batch(self, axis: AxisData, args: Any, dims: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
         inner, out_dim = batched_axes(axes, dims[0])
         return self.bind(args[0], axes=inner), out_dim
-
-
-def reduced_aval(name: str, x: ShapedArray, axes: tuple[int, ...], accepts: str) -> ShapedArray:
-    """Type of a reduction over `axes`; TypeError for a dtype or axes it cannot take."""
-    if dtypes.kind_of(x.dtype) not in accepts:
-        raise TypeError(
-            message(f"{name} cannot reduce this dtype.", f"operand: {x}", fix="Cast it first (x.astype).")
-        )
-    if len(set(axes)) != len(axes) or any(not 0 <= i < x.ndim for i in axes):
-        raise ArgumentError(
-            message(
-                f"{name} takes distinct axes of its operand.",
-                f"operand: {x}, axes: {axes}",
-                fix=f"Name axes from 0 to {x.ndim - 1}, each at most once."
-                if x.ndim
-                else "A scalar has no axes: use axes=().",
-            )
-        )
-    return x.update(shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
-
-
-def batched_axes(axes: Sequence[int], dim: int) -> tuple[tuple[int, ...], int]:
-    """Axes of the batched operand for axes of one element, and where the batch axis lands when they are removed."""
-    inner = tuple(i + (i >= dim) for i in axes)
-    return inner, dim - sum(i < dim for i in inner)
 
 
 broadcast_in_dim_p = BroadcastInDim("broadcast_in_dim")
@@ -264,28 +240,6 @@ def broadcast_axis(x: Any, size: int, axis: int) -> Any:
     shape = aval_of(x).shape
     kept = tuple(i for i in range(len(shape) + 1) if i != axis)
     return broadcast_in_dim(x, (*shape[:axis], size, *shape[axis:]), kept)
-
-
-def zeros(aval: ShapedArray) -> Any:
-    """An array of zeros of a type."""
-    if aval.dtype == dtypes.float0:
-        return np.zeros(aval.shape, dtypes.float0)
-    return filled(aval, 0)
-
-
-def filled(aval: ShapedArray, value: int) -> Any:
-    """An array of a type filled with a number, weakly typed where the type is weak."""
-    if aval.weak_type and (python_type := dtypes.python_type(aval.dtype)) is not None:
-        return broadcast_in_dim(python_type(value), aval.shape, ())  # Python scalars are weak
-    return full(aval.shape, value, aval.dtype)
-
-
-def full(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Any:
-    """An array filled with a scalar; of an extended dtype, elements made of it."""
-    if (extended := dtypes.as_extended(dtype)) is not None:
-        numbers = full((*shape, *extended.element_shape), value, extended.element_dtype)
-        return random_wrap_p.bind(numbers, dtype=dtype)
-    return broadcast_in_dim(dtype.type(value), shape, ())
 
 
 def out_type(primitive: Primitive, *avals: ShapedArray, **params: Any) -> ShapedArray:

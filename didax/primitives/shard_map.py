@@ -19,6 +19,7 @@ from typing import Any
 
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.given import given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.mesh import Mesh
 from didax.core.primitive import Primitive
@@ -26,15 +27,18 @@ from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.elementwise import div
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
 from didax.primitives.varying import sum_over
-from didax.transforms.batching import AxisData, axis_env, batch_jaxpr
+from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.partial_eval import Split, partial_eval_jaxpr
+from didax.transforms.named_axes import axis_env
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.split import Split
 from didax.transforms.staging import trace_to_jaxpr
-from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
+from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.partition import Manual
 from didax.xla.text import names, tensor_type, types
@@ -43,12 +47,10 @@ Specs = tuple[PartitionSpec, ...]
 
 
 class ShardMap(Primitive):
-    """`shard_map_p.bind(*args, jaxpr=..., mesh=..., axes=..., in_specs=..., out_specs=..., tracked=...)`.
-
-    `didax/runtime/compiled.py` gives its `evaluate`.
-    """
+    """`shard_map_p.bind(*args, jaxpr=..., mesh=..., axes=..., in_specs=..., out_specs=..., tracked=...)`."""
 
     multiple_results = True
+    evaluate = given_by("didax.runtime.compiled")
     holes = {"eager": "it runs as a compiled program"}
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:

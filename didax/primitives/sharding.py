@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core.avals import ShapedArray
+from didax.core.given import given_by
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.primitives.shape import LinearUnary
 from didax.transforms.batching import AxisData
 
 
 class ShardingConstraint(LinearUnary):
-    """The operand, which lies on devices as the parameter says. `runtime/sharded.py` gives its `evaluate`."""
+    """The operand, which lies on devices as the parameter says."""
 
+    evaluate = given_by("didax.runtime.sharded")
     moves_elements = True
 
     def type(self, x: ShapedArray, *, sharding: NamedSharding) -> ShapedArray:

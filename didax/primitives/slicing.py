@@ -21,10 +21,11 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
-from didax.primitives.families import scalar_like
+from didax.primitives.filled import full, zeros
 from didax.primitives.gather import gather_p, materialized_update, scatter_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import LinearUnary, broadcast_in_dim, full, reduce_sum, reshape, zeros
+from didax.primitives.shape import LinearUnary, broadcast_in_dim, reduce_sum, reshape
 from didax.primitives.window_positions import (
     GatherDimensionNumbers,
     GatherScatterMode,

@@ -21,8 +21,9 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
 from didax.primitives.families import NOT_LINEAR
+from didax.primitives.filled import zeros
 from didax.primitives.gather import gather_p
-from didax.primitives.shape import reshape, zeros
+from didax.primitives.shape import reshape
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.text import FunctionContext, Value, function_type, names, tensor_type

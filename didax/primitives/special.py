@@ -24,7 +24,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.control_flow.while_loop import run_while, while_of
+from didax.primitives.control_flow.while_loop import while_of, while_p
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import (
     abs_,
@@ -52,8 +52,9 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.families import Elementwise, scalar_like
+from didax.primitives.families import Elementwise
 from didax.primitives.reductions import reduce_or_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
 from didax.xla.lowering import lower_function
@@ -151,7 +152,7 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
         s = state(*args)
         return reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)
 
-    return state(*while_of(run_while, goes_on, lambda *s: step(state(*s)), start))
+    return state(*while_of(while_p.run, goes_on, lambda *s: step(state(*s)), start))
 
 
 # --- The functions made of them -----------------------------------------------------------------------------

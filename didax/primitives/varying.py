@@ -19,7 +19,7 @@ from typing import Any
 from didax.core.avals import ShapedArray, aval_of
 from didax.primitives.collectives import psum_p
 from didax.primitives.shape import LinearUnary
-from didax.transforms.batching import AxisData, named_axis
+from didax.transforms.named_axes import AxisData, named_axis
 
 
 class PVary(LinearUnary):

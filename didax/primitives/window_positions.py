@@ -21,9 +21,9 @@ from didax.core.jaxpr_print import register_param_type
 from didax.passes.checkify import Condition
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import and_, eq, ge, le
-from didax.primitives.families import scalar_like
+from didax.primitives.filled import full
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import full
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)

@@ -22,13 +22,14 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives.elementwise import eq
-from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_LINEAR
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary
 from didax.primitives.slicing import pad, slice_axis
 from didax.transforms.batching import AxisData
-from didax.xla.text import int_array, int_matrix, keep_nan, tensor_type
+from didax.xla.text import int_array, int_matrix, keep_nan, lower_combination, tensor_type
 
 
 class Window(NamedTuple):
@@ -153,7 +154,7 @@ class ReduceWindow(Primitive):
             return _lower_strides(ctx, x, windows)
         args, header = ctx.block([start.aval, start.aval])
         body = ctx.region()
-        result = self.finish(body, body.op(self.op, args))
+        result = self.combine(body, *args)
         sizes, strides, _, base, dilation = (int_array(column) for column in zip(*windows, strict=True))
         return ctx.emit(
             f'"stablehlo.reduce_window"({x}, {start}) <{{base_dilations = {base}, '
@@ -163,9 +164,9 @@ class ReduceWindow(Primitive):
             out,
         )
 
-    def finish(self, body: Any, combined: Any) -> Any:
-        """What the reducer makes of two combined elements."""
-        return combined
+    def combine(self, body: Any, x: Any, y: Any) -> Any:
+        """What the reducer makes of two elements."""
+        return body.op(self.op, [x, y])
 
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
         windows = windows_of(**params)
@@ -229,8 +230,8 @@ class ReduceWindowExtremum(ReduceWindow):
 
     holes = {"transpose": NOT_LINEAR}
 
-    def finish(self, body: Any, combined: Any) -> Any:
-        return keep_nan(body, combined)
+    def combine(self, body: Any, x: Any, y: Any) -> Any:
+        return keep_nan(body, lower_combination(body, self.op, x, y))
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
@@ -271,5 +272,5 @@ def _zero(dtype: np.dtype[Any]) -> Any:
 
 
 reduce_window_sum_p = ReduceWindowSum("reduce_window_sum", "add", np.add, "iufc", _zero)
-reduce_window_max_p = ReduceWindowExtremum("reduce_window_max", "maximum", np.maximum, "iuf", least)
-reduce_window_min_p = ReduceWindowExtremum("reduce_window_min", "minimum", np.minimum, "iuf", greatest)
+reduce_window_max_p = ReduceWindowExtremum("reduce_window_max", "maximum", np.maximum, "iufc", least)
+reduce_window_min_p = ReduceWindowExtremum("reduce_window_min", "minimum", np.minimum, "iufc", greatest)

@@ -18,11 +18,12 @@ from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
 from didax.primitives.elementwise import add, and_, le, log, lt, mul, sub
+from didax.primitives.filled import full
 from didax.primitives.gather import gather_p
 from didax.primitives.random_bits import random_bits_p
 from didax.primitives.reductions import argmax_p
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, full, reshape
+from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, top_k_p
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode

@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec
 
-from didax.api.jit import Direct, JitFunction, jit
+from didax.api.jit import JitFunction, jit
+from didax.api.jit_cache import OneArrayCall
 from didax.core import config
-from didax.core.errors import is_free_of_idle, strip_internal_frames, without_idle
+from didax.core.errors import strip_internal_frames, without_idle
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.process import after_fork
 from didax.core.source import user_line
@@ -60,10 +61,10 @@ class compiled_program:
             return self._specialised(key.aval.dtype, **static)(words, *args)
         return self._specialised(None, **static)(key, *args)
 
-    def direct(self, key: ConcreteArray, static: dict[str, Any]) -> Direct | None:
+    def direct(self, key: ConcreteArray, static: dict[str, Any]) -> OneArrayCall | None:
         """Return the fast path of a call with this key and these parameters, once their program is compiled."""
         dtype = key.aval.dtype if holds_keys(key.aval) else None
-        return self._specialised(dtype, **static).direct_for(key.aval.physical)
+        return self._specialised(dtype, **static).one_array_call(key.aval.physical)
 
 
 class exact_program(compiled_program):
@@ -98,7 +99,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
     Once the program of a draw is compiled, a call with equal arguments runs it without checking the arguments
     again.
     """
-    ready: dict[Any, Direct] = {}
+    ready: dict[Any, OneArrayCall] = {}
     on_clear(ready.clear)
     after_fork(ready.clear)
     check: Callable[..., Any] = plan
@@ -106,7 +107,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
     @functools.wraps(plan)
     def draw(key: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            if kwargs and not is_free_of_idle(kwargs):
+            if kwargs:
                 kwargs = without_idle(plan, kwargs)
             if kwargs or type(key) is not ConcreteArray or current_trace_var.get() is not eager_trace:
                 return drawn(check(key, *args, **kwargs))

@@ -41,8 +41,8 @@ from didax.primitives.elementwise import (
     shift_right_logical,
     sub,
 )
-from didax.primitives.families import scalar_like
 from didax.primitives.random_bits import random_bits_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis

@@ -15,9 +15,10 @@ from weakref import ref
 import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.declarations import no_numbers
 from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
-from didax.core.primitive import eager_trace, no_numbers
+from didax.core.primitive import eager_trace
 from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.passes.key_reuse import Keys, holds_keys
@@ -39,7 +40,7 @@ def _device_floor() -> Any:
 
 
 class ConcreteArray(Array):
-    """An array with numbers. `value` (NumPy, not to be written) and `buffer` (PJRT) hold them; one may be absent."""
+    """An array with numbers, in a NumPy `value`, which must not be written to, or in a PJRT `buffer`, or in both."""
 
     __slots__ = ("__weakref__", "_buffer", "_keys", "_sharers", "_value", "committed")
 
@@ -65,7 +66,7 @@ class ConcreteArray(Array):
             if self._value is None:
                 raise self._deleted()
             buffer = _device_floor().to_device(self._value, self.aval, device)
-            if device is None:  # what the user did not place stays on no other device
+            if device is None:  # a copy on another device is used once, and not kept
                 self._buffer = buffer
             return buffer
         if buffer.is_deleted():
@@ -94,16 +95,16 @@ class ConcreteArray(Array):
         self._value = self._buffer = None
 
     def _is_shared(self) -> bool:
-        """Whether the buffer is that of another array, too. See Note [Arrays that share a buffer]."""
+        """Whether another array has the same buffer. See Note [Arrays that share a buffer]."""
         try:
             sharers = self._sharers
-        except AttributeError:  # the slot is empty until it is needed: arrays are made without it
+        except AttributeError:  # the slot is empty until it is needed, so that arrays are made quickly
             return False
         others = [sharer() for sharer in sharers.copy()]
         return any(x is not None and x is not self and x._buffer is self._buffer for x in others)
 
     def own_buffer(self) -> None:
-        """Called before the buffer is given away: where other arrays have it too, this one gets a copy."""
+        """Called before the buffer is donated: where other arrays have the same buffer, this array gets a copy."""
         buffer = self._buffer
         if buffer is not None and self._is_shared() and not buffer.is_deleted():
             self._buffer = _device_floor().copy_of(buffer)
@@ -113,7 +114,7 @@ class ConcreteArray(Array):
         return type(self)(self.aval, self._value, self._buffer, self.committed)
 
     def forget_donated(self) -> None:
-        """Called after the buffer was given to a program: a host view of it must not survive."""
+        """Called after the buffer was donated: forget the host value, which may be a view of its memory."""
         self._value = None
 
     def block_until_ready(self) -> ConcreteArray:
@@ -202,7 +203,7 @@ class ConcreteArray(Array):
         return _device_floor().reads_in_place(self.aval)
 
     def _host_array(self) -> np.ndarray[Any, Any]:
-        """`host_value` as an array: one that stays, so that its memory can be shared."""
+        """`host_value` as an array that this object keeps, so that other libraries can share its memory."""
         value = self.host_value()
         if type(value) is not np.ndarray:
             value = self._value = np.asarray(value)
@@ -386,7 +387,7 @@ class ConcreteArray(Array):
     def _shown(self) -> tuple[np.ndarray[Any, Any], int]:
         """An array to print in the place of this one, and the size above which NumPy is to leave elements out.
 
-        Of a large array that the host cannot see only the elements that are printed are brought.
+        Of a large array in a device's memory only the elements that are printed are copied to the host.
         """
         options = np.get_printoptions()
         if self.aval.size <= options["threshold"] or self._reads_in_place():
@@ -435,15 +436,16 @@ _NEW_LINE = "\n" + " " * len("Array(")
 
 
 # Note [Arrays that share a buffer]
-# The result of a function is an array of its own, also where it has the contents of an argument (`x.ravel()`): what
-# becomes of the one is nothing to the other. Nothing is copied for it. The two share a buffer, and those that share one
-# know each other, weakly; when one of them is donated while others live, the program is given a copy.
+# The result of a function is an array of its own, also where it has the contents of an argument (`x.ravel()`): when one
+# of the two is donated or deleted, the other stays as it is. Nothing is copied for that. The two arrays share a buffer,
+# and all arrays with one buffer have weak references to each other. When one of them is donated while another one
+# lives, the program is given a copy.
 
 
 def sharing(x: Any) -> Any:
-    """An array with the contents of `x`, which it outlives; all but concrete arrays pass through.
+    """A new array with the contents of a concrete array `x`; anything else is returned as it is.
 
-    A function that is being staged gets `x` itself: a program captures one array once, whatever is done with it.
+    A function that is being staged gets `x` itself: it must see one object, so that the program captures it once.
     """
     if not isinstance(x, ConcreteArray) or _is_staging():
         return x
@@ -465,7 +467,7 @@ def _is_staging() -> bool:
 
 
 def join_sharers(x: ConcreteArray, y: ConcreteArray) -> None:
-    """Say that the second array, just made, has the buffer of the first."""
+    """Note that the second array, which was just made, has the buffer of the first."""
     try:
         sharers = x._sharers
     except AttributeError:
@@ -476,23 +478,23 @@ def join_sharers(x: ConcreteArray, y: ConcreteArray) -> None:
 
 
 def keys_of(x: Any) -> Keys | None:
-    """The keys that an array holds, the same object whenever it is asked; None for what holds none."""
+    """The record of the random keys in an array, always the same object; None for what holds no keys."""
     if not isinstance(x, ConcreteArray) or not holds_keys(x.aval):
         return None
     try:
         return x._keys
-    except AttributeError:  # the slot is empty until it is needed: arrays are made without it
+    except AttributeError:  # the slot is empty until it is needed, so that arrays are made quickly
         found = x._keys = Keys(x.aval)
         return found
 
 
 def seen_by_host(x: ConcreteArray) -> bool:
-    """True when the contents are, or were looked at, on the host: NumPy may hold views of them."""
+    """True when the host has seen the contents, so that NumPy arrays may be views of them."""
     return x._value is not None
 
 
 def with_keys(x: ConcreteArray, keys: Keys | None) -> ConcreteArray:
-    """The array, just made, which holds these keys."""
+    """The array, which was just made, with this record of the random keys in it."""
     if keys is not None:
         x._keys = keys
     return x
@@ -504,9 +506,9 @@ def _rows_with_keys(rows: Iterator[ConcreteArray], keys: Keys | None) -> Iterato
 
 
 # Note [Read-only for good]
-# NumPy lets the owner of memory make an array of it writeable again, and every view leads to the owner by its `base`.
-# So what a user gets has no array as its last base but an object that says, by NumPy's array interface, where the
-# memory is and that it must not be written to. Nothing is copied.
+# Whoever owns memory may make a NumPy array on it writeable again, and every view leads to the owner by its `base`. So
+# a user does not get a view of our array. The last base of the user's array is an object that tells NumPy, by the array
+# interface, where the memory is and that it must not be written to. Nothing is copied.
 
 
 class _ReadOnlyMemory:
@@ -559,7 +561,7 @@ def _edges(x: ConcreteArray, count: int) -> ConcreteArray:
 
 
 def _rebuild(value: np.ndarray[Any, Any], aval: ShapedArray, place: tuple[str, int] | None) -> ConcreteArray:
-    """What unpickling calls: the array, on the device it was placed on where there is such a one."""
+    """What unpickling calls: the array, on the device that the user had placed it on, if this process has it."""
     device = _device_floor().find_device(*place) if place is not None else None
     if device is None:
         return ConcreteArray(aval, value)

@@ -1,35 +1,43 @@
 """Running jaxprs as compiled programs on concrete arrays; the eager end of `jit`.
 
 A `Program` is a jaxpr with the values of its leading (captured) inputs, compiled on first use for each device it runs
-on. `run_jaxpr` keeps one program per jaxpr, for as long as the jaxpr lives; `jit_p` evaluates with it.
-A program runs on the device its arguments or captured values were placed on by the user, and so are its results then.
-Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper users call.
+on. It runs on the device that the user placed an argument or a captured value on, and its results stay there; else on
+the default device. `run_jaxpr`, by which `jit_p` is evaluated, keeps one program per jaxpr, as long as the jaxpr lives.
+Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper users call; `donation.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations, compress, repeat
+from collections.abc import Sequence
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from didax.core import config
 from didax.core import sharding as shardings
-from didax.core.avals import aval_of
-from didax.core.errors import message
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.dtypes import float0
+from didax.core.errors import RuleError, message
+from didax.core.given import give
 from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.primitive import infer
-from didax.core.source import SourceLine, user_line
-from didax.passes.checkify import add_checks
-from didax.passes.key_reuse import Keys, Summary, holds_keys, summarise
+from didax.core.primitive import Primitive, infer
+from didax.core.primitive_names import is_of_library
+from didax.core.rule_types import refused_text
+from didax.core.source import user_line
+from didax.passes.key_reuse import holds_keys
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.loops import optimize_loops
 from didax.passes.nans import look_at_program
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
 from didax.primitives.shard_map import shard_map_p
-from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, keys_of, on_device, with_keys
+from didax.runtime import donation
+from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_device, with_keys
+from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import buffers_for, partition_of, results_of
+from didax.runtime.value_checks import with_index_checks
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:
@@ -39,12 +47,22 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """A jaxpr ready to run on concrete arrays."""
+    """A jaxpr ready to run on concrete arrays.
+
+    Args:
+      constants: values of the leading inputs; the arguments of a run are those of the other inputs.
+      donated: for each argument, whether the results may take its memory.
+      options: XLA's options by name.
+      cheap: compile quickly, with the settings for one operation on small arrays.
+      keep_unused: hand the compiled program also the inputs that no result depends on.
+      replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
+    """
 
     __slots__ = (
         "_cheap",
         "_constants",
         "_executables",
+        "_float0",
         "_placed",
         "_replaced",
         "calls_python",
@@ -65,7 +83,9 @@ class Program:
         keep_unused: bool = False,
         replaced: Sequence[int] = (),
     ):
-        if config.state().inspects_values:  # it may have to run again, so it keeps its arguments
+        if (
+            config.state().inspects_values
+        ):  # the search for a NaN runs the program again, on the same arguments
             donated, replaced = (), ()
         self.key_flow = KeyFlow(jaxpr, constants) if any(map(holds_keys, jaxpr.in_avals)) else None
         used = (True,) * len(jaxpr.invars)
@@ -73,18 +93,22 @@ class Program:
             jaxpr, used = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars))
         needs = used[len(constants) :]
         constants = list(compress(constants, used))
-        # Donated inputs whose places certain outputs take: the i-th output that of the i-th of `replaced`.
-        place = {i: n for n, i in enumerate(compress(range(len(used)), used))}
-        self._replaced = {place[i]: out for out, i in enumerate(replaced) if i in place}
+        new_position = {i: n for n, i in enumerate(compress(range(len(used)), used))}
+        # Position of an input that is used -> the output that takes its place.
+        self._replaced = {new_position[i]: out for out, i in enumerate(replaced) if i in new_position}
         self.jaxpr = jaxpr
-        self.donated = tuple(compress(donated, needs))  # per argument that is needed
-        self.kept = None if all(needs) else [i for i, needed in enumerate(needs) if needed]
+        self.donated = tuple(compress(donated, needs))  # for each argument that is used
+        self.kept = (
+            None if all(needs) else [i for i, needed in enumerate(needs) if needed]
+        )  # None: all are used
         self.options = options
-        self._cheap = cheap  # compiled with the settings for one operation on small arrays
+        self._cheap = cheap
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
         self._executables: dict[Any, Executable] = {}
-        self.calls_python = False  # known when it is compiled
+        # Results without contents, which are NumPy's wherever they come from: eager derivatives give such arrays too.
+        self._float0 = [i for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == float0]
+        self.calls_python = False  # whether it calls back into Python: set when it is compiled
 
     def partition_for(self, args: Sequence[Any]) -> Partition | None:
         """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
@@ -92,16 +116,16 @@ class Program:
         return partition_of(self.jaxpr, [*self._constants, *args]) if shardings.in_use else None
 
     def uses(self, i: int) -> bool:
-        """Whether the program is handed argument number i."""
+        """Whether a result depends on argument number i, so that the compiled program gets it."""
         return self.kept is None or i in self.kept
 
     def prepare(self, args: Sequence[Any]) -> None:
-        """Compile for the device of these arguments where that is not done; afterwards `calls_python` is known."""
+        """Compile for the device of these arguments, if that is not done; afterwards `calls_python` is set."""
         if not self._executables:
             self.executable(common_device([*self._placed, *args]))
 
     def text(self, callbacks: list[HostCallback] | None = None, partition: Partition | None = None) -> str:
-        """The StableHLO module; what it calls back into is added to `callbacks`."""
+        """The StableHLO module; the Python functions that it calls back are added to `callbacks`."""
         donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
         # The partitioner looks into no function that XLA is told to leave alone.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
@@ -117,7 +141,9 @@ class Program:
             except Exception:
                 if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                     raise
-                with config.override(optimize_loops="off"):  # this XLA takes no such loop
+                with config.override(
+                    optimize_loops="off"
+                ):  # this version of XLA does not take the optimised loop
                     found = self._compile(where)
             self._executables[where] = found
         return found
@@ -132,10 +158,15 @@ class Program:
         self.calls_python = bool(callbacks)
         device = None if partition else where
         types = self.jaxpr.in_avals, self.jaxpr.out_avals
-        return compile_text(text, *types, device, self._cheap, self.options, callbacks, partition)
+        try:
+            return compile_text(text, *types, device, self._cheap, self.options, callbacks, partition)
+        except RuntimeError as error:
+            if (explained := _wrong_text(self.jaxpr, error)) is None:
+                raise
+            raise explained from error
 
-    def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
-        """Results for concrete arguments, of which the program is handed those that results depend on."""
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """Results for concrete arguments, all of which are given, those that no result depends on as well."""
         flow = self.key_flow
         if flow is None or not key_reuse_is_on():
             return self._run(args)
@@ -143,7 +174,7 @@ class Program:
         outs = self._run(args)
         return outs if keys is None else list(map(with_keys, outs, keys))
 
-    def _run(self, args: Sequence[Any]) -> list[ConcreteArray]:
+    def _run(self, args: Sequence[Any]) -> list[Any]:
         if self.kept is not None:
             args = [args[i] for i in self.kept]
         device = common_device([*self._placed, *args] if self._placed else args)
@@ -152,7 +183,7 @@ class Program:
         executable = self._executables.get(where) or self.executable(where)
         try:
             if True in self.donated:
-                _detach(args, self.donated)
+                donation.detach(args, self.donated)
             if partition is not None:
                 buffers = buffers_for(executable, [*self._constants, *args])
             else:
@@ -161,36 +192,38 @@ class Program:
                     buffers = [x.device_buffer(device) for x in self._constants] + buffers
             outs = executable.run(buffers)
         except Exception as error:
-            if (explained := _explain(error, args, self.donated)) is error:
+            if (explained := donation.explain(error, args, self.donated)) is error:
                 raise
             raise explained from None
         if True in self.donated:
-            _forget(args, self.donated, self.calls_python)
+            # A program that calls Python is compiled without donation (`xla/lowering.py`): it only reads the buffers.
+            donation.forget(args, self.donated, self.calls_python)
+        results: list[Any]
         if partition is not None:
-            results = results_of(executable, outs)
+            results = list(results_of(executable, outs))
         else:
-            kind = (
-                ConcreteArray
-                if device is None or not outs
-                else type(on_device(executable.out_avals[0], outs[0]))
-            )
-            placed = repeat(device is not None)
-            results = list(map(kind, executable.out_avals, repeat(None), outs, placed))
+            placed = device is not None and outs
+            kind = type(on_device(executable.out_avals[0], outs[0])) if placed else ConcreteArray
+            results = list(map(kind, executable.out_avals, repeat(None), outs, repeat(device is not None)))
         if config.values_were_inspected and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
+        for i in self._float0:
+            results[i] = np.zeros(results[i].shape, float0)
         return results
 
-    def direct(self) -> tuple[Executable, list[Any], list[int] | None] | None:
-        """The executable, the captured buffers and `kept`, for programs without donation: all a run needs.
+    def ready_to_run(self) -> tuple[Executable, list[Any], list[int] | None] | None:
+        """The executable, the buffers of the captured values, and `kept`: all that a run needs besides its arguments.
 
-        Where there are several devices a program looks at its arguments first, so there is none; nor is there one for
-        programs with effects, or whose results are looked at. What a run does to random keys is left to the caller
-        (`key_flow`).
+        None where a run does more: where arguments are donated, where the program calls Python, where its results are
+        looked at, where one of them is of float0, or where there are several devices, among which the arguments choose.
+        What a run does to random keys is left to the caller (`key_flow`).
         """
         from didax.xla.client import backend
 
         executable = self._executables.get(None)
         if executable is None or True in self.donated or len(backend().devices) > 1 or self.calls_python:
+            return None
+        if self._float0:
             return None
         if config.state().inspects_values:
             return None
@@ -198,30 +231,23 @@ class Program:
         return executable, captured, self.kept
 
 
-class KeyFlow:
-    """What a program does to the random keys among its captured values and arguments."""
+def _wrong_text(jaxpr: Jaxpr, error: RuntimeError) -> RuleError | None:
+    """The error of an operation from outside the library whose lowering XLA does not take even alone; None: none is."""
+    from didax.xla.compile import compile_text
 
-    __slots__ = ("_constants", "_jaxpr", "_summary", "_used_up")
-
-    def __init__(self, jaxpr: Jaxpr, constants: Sequence[Any]):
-        # Before dead code is removed. A copy: programs keep no reference to the jaxpr they are remembered with.
-        self._jaxpr = Jaxpr(jaxpr.invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
-        self._constants = [keys_of(x) for x in constants]
-        self._summary: Summary | None = None
-        self._used_up: list[tuple[int, list[str | int]]] | None = None
-
-    def note(self, args: Sequence[Any], line: SourceLine | None) -> list[Keys | None] | None:
-        """Mark the keys that a run uses; returns those of its results, None where all of them are new."""
-        if self._summary is None:
-            self._summary = summarise(self._jaxpr)
-            self._used_up = None if any(self._constants) else self._summary.whole_uses()
-        if self._used_up is None or line is None:
-            return self._summary.apply([*self._constants, *map(keys_of, args)], line)
-        for i, purposes in self._used_up:
-            if (keys := keys_of(args[i - len(self._constants)])) is not None:
-                for purpose in purposes:
-                    keys.use(purpose, line)
-        return None
+    for eqn in jaxpr.eqns:
+        for inner in eqn.jaxprs:
+            if (found := _wrong_text(inner, error)) is not None:
+                return found
+        if is_of_library(eqn.primitive) or eqn.jaxprs:
+            continue
+        invars = [Var(x.aval) for x in eqn.invars]
+        text = lower_module(Jaxpr(invars, [eqn.replace(invars=invars)], eqn.outvars))
+        try:
+            compile_text(text, [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars], cheap=True)
+        except RuntimeError as alone:
+            return refused_text(eqn.primitive, [x.aval for x in eqn.invars], text, str(alone))
+    return None
 
 
 def argument_buffers(args: Sequence[Any], device: Any = None) -> list[Any]:
@@ -238,57 +264,15 @@ def _module_name(name: str) -> str:
     return "jit_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name or "program")
 
 
-def _explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> Exception:
-    """PJRT's complaint about a donated or deleted buffer in our words; any other error as it is."""
-    if "same call" in str(error) or "same buffer twice" in str(error):
-        for gift, (i, x), (j, y) in _pairs(args, donated):
-            if (
-                gift
-                and isinstance(x, ConcreteArray)
-                and isinstance(y, ConcreteArray)
-                and x._buffer is not None
-                and x._buffer is y._buffer
-            ):
-                return RuntimeError(
-                    message(
-                        "A donated array was passed to a compiled function twice.",
-                        f"arrays {i} and {j}: {x.aval}",
-                        fix="Pass a copy in one place (x.copy()), or do not donate it.",
-                    )
-                )
-    for i, x in enumerate(args):
-        if isinstance(x, ConcreteArray) and x._buffer is not None and x._buffer.is_deleted():
-            return RuntimeError(
-                message(
-                    "A donated or deleted array was passed to a compiled function.",
-                    f"array {i}: {x.aval}",
-                    fix="Use the result of the call it was donated to, or do not donate it.",
-                )
-            )
-    return error
-
-
-def _pairs(args: Sequence[Any], donated: Sequence[bool]) -> Iterator[tuple[bool, Any, Any]]:
-    """Pairs of numbered arguments, with whether one of them is donated."""
-    gifts = [*donated, *[False] * (len(args) - len(donated))]
-    for (i, x), (j, y) in combinations(enumerate(args), 2):
-        yield gifts[i] or gifts[j], (i, x), (j, y)
-
-
-def _detach(args: Sequence[Any], donated: Sequence[bool]) -> None:
-    """Leave the buffers of donated arrays to those that share them. See Note [Arrays that share a buffer]."""
-    for x in compress(args, donated):
-        if isinstance(x, ConcreteArray):
-            x.own_buffer()
-
-
-def _forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
-    """Let go of donated buffers, which the program has taken; of those that were only lent to it with `delete`."""
-    for x, gift in zip(args, donated, strict=True):
-        if gift and delete and isinstance(x, ConcreteArray) and x._buffer is not None:
-            x._buffer.delete()
-        if gift and isinstance(x, ConcreteArray) and x._buffer is not None and x._buffer.is_deleted():
-            x.forget_donated()
+def application_jaxpr(
+    primitive: Primitive,
+    avals: tuple[ShapedArray, ...],
+    out_avals: tuple[ShapedArray, ...],
+    params: dict[str, Any],
+) -> Jaxpr:
+    """The jaxpr of one application of a primitive."""
+    invars, outvars = [Var(aval) for aval in avals], [Var(aval) for aval in out_avals]
+    return Jaxpr(invars, [Eqn(primitive, invars, params, outvars)], outvars, primitive.name)
 
 
 def common_device(args: Sequence[Any]) -> Any:
@@ -309,22 +293,16 @@ def common_device(args: Sequence[Any]) -> Any:
 
 
 _programs: WeakKeyDictionary[Jaxpr, Program] = WeakKeyDictionary()
-_INDICES = frozenset(["index"])
 
 
-def with_checks(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with the checks that the options in force ask for, in what is about to be compiled."""
-    if config.state().error_checking_behavior_oob == "raise":
-        return add_checks(jaxpr, _INDICES)
-    return jaxpr
-
-
-def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[ConcreteArray]:
+@give(jit_p, "evaluate")
+def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[Any]:
     """Run a jaxpr, compiled, on concrete arguments."""
-    jaxpr = with_checks(jaxpr)
+    jaxpr = with_index_checks(jaxpr)
     program = _programs.get(jaxpr)
     if program is None:
-        program = _programs[jaxpr] = Program(jaxpr)  # which keeps no reference to its own key
+        # The program refers to a copy of the jaxpr, never to the jaxpr itself: a key of a weak dictionary must be free.
+        program = _programs[jaxpr] = Program(jaxpr)
     return program.run(args)
 
 
@@ -333,13 +311,8 @@ def clear_programs() -> None:
     _programs.clear()
 
 
-jit_p.evaluate = run_jaxpr
-
-
-def _run_shard_map(*args: Any, **params: Any) -> list[ConcreteArray]:
-    invars = [Var(aval_of(x)) for x in args]
-    outvars = [Var(aval) for aval in infer(shard_map_p, tuple([v.aval for v in invars]), params)]
-    return Program(Jaxpr(invars, [Eqn(shard_map_p, invars, params, outvars)], outvars, "shard_map")).run(args)
-
-
-shard_map_p.evaluate = _run_shard_map
+@give(shard_map_p, "evaluate")
+def run_shard_map(*args: Any, **params: Any) -> list[Any]:
+    """Run a `shard_map` on concrete arguments, as a program of its own."""
+    avals = tuple([aval_of(x) for x in args])
+    return Program(application_jaxpr(shard_map_p, avals, infer(shard_map_p, avals, params), params)).run(args)

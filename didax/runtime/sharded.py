@@ -13,6 +13,7 @@ import numpy as np
 
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
+from didax.core.given import give
 from didax.core.sharding import Index, NamedSharding
 from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
@@ -232,8 +233,6 @@ def from_shards(aval: ShapedArray, sharding: NamedSharding, shards: Sequence[Con
     )
 
 
-def _constrain(x: Any, *, sharding: NamedSharding) -> ConcreteArray:
+@give(sharding_constraint_p, "evaluate")
+def constrain(x: Any, *, sharding: NamedSharding) -> ConcreteArray:
     return place(x, sharding)
-
-
-sharding_constraint_p.evaluate = _constrain

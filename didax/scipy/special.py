@@ -27,7 +27,7 @@ from didax.primitives import beta as _beta
 from didax.primitives import elementwise as el
 from didax.primitives import fitted, logarithmic
 from didax.primitives import special as loops
-from didax.primitives.families import scalar_like
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 
 __all__ = [

@@ -4,39 +4,27 @@
 
 A `BatchTracer` holds the whole batch and the position of the batch axis in it; its type is that of one element. Each
 operation asks its primitive for the batch rule, which runs under the parent trace. Values without a batch axis stay
-plain. A named axis (`axis_name`) can be reduced or gathered over by collectives; `axis_env` knows the sizes in scope.
-Read next: `primitives/collectives.py`, `primitives/families.py` (the rule of elementwise primitives).
+plain. Read next: `primitives/families.py` (the rule of elementwise primitives); `named_axes.py` for axes with names.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextvars import ContextVar
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from didax.core import config
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, current_trace_var, infer, require
+from didax.core.rule_types import check_axis, check_batch, check_fit, check_pair
 from didax.core.source import SourceLine
 from didax.core.tracing import Tracer, current_trace, run_under
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.rule_types import check_batch
+from didax.transforms.empty_batches import empty_batch, only_computes_elements
+from didax.transforms.named_axes import AxisData, run_in_axis
 from didax.transforms.staging import trace_to_jaxpr
-
-
-class AxisData(NamedTuple):
-    """The mapped axis: its size, and its name if it has one."""
-
-    name: str | None
-    size: int
-    manual: bool = False  # an axis of devices, of `shard_map`
-    tracked: bool = False  # types say which values vary along it
 
 
 class BatchTracer(Tracer):
@@ -73,49 +61,38 @@ class BatchTrace(Trace):
         token = current_trace_var.set(self.parent)
         try:
             rule = primitive.batch or require(primitive, "batch")
-            if not self.axis.size and _computes_elements(primitive, args, params):
-                out, out_dim = _empty_batch(primitive, args, params)
+            if not self.axis.size and only_computes_elements(primitive, args, params):
+                found = empty_batch(primitive, args, params)
             else:
-                out, out_dim = rule(self.axis, values, dims, **params)
+                found = rule(self.axis, values, dims, **params)
+        except TypeError as error:
+            check_fit(primitive, "batch", (self.axis, values, dims), params, error)
+            raise
         finally:
             current_trace_var.reset(token)
-        if config.state().check:
-            several = primitive.multiple_results
-            outs, out_dims = (out, out_dim) if several else ([out], [out_dim])
-            check_batch(primitive, self.axis.size, [aval_of(x) for x in args], outs, out_dims, params)
+        if type(found) is not tuple or len(found) != 2 or primitive.multiple_results:
+            check_pair(primitive, "batch", found)
+        out, out_dim = found
+        outs, out_dims = (out, out_dim) if primitive.multiple_results else ([out], [out_dim])
+        for y, dim in zip(outs, out_dims, strict=True):
+            if dim is not None:
+                check_axis(primitive, self.axis.size, y, dim)
+        if (
+            config.state().check and primitive.type is not None
+        ):  # functions of Python are checked where they run
+            wanted = infer(primitive, tuple([aval_of(x) for x in args]), params)
+            check_batch(primitive, outs, out_dims, wanted)
         if primitive.multiple_results:
             return [self.join(y, dim) for y, dim in zip(out, out_dim, strict=True)]
         return self.join(out, out_dim)
 
     def join(self, value: Any, dim: int | None) -> Any:
-        """A tracer, or just the value where it has no batch axis."""
+        """A tracer, or the value itself where it has no batch axis."""
         return value if dim is None else BatchTracer(self, value, dim)
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """Value and batch axis of a result."""
         return (x.value, x.dim) if type(x) is BatchTracer and x.owner is self else (x, None)
-
-
-# Note [Batches of no elements]
-# Batch rules fold the batch axis into other axes, take one element in the place of all, and size windows by it: much
-# of that has no meaning for an axis of length 0. The results are empty and depend on no operand, so an operation that
-# does nothing but compute them is not asked. Holders of jaxprs and functions with rules of the user's keep their own
-# rules, which know which results are batched, and come here with what is in them.
-
-
-def _computes_elements(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> bool:
-    """True for an operation that computes numbers of each element, and does nothing else."""
-    holds_functions = primitive.dce is not None or primitive.stage is not None
-    if holds_functions or primitive.named_axes(params) or primitive.effects(params):
-        return False
-    return all(aval.physical is aval for aval in infer(primitive, tuple([aval_of(x) for x in args]), params))
-
-
-def _empty_batch(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
-    """Results and their batch axes, for no elements. See Note [Batches of no elements]."""
-    avals = infer(primitive, tuple([aval_of(x) for x in args]), params)
-    outs = [array_ops.zeros(batched_aval(aval, 0, 0)) for aval in avals]
-    return (outs, [0] * len(outs)) if primitive.multiple_results else (outs[0], 0)
 
 
 def element_aval(aval: ShapedArray, dim: int | None) -> ShapedArray:
@@ -135,53 +112,6 @@ def move_batch_axis(x: Any, dim: int | None, destination: int, size: int) -> Any
     return x if dim == destination else array_ops.move_axis(x, dim, destination)
 
 
-axis_env: ContextVar[Mapping[str, AxisData]] = ContextVar("didax_axis_env", default=MappingProxyType({}))
-
-
-def axis_size(name: str) -> int:
-    """Size of the mapped axis of that name; NameError when no enclosing transformation maps one."""
-    return named_axis(name).size
-
-
-def named_axis(name: str) -> AxisData:
-    """The mapped axis of that name; NameError when no enclosing transformation maps one."""
-    axes = axis_env.get()
-    if name not in axes:
-        raise NameError(
-            message(
-                f"No mapped axis is named {name!r} here.",
-                f"axes in scope: {', '.join(axes) or 'none'}",
-                fix=f"Map the function with vmap(..., axis_name={name!r}), or use one of the names in scope.",
-            )
-        )
-    return axes[name]
-
-
-@contextlib.contextmanager
-def extend_axis_env(axis: AxisData) -> Generator[None]:
-    """Bring a named axis into scope."""
-    if axis.name is None:
-        yield
-        return
-    token = axis_env.set({**axis_env.get(), axis.name: axis})
-    try:
-        yield
-    finally:
-        axis_env.reset(token)
-
-
-def _run_in_axis(axis: AxisData, fun: Callable[..., Sequence[Any]], args: Sequence[Any]) -> Sequence[Any]:
-    """`fun(*args)` with a named axis in scope; see `run_under`."""
-    if axis.name is None:
-        return fun(*args)
-    outer = axis_env.get()
-    try:
-        axis_env.set({**outer, axis.name: axis})
-        return fun(*args)
-    finally:
-        axis_env.set(outer)
-
-
 def vmap_flat(
     fun: Callable[..., Sequence[Any]],
     axis: AxisData,
@@ -193,7 +123,7 @@ def vmap_flat(
     trace = BatchTrace(current_trace(), axis, fun if function is None else function)
     try:
         joined = [trace.join(x, dim) for x, dim in zip(args, dims, strict=True)]
-        outs = run_under(trace, _run_in_axis, (axis, fun, joined))
+        outs = run_under(trace, run_in_axis, (axis, fun, joined))
         pairs = [trace.split(y) for y in outs]
     finally:
         trace.ended = True

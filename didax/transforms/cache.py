@@ -37,7 +37,9 @@ def cached_on_jaxpr(f: Callable[Concatenate[Jaxpr, P], R]) -> Callable[Concatena
             if stack_is_low():  # passes over jaxprs within jaxprs come through here
                 return on_new_stack(functools.partial(cached, jaxpr, *args, **kwargs))
             result = f(jaxpr, *args, **kwargs)
-            results[key] = _ITSELF if result is jaxpr else result  # it would keep itself alive
+            results[key] = (
+                _ITSELF if result is jaxpr else result
+            )  # a reference to its key would keep the entry alive
         found = results[key]
         return cast(R, jaxpr) if found is _ITSELF else found
 
@@ -48,7 +50,7 @@ _hooks: list[Callable[[], Any]] = []
 
 
 def on_clear(hook: Callable[[], Any]) -> None:
-    """Let `clear_caches` call this, too: for what libraries remember in dictionaries of their own."""
+    """Register a function that `clear_caches` calls: for memories that are no `new_memory`."""
     _hooks.append(hook)
 
 

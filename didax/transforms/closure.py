@@ -1,9 +1,10 @@
-"""Running code now that closed over values of another time or place.
+"""Running a Python function after the traces of the values that it closed over have ended.
 
-A rule that a user wrote is a Python function, and runs when its transformation gets there: possibly after the trace
-that the values it closed over belong to has ended, or has become the trace of another run. A `ClosureTrace` hands
-every operation on to its parent, with each such value replaced by what stands for it now. A tracer that nothing
-stands for belongs to a differentiation that has passed by the function: its derivative would be lost, so it is refused.
+A derivative rule of the user's is a Python function. It runs when its transformation needs it: possibly after the
+function that it was written in has returned, when the tracers that it closed over are out of date. A `ClosureTrace`
+hands every operation on to its parent, and replaces each such tracer by the value that it has in this run. A tracer
+without a replacement belongs to a differentiation that is not told of the function's rules: its derivative would be
+lost, so it is refused.
 Read next: `didax/primitives/custom/rules.py`.
 """
 
@@ -17,16 +18,17 @@ import numpy as np
 from didax.core.avals import aval_of
 from didax.core.errors import UnexpectedTracerError, message
 from didax.core.primitive import Primitive, Trace, eager_trace
+from didax.core.rule_types import check_kind
 from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.transforms.jvp import JVPTracer
 from didax.transforms.linearize import LinearizeTracer
 
-Replace = Callable[[Any], Any]  # what stands for a tracer now; None: nothing does
+Replace = Callable[[Any], Any]  # from a tracer to the value to use now; None: there is none
 
 
 class ClosureTrace(Trace):
-    """Replaces values from outside: tracers by `replace`, and arrays by `constant` where that is given."""
+    """Replaces the values that a function closed over: tracers by `replace`, and arrays by `constant`, if given."""
 
     __slots__ = ("_constants", "constant", "replace")
     transformation = "a function with rules of its own"
@@ -37,15 +39,16 @@ class ClosureTrace(Trace):
         super().__init__(parent, function)
         self.replace = replace
         self.constant = constant
-        self._constants: dict[int, tuple[Any, Any]] = {}  # id of an array -> the array, what stands for it
+        self._constants: dict[int, tuple[Any, Any]] = {}  # id of an array -> the array, its replacement
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if primitive.replace_captured is not None and not (self.replace is self.constant is None):
-            params = primitive.replace_captured(self, **params)
+            found = primitive.replace_captured(self, **params)
+            params = check_kind(primitive, "replace_captured", found, dict, "a dict of parameters")
         return self.parent.process(primitive, tuple([self.current(x) for x in args]), params)
 
     def current(self, x: Any) -> Any:
-        """What stands for a value here."""
+        """The value to use here for a value."""
         if isinstance(x, Tracer):
             if self.replace is not None and (new := self.replace(x)) is not None:
                 return new
@@ -79,7 +82,7 @@ def run_closure(
     replace: Replace | None = None,
     constant: Replace | None = None,
 ) -> list[Any]:
-    """`f(*args)` under the current trace, with values from outside replaced; `name` is what errors call it."""
+    """`f(*args)` under the current trace, with the values that `f` closed over replaced; errors call `f` by `name`."""
     parent = current_trace()
     if parent is not eager_trace or not (replace is constant is None):
         trace = ClosureTrace(parent, name, replace, constant)

@@ -1,7 +1,7 @@
 """Evaluating what is known at once, in the middle of staging: the trace of `ensure_compile_time_eval`.
 
-Operations on values are evaluated where they are met, though a `StagingTrace` may be all around; those with a tracer
-among their operands go on to the trace that was current before. Read next: `core/tracing.py`, `staging.py`.
+An operation on concrete values is evaluated at once, though a function is being staged. An operation with a tracer
+among its operands goes on to the trace that was current before. Read next: `core/tracing.py`, `staging.py`.
 """
 
 from __future__ import annotations

@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from didax.core import config
 from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, current_trace_var, require
+from didax.core.results import check_against_type
+from didax.core.rule_types import check_arrays, check_fit, check_pair, check_type
 from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.rule_types import check_type
 from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.weak_types import strong_tangent
 
 
 class JVPTracer(Tracer):
@@ -54,19 +57,32 @@ class JVPTrace(Trace):
         ]
         token = current_trace_var.set(self.parent)
         try:
-            out, out_dot = (primitive.jvp or require(primitive, "jvp"))(primals, tangents, **params)
+            found = (primitive.jvp or require(primitive, "jvp"))(primals, tangents, **params)
+        except TypeError as error:
+            check_fit(primitive, "jvp", (primals, tangents), params, error)
+            raise
         finally:
             current_trace_var.reset(token)
+        if type(found) is not tuple or len(found) != 2 or primitive.multiple_results:
+            check_pair(primitive, "jvp", found)
+        out, out_dot = found
+        if config.state().check:
+            check_against_type(primitive, "jvp", primals, out, params)
         if primitive.multiple_results:
             return [self.join(y, y_dot, primitive) for y, y_dot in zip(out, out_dot, strict=True)]
         return self.join(out, out_dot, primitive)
 
     def join(self, primal: Any, tangent: Any, primitive: Primitive | None = None) -> Any:
-        """A tracer, or just the primal where the tangent vanishes. The rule of a `primitive` may have erred."""
+        """A tracer, or just the primal where the tangent vanishes. Of a `primitive` the tangent's type is checked."""
         if type(tangent) is Zero:
             return primal
-        tracer = JVPTracer(self, primal, tangent)
-        if (found := aval_of(tangent)) is not tracer.aval:
+        try:
+            tracer, found = JVPTracer(self, primal, tangent), aval_of(tangent)
+        except TypeError:
+            if primitive is not None:
+                check_arrays(primitive, "jvp", primal, tangent)
+            raise
+        if found is not tracer.aval:
             if primitive is not None:
                 check_type(primitive, "jvp", "The tangent of a result", found, tracer.aval.tangent())
             if found.vma != tracer.aval.vma:
@@ -81,12 +97,6 @@ class JVPTrace(Trace):
         if type(x) is JVPTracer and x.owner is self:
             return x.primal, x.tangent
         return x, Zero(aval_of(x).tangent())
-
-
-def strong_tangent(trace: Trace, tangent: Any) -> Any:
-    """The tangent of a result that a strongly typed operand made strong: strong as well, as if all were cast."""
-    with set_current_trace(trace):
-        return array_ops.convert(tangent, aval_of(tangent).dtype, False)
 
 
 def jvp_flat(

@@ -5,8 +5,8 @@
 A `LinearizeTracer` pairs a known primal with an unknown tangent. Each operation asks its primitive for the jvp rule (or
 the `linearize` rule of primitives that hold jaxprs) under a `PartialEvalTrace`: the primal part runs at once, under the
 parent, and only operations on tangents are recorded. No jaxpr of the jvp is ever formed; run eagerly, the tape of
-linear steps costs microseconds per operation. `transpose.backward` walks it from its end: that is reverse mode. Read
-next: `transpose.py`; `partial_eval.py` for the tape.
+linear steps costs microseconds per operation. `transpose.backward` walks the tape from its end: that is reverse mode.
+Read next: `transpose.py`; `partial_eval.py` for the tape.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from didax.core import config
 from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, current_trace_var, require
+from didax.core.results import check_against_type
+from didax.core.rule_types import check_fit, check_known_tangent, check_pair, check_type
 from didax.core.source import SourceLine
 from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.jvp import strong_tangent
-from didax.transforms.partial_eval import PartialEvalTrace, Split, UnknownTracer, finish_split, prune
-from didax.transforms.rule_types import check_type
+from didax.transforms.partial_eval import PartialEvalTrace, UnknownTracer
+from didax.transforms.split import Split, finish_split, prune
 from didax.transforms.staging import StagingTrace
+from didax.transforms.weak_types import strong_tangent
 
 
 class LinearizeTracer(Tracer):
@@ -76,20 +79,32 @@ class LinearizeTrace(Trace):
         rule = primitive.linearize or primitive.jvp or require(primitive, "jvp")
         token = current_trace_var.set(self.tangents)
         try:
-            out, out_dot = rule(primals, tangents, **params)
+            found = rule(primals, tangents, **params)
+        except TypeError as error:
+            check_fit(primitive, _name(primitive), (primals, tangents), params, error)
+            raise
         finally:
             current_trace_var.reset(token)
+        if type(found) is not tuple or len(found) != 2 or primitive.multiple_results:
+            check_pair(primitive, _name(primitive), found)
+        out, out_dot = found
+        if config.state().check:
+            check_against_type(primitive, _name(primitive), primals, out, params)
         if primitive.multiple_results:
             return [self.join(y, y_dot, primitive) for y, y_dot in zip(out, out_dot, strict=True)]
         return self.join(out, out_dot, primitive)
 
     def join(self, primal: Any, tangent: Any, primitive: Primitive) -> Any:
-        """A tracer, or just the primal where the tangent vanishes: a linear function of none of the tangents does."""
+        """A tracer, or just the primal where the tangent vanishes, as it does where it depends on no tangent."""
         if type(tangent) is not UnknownTracer or tangent.owner is not self.tangents:
+            if type(tangent) is not Zero:
+                check_known_tangent(primitive, _name(primitive), primal, tangent)
             return primal
         tracer = LinearizeTracer(self, primal, tangent)
         if tangent.aval is not tracer.aval:
-            check_type(primitive, "jvp", "The tangent of a result", tangent.aval, tracer.aval.tangent())
+            check_type(
+                primitive, _name(primitive), "The tangent of a result", tangent.aval, tracer.aval.tangent()
+            )
             if tangent.aval.vma != tracer.aval.vma:
                 with set_current_trace(self.tangents):
                     tangent = tracer.tangent = array_ops.match_varying(tangent, tracer.aval)
@@ -104,6 +119,10 @@ class LinearizeTrace(Trace):
     def new_arg(self, primal: Any) -> LinearizeTracer:
         """A tracer for an argument to differentiate with respect to."""
         return LinearizeTracer(self, primal, self.tangents.new_unknown(aval_of(primal).tangent()))
+
+
+def _name(primitive: Primitive) -> str:
+    return "jvp" if primitive.linearize is None else "linearize"
 
 
 class LinearProgram(NamedTuple):

@@ -6,22 +6,25 @@
 `PartialEvalTrace` runs operations on known values under its parent, at once, so that Python control flow on known
 values works; operations that touch an unknown value are recorded on a tape. Known values on the tape are literals.
 `partial_eval_jaxpr` does the same to a jaxpr, and gives a `Split`: the one known/unknown split that linearize, vjp and
-checkpoint share. Read next: `linearize.py`.
+checkpoint share (`split.py`). Read next: `linearize.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.primitive import Primitive, Trace, eager_trace, infer
+from didax.core.results import check_against_type
+from didax.core.rule_types import check_fit, check_list
 from didax.core.source import user_line
-from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
+from didax.core.tracing import Tracer, current_trace, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import StagingTrace, StagingTracer
+from didax.transforms.split import Split, finish_split
+from didax.transforms.staging import StagingTrace
 
 
 class UnknownTracer(Tracer):
@@ -49,8 +52,9 @@ class PartialEvalTrace(Trace):
         super().__init__(parent, function)
         self.eqns: list[Eqn] = []
         self.split = split
-        self.rule = ""  # the derivative rule of the user's own that is running
-        # A tape that is run at once is in a hurry: its lines matter only in the search for a NaN or a leak.
+        self.rule = ""  # the derivative rule of the user's that is running, for error messages
+        # Finding the user's line for each equation takes time. A tape that runs eagerly, and only once, needs the lines
+        # only in the search for a NaN or a leak.
         options = config.state()
         self.keeps_lines = parent is not eager_trace or options.inspects_values or options.check_tracer_leaks
 
@@ -71,9 +75,14 @@ class PartialEvalTrace(Trace):
             return self.record(primitive, args, params)
         self.split = False  # the rule's own unknown call is recorded whole
         try:
-            return primitive.partial_eval([self.owns(x) for x in args], *args, **params)
+            outs = primitive.partial_eval([self.owns(x) for x in args], *args, **params)
+        except TypeError as error:
+            check_fit(primitive, "partial_eval", ([], *args), params, error)
+            raise
         finally:
             self.split = True
+        check_against_type(primitive, "partial_eval", args, outs, params)
+        return outs
 
     def owns(self, x: Any) -> bool:
         """True for unknowns of this trace."""
@@ -86,7 +95,9 @@ class PartialEvalTrace(Trace):
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write the operation on the tape."""
         if primitive.stage is not None:
-            return primitive.stage(self, args, **params)
+            outs = primitive.stage(self, args, **params)
+            check_list(primitive, "stage", outs)
+            return outs
         invars = [self.atom(x) for x in args]
         out_avals = infer(primitive, tuple([x.aval for x in invars]), params)
         outs = [UnknownTracer(self, Var(aval)) for aval in out_avals]
@@ -95,77 +106,6 @@ class PartialEvalTrace(Trace):
             line = line._replace(rule=line.rule or self.rule)
         self.eqns.append(Eqn(primitive, invars, params, [x.variable for x in outs], line))
         return outs if primitive.multiple_results else outs[0]
-
-
-Half = TypeVar("Half")  # a jaxpr; of a primitive with several, a tuple of them
-
-
-class Split(NamedTuple, Generic[Half]):
-    """A jaxpr in two halves.
-
-    `known` takes the known inputs and returns the known outputs, then residuals; `unknown` takes all residuals, then
-    the unknown inputs, and returns the unknown outputs. `unknown_out` tells which outputs are unknown. `residuals[i]`
-    says where the i-th residual input of `unknown` comes from: `("in", k)` is the k-th input of `known` itself, which
-    needs no copy, `("out", k)` its k-th residual output.
-    """
-
-    known: Half
-    unknown: Half
-    unknown_out: tuple[bool, ...]
-    residuals: tuple[tuple[str, int], ...]
-
-    @property
-    def num_residual_outputs(self) -> int:
-        """How many of `known`'s outputs are residuals."""
-        return sum(kind == "out" for kind, _ in self.residuals)
-
-    def residual_values(self, known_args: Sequence[Any], residual_outs: Sequence[Any]) -> list[Any]:
-        """Values for `unknown`'s residual inputs."""
-        sources = {"in": known_args, "out": residual_outs}
-        return [sources[kind][k] for kind, k in self.residuals]
-
-
-def finish_split(
-    staging: StagingTrace,
-    tape: Sequence[Eqn],
-    known_outs: Sequence[Any],
-    unknown_ins: Sequence[Var],
-    outs: Sequence[Atom],
-) -> tuple[Jaxpr, Jaxpr, tuple[tuple[str, int], ...]]:
-    """Close both halves: values of `staging` that the tape (or its outputs) uses become residuals."""
-    residuals: dict[Any, tuple[Var, StagingTracer | Any]] = {}
-
-    def close(x: Atom) -> Atom:
-        if type(x) is Var or not isinstance(x.val, StagingTracer):
-            return x
-        if x.val.owner is not staging:
-            raise leaked(x.val)
-        return residuals.setdefault(x.val.variable, (Var(x.aval), x.val))[0]
-
-    eqns = [
-        eqn if all(type(x) is Var for x in eqn.invars) else eqn.replace(invars=[close(x) for x in eqn.invars])
-        for eqn in prune(tape, outs)
-    ]
-    outs = [close(x) for x in outs]
-    positions = {var: k for k, var in enumerate(staging.invars)}
-    computed = [var for var in residuals if var not in positions]
-    computed_at = {var: k for k, var in enumerate(computed)}
-    sources = tuple(("in", positions[v]) if v in positions else ("out", computed_at[v]) for v in residuals)
-    known, captured = staging.finish([*known_outs, *(residuals[v][1] for v in computed)])
-    assert not captured, "jaxprs are closed"
-    unknown = Jaxpr([var for var, _ in residuals.values()] + list(unknown_ins), eqns, outs, known.name)
-    return known, unknown, sources
-
-
-def prune(eqns: Sequence[Eqn], outs: Sequence[Atom]) -> list[Eqn]:
-    """The equations that `outs` depend on, and those with effects."""
-    needed = {x for x in outs if type(x) is Var}
-    kept: list[Eqn] = []
-    for eqn in reversed(eqns):
-        if any(v in needed for v in eqn.outvars) or eqn.effects:
-            kept.append(eqn)
-            needed.update(x for x in eqn.invars if type(x) is Var)
-    return kept[::-1]
 
 
 @cached_on_jaxpr

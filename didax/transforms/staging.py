@@ -4,8 +4,9 @@
     stage_program(f, in_avals)  -> the same, where f may write to Refs
 
 Staging is omnistaging: while a `StagingTrace` is current *every* operation becomes an equation, also those that depend
-on no argument. Values from outside (closures) become leading inputs of the jaxpr, scalars become literals. So does the
-value of a Ref from outside, at first touch; the values of those written to become leading outputs.
+on no argument. Arrays that the function closes over become leading inputs of the jaxpr, and scalars become literals. A
+Ref that the function closes over becomes an input with the Ref's value, when it is first used; if the function writes
+to it, its last value becomes a leading output.
 Read next: `core/jaxpr.py` (the result), `linearize.py` (which stages only what must wait).
 """
 
@@ -25,6 +26,7 @@ from didax.core.jaxpr_check import check_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, infer
 from didax.core.ref import Cell, Ref, RefScope
+from didax.core.rule_types import check_list
 from didax.core.source import SourceLine, user_line
 from didax.core.tracing import Tracer, current_trace, leaked, run_under
 
@@ -57,7 +59,7 @@ class StagingTrace(RefScope):
         self.eqns: list[Eqn] = []
         self.invars: list[Var] = []
         self.constants: dict[int, tuple[Var, Any]] = {}  # id of a captured value -> its variable, the value
-        # Refs from outside -> the input with their value, their cell here; None: there may be none
+        # A Ref from outside -> the input that has its value, its cell in this trace. None: Refs are not allowed here.
         self.cells: dict[Ref, tuple[Var, Cell]] | None = None
 
     def new_arg(self, aval: ShapedArray) -> StagingTracer:
@@ -80,7 +82,9 @@ class StagingTrace(RefScope):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if primitive.stage is not None:
-            return primitive.stage(self, args, **params)
+            outs = primitive.stage(self, args, **params)
+            check_list(primitive, "stage", outs)
+            return outs
         invars = [
             x.variable if type(x) is StagingTracer and x.owner is self else self.constant(x)  # type: ignore[union-attr]
             for x in args
@@ -97,7 +101,7 @@ class StagingTrace(RefScope):
         return x.variable if type(x) is StagingTracer and x.owner is self else self.constant(x)
 
     def constant(self, x: Any) -> Atom:
-        """The atom for a value from outside: a literal for scalars, else a captured variable (one per object)."""
+        """The atom for a value from outside: a literal for a scalar, else a captured variable, one for each object."""
         if type(x) in PYTHON_SCALARS or isinstance(x, np.generic):
             return Literal(x)
         if isinstance(x, Tracer):
@@ -107,7 +111,8 @@ class StagingTrace(RefScope):
                     raise leaked(x)
                 return self.atom(now)
         elif aval_of(x).physical.ndim == 0:
-            return Literal(x[()] if isinstance(x, np.ndarray) else x)  # NumPy's owner may write to it
+            # The owner of a NumPy array may write to it: a scalar is a copy.
+            return Literal(x[()] if isinstance(x, np.ndarray) else x)
         found = self.constants.get(id(x))
         if found is None:
             found = self.constants[id(x)] = Var(aval_of(x)), x
@@ -116,7 +121,7 @@ class StagingTrace(RefScope):
     def finish(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
         """End the trace: the jaxpr that computes `outs`, with captured values as leading inputs, and those values.
 
-        Refs are the last of the captured values, those written to after the others: their new values precede `outs`.
+        Captured Refs come after the other captured values, Refs written to come last: their new values precede `outs`.
         """
         refs = [(var, ref, cell) for ref, (var, cell) in (self.cells or {}).items()]
         refs.sort(key=lambda entry: entry[2].written)
@@ -143,9 +148,10 @@ class StagingTrace(RefScope):
 
 
 class StagedProgram(NamedTuple):
-    """A jaxpr whose leading inputs are the captured values. A captured Ref stands for the value that it has at a call.
+    """A jaxpr whose leading inputs are the captured values. For a captured Ref the input is its value at each call.
 
-    The last `num_written` of the captured values are Refs written to: their new values are the leading outputs.
+    The last `num_written` of the captured values are Refs that the function writes to: their new values are the leading
+    outputs of the jaxpr.
     """
 
     jaxpr: Jaxpr
@@ -164,7 +170,8 @@ def stage_program(
 ) -> StagedProgram:
     """Stage `fun` (flat arguments to a flat sequence of results) for arguments of the given types.
 
-    `function` is what error messages call it by. Without `refs` it may use no Refs from outside.
+    Error messages name the user's `function`, and the transformation `what`. Without `refs` it may use no Refs from
+    outside.
     """
     trace = StagingTrace(current_trace(), fun if function is None else function, what, arg_names)
     cells = trace.cells = {} if refs else None
@@ -175,7 +182,7 @@ def stage_program(
     finally:
         trace.ended = True
     num_written = sum(cell.written for _, cell in (cells or {}).values())
-    args, outs, cells, trace.cells = [], [], None, None  # which hold tracers
+    args, outs, cells, trace.cells = [], [], None, None  # they hold tracers, which would count as leaked
     check_leaks(trace)
     return StagedProgram(jaxpr, captured, num_written)
 
@@ -188,9 +195,9 @@ def trace_to_jaxpr(
     what: str = "jit",
     arg_names: Sequence[str] = (),
 ) -> tuple[Jaxpr, list[Any]]:
-    """Stage `fun`, which only reads Refs: the jaxpr, captured values as its leading inputs, and those values.
+    """Stage `fun`, which may read Refs but not write to them: the jaxpr, and the values of its captured inputs.
 
-    Without a `function` that is the user's, `fun` transforms a program.
+    Without a `function` of the user's, `fun` is a transformed program, which has no Refs.
     """
     of_user = function is not None
     staged = stage_program(fun, in_avals, function=function, what=what, arg_names=arg_names, refs=of_user)
@@ -207,5 +214,5 @@ def check_only_read(what: str, captured: Sequence[Any], num_written: int) -> Non
 
 
 def values_of(operands: Sequence[Any]) -> list[Any]:
-    """The operands, with the values that they have now in the places of Refs."""
+    """The operands, with the present values of Refs in their places."""
     return [x.read() if type(x) is Ref else x for x in operands]

@@ -1,8 +1,8 @@
 """Arrays between host and device: NumPy values to PJRT buffers and back, without copying where XLA allows it.
 
-`to_device` may alias the NumPy array it is given, so only arrays that nobody will write to belong here.
-`to_host` views a CPU buffer where it can (`reads_in_place`); from an accelerator it copies. Both keep what they view
-alive. Read next: `dlpack.py`, by which other libraries see the same memory.
+`to_device` may use the memory of the NumPy array that it is given, so nobody may write to that array afterwards.
+`to_host` returns a view of a CPU buffer where it can (`reads_in_place`), and copies from an accelerator. Both keep the
+memory that they share alive. Read next: `dlpack.py`, by which other libraries see the same memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 CPU_DEVICE = (CPU, 0)  # the host, in DLPack's words
 
-_NATIVE = frozenset("?bhilqBHILQefdFD")  # dtypes the buffer protocol knows
+_NATIVE = frozenset("?bhilqBHILQefdFD")  # codes of the dtypes that the buffer protocol knows
 
 _SMALL = 1 << 15  # bytes
 _COPY_NOW = xe.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
@@ -46,10 +46,10 @@ def put(
 ) -> Any:
     """A buffer on a device of a client with the contents of an array of that type."""
     # A small array is copied at once: its buffer is ready when the program starts, which then runs without waiting.
-    how = _COPY_NOW if copy or array.nbytes <= _SMALL else _ALIAS
+    semantics = _COPY_NOW if copy or array.nbytes <= _SMALL else _ALIAS
     sharding = client.shardings[device]
     return xe.batched_device_put(
-        aval, sharding, [array], [device], True, host_buffer_semantics=how, enable_x64=True
+        aval, sharding, [array], [device], True, host_buffer_semantics=semantics, enable_x64=True
     )
 
 

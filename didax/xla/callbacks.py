@@ -370,7 +370,7 @@ def _call(run: Run, index: int, operands: Sequence[int | None], results: Sequenc
     try:
         outs = run.call(index, arrays)
     except BaseException as error:
-        if owners:  # a debugger must not look at memory that is XLA's again
+        if owners:  # so that no debugger reads memory that XLA uses again
             traceback.clear_frames(error.__traceback__)
         raise
     _write(outs, results)
@@ -405,7 +405,10 @@ def _check_released(callback: HostCallback, owners: Sequence[Owner]) -> None:
     """RuntimeError where a callback has kept an array whose memory is XLA's again."""
     from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
 
-    for collect in (xe.collect_garbage, gc.collect):  # what XLA has copied from; what is left in cycles
+    for collect in (
+        xe.collect_garbage,
+        gc.collect,
+    ):  # frees arrays that XLA has copied from; frees arrays in cycles of garbage
         if any(owner() is not None for owner in owners):
             collect()
     if any(owner() is not None for owner in owners):

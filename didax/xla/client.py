@@ -1,8 +1,8 @@
 """The XLA client: started on first need, on the CPU or, where the plugin is installed, on an NVIDIA GPU.
 
 `backend()` gives the client with its devices. The option `platforms` (`DIDAX_PLATFORMS=cpu`) chooses; left empty, the
-GPU is taken when its plugin is installed and finds a device. XLA's threads do not come along into a forked child: there
-`backend()` is a `ForkedBackend`, which says so when it is asked for anything to compute with. Read next: `compile.py`.
+GPU is taken when its plugin is installed and finds a device. A forked child has none of XLA's threads: there
+`backend()` is a `ForkedBackend`, which raises an error when something is to be computed. Read next: `compile.py`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
 
 
 class ForkedBackend:
-    """Stands for the backend in a child that was forked after XLA had started: names its platform, runs nothing."""
+    """The backend in a child that was forked after XLA had started: it knows its platform, and can run nothing."""
 
     def __init__(self, platform: str):
         self.platform = platform
@@ -129,10 +129,10 @@ def _after_fork() -> None:
     if _started is not None:
         _parents.append(_started)
         _started = cast("Backend", ForkedBackend(_started.platform))
-        skip_teardown()  # which would wait for threads that are not there
+        skip_teardown()  # its destructor would wait for threads that the child does not have
 
 
-_parents: list[Backend] = []  # not torn down either
+_parents: list[Backend] = []  # kept alive for the same reason
 after_fork(_after_fork)
 
 
@@ -140,8 +140,8 @@ after_fork(_after_fork)
 def calling_backend(depth: int) -> Backend:
     """Where programs that call Python run on the CPU: on the calling thread, at once.
 
-    A callback waits for programs that it starts itself. These run elsewhere (with callbacks of their own, one `depth`
-    deeper), so that no thread they need is one that waits.
+    A callback waits for programs that it starts itself. Such programs run on another client (those with callbacks one
+    `depth` deeper), so that no thread that they need is one that waits.
     """
     return to_the_end(lambda: Backend(xe.get_tfrt_cpu_client(asynchronous=False), "cpu"))
 

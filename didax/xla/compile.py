@@ -37,7 +37,7 @@ from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 _MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
 _memory: OrderedDict[Any, Any] = OrderedDict()
-_compiling: dict[Any, _Compilation] = {}  # those under way, by the same keys
+_compiling: dict[Any, _Compilation] = {}  # compilations that have not ended, by the same keys
 _memory_lock = lock_for_forks(threading.RLock())
 
 
@@ -101,7 +101,8 @@ def _result_handler(aval: ShapedArray, sharding: Any) -> Any:
 
 
 class CallingExecutable(Executable):
-    """A compiled program that calls Python. A run of it has ended when it returns; it raises what a callback raises.
+    """A compiled program that calls Python. `run` returns when the program has ended, and raises what a callback
+    raised.
 
     On the CPU the program borrows the memory of its arguments, on a client of its own (`calling_backend`).
     """
@@ -118,7 +119,9 @@ class CallingExecutable(Executable):
         self._load = load
         self._callbacks = callbacks
         self._places: dict[Backend, tuple[Any, Any, list[Any]]] = {}
-        self._numbers: dict[tuple[Backend, int], Any] = {}  # of runs, as buffers
+        self._numbers: dict[
+            tuple[Backend, int], Any
+        ] = {}  # the numbers of runs as device buffers, which programs take
         self.out_avals = tuple(out_avals)
         self.device = device
 
@@ -149,7 +152,7 @@ class CallingExecutable(Executable):
         return [lend(y, backend(), self.device) for y in outs]
 
     def _call(self, client: Backend, buffers: list[Any]) -> list[Any]:
-        self._place(client)  # which may take its time: compiling can be interrupted
+        self._place(client)  # compiles here, where it can be interrupted
         try:
             return self._call_held(client, buffers)
         finally:
@@ -177,7 +180,7 @@ class CallingExecutable(Executable):
                 if run.error is None:
                     raise
         if run.error is not None:
-            error, run.error = run.error, None  # its traceback knows the run: no cycle
+            error, run.error = run.error, None  # the error's traceback refers to the run
             raise error
         return results.consume_with_handlers(handlers, False)
 
@@ -188,7 +191,7 @@ _INT64 = ShapedArray((), np.dtype(np.int64))
 def _after_fork() -> None:
     if is_forked():
         _compiling.clear()
-        Executable.run = CallingExecutable.run = _refuse  # so that no call has to ask
+        Executable.run = CallingExecutable.run = _refuse  # replaced once, so that calls need not test for it
 
 
 after_fork(_after_fork)
@@ -206,9 +209,8 @@ def compile_text(
 ) -> Executable:
     """Compile a module for one device, or for those of a partition. One that calls Python comes with its `callbacks`.
 
-    `cheap` takes the settings that compile three times as fast, for one operation on small arrays: on large ones its
-    code is several times slower. `options` are
-    XLA debug options by name.
+    `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
+    compiled code is several times slower. `options` are XLA debug options by name.
     """
     started = backend()
     device = started.default_device if device is None else device
@@ -220,7 +222,7 @@ def compile_text(
     store = None if cheap else _store()
 
     def load(started: Backend, devices: tuple[Any, ...]) -> Any:
-        # a program knows no callback, only how many it has: `Run` knows them
+        # programs that differ in their callbacks only are one: `Run` has the callbacks
         return _remembered(
             (text, devices, tuple(flags)),
             lambda: _compile(started, text, devices, flags, store, len(callbacks)),
@@ -244,7 +246,8 @@ class _Compilation:
         self.loaded: Any = None
 
 
-# The cheap settings' way to float64 is by float32, where the least number of this dtype is denormal, and lost.
+# With the cheap settings XLA converts this dtype to float64 by way of float32, where its least number is denormal and
+# becomes 0.
 _NOT_CHEAP = "f8E8M0FNU>"
 
 
@@ -262,9 +265,13 @@ def _made(key: Any, make: Callable[[], Any]) -> Any:
         other = _compiling.get(key)
         mine = _compiling[key] = other or _Compilation()
     if other is not None:
-        if other.thread != threading.get_ident():  # else a finaliser runs, in the middle of its compilation
+        if (
+            other.thread != threading.get_ident()
+        ):  # if it is this thread, a finaliser runs in the middle of its own compilation
             other.ended.wait()
-        return make() if other.loaded is None else other.loaded  # it failed: with this thread's own error
+        return (
+            make() if other.loaded is None else other.loaded
+        )  # the other thread failed: fail here with an error of our own
     try:
         loaded = mine.loaded = make()
         with _memory_lock:
@@ -318,11 +325,11 @@ def _compile(
     store: DiskStore | None,
     num_callbacks: int,
 ) -> Any:
-    """Compile, or load from `store`. Programs that are cheap to compile are given no store: not worth a file each."""
+    """Compile, or load from `store`. Cheap programs have no store: each would be a file."""
     given: dict[str, Any] = {}
     if num_callbacks and started.platform == "cpu":
         register_handler()
-    elif num_callbacks:  # jaxlib's own handlers want to be told of the functions, and never run without
+    elif num_callbacks:  # jaxlib's own handlers run only if they are given the functions
         given = {"host_callbacks": dispatchers(num_callbacks)}
     options = _options(devices, flags)
     on = xe.DeviceList(devices)
@@ -331,7 +338,7 @@ def _compile(
     name = _fingerprint(text, devices, flags)
     saved = None if store is None else store.read(name)
     if saved is not None:
-        with contextlib.suppress(Exception):  # corrupt or foreign: a miss
+        with contextlib.suppress(Exception):  # a corrupt or foreign entry counts as a miss
             return started.client.deserialize_executable(saved, on, options, **given)
     loaded = started.client.compile_and_load(text, on, options)
     if given:
@@ -372,7 +379,7 @@ def _machine() -> str:
     features = ""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
         features = next((line for line in f if line.startswith(("flags", "Features"))), "")
-    features = features or platform.processor()  # which starts a process
+    features = features or platform.processor()  # slower: it starts a process
     parts = [__version__, str(installed_jaxlib()), platform.machine(), features]
     return "|".join([*parts, os.environ.get("XLA_FLAGS", "")])
 
@@ -441,7 +448,7 @@ class DiskStore:
 
 
 def _digest(name: str, body: bytes) -> bytes:
-    """What an entry begins with: it holds for this program under this name only, which is the hash of its text."""
+    """The hash that an entry begins with: of its content and its name, which is the hash of the program's text."""
     return hashlib.sha256(name.encode() + b"\0" + body).digest()
 
 
@@ -466,7 +473,9 @@ def _open_store(folder: str, max_bytes: int) -> DiskStore | None:
         problem = "" if os.access(folder, os.W_OK) else "no file can be written there"
     except OSError as error:
         store, problem = None, str(error)
-    if problem and folder != _default_folder():  # no home or a read-only one is nobody's mistake
+    if (
+        problem and folder != _default_folder()
+    ):  # that there is no home directory, or a read-only one, is no mistake to warn of
         warnings.warn(
             message(
                 "Compiled programs cannot be kept in the directory for them.",

@@ -22,7 +22,7 @@ from didax.core.errors import message
 from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
 
 CPU, CUDA = 1, 2  # device types of the protocol
-VERSION = (1, 0)  # from which on capsules say whether they may be written to
+VERSION = (1, 0)  # the first version whose capsules say whether they are read-only
 
 _UNSIGNED = 1
 _CODES = {  # type codes of dtypes that NumPy's DLPack does not know
@@ -78,7 +78,7 @@ class _Producer:
 
 
 class _Writable:
-    """Memory of an array, by NumPy's array interface, without its being read-only."""
+    """The memory of an array, by NumPy's array interface, as if it were writable."""
 
     def __init__(self, value: np.ndarray[Any, Any]):
         address, _ = value.__array_interface__["data"]
@@ -112,7 +112,7 @@ def capsule_of_host(value: np.ndarray[Any, Any], max_version: Any, copy: bool | 
 def capsule_of_buffer(buffer: Any, stream: int | None = None) -> Any:
     """A capsule with the memory of a device buffer."""
     buffer.block_until_ready()
-    # Of a clone: in jaxlib 0.10 deleting the object that was exported, while it is, ends the process.
+    # Export a clone: in jaxlib 0.10 the process ends if the exported object is deleted while a capsule refers to it.
     return xe.buffer_to_dlpack_managed_tensor(buffer.clone(), stream=stream)
 
 

@@ -1,11 +1,11 @@
 """The end of a process in which other threads are inside of XLA: it ends at once, with its own exit status.
 
-Such threads are daemons of the user's, and those whose compilation nobody waits for after an interrupt
-(`didax/core/process.py`). When the interpreter has gone, a thread that comes back from C++ cannot be given Python
-again. Before Python 3.14 it is unwound instead, which C++ answers by aborting the whole process; and what C++ tears
-down at the exit waits for compilations, or is still in use. So when Python's own exit begins, and only where there are
-other threads then, two things are arranged with the C library: a thread that would abort sleeps for ever instead, as
-Python 3.14 itself lets it do; and the process ends right after Python has, without tearing C++ down.
+Such threads are daemons of the user's program, and threads whose compilation nobody waits for after an interrupt
+(`didax/core/process.py`). A thread that returns from C++ when the interpreter has ended cannot run Python any more.
+Before Python 3.14 the thread is unwound then, and C++ aborts the whole process. Besides, the destructors of C++ that
+run at the exit wait for compilations, or destroy objects that other threads still use. So when Python's exit begins
+while there are other threads, `leave_quietly` arranges two things with the C library: a thread that would abort sleeps
+for ever instead, as Python 3.14 lets it sleep; and the process ends right after Python, without those destructors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import sys
 def leave_quietly() -> None:
     """Arrange for the end of the process where other threads run Python or XLA; called by Python's exit."""
     if len(sys._current_frames()) > 1:
-        with contextlib.suppress(OSError, AttributeError):  # another C library, which unwinds no thread
+        with contextlib.suppress(
+            OSError, AttributeError
+        ):  # not glibc: another C library, which does not unwind threads
             _let_threads_sleep()
         skip_teardown()
 

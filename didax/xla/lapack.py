@@ -77,7 +77,7 @@ def _custom_call(
 ) -> list[Value]:
     rank = max(
         [x.aval.ndim for x in operands]
-    )  # of matrices with their batch axes; vectors and scalars have less
+    )  # the rank of matrices with their batch axes; vectors and scalars have fewer axes
     config = ", ".join([f"{name} = {_flag_text(flag)}" for name, flag in sorted(flags.items())])
     return ctx.emit_many(
         f"stablehlo.custom_call @{target}({names(operands)}) {{api_version = 4 : i32, "

@@ -19,10 +19,12 @@ from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import supported_dtype
 from didax.core.effects import Effect, Effects
-from didax.core.errors import message
+from didax.core.errors import RuleTypeError, message
 from didax.core.exact import exact, value_of
-from didax.core.jaxpr import Jaxpr, Var
+from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, require
+from didax.core.primitive_names import is_of_library
+from didax.core.rule_types import as_list, check_fit, check_kind, check_list, check_type, failed
 from didax.core.source import describe_function
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.passes.outline import cut
@@ -63,7 +65,7 @@ def lower_module(
     devices = None if partition is None else DeviceWriter(partition)
     module = Module(outline, devices)
     donated = donated or (False,) * len(jaxpr.invars)
-    attributes = [["jax.buffer_donor = true"] if gift else [] for gift in donated]
+    attributes = [["jax.buffer_donor = true"] if is_donated else [] for is_donated in donated]
     for i, out in replaced.items():
         attributes[i] = [f"tf.aliasing_output = {out} : i32"]
     if devices is not None:
@@ -118,7 +120,7 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
 
 
 def ordered(effects: Effects) -> list[Effect]:
-    """The ordered ones, each of which has a token."""
+    """The ordered effects; each of them has a token."""
     return sorted(effect for effect in effects if effect.ordered) if effects else []
 
 
@@ -127,7 +129,10 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
     if stack_is_low():
         return on_new_stack(lower_jaxpr_body, ctx, jaxpr, args)
     jaxpr = physical_jaxpr(jaxpr)
-    env: dict[Var, Value] = {v: _typed(x, v.aval) for v, x in zip(jaxpr.invars, args, strict=True)}
+    env: dict[Var, Value] = {
+        v: x if x.aval is v.aval else Value(x.name, v.aval, x.constant)
+        for v, x in zip(jaxpr.invars, args, strict=True)
+    }
 
     def read(x: Any) -> Value:
         return env[x] if type(x) is Var else LiteralValue(ctx, x.val, x.aval)
@@ -137,21 +142,28 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
         ctx.out_avals = out_avals = tuple([v.aval for v in eqn.outvars])
         rule = primitive.lower or require(primitive, "lower")
         operands = [read(x) for x in eqn.invars]
-        if primitive.moves_elements or primitive.in_supported_dtype:
-            out = _lower_in_supported_dtypes(ctx, primitive, rule, operands, eqn.params)
-        else:
-            out = rule(ctx, *operands, **eqn.params)
+        try:
+            if primitive.moves_elements or primitive.in_supported_dtype:
+                out = _lower_in_supported_dtypes(ctx, primitive, rule, operands, eqn.params)
+            else:
+                out = rule(ctx, *operands, **eqn.params)
+        except Exception as error:
+            if is_of_library(primitive) or (explained := _explained(eqn, operands, error)) is error:
+                raise
+            raise explained from error
         if primitive.multiple_results:
-            env.update(zip(eqn.outvars, map(_typed, out, out_avals), strict=True))
+            check_list(primitive, "lower", out, len(out_avals))
+            for v, y, aval in zip(eqn.outvars, out, out_avals, strict=True):
+                env[v] = _typed(y, aval, primitive)
         else:
-            env[eqn.outvars[0]] = _typed(out, out_avals[0])
+            env[eqn.outvars[0]] = _typed(out, out_avals[0], primitive)
     return [read(x) for x in jaxpr.outvars]
 
 
 def _lower_in_supported_dtypes(
     ctx: FunctionContext, primitive: Primitive, rule: Any, operands: Sequence[Value], params: dict[str, Any]
 ) -> Any:
-    """What the rule writes, with operands and results in the carriers of their dtypes.
+    """What the rule writes, with operands and results in dtypes that XLA supports.
 
     With 2-bit integers XLA's CPU compiler ends the process (a concatenation), or its programs write beyond their memory
     (a sort of a large array). Sums and products of bytes, cut off to 2 bits, are those of 2-bit integers. Of
@@ -165,7 +177,10 @@ def _lower_in_supported_dtypes(
     if all([a is b for a, b in zip(ctx.out_avals, out_avals, strict=True)]):
         return rule(ctx, *wide, **params)
     out = rule(ctx, *wide, **params)
-    outs = out if primitive.multiple_results else [out]
+    check_list(primitive, "lower", out, len(out_avals))
+    outs = [
+        _typed(y, aval, primitive) for y, aval in zip(as_list(primitive, out), ctx.out_avals, strict=True)
+    ]
     outs = [ctx.convert(y, aval.dtype) for y, aval in zip(outs, out_avals, strict=True)]
     return outs if primitive.multiple_results else outs[0]
 
@@ -181,9 +196,23 @@ def lower_blocks(
     return [env[x] if type(x) is Var else ctx.constant(x.val, x.aval) for x in jaxpr.outvars]
 
 
-def _typed(value: Value, aval: ShapedArray) -> Value:
-    """The value with its exact type: rules need not carry weak types."""
-    return value if value.aval is aval else Value(value.name, aval, value.constant)
+def _typed(value: Value, aval: ShapedArray, primitive: Primitive) -> Value:
+    """The value that a rule wrote, with its exact type: lowering rules need not keep track of weak types."""
+    if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+        check_list(primitive, "lower", value, 1)
+        check_kind(
+            primitive, "lower", value, Value, f"a Value of type {aval}, such as ctx.op and ctx.emit return"
+        )
+    if value.aval is aval:
+        return value
+    check_type(primitive, "lower", "A result", value.aval, aval)
+    return Value(value.name, aval, value.constant)
+
+
+def _explained(eqn: Eqn, operands: Sequence[Value], error: Exception) -> Exception:
+    if isinstance(error, TypeError):
+        check_fit(eqn.primitive, "lower", (None, *operands), eqn.params, error)
+    return failed(eqn.primitive, "lower", operands, error)
 
 
 def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) -> str:
@@ -197,7 +226,7 @@ def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) 
     return region.body(outs)
 
 
-# Marks by which XLA knows functions that it shall leave alone, and those that it shall compile as one kernel.
+# Attributes that tell XLA not to inline a function, and to compile it as one kernel.
 _NOT_INLINED = 'inlineable = "false"'
 _ONE_KERNEL = f'{_NOT_INLINED}, xla_cpu_small_call = "true"'
 
@@ -209,7 +238,7 @@ def call(
     inline: bool = True,
     one_kernel: bool = False,
 ) -> list[Value]:
-    """Call the function of an inner jaxpr; as `one_kernel` XLA compiles it, loops and all, to one function."""
+    """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
     name = function_name(ctx.module, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals
     order = ordered(jaxpr.effects)
@@ -220,9 +249,9 @@ def call(
         operands = [ctx.run.use(), *operands]
     results = ", ".join([tensor_type(aval) for aval in avals])
     marks = _ONE_KERNEL if one_kernel else "" if inline else _NOT_INLINED
-    how = f" {{mhlo.frontend_attributes = {{{marks}}}}}" if marks else ""
+    attributes = f" {{mhlo.frontend_attributes = {{{marks}}}}}" if marks else ""
     outs = ctx.emit_many(
-        f"func.call @{name}({names(operands)}){how} : ({types(operands)}) -> ({results})", avals
+        f"func.call @{name}({names(operands)}){attributes} : ({types(operands)}) -> ({results})", avals
     )
     ctx.tokens.update(zip(order, outs, strict=False))
     return outs[len(order) :]
@@ -249,7 +278,7 @@ def _staged(
 
     jaxpr, captured = trace_to_jaxpr(flat, avals, function=f, what="lowering")
     if captured:
-        raise TypeError(
+        raise RuleTypeError(
             message(
                 "The function that a primitive is lowered as captures arrays.",
                 f"function: {describe_function(f)}",

@@ -184,7 +184,7 @@ class DeviceWriter:
         return f"@{self.mesh(sharding.concrete_mesh)}, [{', '.join(map(_entry_text, entries))}]"
 
     def manual_sharding(self, mesh: Mesh, axes: Sequence[str], spec: PartitionSpec, ndim: int) -> str:
-        """The same for an operand or result of a `shard_map`, which leaves other axes than `axes` to the partitioner."""
+        """The same for an operand or result of a `shard_map`: the partitioner decides on other axes than `axes`."""
         opened = ", ?" if len(axes) < len(mesh.axis_names) else ""
         entries = [*map(entry_names, spec), *[()] * (ndim - len(spec))]
         dims = [

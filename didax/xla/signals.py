@@ -1,10 +1,11 @@
 """Signals while XLA runs a program that calls Python: no handler raises where only C++ could catch the exception.
 
-A handler runs in the main thread as soon as Python does. When a program has been computing for a while, the next line
-of Python is often the first one of the function that XLA calls; an exception there would be printed and lost, and XLA
-would take what is in the register of the result for an error. So while such a program runs, handlers that come due in
-the frames that `fragile` marks are put off: until `raise_held`, which a callback begins with, where an exception ends
-the run, or until the program has ended. In the functions that `sound` marks, and what these call, they run at once.
+A signal's handler runs in the main thread with the next line of Python. While a program computes, the next line of
+Python is often the first line of the function that XLA calls. An exception there would be printed and lost, and XLA
+would read a random register as the result of the call. So while such a program runs, handlers that come due in frames
+of functions that are marked `fragile` are put off. They run in `raise_held`: a callback begins with it, so that an
+exception of a handler ends the run, and it is called when the program has ended. In functions marked `sound`, and in
+functions that these call, handlers run at once.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# The module `signal` looks up an enumeration in each call: what a run needs would take 90 us, instead of 2.
+# Integers, and the C module: `signal` makes members of an enumeration in each call, which takes 90 us a run, not 2.
 _NAMES = ("SIGINT", "SIGALRM", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGVTALRM", "SIGPROF")
 _SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
-_put_off: dict[CodeType, bool] = {}  # whether handlers are, in what this code calls
-_due: list[tuple[Any, int, FrameType]] = []  # handlers that were, with what they are called with
+_put_off: dict[CodeType, bool] = {}  # by code object: True for fragile functions, False for sound ones
+_due: list[tuple[Any, int, FrameType]] = []  # handlers that were put off, with their arguments
 
 
 def fragile(function: F) -> F:
@@ -38,7 +39,7 @@ def sound(function: F) -> F:
 
 
 class _Handler:
-    """Stands for the handler of a signal; where it is left behind it does what that handler does."""
+    """Wraps the handler of a signal, and puts it off in fragile functions; elsewhere it just calls the handler."""
 
     __slots__ = ("own",)
 

@@ -70,7 +70,7 @@ class Value:
     def __init__(self, name: str, aval: ShapedArray, constant: Any = None):
         self.name = name
         self.aval = aval
-        self.constant = constant  # the scalar behind a literal: rules may write it at any shape
+        self.constant = constant  # the scalar behind a literal or a constant; rules may write it in any shape
 
     def __str__(self) -> str:
         return self.name
@@ -85,7 +85,7 @@ class Value:
 
 
 class LiteralValue(Value):
-    """A literal of the jaxpr; its constant is written when first named: most rules fill a shape with it instead."""
+    """A literal of the jaxpr. Its constant is written when its name is first asked for; most rules never ask."""
 
     __slots__ = ("_context", "_value")
 
@@ -145,7 +145,7 @@ def _dense_scalar(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
 
 
 class _TokenType:
-    """The type of tokens, in the place of an array's: what orders effects, and has no value."""
+    """The type of tokens, which order effects. It stands where a `Value` has the type of its array."""
 
     _hlo = "!stablehlo.token"
     ndim = 0
@@ -155,7 +155,7 @@ TOKEN: Any = _TokenType()
 
 
 class RunNumber:
-    """The number of the run of a program: an argument of those functions that call Python, and only of these."""
+    """The number of a program's run: the first argument of each function that calls Python, and of no other."""
 
     __slots__ = ("used",)
     value = Value("%run", ShapedArray((), np.dtype(np.int64)))
@@ -164,12 +164,12 @@ class RunNumber:
         self.used = False
 
     def use(self) -> Value:
-        """The argument, which the function has from now on."""
+        """The argument; from now on the function has it."""
         self.used = True
         return self.value
 
 
-# XLA folds constants of these wrongly: it loses the signs of numbers and of zeros, and makes zeros of infinities.
+# XLA folds operations on constants of these dtypes wrongly: it loses signs, and makes zeros of infinities.
 _NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8m0fnu")])
 
 
@@ -229,7 +229,7 @@ class FunctionContext:
         self.lines: list[str] = []
         self.counter: Any = itertools.count() if outer is None else outer.counter
         self.run = RunNumber() if outer is None else outer.run
-        # For each ordered effect of the function what the next operation that has it waits for.
+        # For each ordered effect the token that the next operation with this effect waits for.
         self.tokens: dict[Effect, Value] = {} if outer is None else dict(outer.tokens)
         self.constants: dict[Any, Value] = {}
         self.out_avals: tuple[ShapedArray, ...] = ()
@@ -273,7 +273,7 @@ class FunctionContext:
         return found
 
     def barrier(self, x: Value) -> Value:
-        """The same value, of which XLA knows nothing while it simplifies."""
+        """The same value, through which XLA does not simplify."""
         return self.emit(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
 
     def scalar(self, value: Any, dtype: np.dtype[Any]) -> Value:
@@ -334,10 +334,14 @@ class FunctionContext:
         self, x: Value, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int] | None = None
     ) -> Value:
         """`x[start:limit:stride, ...]`, with bounds for every axis."""
-        steps = [1] * len(starts) if strides is None else strides
-        bounds = list(zip(starts, limits, steps, strict=True))
-        out = x.aval.update(shape=tuple([-(-(j - i) // k) for i, j, k in bounds]))
-        ranges = ", ".join([f"{i}:{j}:{k}" if k > 1 else f"{i}:{j}" for i, j, k in bounds])
+        if strides is None:
+            shape = [j - i for i, j in zip(starts, limits, strict=True)]
+            ranges = ", ".join([f"{i}:{j}" for i, j in zip(starts, limits, strict=True)])
+        else:
+            bounds = list(zip(starts, limits, strides, strict=True))
+            shape = [-(-(j - i) // k) for i, j, k in bounds]
+            ranges = ", ".join([f"{i}:{j}:{k}" if k > 1 else f"{i}:{j}" for i, j, k in bounds])
+        out = x.aval.update(shape=tuple(shape))
         return self.emit(f"stablehlo.slice {x} [{ranges}] : ({x.type}) -> {tensor_type(out)}", out)
 
     def slice_axis(self, x: Value, start: int, limit: int, axis: int, stride: int = 1) -> Value:
@@ -430,7 +434,7 @@ class FunctionContext:
         element = x.aval.update(shape=())
         body = self.region()
         (old, new), header = self.block([element, element])
-        result = new if op is None else body.op(op, [old, new], element)
+        result = new if op is None else lower_combination(body, op, old, new)
         return self.emit(
             f'"stablehlo.scatter"({x}, {indices}, {updates}) <{{'
             f"indices_are_sorted = {_flag(indices_are_sorted)}, "
@@ -499,16 +503,39 @@ def _flag(value: bool) -> str:
 
 
 # Note [NaN in extrema]
-# XLA's CPU compiler hands reductions, with what is fused into them, to a library that loses NaN in `maximum` and
-# `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway is compiled by
-# XLA itself and keeps NaN. Elementwise it costs nothing that can be measured; `primitives/reductions.py` has the rest.
-# The partitioner knows only plain extrema, so programs on several devices are compiled without that library.
+# XLA's CPU compiler hands reductions, with operations that it fuses into them, to a library that loses NaN in `maximum`
+# and `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway
+# is compiled by XLA itself and keeps NaN. For elementwise extrema this costs nothing measurable; for reductions see
+# Note [NaN in reduced extrema]. Programs on several devices compare integers instead: there the partitioner knows only
+# plain extrema, and the exchange between devices loses NaN (`primitives/reductions.py`).
+
+
+def lower_combination(ctx: FunctionContext, op: str, x: Value, y: Value) -> Value:
+    """An operation on two arrays: `maximum` and `minimum` of complex numbers, too, in lexicographic order.
+
+    Of complex numbers that are equal or not numbers these two take the first one, as in NumPy.
+    """
+    if op not in ("maximum", "minimum") or not dtypes.is_complex(x.aval.dtype):
+        return ctx.op(op, [x, y])
+    wins = lower_order(ctx, "GE" if op == "maximum" else "LE", x, y)
+    return ctx.select(ctx.op("or", [ctx.compare("NE", x, x), wins]), x, y)
+
+
+def lower_order(ctx: FunctionContext, direction: str, x: Value, y: Value) -> Value:
+    """`x > y` for the direction GT, or GE, LT, LE: complex numbers in lexicographic order, none beyond NaN."""
+    if not dtypes.is_complex(x.aval.dtype):
+        return ctx.compare(direction, x, y)
+    part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
+    (x_re, x_im), (y_re, y_im) = [[ctx.op(name, [z], part) for name in ("real", "imag")] for z in (x, y)]
+    tie = ctx.op("and", [ctx.compare("EQ", x_re, y_re), ctx.compare(direction, x_im, y_im)])
+    beyond = ctx.op("or", [ctx.compare(direction[0] + "T", x_re, y_re), tie])
+    return ctx.op("and", [beyond, ctx.compare("EQ", y, y)])
 
 
 def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
     """The same value, rounded to its own precision. See Note [NaN in extrema].
 
-    Floats of a byte are compared in wider ones, and few of their formats are what `reduce_precision` takes them for.
+    Floats of a byte stay as they are: they are compared in wider dtypes, and `reduce_precision` knows few of them.
     """
     dtype = extremum.aval.dtype
     if not dtypes.is_float(dtype) or dtype.itemsize == 1 or ctx.module.devices is not None:

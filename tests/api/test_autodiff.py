@@ -258,6 +258,17 @@ def test_jvp_of_pytrees(params, x):
     np.testing.assert_array_equal(out_dot["b"], [0, 0])
 
 
+@pytest.mark.parametrize("transform", [dx.jit, lambda f: lambda x: dx.vmap(f)(x[None])[0]])
+def test_arrays_of_float0_are_those_of_numpy_from_everywhere(transform):
+    f = transform(dx.grad(lambda i: (i * 2.0).sum(), allow_int=True))
+    for _ in range(2):
+        g = f(np.arange(3))
+        assert type(g) is np.ndarray and g.dtype == float0 and g.shape == (3,)
+        assert (g == g).all()
+    assert type(dx.jit(lambda x: (x, 1))(g)[0]) is np.ndarray
+    assert dnp.asarray(g) is g
+
+
 def test_jvp_of_integers_takes_and_gives_float0():
     _, y_dot = dx.jvp(lambda i, x: (i + 1, i * x), (3, 2.0), (np.zeros((), float0), 1.0))
     assert np.asarray(y_dot[0]).dtype == float0 and np.shape(y_dot[0]) == ()

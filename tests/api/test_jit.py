@@ -534,6 +534,14 @@ def test_a_compiled_function_refuses_other_types(x):
             compiled(wrong)
 
 
+def test_eval_shape_of_a_function_that_returns_types():
+    struct = dx.ShapeDtypeStruct((2,), "float32")
+    found = dx.eval_shape(lambda x: {"given": struct, "computed": x}, 1)
+    assert found == {"given": struct, "computed": dx.ShapeDtypeStruct((), "int32", weak_type=True)}
+    with pytest.raises(TypeError, match=r"must return arrays(.|\n)*result\[1\]: 'text' of type str"):
+        dx.eval_shape(lambda x: (struct, "text"), 1)
+
+
 def test_eval_shape_and_make_jaxpr_compute_nothing(capsys):
     def f(x, n):
         return {"y": dnp.zeros((n, x.shape[0])) + x}
@@ -781,7 +789,7 @@ def test_caches_are_cleared_while_other_threads_jit():
             thread.start()
         try:
             for _ in range(200):
-                dx.api.jit.clear_functions()
+                dx.api.jit_cache.clear_functions()
         finally:
             done.set()
             for thread in threads:

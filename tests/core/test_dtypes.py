@@ -178,6 +178,7 @@ def test_promote_types_accepts_names_scalar_types_and_python_types():
     assert dtypes.promote_types(np.uint8, int) == U1
     assert dtypes.promote_types(int, float) == F4
     assert dtypes.promote_types(bool, bool) == np.bool_
+    assert dtypes.promote_types(None, "int32") == np.float64
 
 
 def test_no_common_dtype_text():

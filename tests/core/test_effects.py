@@ -11,7 +11,8 @@ import didax as dx
 from didax import lax
 from didax.core.effects import NO_EFFECTS, Effect, effects_within
 from didax.core.jaxpr import Jaxpr, nested_jaxprs
-from didax.core.primitive import Primitive, by_name
+from didax.core.primitive import Primitive
+from didax.core.primitive_names import by_name
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 
 NOTE = Effect("note")

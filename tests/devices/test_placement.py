@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a row is one line of a table)
 """Meshes, specs, shardings, and arrays that lie on several devices."""
 
 import pickle

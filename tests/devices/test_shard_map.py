@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a row is one line of a table)
 """`shard_map`: parts in, collectives, parts out; every transformation; communication counted."""
 
 import jax
@@ -13,7 +14,10 @@ line = lambda: dx.make_mesh((8,), ("x",))
 grid = lambda: dx.make_mesh((2, 4), ("a", "b"))
 
 
-def on_line(f, in_specs=P("x"), out_specs=P("x"), **how):
+SPLIT = P("x")
+
+
+def on_line(f, in_specs=SPLIT, out_specs=SPLIT, **how):
     return dx.shard_map(f, mesh=line(), in_specs=in_specs, out_specs=out_specs, **how)
 
 
@@ -105,7 +109,7 @@ def test_extrema_keep_nan() -> None:
     x[2, 1], x[5, 3] = np.nan, -np.inf
     for collective, wanted in ((lax.pmax, x.max(0)), (lax.pmin, x.min(0))):
         for dtype in ("float32", "float16", "bfloat16"):
-            found = on_line(lambda x: collective(x, "x"), out_specs=P())(x.astype(dnp.dtype(dtype)))[0]  # noqa: B023
+            found = on_line(lambda x: collective(x, "x"), out_specs=P())(x.astype(dnp.dtype(dtype)))[0]
             np.testing.assert_allclose(np.asarray(found, "float32"), wanted, rtol=1e-2)
 
 

@@ -11,6 +11,8 @@ import re
 from tests.fuzz.comparison import Finding
 
 WEAK_TYPES = "weak types by the rule of docs/promotion.md"
+WEAK_DERIVATIVES = "weak types of derivatives whose formulas have constants: kept"
+DERIVATIVE = r"\b(\w*grad|jvp|vjp|linearize|hessian|jacfwd|jacrev)\b"
 KNOWN = [
     # kind, about, reason
     (
@@ -24,7 +26,11 @@ KNOWN = [
         r"lax\.\w+ requires arguments to have the same dtypes",
         "Python scalars take an array's dtype",
     ),
-    ("jax refuses", r"pow does not accept dtype", "lax.pow takes integers"),
+    (
+        "jax refuses",
+        r"pow does not accept dtype|two inexact dtypes must match",
+        "lax.pow takes integers, and weak numbers",
+    ),
     ("jax refuses", r"must be integers of the same type", "start indices may differ in their dtypes"),
     (
         "jax refuses",
@@ -52,6 +58,8 @@ KNOWN = [
     ("jax refuses", r"abs does not accept dtype", "gcd and abs of narrow integers"),
     ("jax refuses", r"^np\.trapezoid", "trapezoid of no elements"),
     ("jax refuses", r"No constant handler for type|argument to reduce_sum as a JAX value", "faults of jax"),
+    ("jax refuses", r"is not supported by dot_general on CPU", "attention in float16"),
+    ("jax refuses", r"logical reduction requires .* got u?int[24]", "reductions of 4-bit integers"),
     ("jax refuses", r"clamp requires max.shape", "vmap of clamp between scalars"),
     ("didax refuses", r"^lax\.full\w* .*must fit the dtype", "integers out of a dtype's range"),
     (
@@ -67,12 +75,14 @@ KNOWN = [
     ("weak type", r"^lax\.custom_(root|linear_solve)", "solutions are not weakly typed"),
     ("type", r"\bnn\.\w+\(.*(int|bool)", "activations of integers are floats"),
     ("weak type", r"^(nn|special)\.", WEAK_TYPES),
-    ("weak type", r"^np\.(hypot|angle|gcd|lcm|heaviside|sinc|deg2rad|rad2deg|radians|degrees)", WEAK_TYPES),
+    ("type", r"^np\.cumulative_prod", "running products of narrow integers have the default width"),
     (
         "weak type",
-        r"(grad|jvp|vjp|linearize|hessian|jac).*\b(\w*pow\w*|log2|log10|clamp|clip|max|min|maximum|minimum|pad)\(",
-        "weak types of derivatives whose formulas have constants",
+        r"\bnp\.(hypot|angle|gcd|lcm|heaviside|sinc|deg2rad|rad2deg|radians|degrees)\(",
+        WEAK_TYPES,
     ),
+    ("weak type", DERIVATIVE + r".*\b(\w*pow\w*|log2|log10|clamp|clip|max|min|pad)\(", WEAK_DERIVATIVES),
+    ("weak type", DERIVATIVE + r".*didax \w+\[[\d,]*\]\*[,;] jax \w+\[[\d,]*\] ", WEAK_DERIVATIVES),
     ("value", r"jax \[[^\]]*nan.*np\.linalg\.(vector_|matrix_)?norm", "derivatives of norm at 0"),
     ("value", r"didax \[-?0\..*\.(abs|absolute|fabs)\(", "the derivative of abs at 0"),
     ("value", r"jax \[[^\]]*nan.*\b(pow|power|float_power)\(", "derivatives of negative powers at 0"),
@@ -85,6 +95,7 @@ KNOWN = [
     ("value", r"didax \[[^\]]*nan.*np\.roots\(", "roots after a leading zero with strip_zeros=False"),
     ("value", r"jax \[[^\]]*nan.*(logsumexp|logaddexp\d?)\(", "derivatives of logsumexp at infinities"),
     ("value", r"jax \[[^\]]*nan.*float8_e4m3", "functions of float8 are computed in float32"),
+    ("value", r"didax \[[^\]]*nan.*linalg\.det\(", "derivatives of det of matrices that hold NaN"),
     ("value", r"lax\.mulhi\(.*int4", "mulhi of 4-bit integers"),
     (
         "value",

@@ -176,6 +176,7 @@ def test_promotion(left: str, x64: None) -> None:
         assert dnp.concat([x, dnp.ones(1, dtype=right)]).dtype == name
         for kind in (*KINDS, ("integral", "bool")):
             assert dnp.isdtype(to, kind) is standard.isdtype(getattr(standard, right), kind)
+    assert dnp.isdtype(None, "real floating")
 
 
 # --- generated arrays ---------------------------------------------------------------------------------------

@@ -1,11 +1,16 @@
 """Reductions, running totals and quantiles agree with jax.numpy in value, dtype, shape and weak type."""
 
+import functools
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax import lax
+from tests.checks import assert_close
 from tests.numpy.oracle import DTYPES, check, compare, sample
 
 REDUCTIONS = (
@@ -195,3 +200,90 @@ def test_numbers_of_elements_beyond_32_bits():
     for f in (dnp.sum, dnp.mean, dnp.var, dnp.std, dnp.average, dnp.median):
         assert dx.eval_shape(f, x).shape == ()
     assert "0x4F000000" in dx.jit(dnp.var).lower(x).as_text()  # 2**31 as a float32
+
+
+# --- complex numbers ----------------------------------------------------------------------------------------
+
+COMPLEX = np.complex64(
+    [[1 + 2j, 1 - 2j, -1 + 5j, 1 + 2j], [2, complex(2, np.nan), complex(np.nan, 1), -np.inf]]
+)
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+@pytest.mark.parametrize("name", ["max", "min", "ptp", "argmax", "argmin", "nanmax", "nanmin", "nanargmax"])
+def test_extrema_of_complex_numbers_are_lexicographic(name: str, evaluate: Any) -> None:
+    found = np.asarray(evaluate(lambda x: getattr(dnp, name)(x, axis=1))(COMPLEX))
+    expected = getattr(np, name)(COMPLEX, axis=1)
+    np.testing.assert_array_equal(found, expected)
+    assert (found.dtype == np.complex64) == (expected.dtype == np.complex64)
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_cumulative_extrema_of_complex_numbers_keep_nan(evaluate: Any) -> None:
+    found = np.asarray(evaluate(lambda x: lax.cummax(x, 1))(COMPLEX))
+    np.testing.assert_array_equal(found, np.maximum.accumulate(COMPLEX, 1))
+    window = evaluate(lambda x: lax.reduce_window(x, 0j, lax.min, (1, 2), (1, 2)))(COMPLEX[:1])
+    np.testing.assert_array_equal(np.asarray(window), [[0j, -1 + 5j]])
+
+
+def test_the_smallest_complex_numbers_are_found_among_those_chosen() -> None:
+    x = np.complex64([complex(-np.inf, -5), 3, 1])
+    assert complex(dnp.max(x[:1])) == complex(-np.inf, -5)
+    assert complex(dnp.max(x, initial=0.5, where=np.array([True, False, True]))) == 1
+
+
+def test_unique_takes_complex_nan_for_one_value() -> None:
+    x = np.complex64([complex(np.nan, 1), 3, complex(1, np.nan), 3, complex(np.nan, 2)])
+    np.testing.assert_array_equal(np.asarray(dnp.unique(x)), np.unique(x))
+
+
+# --- weights ------------------------------------------------------------------------------------------------
+
+WEIGHTED = [((7,), None, (7,)), ((3, 4), 0, (3,)), ((3, 4), None, (3, 4)), ((2, 3, 4), (2, 0), (4, 2))]
+
+
+@pytest.mark.parametrize(("shape", "axis", "weights_shape"), WEIGHTED)
+def test_weighted_averages_and_quantiles(shape: Any, axis: Any, weights_shape: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.choice(5, shape).astype(np.float32)
+    w = rng.choice(4, weights_shape).astype(np.float32) + 0.5
+    q = np.float32([0, 0.23, 0.5, 1])
+    for evaluate in (lambda f: f, dx.jit):
+        assert_close(evaluate(lambda x, w: dnp.average(x, axis, w))(x, w), jax.numpy.average(x, axis, w))
+        for weights in (w, None):
+            options: dict[str, Any] = {"axis": axis, "weights": weights, "method": "inverted_cdf"}
+            found = evaluate(lambda x, options=options: dnp.quantile(x, q, **options))(x)
+            np.testing.assert_array_equal(np.asarray(found), np.quantile(x, q, **options))
+
+
+def test_weights_of_nan_and_of_nothing() -> None:
+    x, q = np.float32([3, 1, np.nan, 2]), np.float32([0, 0.5, 1])
+    of = functools.partial(dnp.nanquantile, x, q, method="inverted_cdf")
+    np.testing.assert_array_equal(of(weights=np.float32([1, 1, 9, 1])), [1, 2, 3])
+    np.testing.assert_array_equal(of(weights=np.float32([1, 0, 9, 1])), [2, 2, 3])
+    for bad in ([1, -1, 1, 1], [1, np.nan, 1, 1], [1, np.inf, 1, 1], [0, 0, 5, 0]):
+        np.testing.assert_array_equal(of(weights=np.float32(bad)), [np.nan] * 3)
+    found = dnp.quantile(x, q, method="inverted_cdf", weights=np.float32([1, 1, 9, 1]))
+    np.testing.assert_array_equal(found, [np.nan] * 3)
+
+
+def test_refused_weights_and_quantiles() -> None:
+    x = np.ones((3, 2), np.float32)
+    with pytest.raises(
+        ValueError, match=r"average takes weights of the shape of a, or of the axes that it is"
+    ):
+        dnp.average(x, (0, 1), np.ones((2, 3)))
+    with pytest.raises(
+        NotImplementedError, match=r"quantile takes weights by the method 'inverted_cdf' only"
+    ):
+        dnp.quantile(x, 0.5, weights=x)
+    with pytest.raises(ValueError, match=r"quantile takes real numbers.\n  a: complex64\[3,2\]"):
+        dnp.median(x * 1j)
+
+
+@pytest.mark.parametrize("q", [0.3, 1.0])
+def test_both_modes_agree_on_a_quantile_of_nan_by_its_share(q: float) -> None:
+    x = np.float32([1, 2, np.nan])
+    for f in (lambda q: dnp.quantile(x, q), lambda q: dnp.nanquantile(x, q)):
+        reverse, forward = dx.grad(f)(q), dx.jvp(f, (q,), (1.0,))[1]
+        np.testing.assert_array_equal(np.asarray(reverse), np.asarray(forward))

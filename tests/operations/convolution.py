@@ -27,6 +27,7 @@ def convolution(
         lambda x, w: jax.lax.conv_general_dilated(x, w, strides, padding, **more),
         lambda rng, dtype: (draw(rng, lhs, dtype), draw(rng, rhs, dtype)),
         dtypes=dtypes,
+        signed_zeros=False,  # sums may begin with a zero of either sign
     )
 
 

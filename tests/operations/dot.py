@@ -30,6 +30,7 @@ def product(
         lambda x, y: jax.lax.dot_general(x, y, **options),
         lambda rng, dtype: tuple(draw(rng, shape, dtype) for shape in shapes),
         dtypes=dtypes,
+        signed_zeros=False,
     )
 
 

@@ -136,6 +136,7 @@ ROWS = [
     unary("sign", numbers),
     operation("max", [numbers, numbers], REAL, binary_corners),
     operation("min", [numbers, numbers], REAL, binary_corners),
+    operation("max", [numbers, numbers], ("complex64",), None, "-complex"),
     discrete("max", [booleans, booleans], BOOL, None, "-bool"),
     discrete("min", [booleans, booleans], BOOL, None, "-bool"),
     operation("nextafter", [numbers, numbers], FLOATS, binary_corners, differentiable=False),

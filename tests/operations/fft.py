@@ -35,6 +35,7 @@ def row(kind: str, lengths: tuple[int, ...]) -> Operation:
         args,
         dtypes=REAL if kind == "RFFT" else COMPLEX,
         second_order=len(lengths) == 1,
+        signed_zeros=False,
     )
 
 

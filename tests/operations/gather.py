@@ -116,4 +116,11 @@ ROWS = [
     scatter_row("scatter_mul", LAYOUTS[1], "drop", unique=True),
     *combinations("scatter_min", dtypes=REALS),
     *combinations("scatter_max", dtypes=REALS),
+    scatter_row(
+        "scatter_max",
+        ("complex elements", *LAYOUTS[1][1:]),
+        "drop",
+        dtypes=("complex64",),
+        second_order=False,
+    ),
 ]

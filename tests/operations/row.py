@@ -43,4 +43,6 @@ class Operation:
     )  # by dtype, where the default is too tight
     second_order: bool = True
     batchable: bool = True
+    signed_zeros: bool = True  # False where a sum may begin with a zero of either sign
+    signed_reference: bool = True  # False where the reference has zeros of the other sign
     has_text: bool = True  # False where its jaxprs hold Python functions, which cannot be parsed back

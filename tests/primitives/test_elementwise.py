@@ -13,7 +13,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.core import dtypes
 from didax.core.errors import MissingRuleError
-from didax.core.primitive import by_name
+from didax.core.primitive_names import by_name
 from didax.primitives import elementwise as ops
 from didax.primitives.families import Elementwise
 from didax.runtime.array import as_concrete
@@ -367,3 +367,40 @@ def test_error_texts(case: str) -> None:
 def test_unknown_derivatives_are_refused(f: Any, operand: str) -> None:
     with pytest.raises(MissingRuleError, match=f"{f.__name__} has no derivative by its {operand}."):
         dx.grad(f)(2.0, 3.0)
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_powers_of_complex_numbers_at_corners(evaluate: Any) -> None:
+    inf, nan = np.inf, np.nan
+    cases = [
+        (1j, complex(0, inf), 0),  # e**(-inf + i nan)
+        (1 + 1j, complex(0, inf), 0),
+        (2, complex(inf, 0), complex(inf, 0)),
+        (0.5, complex(-inf, 0), complex(inf, 0)),
+        (complex(inf, 0), 2, complex(inf, 0)),
+        (complex(-inf, 1), -2, 0),
+        (complex(inf, -2), 1, complex(inf, -2)),
+        (complex(nan, 3), 0, 1),
+        (0, 0, 1),
+        (0, 0.5 + 2j, 0),
+        (0, -1, complex(nan, nan)),
+        (1e30, 4 - 4j, complex(inf, inf)),
+        (-1e-30j, 1.5, 0),
+        (1e25, 0.5, 3.1622777e12),
+    ]
+    z, w, expected = [np.complex64(column) for column in zip(*cases, strict=True)]
+    found = np.asarray(evaluate(lax.pow)(z, w))
+    infinite = np.isinf(expected.real) | np.isinf(expected.imag)
+    assert np.isinf(np.abs(found[infinite])).all()
+    np.testing.assert_allclose(found[~infinite], expected[~infinite], rtol=1e-6, atol=1e-44)
+    below = np.asarray(evaluate(lax.pow)(np.complex64([complex(-1, -0.0)]), np.complex64([0.5])))
+    np.testing.assert_allclose(below, [-1j], atol=1e-6)
+
+
+@pytest.mark.parametrize("evaluate", [lambda f: f, dx.jit])
+def test_each_part_of_a_complex_rsqrt_has_its_digits(evaluate: Any) -> None:
+    z = np.complex64([-2, -2 + 1e-3j, complex(-2, -0.0), 1e30j, 1e-30, complex(np.inf, 1)])
+    found = np.asarray(evaluate(lax.rsqrt)(z))
+    expected = 1 / np.sqrt(z.astype(complex))
+    np.testing.assert_allclose(found.real, expected.real, rtol=1e-6)
+    np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-6)

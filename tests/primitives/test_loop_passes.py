@@ -294,6 +294,22 @@ def test_cheap_residuals_are_computed_again():
     assert_same_as_without(gradient(f), *args)
 
 
+def test_the_optimised_program_does_not_depend_on_addresses_of_objects():
+    """Compiled programs are kept on disk by their text, which another process must write in the same way."""
+
+    def gates(w: Any, x: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            a, b, c = dnp.split(x + h @ w, 3, axis=-1)
+            h = dnp.tanh(a) * dnp.sin(b) + dnp.exp(-c) * h
+            return h, dnp.cos(h) * dnp.sin(a)
+
+        return lax.scan(step, dnp.zeros((8, 64)), x)[1]
+
+    args = normal(64, 192), normal(20, 8, 192)
+    kept = [live(dx.grad(lambda w, x: (gates(w, x) ** 2).sum(), (0, 1)), *args) for _ in range(8)]
+    assert len({str(optimize_loops(jaxpr)[0]) for jaxpr in kept}) == 1
+
+
 @pytest.mark.parametrize("how", ["vmap", "second order", "with a value that is read"])
 def test_residuals_are_computed_again_under(how):
     f, args = written_out(48, 8)

@@ -12,7 +12,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core.jaxpr import Eqn, Jaxpr
-from didax.passes.loops import hoist, sink
+from didax.passes.loops import defer, hoist
 from tests.loop_programs import (
     RNG,
     F,
@@ -292,7 +292,7 @@ def test_what_is_computed_on_the_way_is_bounded(monkeypatch):
     for f, rule in [(before, RULE), (after, AFTER)]:
         assert rule in dx.explain(f)(*args)
         assert_same_as_without(f, *args)
-    for module in (hoist, sink):
+    for module in (hoist, defer):
         monkeypatch.setattr(module, "MAX_BYTES", 10 * 32 * 256 * 4 - 1)
     for f in (before, after):
         assert_nothing_moves(lambda *args, f=f: f(*args), *args)

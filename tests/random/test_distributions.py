@@ -136,6 +136,7 @@ def test_dtypes(case: Case, dtype: str) -> None:
     assert stats.kstest(x.astype("float64"), case.law.cdf).statistic < 0.05
 
 
+@pytest.mark.as_users  # a program of several operations is rounded otherwise with the cheap settings
 @pytest.mark.parametrize("case", [*CLOSED_FORMS, GAMMA, *DISCRETE[::3]], ids=ids)
 def test_eager_compiled_and_mapped_draws_are_equal_in_every_bit(case: Case) -> None:
     f = lambda key: getattr(random, case.name)(key, *case.args, shape=(5,))

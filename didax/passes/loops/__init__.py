@@ -6,15 +6,15 @@ The passes run when a program is about to be lowered, after every transformation
 are left: a forward scan that stacks residuals, a backward scan that reads them. In this order:
 
 * `hoist.py`: products of matrices that do not need the carry are computed before the loop, for all steps at once
-  (`apart.py`: also those hidden in others);
-* `recompute.py`: what a forward scan stacks for a backward scan is computed there again, where that is cheaper;
+  (`split_products.py`: also those that are parts of others);
+* `recompute.py`: residuals that a forward scan stacks are computed again in the backward scan, where that is cheaper;
 * `contract.py`: a sum of products that a loop carries becomes one product after the loop;
-* `sink.py`: products that only stacked results need are computed after the loop;
+* `defer.py`: products that only stacked results need are computed after the loop;
 * `unroll.py`: loops of a few scalar operations take several steps at a time;
 * `one_function.py`: a loop of small steps is compiled as one function instead of a list of kernels (`rows.py`: with
   its small products of matrices).
 
-Each has a rule, from measurements, that tells where it pays; results are equal within rounding. The option
+Each pass has a rule, from measurements, that says where it pays; results are equal within rounding. The option
 `optimize_loops="off"` leaves programs as they are; `didax.explain` prints the notes.
 Read next: `driver.py`.
 """

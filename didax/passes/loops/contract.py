@@ -2,12 +2,14 @@
 
     for x, g in xs: dW += x.T @ g            becomes          for ...: stack x, g;      dW += X.T @ G
 
-The gradient of a weight that a loop uses at each step is such a sum: cotangents of a scan's constants are carried.
-Summed in the loop, all of dW is read and written at each step; the product after the loop adds over steps and rows
-at once. Rows that a factor is made of are often stacked already, as residuals. Measured on one core, of the time of
-the gradient: a tanh net of 32 units, batch 8, 1,000 steps: 0.3; an LSTM of that size: 0.8; 256 units: 0.9 or less.
+The gradient of a weight that a loop uses at each step is such a sum, since a transposed scan carries the cotangents
+of its constants. Summed in the loop, all of dW is read and written at each step; the product after the loop sums over
+steps and rows at once. The factors are often stacked already, as residuals. Measured on one core, in parts of the time
+of the gradient without this pass: a tanh net of 32 units, batch 8, 1,000 steps 0.3; an LSTM of that size 0.8; 256 units
+0.9 or less.
 
-The rule: what is stacked anew is not larger than what is carried no more. Read next: `one_function.py`.
+The rule: the factors that are newly stacked are not larger than the sums that are no longer carried.
+Read next: `one_function.py`.
 """
 
 from __future__ import annotations
@@ -18,20 +20,20 @@ from typing import Any, NamedTuple
 from didax.core import dtypes
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.passes.loops.notes import Note, note
-from didax.passes.loops.rewrite import definitions, num_bytes, uses, written
+from didax.passes.loops.rewrite import definitions, equations_of, num_bytes, uses
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.control_flow.common import split_at
+from didax.primitives.control_flow.layout import BodyLayout
 from didax.primitives.dot import dot_general_p
 from didax.primitives.elementwise import add
 from didax.primitives.shape import reduce_sum_p, reshape_p, transpose_p
 
 RULE = "one product after the loop"
-_MOVES = (transpose_p, reshape_p)  # which may wait until after the sum over steps
-_MAX_BYTES = 1 << 30  # stacked anew, over all steps
+_MOVES = (transpose_p, reshape_p)  # they may as well move the sum over steps
+_MAX_BYTES = 1 << 30  # of factors that are newly stacked, over all steps
 
 
 class _Term(NamedTuple):
-    """One summand of a step: a product or sum of `factors`, then moves of its elements, innermost first."""
+    """What a step adds: a product or a sum over axes of `factors`, whose elements then move, by `moves` in order."""
 
     eqn: Eqn
     moves: tuple[Eqn, ...]
@@ -42,25 +44,26 @@ class _Term(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """Part k of the carry, to which each step adds the terms and nothing else."""
+    """Part k of the carry, which a step does nothing with but add these terms."""
 
     k: int
     terms: list[_Term]
 
 
 def contract_sums(eqn: Eqn) -> tuple[list[Eqn], dict[Any, Atom], list[Note]]:
-    """The scan without such sums and what follows it, the results that have other names then, and notes."""
-    body, num_consts, num_carry = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
-    found = list(carried_sums(body, num_consts, num_carry))
+    """The scan without such sums and the equations after it, new names of its results, and notes."""
+    body, layout = eqn.params["jaxpr"], BodyLayout.of(eqn.params)
+    found = list(carried_sums(body, layout))
     if not found:
         return [eqn], {}, []
-    rows = body.invars[num_consts + num_carry :]
-    ready = {*rows, *body.outvars[num_carry:]}
+    _, carry, rows = layout.split(body.invars)
+    ready = {*rows, *layout.split_results(body.outvars)[1]}
     products = [s for s in found if any(t.eqn.primitive is dot_general_p for t in s.terms)]
-    new = {x for s in products for t in s.terms for x in t.factors} - ready
+    factors = [x for s in products for t in s.terms for x in t.factors]
+    new = dict.fromkeys(x for x in factors if x not in ready)  # in this order in every process
     found = [s for s in found if all(x in ready or x in new for t in s.terms for x in t.factors)]
     stacked = sum(num_bytes(x.aval) for x in new)
-    carried = sum(num_bytes(body.invars[num_consts + s.k].aval) for s in found)
+    carried = sum(num_bytes(carry[s.k].aval) for s in found)
     facts = f"{stacked:,} bytes stacked at each step, {carried:,} carried no more"
     if not products or stacked > carried or stacked * eqn.params["length"] > _MAX_BYTES:
         return [eqn], {}, [note(eqn, RULE, False, facts)] if products else []
@@ -69,11 +72,11 @@ def contract_sums(eqn: Eqn) -> tuple[list[Eqn], dict[Any, Atom], list[Note]]:
     return eqns, results, [note(eqn, RULE, True, f"{names}; {facts}")]
 
 
-def carried_sums(body: Jaxpr, num_consts: int, num_carry: int) -> Iterator[_Sum]:
+def carried_sums(body: Jaxpr, layout: BodyLayout) -> Iterator[_Sum]:
     """The parts of a carry that are such sums."""
     count, made_by = uses(body), definitions(body)
-    steady = {*body.invars[:num_consts]}
-    carry = body.invars[num_consts : num_consts + num_carry]
+    consts, carry, _ = layout.split(body.invars)
+    steady = set(consts)
     for k, (before, after) in enumerate(zip(carry, body.outvars, strict=False)):
         eqn = made_by.get(after)
         if eqn is None or eqn.primitive is not add or count[before] != 1 or count[after] != 1:
@@ -90,7 +93,7 @@ def carried_sums(body: Jaxpr, num_consts: int, num_carry: int) -> Iterator[_Sum]
 
 
 def _terms(x: Atom, made_by: dict[Any, Eqn], count: Any) -> Iterator[_Term | None]:
-    """The summands of a step's share; None for one that is no product or sum."""
+    """The terms of what a step adds, `x`; None for one that is neither a product nor a sum over axes."""
     todo = [x]
     while todo:
         x = todo.pop()
@@ -111,27 +114,31 @@ def _terms(x: Atom, made_by: dict[Any, Eqn], count: Any) -> Iterator[_Term | Non
 
 
 def _rewritten(eqn: Eqn, sums: Sequence[_Sum], new: Sequence[Var]) -> tuple[list[Eqn], dict[Any, Atom]]:
-    body, num_consts, num_carry = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
+    body, layout = eqn.params["jaxpr"], BodyLayout.of(eqn.params)
     gone = {s.k for s in sums}
-    keep = [k for k in range(num_carry) if k not in gone]
-    consts, carry, rows = split_at(body.invars, num_consts, num_carry)
-    const_args, carry_args, row_args = split_at(eqn.invars, num_consts, num_carry)
-    outs = [*(body.outvars[k] for k in keep), *body.outvars[num_carry:], *new]
+    keep = [k for k in range(layout.num_carry) if k not in gone]
+    consts, carry, rows = layout.split(body.invars)
+    const_args, carry_args, row_args = layout.split(eqn.invars)
+    after, ys = layout.split_results(body.outvars)
+    last, y_stacks = layout.split_results(eqn.outvars)
+    outs = [*(after[k] for k in keep), *ys, *new]
     whole = Jaxpr([*consts, *(carry[k] for k in keep), *rows], body.eqns, outs, body.name)
     small = dce_jaxpr(whole, (True,) * len(outs), keep_inputs=True)[0]
     stacks = [Var(x.aval.update(shape=(eqn.params["length"], *x.aval.shape))) for x in new]
     loop = eqn.replace(
         invars=[*const_args, *(carry_args[k] for k in keep), *row_args],
-        outvars=[*(eqn.outvars[k] for k in keep), *eqn.outvars[num_carry:], *stacks],
+        outvars=[*(last[k] for k in keep), *y_stacks, *stacks],
         params={**eqn.params, "jaxpr": small, "num_carry": len(keep)},
     )
-    over_steps: dict[Any, Atom] = dict(zip(body.outvars[num_carry:], eqn.outvars[num_carry:], strict=True))
+    over_steps: dict[Any, Atom] = dict(zip(ys, y_stacks, strict=True))
     over_steps.update(zip(rows, row_args, strict=True))
     over_steps.update(zip(new, stacks, strict=True))
     eqns, results = [loop], {}
     for s in sums:
         factors = [over_steps[x] for t in s.terms for x in t.factors]
-        more, (total,) = written(lambda *xs, s=s: [_total(s, xs)], [carry_args[s.k], *factors], eqn.source)
+        more, (total,) = equations_of(
+            lambda *xs, s=s: [_total(s, xs)], [carry_args[s.k], *factors], eqn.source
+        )
         eqns += more
         results[eqn.outvars[s.k]] = total
     return eqns, results
@@ -149,7 +156,7 @@ def _total(s: _Sum, args: Sequence[Any]) -> Any:
 
 
 def _over_steps(term: _Term, stacks: Sequence[Any]) -> Any:
-    """The term summed over steps: the leading axes of the stacked factors are summed over too."""
+    """The term summed over steps: the sum is also over the leading axes of the stacked factors."""
     params = term.eqn.params
     if term.eqn.primitive is reduce_sum_p:
         return reduce_sum_p.bind(*stacks, axes=(0, *(i + 1 for i in params["axes"])))

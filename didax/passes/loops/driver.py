@@ -1,7 +1,8 @@
 """Running the passes on a whole program, loop by loop, from the outside in.
 
-A loop that becomes one function is left alone inside. Programs without loops, and loops that no pass touches, are the
-same objects as before. Read next: `recompute.py`, `contract.py`, `unroll.py`, `one_function.py`, the passes.
+Loops inside of a loop that becomes one function are left as they are. Programs without loops, and loops that no pass
+changes, are the same objects as before.
+Read next: the passes: `hoist.py`, `recompute.py`, `contract.py`, `defer.py`, `unroll.py`, `one_function.py`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from didax.core import config
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
 from didax.core.jaxpr_check import check_jaxpr
 from didax.passes.loops.contract import contract_sums
+from didax.passes.loops.defer import defer_products
 from didax.passes.loops.hoist import hoist_products
 from didax.passes.loops.notes import Note, renamed_loops
 from didax.passes.loops.one_function import as_one_function
 from didax.passes.loops.recompute import recompute_residuals
 from didax.passes.loops.rewrite import substitute
-from didax.passes.loops.sink import sink_products
 from didax.passes.loops.unroll import unrolled
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.control_flow.while_loop import while_p
@@ -28,7 +29,7 @@ LOOPS = (scan_p, while_p)
 
 
 class Optimized(NamedTuple):
-    """A program with its loops optimised (None: as it was), and what was done to each loop."""
+    """A program with its loops optimised, or None if it is as before; and what was done to each loop."""
 
     jaxpr: Jaxpr | None
     notes: tuple[Note, ...]
@@ -49,7 +50,7 @@ def _has_loops(jaxpr: Jaxpr) -> bool:
 @cached_on_jaxpr
 def _optimized(jaxpr: Jaxpr) -> Optimized:
     eqns: list[Eqn] = []
-    names: dict[Any, Atom] = {}  # of results that an optimised loop calls otherwise
+    names: dict[Any, Atom] = {}  # new names of results of optimised loops
     hoisted, notes = hoist_products(jaxpr)
     fewer, more = recompute_residuals(hoisted)
     notes = [*renamed_loops(notes, hoisted.eqns, fewer.eqns), *more]
@@ -59,7 +60,9 @@ def _optimized(jaxpr: Jaxpr) -> Optimized:
         names.update(found)
         notes += said
     if len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)):
-        return Optimized(None, tuple(notes))  # what is remembered with a jaxpr must not keep it alive
+        return Optimized(
+            None, tuple(notes)
+        )  # not the jaxpr itself: what is remembered with it must not keep it alive
     new = Jaxpr(jaxpr.invars, eqns, [names.get(x, x) for x in fewer.outvars], jaxpr.name)
     if config.state().check:
         check_jaxpr(new)
@@ -76,8 +79,8 @@ def _optimized_eqn(eqn: Eqn) -> tuple[Sequence[Eqn], dict[Any, Atom], list[Note]
     loop, *after = eqns
     before: list[Eqn] = []
     if eqn.primitive is scan_p and not eqn.effects:
-        before, loop, sunk, more = sink_products(loop, eqn)
-        after = [*sunk, *after]
+        before, loop, deferred, more = defer_products(loop, eqn)
+        after = [*deferred, *after]
         notes += more
         loop, more = unrolled(loop, eqn)
         notes += more

@@ -1,14 +1,14 @@
-"""Products of matrices that do not need the carry, for all steps at once before the loop.
+"""Products of matrices that do not need the carry: computed before the loop, for all steps at once.
 
     for x in xs: h = tanh(x @ u + h @ w)        becomes        for g in xs @ u: h = tanh(g + h @ w)
 
-One large product keeps all cores busy and reads its weights once, and a step starts a kernel less. `apart.py` finds
-such products in those of concatenated parts, and in gates that are slices. Measured on two cores, of the time without:
-tanh nets 0.6 to 0.95, LSTMs 0.3 to 1.03, gradients 0.55 to 1.05 (docs/design/loops.md).
+One large product keeps all cores busy and reads its weights once, and a step starts one kernel less. Where such a
+product is only a part of a larger one, `split_products.py` splits it off first. Measured on two cores, in parts of the
+time without this pass: tanh nets 0.6 to 0.95, LSTMs 0.3 to 1.03, gradients 0.55 to 1.05 (docs/design/loops.md).
 
-The rule weighs what the product costs a step against the bytes that are stacked: see `gain` in `apart.py`. Moved with a
-product is what its factors are computed from, if that is arithmetic on elements or moves them.
-Read next: `apart.py`, `recompute.py`.
+The rule weighs what the product costs a step against the bytes that are stacked (`gain` in `split_products.py`).
+Equations that compute the factors of a product move with it, if they are arithmetic on elements or move elements.
+Read next: `split_products.py`, `recompute.py`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
-from didax.passes.loops.apart import PARTS, Free, call_cost, is_product, take_apart
 from didax.passes.loops.contract import carried_sums
 from didax.passes.loops.notes import Note, note
-from didax.passes.loops.rewrite import num_bytes, renamed, substitute
+from didax.passes.loops.rewrite import inlined, num_bytes, substitute
+from didax.passes.loops.split_products import PARTS, CarryFree, call_cost, is_product, split_products
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.control_flow.common import split_at
+from didax.primitives.control_flow.layout import BodyLayout
 from didax.primitives.control_flow.scan import scan_p
 from didax.transforms.batching import AxisData, batch_jaxpr
 
 RULE = "products before the loop"
-MAX_BYTES = 1 << 28  # computed before the loop, over all steps
+MAX_BYTES = 1 << 28  # of what is computed before the loop, over all steps
 
 
 class Hoisted(NamedTuple):
-    """What is computed before a scan, the scan, and those of its results that were computed before."""
+    """The equations before a scan, the scan, those of its results that are computed before it, and its new stacks."""
 
     before: list[Eqn]
     scan: Eqn
@@ -68,65 +68,66 @@ def _facts(found: Hoisted) -> str:
 
 def hoisted(eqn: Eqn) -> Hoisted | None:
     """The scan without the products that are better computed before it; None if it has none."""
-    num_consts, num_carry = eqn.params["num_consts"], eqn.params["num_carry"]
-    consts, carry, rows = split_at(eqn.params["jaxpr"].invars, num_consts, num_carry)
+    layout = BodyLayout.of(eqn.params)
+    consts, carry, rows = layout.split(eqn.params["jaxpr"].invars)
     if not carry:
-        return None  # a map: its steps are what the user wants one after another
-    free = Free(consts, rows, call_cost(eqn))
-    apart = take_apart(eqn.params["jaxpr"], free)
-    body = dce_jaxpr(apart, (True,) * len(apart.outvars), keep_inputs=True)[0]
-    summed = {term.eqn for total in carried_sums(body, num_consts, num_carry) for term in total.terms}
-    free.values.difference_update(v for e in summed for v in e.outvars)
-    moved = _to_move(body, free)
-    if not any(map(is_product, moved)) and apart is eqn.params["jaxpr"]:
+        return None  # It is a map, and a user who asks for a map wants one step after the other.
+    carry_free = CarryFree(consts, rows, call_cost(eqn))
+    split = split_products(eqn.params["jaxpr"], carry_free)
+    body = dce_jaxpr(split, (True,) * len(split.outvars), keep_inputs=True)[0]
+    summed = {term.eqn for total in carried_sums(body, layout) for term in total.terms}
+    carry_free.values.difference_update(v for e in summed for v in e.outvars)
+    moved = _to_move(body, carry_free)
+    if not any(map(is_product, moved)) and split is eqn.params["jaxpr"]:
         return None
-    computed = sum(num_bytes(v.aval) for e in moved for v in e.outvars if v not in free.steady)
+    computed = sum(num_bytes(v.aval) for e in moved for v in e.outvars if v not in carry_free.steady)
     return _rewritten(eqn, body, moved) if computed * eqn.params["length"] <= MAX_BYTES else None
 
 
-def _to_move(body: Jaxpr, free: Free) -> list[Eqn]:
-    """The equations to compute before the loop: products of rows, what they read, and parts of weights."""
+def _to_move(body: Jaxpr, carry_free: CarryFree) -> list[Eqn]:
+    """The equations to compute before the loop: products of rows, what their factors need, and parts of weights."""
     factors = {x for eqn in body.eqns if is_product(eqn) for x in eqn.invars}
     needed: set[Any] = set()
     moved: list[Eqn] = []
     for eqn in reversed(body.eqns):
         out = eqn.outvars[0]
         is_part = eqn.primitive in PARTS and out in factors
-        wanted = is_part if out in free.steady else free.pays_alone(eqn)
-        if out in free.values and (wanted or out in needed):
+        wanted = is_part if out in carry_free.steady else carry_free.pays_whole(eqn)
+        if out in carry_free.values and (wanted or out in needed):
             moved.append(eqn)
             needed.update(eqn.invars)
     return moved[::-1]
 
 
 def _rewritten(eqn: Eqn, body: Jaxpr, moved: Sequence[Eqn]) -> Hoisted:
-    num_consts, num_carry, length = (eqn.params[name] for name in ("num_consts", "num_carry", "length"))
-    consts, carry, rows = split_at(body.invars, num_consts, num_carry)
-    const_args, carry_args, row_args = split_at(eqn.invars, num_consts, num_carry)
+    layout = BodyLayout.of(eqn.params)
+    consts, carry, rows = layout.split(body.invars)
+    const_args, carry_args, row_args = layout.split(eqn.invars)
     gone = {v: e for e in moved for v in e.outvars}
     left = [e for e in body.eqns if e.outvars[0] not in gone]
     read = {x for e in left for x in e.invars}.union(body.outvars)
     crossing = [v for v in gone if v in read]
 
-    dims = (None,) * num_consts + (0,) * len(rows)
+    dims = (None,) * len(consts) + (0,) * len(rows)
     batched, is_stack = batch_jaxpr(
-        Jaxpr([*consts, *rows], moved, crossing, body.name), AxisData(None, length), dims
+        Jaxpr([*consts, *rows], moved, crossing, body.name), AxisData(None, eqn.params["length"]), dims
     )
-    before, values = renamed(batched, [*const_args, *row_args], eqn.source)
+    before, values = inlined(batched, [*const_args, *row_args], eqn.source)
     now = dict(zip(crossing, values, strict=True))
     stacks = [v for v, stack in zip(crossing, is_stack, strict=True) if stack]
     steady = [v for v, stack in zip(crossing, is_stack, strict=True) if not stack]
 
-    ys = list(zip(eqn.outvars[num_carry:], body.outvars[num_carry:], strict=True))
+    after, ys = layout.split_results(body.outvars)
+    ys = list(zip(layout.split_results(eqn.outvars)[1], ys, strict=True))
     results = {out: now[v] for out, v in ys if v in stacks}
-    outs = [*body.outvars[:num_carry], *(v for out, v in ys if out not in results)]
+    outs = [*after, *(v for out, v in ys if out not in results)]
     scan = eqn.replace(
         invars=[*const_args, *(now[v] for v in steady), *carry_args, *row_args, *(now[v] for v in stacks)],
         outvars=[v for v in eqn.outvars if v not in results],
         params={
             **eqn.params,
             "jaxpr": Jaxpr([*consts, *steady, *carry, *rows, *stacks], left, outs, body.name),
-            "num_consts": num_consts + len(steady),
+            "num_consts": len(consts) + len(steady),
         },
     )
     return Hoisted(before, scan_p.dce(scan, (True,) * len(outs)), results, stacks)

@@ -1,12 +1,12 @@
 """Loops of small steps, compiled as one function instead of a list of kernels.
 
 XLA on the CPU runs a loop as a list of kernels, each of which costs 0.1 microseconds and more to start, unless all of
-its state is under 1,024 bytes: then the loop is one function, in which values stay in registers. Here loops are told
-apart by what their steps do. `one_function_p` calls a jaxpr that is one loop, with the mark by which XLA knows such
-functions. Measured on one core, of the time without: gradients of scans with 16 and 60 scalars 0.06; a Kalman filter's
-gradient 0.04; a recurrent net of 32 units 0.3 (gradient) and 0.6; edit distance 0.6. Large steps lose (64 x 64 cells of
-the game of life 1.15; a product of a vector with 512 x 512 weights 1.65): kernels may use all cores, and their code
-is better for long rows.
+its state is under 1,024 bytes: then the loop is one function, in which values stay in registers. This pass decides by
+what the steps of a loop do. `one_function_p` calls a jaxpr that is one loop, with the mark by which XLA knows such
+functions. Measured on one core, in parts of the time without this pass: gradients of scans with 16 and 60 scalars 0.06;
+a Kalman filter's gradient 0.04; a recurrent net of 32 units 0.3 (gradient) and 0.6; edit distance 0.6. Large steps lose
+(64 x 64 cells of the game of life 1.15; a product of a vector with 512 x 512 weights 1.65): kernels may use all cores,
+and their code is better for long rows.
 
 The rule: no step computes more than `MAX_ELEMENTS` of anything, and all of it is what XLA can write into one function:
 not a sort, a scatter, an FFT, a call of LAPACK, nor a product of matrices that it hands to a library. A product of a
@@ -70,13 +70,13 @@ from didax.xla.lowering import call
 from didax.xla.text import FunctionContext, Value, names, types
 
 RULE = "one function"
-MIN_STATE = 512  # bytes: below, XLA does it by itself
+MIN_STATE = 512  # bytes; XLA by itself compiles a loop of a smaller state as one function
 MAX_ELEMENTS = 1024  # of anything a step computes
 MAX_BITS = 256  # random words, each of which is a hundred operations
 MAX_EQNS = 2000  # compile time grows faster than the function
-MAX_ARRAYS = 250  # read and returned: the same; 600 carries compile in 10 s instead of 1 s
+MAX_ARRAYS = 250  # that the loop reads and returns; with 600 it compiles in 10 s instead of 1 s
 MAX_PRODUCT = 1 << 14  # multiplications in a product with a vector, or of a few rows
-MAX_CHAINED = 1 << 11  # the same, where one of many rows is computed from another
+MAX_CHAINED = 1 << 11  # the same for products of many rows, one of which is computed from another
 _FLOATS = (np.float32, np.float64)
 _RARE = ("float16",)
 
@@ -95,6 +95,7 @@ class OneFunction(Jit):
     """`one_function_p.bind(*args, jaxpr=jaxpr)`: the jaxpr as one function, kernels and all."""
 
     kind = "loop compiled as one function"
+    evaluate = None  # it is made when a program is compiled; alone it is a program of one operation
 
     def lower(self, ctx: FunctionContext, *args: Value, jaxpr: Jaxpr) -> list[Value]:
         hidden = ctx.emit_many(
@@ -107,8 +108,8 @@ class OneFunction(Jit):
 def _reading_all(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr that also returns a value computed from each of its inputs.
 
-    XLA (jaxlib 0.10 and 0.11) ends the process when such a function does not read an argument after XLA's own
-    simplifications. (For that it must not see constants among them either: they are behind a barrier.)
+    XLA (jaxlib 0.10 and 0.11) ends the process when such a function does not read one of its arguments, once XLA has
+    simplified the function. A constant argument would be simplified away, so arguments are hidden behind a barrier.
     """
 
     def run(*args: Any) -> list[Any]:
@@ -128,21 +129,21 @@ def _changed_element(x: Any) -> Any:
 one_function_p = OneFunction("one_function")
 
 
-def as_one_function(eqn: Eqn, was: Eqn) -> tuple[Eqn | None, list[Note]]:
-    """A call of the loop as one function, or None where that does not pay; and a note on the loop as it `was`."""
+def as_one_function(eqn: Eqn, original: Eqn) -> tuple[Eqn | None, list[Note]]:
+    """A call of the loop as one function, or None where that does not pay; and a note on the `original` loop."""
     stacked = eqn.outvars[eqn.params.get("num_carry", len(eqn.outvars)) :]
     state = sum(num_bytes(x.aval) for x in (*eqn.invars, *stacked))
     if state < MIN_STATE:
-        return None, [note(was, RULE, False, f"XLA does so by itself: its state has {state:,} bytes")]
+        return None, [note(original, RULE, False, f"XLA does so by itself: its state has {state:,} bytes")]
     why = _obstacle_of_loop(eqn)
     if why is not None:
-        return None, [note(was, RULE, False, why)]
+        return None, [note(original, RULE, False, why)]
     invars = [Var(x.aval) for x in eqn.invars]
     outvars = [Var(v.aval) for v in eqn.outvars]
     loop = eqn.map_jaxprs(by_rows).replace(invars=invars, outvars=outvars)
     jaxpr = Jaxpr(invars, [loop], outvars, "loop")
     whole = eqn.replace(primitive=one_function_p, params={"jaxpr": jaxpr})
-    return whole, [note(was, RULE, True, "its steps are small")]
+    return whole, [note(original, RULE, True, "its steps are small")]
 
 
 def is_small(eqn: Eqn) -> bool:
@@ -156,7 +157,7 @@ def _obstacle_of_loop(eqn: Eqn) -> str | None:
     if eqn.effects:
         return "it has effects"
     if not eqn.invars:
-        return "it has no inputs"  # that a barrier could hide
+        return "it has no inputs"  # which the barrier could hide
     if any(x.aval.physical.size == 0 for x in (*eqn.invars, *eqn.outvars)):
         return "it has empty arrays"
     arrays = len(eqn.invars) + len(eqn.outvars)

@@ -1,12 +1,13 @@
-"""What a forward scan stacks for a backward scan, computed there again where that is cheaper.
+"""Residuals that a forward scan stacks for a backward scan: computed again there, where that is cheaper.
 
     for ...: h, (exp(z), 1 + exp(z), ...) = step(h)   and a scan that reads them     becomes
     for ...: h, z = step(h)                           and a scan that computes them from z
 
-Which values to stack is a minimal cut: between what can only be stacked (products, the carry before the step) and what
-the backward scan reads, a value is either stacked, which costs a kernel that writes it and one that reads it, or
-computed again from others, which costs its elements. Measured: 0.8 of the gradient of an LSTM of 32 units whose gates
-are written out. Loops that become one function keep what they stack: there it is no kernel.
+Which values to stack is a minimal cut. Between the values that can only be stacked (products, the carry before the
+step) and the values that the backward scan reads, a value is either stacked, which costs a kernel that writes it and
+one that reads it, or computed again from others, which costs its elements. Measured: 0.8 of the time of the gradient
+of an LSTM of 32 units whose gates are written out. Loops that become one function keep what they stack, since a stack
+costs them no kernel.
 Read next: `contract.py`.
 """
 
@@ -21,7 +22,7 @@ from didax.passes.loops.notes import Note, note
 from didax.passes.loops.one_function import is_small
 from didax.passes.loops.rewrite import definitions, num_bytes, uses
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.control_flow.common import split_at
+from didax.primitives.control_flow.layout import BodyLayout
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.convert import convert_element_type_p
 from didax.primitives.elementwise import abs_, add, max_, min_, mul, neg, square, sub
@@ -32,8 +33,8 @@ from didax.primitives.slicing import slice_p
 
 RULE = "residuals computed again"
 KERNEL, BYTE = 120.0, 0.05  # nanoseconds to start a kernel, and to move a byte
-FAST, SLOW = 0.05, 0.5  # nanoseconds an element, of arithmetic and of functions
-GAIN = 0.9  # of the cost before: less is not worth it
+FAST, SLOW = 0.05, 0.5  # nanoseconds per element: of arithmetic, of other functions
+GAIN = 0.9  # the cost after, in parts of the cost before, has to be below
 _MOVES = {broadcast_in_dim_p, convert_element_type_p, reshape_p, select_n_p, slice_p, transpose_p}
 _ARITHMETIC = {abs_, add, max_, min_, mul, neg, square, sub, *_MOVES}
 _INFINITE = float("inf")
@@ -70,13 +71,13 @@ def recompute_residuals(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Note]]:
 
 def _pairs(backward: Eqn, made_by: dict[Any, Eqn], count: Any) -> Iterable[_Pair]:
     params = backward.params
-    rows = backward.invars[params["num_consts"] + params["num_carry"] :]
-    others = set(backward.invars) - set(rows)
+    consts, carry, rows = BodyLayout.of(params).split(backward.invars)
+    others = {*consts, *carry}.difference(rows)
     for forward in dict.fromkeys(made_by[x] for x in rows if x in made_by):
         same_steps = forward.primitive is scan_p and forward.params["length"] == params["length"]
         if not same_steps or forward.effects or backward.effects or is_small(forward):
             continue
-        stacked = forward.outvars[forward.params["num_carry"] :]
+        _, stacked = BodyLayout.of(forward.params).split_results(forward.outvars)
         residuals = [v for v in stacked if v not in others and 0 < rows.count(v) == count[v]]
         if residuals:
             yield _Pair(forward, backward, residuals)
@@ -87,21 +88,21 @@ def _pairs(backward: Eqn, made_by: dict[Any, Eqn], count: Any) -> Iterable[_Pair
 
 def _body_values(pair: _Pair) -> dict[Var, Atom]:
     """What each stacked result of the forward scan is in its body."""
-    num_carry = pair.forward.params["num_carry"]
-    body = pair.forward.params["jaxpr"]
-    return dict(zip(pair.forward.outvars[num_carry:], body.outvars[num_carry:], strict=True))
+    layout = BodyLayout.of(pair.forward.params)
+    _, stacked = layout.split_results(pair.forward.outvars)
+    _, ys = layout.split_results(pair.forward.params["jaxpr"].outvars)
+    return dict(zip(stacked, ys, strict=True))
 
 
 def _cheapest(pair: _Pair) -> list[Any] | None:
     """The values of the forward body to read in the backward scan; None where the residuals themselves are cheapest."""
     body = pair.forward.params["jaxpr"]
-    num_consts, num_carry = pair.forward.params["num_consts"], pair.forward.params["num_carry"]
     values = _body_values(pair)
     wanted = [values[v] for v in pair.residuals]
     if any(type(x) is not Var for x in wanted):
         return None
-    kept = {values[v] for v in pair.forward.outvars[num_carry:] if v not in pair.residuals}
-    consts, _, rows = split_at(body.invars, num_consts, num_carry)
+    kept = {x for v, x in values.items() if v not in pair.residuals}
+    consts, _, rows = BodyLayout.of(pair.forward.params).split(body.invars)
     ready = {*kept, *rows}
 
     def price(x: Any) -> float:
@@ -110,13 +111,13 @@ def _cheapest(pair: _Pair) -> list[Any] | None:
 
     made_by = {v: eqn for v, eqn in definitions(body).items() if _is_cheap(eqn)}
     graph: Graph = {"source": {}, "sink": {}}
-    reached: set[Any] = set()
+    reached: dict[Any, None] = {}  # in this order in every process
     todo = list(wanted)
     while todo:
         x = todo.pop()
         if x in reached:
             continue
-        reached.add(x)
+        reached[x] = None
         eqn = made_by.get(x)
         graph["source"]["in", x] = _INFINITE if eqn is None else _work(eqn)
         graph["in", x] = {("out", x): price(x)}
@@ -176,22 +177,24 @@ def minimal_cut(graph: Graph) -> tuple[float, set[Any]]:
 
 def _rewritten(pair: _Pair, saved: Sequence[Any]) -> tuple[Eqn, Eqn]:
     forward, backward = pair.forward, pair.backward
-    body, num_consts, num_carry = (forward.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
-    consts, _, rows = split_at(body.invars, num_consts, num_carry)
-    const_args, _, row_args = split_at(forward.invars, num_consts, num_carry)
+    body, layout = forward.params["jaxpr"], BodyLayout.of(forward.params)
+    consts, _, rows = layout.split(body.invars)
+    const_args, _, row_args = layout.split(forward.invars)
     values = _body_values(pair)
-    stays = [v for v in forward.outvars[num_carry:] if v not in pair.residuals]
+    stays = [v for v in values if v not in pair.residuals]
     stacked: dict[Any, Atom] = {values[v]: v for v in reversed(stays)}
     stacked.update(zip(rows, row_args, strict=True))
     new = [x for x in saved if x not in stacked and x not in consts]
     length = forward.params["length"]
     stacked.update({x: Var(x.aval.update(shape=(length, *x.aval.shape))) for x in new})
-    outs = [*body.outvars[:num_carry], *(values[v] for v in stays), *new]
+    after, _ = layout.split_results(body.outvars)
+    last, _ = layout.split_results(forward.outvars)
+    outs = [*after, *(values[v] for v in stays), *new]
     small = dce_jaxpr(Jaxpr(body.invars, body.eqns, outs, body.name), (True,) * len(outs), keep_inputs=True)[
         0
     ]
     first = forward.replace(
-        outvars=[*forward.outvars[:num_carry], *stays, *(stacked[x] for x in new)],
+        outvars=[*last, *stays, *(stacked[x] for x in new)],
         params={**forward.params, "jaxpr": small},
     )
     arguments = dict(zip(consts, const_args, strict=True))
@@ -204,9 +207,9 @@ def _reading(
     backward: Eqn, pair: _Pair, values: dict[Var, Atom], consts: dict[Any, Atom], rows: dict[Any, Atom]
 ) -> Eqn:
     """The backward scan that computes the residuals from further constants and rows."""
-    body, num_consts, num_carry = (backward.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
-    in_consts, in_carry, in_rows = split_at(body.invars, num_consts, num_carry)
-    const_args, carry_args, row_args = split_at(backward.invars, num_consts, num_carry)
+    body, layout = backward.params["jaxpr"], BodyLayout.of(backward.params)
+    in_consts, in_carry, in_rows = layout.split(body.invars)
+    const_args, carry_args, row_args = layout.split(backward.invars)
     env: dict[Any, Any] = {x: Var(x.aval) for x in (*consts, *rows)}
     const_vars, row_vars = [env[x] for x in consts], [env[x] for x in rows]
     eqns: list[Eqn] = []
@@ -226,7 +229,7 @@ def _reading(
     new = Jaxpr(invars, eqns, [names.get(x, x) for x in body.outvars], body.name)
     return backward.replace(
         invars=[*consts.values(), *const_args, *carry_args, *(row_args[i] for i in left), *rows.values()],
-        params={**backward.params, "jaxpr": new, "num_consts": num_consts + len(consts)},
+        params={**backward.params, "jaxpr": new, "num_consts": layout.num_consts + len(consts)},
     )
 
 

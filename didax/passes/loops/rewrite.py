@@ -1,4 +1,7 @@
-"""Putting other equations in the place of one, and counting uses: what the passes share."""
+"""What the passes share: other equations in the place of one, and how often variables are used.
+
+Read next: `driver.py`.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,16 @@ def num_bytes(aval: ShapedArray) -> int:
     return aval.physical.size * aval.physical.dtype.itemsize
 
 
-def written(
+def equations_of(
     fun: Callable[..., Sequence[Any]], atoms: Sequence[Atom], source: SourceLine | None
 ) -> tuple[list[Eqn], list[Atom]]:
     """The equations of `fun(*atoms)`, with the user's line `source`, and its results."""
     jaxpr, captured = trace_to_jaxpr(fun, [x.aval for x in atoms], what="optimisation of a loop")
     assert not captured, "a pass makes its arrays of the program's"
-    return renamed(jaxpr, atoms, source)
+    return inlined(jaxpr, atoms, source)
 
 
-def renamed(jaxpr: Jaxpr, atoms: Sequence[Atom], source: SourceLine | None) -> tuple[list[Eqn], list[Atom]]:
+def inlined(jaxpr: Jaxpr, atoms: Sequence[Atom], source: SourceLine | None) -> tuple[list[Eqn], list[Atom]]:
     """The equations of a jaxpr on `atoms` as its inputs, and its outputs."""
     env: dict[Any, Atom] = dict(zip(jaxpr.invars, atoms, strict=True))
     eqns = [

@@ -2,9 +2,9 @@
 
     x @ w        becomes        concatenate([x[0] @ w, x[1] @ w, ...])
 
-XLA hands a product of matrices to a library, as a kernel of its own, when an axis is 8 or longer; a product with a
-vector it writes into the function at hand. So a loop whose products are small can be one function after all. Measured
-for a tanh net of 32 units, batch 8, of the time without: 0.6 (forward).
+When an axis of a product of matrices is 8 or longer, XLA calls a library for it, which is a kernel of its own. A
+product with a vector becomes a part of the function that it stands in. So a loop whose products are small can be one
+function after all: a tanh net of 32 units, batch 8, takes 0.6 of the time (forward).
 Read next: `one_function.py`, which asks for this.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr
-from didax.passes.loops.rewrite import substitute, written
+from didax.passes.loops.rewrite import equations_of, substitute
 from didax.primitives.dot import dot_general_p, free_axes
 from didax.primitives.elementwise import mul
 from didax.primitives.shape import broadcast_in_dim, reduce_sum_p, reshape, transpose
@@ -24,12 +24,12 @@ from didax.primitives.slicing import concatenate_p, slice_axis
 from didax.transforms.cache import cached_on_jaxpr
 
 MAX_ROWS = 8
-MANY_ROWS = 4  # more than these, and what is put together from them costs more to read
-MAX_SUM = 1024  # multiplications of which all are written down, and then summed
+MANY_ROWS = 4  # a result of more rows than these, concatenated, costs more to read
+MAX_SUM = 1024  # multiplications of a batch of products that is written as multiplications and a sum
 LIBRARY_SIZE = 8  # an axis of this length makes a product of matrices one for a library
 
 
-class Product(NamedTuple):
+class ProductSizes(NamedTuple):
     """The sizes of a product of matrices: rows and columns of the result, length of the sums, batch axes."""
 
     rows: int
@@ -49,11 +49,11 @@ class Product(NamedTuple):
         return max(self[:3]) >= LIBRARY_SIZE and min(self.rows, self.columns) > 1
 
 
-def product_of(eqn: Eqn) -> Product:
+def product_of(eqn: Eqn) -> ProductSizes:
     """The sizes of a `dot_general`."""
     x, y = (v.aval for v in eqn.invars)
     (x_contract, y_contract), (x_batch, y_batch) = eqn.params["dimension_numbers"]
-    return Product(
+    return ProductSizes(
         math.prod(x.shape[i] for i in free_axes(x.ndim, x_contract, x_batch)),
         math.prod(y.shape[i] for i in free_axes(y.ndim, y_contract, y_batch)),
         math.prod(x.shape[i] for i in x_contract),
@@ -69,17 +69,17 @@ def becomes_sum(eqn: Eqn) -> bool:
 
 
 def has_few_rows(eqn: Eqn) -> bool:
-    """Whether `by_rows` takes the product apart: one operand has one free axis, and that is short."""
+    """Whether `by_rows` can write the product by vectors: one operand has one free axis, which is short."""
     return _side(eqn) is not None
 
 
 def products_by_rows(jaxpr: Jaxpr) -> list[tuple[int, bool]]:
-    """Of each product in the jaxpr that is taken apart into many rows: its size, and whether it is made of another."""
+    """The size of each product that becomes many rows, and whether it is computed from another such product."""
     found: list[tuple[int, bool]] = []
-    made: set[Any] = set()  # of such products
+    made: set[Any] = set()  # the variables that are computed from such products
     for eqn in jaxpr.eqns:
         inner = [product for jaxpr in eqn.jaxprs for product in products_by_rows(jaxpr)]
-        if eqn.primitive is dot_general_p and _how(eqn) is _take_apart and _num_rows(eqn) > MANY_ROWS:
+        if eqn.primitive is dot_general_p and _rewriting(eqn) is _by_vectors and _num_rows(eqn) > MANY_ROWS:
             inner = [(product_of(eqn).size, False)]
         depends = any(x in made for x in eqn.invars)
         found += [(size, chained or depends) for size, chained in inner]
@@ -108,14 +108,16 @@ def _side(eqn: Eqn) -> tuple[int, int] | None:
 
 @cached_on_jaxpr
 def by_rows(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with such products, those of loops and branches inside included, taken apart."""
+    """The jaxpr with its small products written by rows or as sums, also inside of loops and branches."""
     eqns: list[Eqn] = []
     names: dict[Any, Atom] = {}
     for eqn in jaxpr.eqns:
         eqn = substitute(eqn, names)
-        how = _how(eqn)
-        if how is not None:
-            more, (result,) = written(lambda x, y, eqn=eqn, how=how: [how(eqn, x, y)], eqn.invars, eqn.source)
+        rewrite = _rewriting(eqn)
+        if rewrite is not None:
+            more, (result,) = equations_of(
+                lambda x, y, eqn=eqn, rewrite=rewrite: [rewrite(eqn, x, y)], eqn.invars, eqn.source
+            )
             names[eqn.outvars[0]] = result
             eqns += more
         else:
@@ -123,12 +125,12 @@ def by_rows(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.invars, eqns, [names.get(x, x) for x in jaxpr.outvars], jaxpr.name)
 
 
-def _how(eqn: Eqn) -> Callable[..., Any] | None:
+def _rewriting(eqn: Eqn) -> Callable[..., Any] | None:
     if eqn.primitive is not dot_general_p:
         return None
     if becomes_sum(eqn):
         return _sum_of_products
-    return _take_apart if product_of(eqn).in_library and has_few_rows(eqn) else None
+    return _by_vectors if product_of(eqn).in_library and has_few_rows(eqn) else None
 
 
 def _sum_of_products(eqn: Eqn, x: Any, y: Any) -> Any:
@@ -154,7 +156,7 @@ def _spread(x: Any, shape: tuple[int, ...], order: tuple[int, ...], places: list
     return broadcast_in_dim(transpose(x, order), shape, tuple(places))
 
 
-def _take_apart(eqn: Eqn, *operands: Any) -> Any:
+def _by_vectors(eqn: Eqn, *operands: Any) -> Any:
     side = _side(eqn)
     assert side is not None
     k, axis = side

@@ -2,9 +2,9 @@
 
     for i in range(n): h = f(h)        becomes        for i in range(0, n, 4): h = f(f(f(f(h))))
 
-Such a loop spends half of its time on counting. Measured on one core, of the time without: `c * 0.999 + 0.1` 0.6, a
-running sum 0.6, a branch of two operations 0.6. Longer steps gain nothing, and cost compile time: sums of 64 elements
-1.0, four products of matrices of four rows (a Kalman filter) 1.3.
+Such a loop spends half of its time on counting. Measured on one core, in parts of the time without this pass:
+`c * 0.999 + 0.1` 0.6, a running sum 0.6, a branch of two operations 0.6. Longer steps gain nothing, and cost compile
+time: sums of 64 elements 1.0, four products of matrices of four rows (a Kalman filter) 1.3.
 
 The rule: at most `MAX_EQNS` operations a step, all of them on single elements. Read next: `one_function.py`.
 """
@@ -25,15 +25,15 @@ MIN_LENGTH = 64
 MAX_EQNS = 8
 
 
-def unrolled(eqn: Eqn, was: Eqn) -> tuple[Eqn, list[Note]]:
-    """The scan with several steps in one, where that pays, and a note on the scan as it `was`."""
+def unrolled(eqn: Eqn, original: Eqn) -> tuple[Eqn, list[Note]]:
+    """The scan with several steps in one, where that pays, and a note on the scan as it was (`original`)."""
     if eqn.params["unroll"] != 1:
-        return eqn, [note(was, RULE, False, f"as asked for, {eqn.params['unroll']} steps at a time")]
+        return eqn, [note(original, RULE, False, f"as asked for, {eqn.params['unroll']} steps at a time")]
     size = _num_operations(eqn.params["jaxpr"])
     if size is None or size > MAX_EQNS or eqn.params["length"] < MIN_LENGTH or platform() != "cpu":
-        return eqn, [note(was, RULE, False, "its steps cost more than counting them")]
+        return eqn, [note(original, RULE, False, "its steps cost more than counting them")]
     facts = f"{STEPS} steps at a time, of {size} operations on single elements each"
-    return eqn.replace(params={**eqn.params, "unroll": STEPS}), [note(was, RULE, True, facts)]
+    return eqn.replace(params={**eqn.params, "unroll": STEPS}), [note(original, RULE, True, facts)]
 
 
 def _num_operations(jaxpr: Jaxpr) -> int | None:

@@ -4,10 +4,11 @@
     x + scatter_add(0, i, u)             becomes    scatter_add(x, i, u)
     pad(u) + pad(v), side by side        becomes    concatenate(u, v)
 
-The cotangent of `x` in `x[i]` is such an array. Made in full and added, it costs the size of `x` at each step of
-a loop that reads one element; as an update it costs the size of what is read, since a loop writes in place.
-What a body takes apart (the gates of an LSTM) is put together again in its transpose: that is the third line.
-Read next: `scan.py`, whose transposed bodies go through this; `order.py`, which keeps the updates in place.
+The cotangent of `x` in `x[i]` is such an array. Made in full and added, it costs the size of `x` at each step of a
+loop that reads one element. As an update it costs the size of that element, since a loop writes in place. The third
+line is the transpose of a body that slices an array into parts, such as the gates of an LSTM.
+Read next: `transposition.py`, which passes the bodies of transposed loops through this; `order.py`, which keeps the
+updates in place.
 """
 
 from __future__ import annotations
@@ -22,21 +23,20 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.passes.simplify import dce_jaxpr
+from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.elementwise import add
 from didax.primitives.gather import scatter_add_p
 from didax.primitives.shape import broadcast_in_dim_p
 from didax.primitives.slicing import concatenate_p, dynamic_slice_p, dynamic_update_slice_p, pad_p
-from didax.transforms.staging import trace_to_jaxpr
 
 AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside of a window
 
 
 def accumulate_in_place(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with every such sum as an update; same inputs, equal outputs."""
+    """The jaxpr with each such sum written as an update or a concatenation; same inputs, equal outputs."""
     if not any(eqn.primitive is add for eqn in jaxpr.eqns):
         return jaxpr
-    new, captured = trace_to_jaxpr(lambda *args: _run(jaxpr, args), jaxpr.in_avals, what="transpose")
-    assert not captured, "jaxprs are closed"
+    new = trace_closed(lambda *args: _run(jaxpr, args), jaxpr.in_avals, what="transpose")
     return dce_jaxpr(new, (True,) * len(new.outvars), keep_inputs=True)[0]
 
 
@@ -52,7 +52,7 @@ def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     for eqn in jaxpr.eqns:
         if eqn.primitive is add and (joined := _joined(*[parts.get(x) for x in eqn.invars])) is not None:
             parts[eqn.outvars[0]] = joined
-            env[eqn.outvars[0]] = _put_together(joined, eqn.outvars[0].aval)
+            env[eqn.outvars[0]] = _concatenated(joined, eqn.outvars[0].aval)
             continue
         pair = _window_in(eqn, windows)
         if pair is not None:
@@ -112,7 +112,7 @@ class _Parts(NamedTuple):
 
 
 def _part(eqn: Eqn, inputs: Sequence[Any]) -> _Parts | None:
-    """A window that leaves one axis alone short, as an array of one part."""
+    """The result of the equation as an array of one part, if it pads `inputs[0]` along one axis only."""
     if eqn.primitive is not pad_p:
         return None
     padded = [i for i, (low, high, _) in enumerate(eqn.params["padding_config"]) if low or high]
@@ -129,11 +129,11 @@ def _joined(x: _Parts | None, y: _Parts | None) -> _Parts | None:
         return None
     both = x._replace(parts=tuple(sorted([*x.parts, *y.parts], key=lambda part: part[0])))
     ends = both.ends()
-    apart = all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ends))
-    return both if apart else None
+    disjoint = all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ends))
+    return both if disjoint else None
 
 
-def _put_together(whole: _Parts, aval: ShapedArray) -> Any:
+def _concatenated(whole: _Parts, aval: ShapedArray) -> Any:
     """The array, with zeros between its parts."""
     pieces: list[Any] = []
     at = 0

@@ -1,10 +1,10 @@
 """`bounded_p`: a while loop of at most so many steps, which reverse mode differentiates.
 
     bounded_p(limit, p, c, h):    for i in range(limit): if not p(h): break; h, y = body(c, h)
-                                  return number of steps, h, stacked y
+                                  return number of steps, h, stacked ys
 
-Linearised, the loop runs now, stacks what the linear steps will need, and counts its steps; the linear half
-is the scan of that count (`counted.py`). So both cost what the steps taken cost; the memory is that of the bound.
+Linearised, the loop runs now, stacks residuals, and counts its steps; the linear half is the scan of that count
+(`counted.py`). So the work of both is that of the steps taken, and the memory is that of the bound.
 Read next: `segments.py`, which makes loops of it whose memory is that of the square root of the bound.
 """
 
@@ -15,81 +15,74 @@ from typing import Any
 
 import numpy as np
 
-from didax.core.array_ops import array_ops, instantiate
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.call import check_jaxpr_operands, fill_zeros
-from didax.primitives.control_flow.common import (
-    INT32,
-    Marks,
-    along_first,
-    batch_first,
-    carry_types,
-    lower_loop,
-    marked,
+from didax.primitives.control_flow.batches import batch_carry, batch_first
+from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
+from didax.primitives.control_flow.checkified import run_checkified
+from didax.primitives.control_flow.common import COUNT, INT32, carry_types, run_compiled, with_invars
+from didax.primitives.control_flow.counted import check_count, counted_p, with_rows
+from didax.primitives.control_flow.effects import run_by_element, runs_by_element
+from didax.primitives.control_flow.halves import Halves, linearize_body, partial_eval_body
+from didax.primitives.control_flow.layout import (
+    BodyLayout,
+    Mask,
+    WhileLayout,
+    instantiated,
     merge,
     nonzero,
-    run_compiled,
+    nonzero_only,
     split_at,
-    stand_in,
-    traced,
     union,
-    unmarked,
-    with_invars,
+    where_true,
 )
-from didax.primitives.control_flow.counted import COUNT, check_count, counted_p, lengthened
-from didax.primitives.control_flow.effects import for_each, go_by_element
+from didax.primitives.control_flow.lowering import lower_loop, write_row
+from didax.primitives.control_flow.masked import check_collectives, masked_bounded
 from didax.primitives.control_flow.order import read_before_writing
-from didax.primitives.control_flow.scan import (
-    Halves,
-    batch_body,
-    dce_body,
-    jvp_body,
-    linearize_body,
-    live_tangents,
-    partial_eval_body,
-    parts_by,
-    write_row,
-)
-from didax.primitives.control_flow.while_loop import carry_keys, check_collectives, run_checkified
-from didax.primitives.convert import convert_element_type
-from didax.primitives.elementwise import add, and_, lt
-from didax.primitives.reductions import reduce_or_p
-from didax.primitives.select import select_n
+from didax.primitives.control_flow.while_loop import carry_keys, with_unread
+from didax.primitives.elementwise import and_, lt
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData, batch_jaxpr
-from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
 
-_BOOL = np.dtype(bool)
+Residuals = tuple[list[Any], list[Any]]  # constant ones, stacked ones
 
 
 class Bounded(Primitive):
     """`bounded_p.bind(limit, *cond_consts, *body_consts, *carry, ...)`: steps taken, the carry, stacked outputs.
 
     `cond_jaxpr` and `body_jaxpr` are those of `while_p`, but the body returns outputs after the next carry. The
-    outputs have `length` rows, those from the number of steps on without meaning; `0 <= limit <= length`, an int32.
+    outputs have `length` rows, and rows from the number of steps on have no meaning. `limit` is an int32 from 0 to
+    `length`.
     """
 
     multiple_results = True
+
+    def run(self, length: int, cond: Jaxpr, body: Jaxpr, limit: Any, *parts: Sequence[Any]) -> list[Any]:
+        """The loop on operands in parts: constants of the condition, constants of the body, the carry."""
+        operands, sizes = WhileLayout.join(*parts)
+        sizes = {**sizes, "num_carry": len(parts[-1]), "length": length}
+        return self.bind(limit, *operands, cond_jaxpr=cond, body_jaxpr=body, **sizes)
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["cond_jaxpr"].axis_names | params["body_jaxpr"].axis_names
 
     def type(self, limit: ShapedArray, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         check_count(limit)
-        cond_consts, consts, carry = _parts(avals, params)
-        body_jaxpr = params["body_jaxpr"]
+        cond_consts, consts, carry = WhileLayout.of(params).split(avals)
+        body = params["body_jaxpr"]
         check_jaxpr_operands("the condition of a bounded loop", params["cond_jaxpr"], [*cond_consts, *carry])
-        check_jaxpr_operands("the body of a bounded loop", body_jaxpr, [*consts, *carry])
-        after, ys = split_at(body_jaxpr.out_avals, len(carry))
-        types = carry_types("a bounded loop", body_jaxpr.in_avals[len(consts) :], after)
+        check_jaxpr_operands("the body of a bounded loop", body, [*consts, *carry])
+        after, ys = split_at(body.out_avals, len(carry))
+        types = carry_types("a bounded loop", body.in_avals[len(consts) :], after)
         return [COUNT, *types, *(y.update(shape=(params["length"], *y.shape)) for y in ys)]
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:
@@ -98,7 +91,7 @@ class Bounded(Primitive):
     def lower(self, ctx: FunctionContext, limit: Value, *args: Value, **params: Any) -> list[Value]:
         cond_jaxpr = simplify_jaxpr(params["cond_jaxpr"])
         body_jaxpr = read_before_writing(simplify_jaxpr(params["body_jaxpr"]))
-        cond_consts, consts, carry = _parts(args, params)
+        cond_consts, consts, carry = WhileLayout.of(params).split(args)
         ys = [ctx.constant(0, aval) for aval in ctx.out_avals[1 + len(carry) :]]
 
         def goes_on(region: FunctionContext, values: list[Value]) -> Value:
@@ -118,28 +111,15 @@ class Bounded(Primitive):
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
     ) -> tuple[list[Any], list[Any]]:
-        cond_consts, consts, carry = _parts(primals[1:], params)
-        _, const_dots, carry_dots = _parts(tangents[1:], params)
-        new, out = jvp_body(
-            params["body_jaxpr"], len(consts), len(carry), nonzero([*const_dots, *carry_dots])
-        )
-        const_dots = live_tangents(const_dots)
-        carry_dots = [instantiate(t) for t in marked(carry_dots, out[: len(carry)])]
-        n, *outs = self.bind(
-            primals[0],
-            *cond_consts,
-            *consts,
-            *const_dots,
-            *carry,
-            *carry_dots,
-            cond_jaxpr=with_unread(params["cond_jaxpr"], tuple(aval_of(t) for t in carry_dots)),
-            body_jaxpr=new,
-            cond_nconsts=len(cond_consts),
-            body_nconsts=len(consts) + len(const_dots),
-            num_carry=len(carry) + len(carry_dots),
-            length=params["length"],
-        )
-        num_ys = len(params["body_jaxpr"].outvars) - len(carry)
+        layout = WhileLayout.of(params)
+        cond_consts, consts, carry = layout.split(primals[1:])
+        _, const_dots, carry_dots = layout.split(tangents[1:])
+        new, out = jvp_body(params["body_jaxpr"], _body_layout(params), nonzero([*const_dots, *carry_dots]))
+        carry_dots = instantiated(carry_dots, out[: len(carry)])
+        cond = with_unread(params["cond_jaxpr"], tuple(aval_of(t) for t in carry_dots))
+        parts = cond_consts, [*consts, *nonzero_only(const_dots)], [*carry, *carry_dots]
+        n, *outs = self.run(params["length"], cond, new, primals[0], *parts)
+        num_ys = len(out) - len(carry)
         last, last_dots, ys, y_dots = split_at(outs, len(carry), len(carry_dots), num_ys)
         outs = [n, *last, *ys]
         return outs, fill_zeros([*last_dots, *y_dots], (False, *out), [aval_of(y) for y in outs])
@@ -147,127 +127,87 @@ class Bounded(Primitive):
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
     ) -> tuple[list[Any], list[Any]]:
-        cond_consts, consts, carry = _parts(primals[1:], params)
-        _, const_dots, carry_dots = _parts(tangents[1:], params)
-        halves = linearize_body(
-            params["body_jaxpr"], len(consts), len(carry), nonzero([*const_dots, *carry_dots])
-        )
-        outs, saved_consts, saved_xs = self._run_known(
-            halves, params["cond_jaxpr"], primals[0], cond_consts, [*consts, *carry], params["length"]
-        )
-        carry_dots = [instantiate(t) for t in marked(carry_dots, halves.unknown_out[: len(carry)])]
-        dots = _run_unknown(
-            halves, outs[0], saved_consts, saved_xs, live_tangents(const_dots), carry_dots, params["length"]
-        )
+        layout = WhileLayout.of(params)
+        cond_consts, consts, carry = layout.split(primals[1:])
+        _, const_dots, carry_dots = layout.split(tangents[1:])
+        dots_in = nonzero([*const_dots, *carry_dots])
+        halves = linearize_body(params["body_jaxpr"], _body_layout(params), dots_in)
+        known = cond_consts, consts, carry
+        outs, saved = self._run_known(halves, params["length"], params["cond_jaxpr"], primals[0], *known)
+        carry_dots = instantiated(carry_dots, halves.unknown_out[: len(carry)])
+        unknown = outs[0], saved, nonzero_only(const_dots), carry_dots
+        dots = _run_unknown(halves, params["length"], *unknown)
         return outs, fill_zeros(dots, (False, *halves.unknown_out), [aval_of(y) for y in outs])
 
     def _run_known(
-        self, halves: Halves, cond: Jaxpr, limit: Any, cond_consts: Any, known: Any, length: int
-    ) -> tuple[list[Any], list[Any], list[Any]]:
-        """What is known: the number of steps and results; and residuals, constant and stacked, of the other half."""
-        n, *outs = self.bind(
-            limit,
-            *cond_consts,
-            *known,
-            cond_jaxpr=cond,
-            body_jaxpr=halves.known,
-            cond_nconsts=len(cond_consts),
-            body_nconsts=halves.num_consts,
-            num_carry=halves.num_carry,
-            length=length,
-        )
-        return [n, *outs[: halves.num_outs]], *halves.residuals(known, outs)
+        self, halves: Halves, length: int, cond: Jaxpr, limit: Any, *parts: Sequence[Any]
+    ) -> tuple[list[Any], Residuals]:
+        """The known half: the number of steps and the results, and the residuals of the unknown half."""
+        n, *outs = self.run(length, cond, halves.known, limit, *parts)
+        _, consts, carry = parts
+        return [n, *outs[: halves.num_outs]], halves.residuals([*consts, *carry], outs)
 
     def partial_eval(self, unknown: Sequence[bool], *args: Any, **params: Any) -> list[Any]:
-        """What is known is computed by a loop of its own, run now, if it is known when to stop."""
+        """What is known is computed by a loop of its own, which runs now, if it is known when to stop."""
         split = _split(params, tuple(unknown))
         if split is None:
             return self.bind(*args, **params)
         halves, cond = split
-        now, (consts, carry, _), cond_consts = _known_and_unknown(halves, args, unknown, params)
-        outs, saved_consts, saved_xs = self._run_known(
-            halves, cond, args[0], cond_consts, now, params["length"]
-        )
-        rest = _run_unknown(halves, outs[0], saved_consts, saved_xs, consts, carry, params["length"])
+        known, (consts, carry) = _known_and_unknown(halves, args, unknown, params)
+        outs, saved = self._run_known(halves, params["length"], cond, args[0], *known)
+        rest = _run_unknown(halves, params["length"], outs[0], saved, consts, carry)
         return [outs[0], *merge(halves.unknown_out, rest, outs[1:])]
 
     def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
         split = _split(params, linear)
-        assert split is not None, "the condition of a loop that is linear in its carry is not"
+        assert split is not None, "the condition of a loop that is linear in its carry is not linear"
         halves, cond = split
-        now, (consts, carry, _), cond_consts = _known_and_unknown(halves, args, linear, params)
-        outs, saved_consts, saved_xs = self._run_known(
-            halves, cond, args[0], cond_consts, now, params["length"]
-        )
-        bars = counted_p.transpose(
-            marked(cts[1:], halves.unknown_out),
-            outs[0],
-            *saved_consts,
-            *consts,
-            *carry,
-            *saved_xs,
-            **_as_scan(halves, len(saved_consts) + len(consts), len(carry), params["length"]),
-        )
-        first = 1 + len(saved_consts)
-        bars = bars[first : first + len(consts) + len(carry)]
-        found = merge(halves.unknown_in, bars, [None] * halves.unknown_in.count(False))
-        return [*[None] * (1 + params["cond_nconsts"]), *found]
+        known, (consts, carry) = _known_and_unknown(halves, args, linear, params)
+        outs, saved = self._run_known(halves, params["length"], cond, args[0], *known)
+        operands, scan_params = _as_scan(halves, params["length"], saved, consts, carry)
+        cts = where_true(cts[1:], halves.unknown_out)
+        _, *found = counted_p.transpose(cts, outs[0], *operands, **scan_params)
+        _, cts_in, _ = split_at(found, len(saved[0]), len(consts) + len(carry))
+        cts_in = merge(halves.unknown_in, cts_in, [None] * halves.unknown_in.count(False))
+        return [*[None] * (1 + params["cond_nconsts"]), *cts_in]
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-        cond_dims, const_dims, carry_dims = _parts(dims[1:], params)
-        cond_consts, consts, carry = _parts(args[1:], params)
+        layout, cond, body = WhileLayout.of(params), params["cond_jaxpr"], params["body_jaxpr"]
+        cond_dims, const_dims, carry_dims = map(tuple, layout.split(dims[1:]))
         start = tuple(dim is not None for dim in carry_dims)
-        new, batched = batch_body(params["body_jaxpr"], axis, tuple(const_dims), start, ())
-        marks = batched[: len(carry)]
-        cond, (by_element,) = batch_jaxpr(params["cond_jaxpr"], axis, along_carry(cond_dims, marks))
+        new, batched = batch_body(body, axis, const_dims, start)
+        carry_batched = batched[: len(carry_dims)]
+        new_cond, (by_element,) = batch_jaxpr(cond, axis, (*cond_dims, *batch_dims(carry_batched)))
         if by_element or dims[0] is not None:
-            if go_by_element(params["cond_jaxpr"], params["body_jaxpr"]):
-                return for_each(self, axis, args, dims, params)
-            return self._batch_by_element(axis, args, dims, **params)
-        carry = [
-            batch_first(axis, x, dim) if b else x for x, dim, b in zip(carry, carry_dims, marks, strict=True)
-        ]
-        outs = self.bind(
-            args[0], *cond_consts, *consts, *carry, **{**params, "cond_jaxpr": cond, "body_jaxpr": new}
-        )
+            if runs_by_element(cond, body):
+                return run_by_element(self, axis, args, dims, params)
+            return self._batch_by_element(axis, args, dims, params)
+        cond_consts, consts, carry = layout.split(args[1:])
+        carry = batch_carry(axis, carry, carry_dims, carry_batched)
+        outs = self.run(params["length"], new_cond, new, args[0], cond_consts, consts, carry)
         first = [0] * len(carry) + [1] * (len(outs) - 1 - len(carry))
         return outs, [None, *(dim if b else None for dim, b in zip(first, batched, strict=True))]
 
     def _batch_by_element(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
     ) -> Any:
-        check_collectives(axis, params["cond_jaxpr"], params["body_jaxpr"])
-        cond_dims, const_dims, carry_dims = _parts(dims[1:], params)
-        cond_consts, consts, carry = _parts(args[1:], params)
+        layout, cond, body = WhileLayout.of(params), params["cond_jaxpr"], params["body_jaxpr"]
+        check_collectives(axis, cond, body)
+        cond_dims, const_dims, carry_dims = map(tuple, layout.split(dims[1:]))
+        cond_consts, consts, carry = layout.split(args[1:])
         limits = batch_first(axis, args[0], dims[0])
         carry = [batch_first(axis, x, dim) for x, dim in zip(carry, carry_dims, strict=True)]
-        all_true = (True,) * len(carry)
-        pred_jaxpr, _ = batch_jaxpr(params["cond_jaxpr"], axis, along_carry(cond_dims, all_true), (True,))
+        cond, _ = batch_jaxpr(cond, axis, (*cond_dims, *(0,) * len(carry)), (True,))
         counts = array_ops.zeros(ShapedArray((axis.size,), INT32))
-        pred = and_(lt(counts, limits), eval_jaxpr(pred_jaxpr, [*cond_consts, *carry])[0])
-        cond, body = masked_loop(
-            params["body_jaxpr"], pred_jaxpr, axis, tuple(const_dims), len(cond_consts), len(carry)
-        )
-        _, _, counts, *outs = self.bind(
-            np.int32(params["length"]),
-            limits,
-            *cond_consts,
-            *consts,
-            pred,
-            counts,
-            *carry,
-            cond_jaxpr=cond,
-            body_jaxpr=body,
-            cond_nconsts=0,
-            body_nconsts=1 + len(cond_consts) + len(consts),
-            num_carry=2 + len(carry),
-            length=params["length"],
-        )
-        return [counts, *outs], [0] * (1 + len(carry)) + [1] * (len(outs) - len(carry))
+        active = and_(lt(counts, limits), eval_jaxpr(cond, [*cond_consts, *carry])[0])
+        masked = masked_bounded(body, cond, axis, const_dims)
+        parts = [], [limits, *cond_consts, *consts], [active, counts, *carry]
+        _, _, *outs = self.run(params["length"], *masked, np.int32(params["length"]), *parts)
+        return outs, [0] * (1 + len(carry)) + [1] * (len(outs) - 1 - len(carry))
 
     def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
-        carry = carry_keys(_parts(operands[1:], params), params, params["length"])
+        carry = carry_keys(operands[1:], params, params["length"])
         num_ys = len(params["body_jaxpr"].outvars) - len(carry)
         return [None, *carry, *[None] * num_ys]
 
@@ -276,165 +216,88 @@ class Bounded(Primitive):
     ) -> tuple[list[Any], Report | None]:
         """As of `while_p`."""
 
-        def run(consts: Sequence[Any], carry: Sequence[Any], **jaxprs: Jaxpr) -> list[Any]:
-            sizes = {"cond_nconsts": 0, "body_nconsts": len(consts), "num_carry": len(carry)}
-            return self.bind(limit, *consts, *carry, **jaxprs, **sizes, length=params["length"])
+        def loop(cond: Jaxpr, body: Jaxpr, *parts: Sequence[Any]) -> list[Any]:
+            return self.run(params["length"], cond, body, limit, *parts)
 
-        return run_checkified(run, kinds, _parts(args, params), params, num_before=1)
+        parts = WhileLayout.of(params).split(args)
+        return run_checkified(loop, kinds, parts, params["cond_jaxpr"], params["body_jaxpr"], num_before=1)
 
     def run_jaxprs(self, run: Any, limit: Any, *args: Any, **params: Any) -> list[Any]:
-        cond_consts, consts, carry = _parts(args, params)
-        length, num_carry = params["length"], len(carry)
+        cond_consts, consts, carry = WhileLayout.of(params).split(args)
+        cond, body, layout = params["cond_jaxpr"], params["body_jaxpr"], _body_layout(params)
         rows: list[list[Any]] = []
         while len(rows) < int(limit):
             step = len(rows)
-            if not bool(
-                run(params["cond_jaxpr"], [*cond_consts, *carry], f"condition {step} of while_loop")[0]
-            ):
+            if not bool(run(cond, [*cond_consts, *carry], f"condition {step} of while_loop")[0]):
                 break
-            outs = run(params["body_jaxpr"], [*consts, *carry], f"step {step} of while_loop")
-            carry, ys = split_at(outs, num_carry)
+            outs = run(body, [*consts, *carry], f"step {step} of while_loop")
+            carry, ys = layout.split_results(outs)
             rows.append([array_ops.broadcast_axis(y, 1, 0) for y in ys])
-        avals = params["body_jaxpr"].out_avals[num_carry:]
+        _, avals = layout.split_results(body.out_avals)
         empty = [array_ops.zeros(y.update(shape=(0, *y.shape))) for y in avals]
         stacked = [concatenate(list(column), 0) for column in zip(empty, *rows, strict=True)]
-        return [np.int32(len(rows)), *carry, *(lengthened(y, length) for y in stacked)]
+        return [np.int32(len(rows)), *carry, *(with_rows(y, params["length"]) for y in stacked)]
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        params = eqn.params
-        cond_nconsts, body_nconsts, num_carry = (
-            params[name] for name in ("cond_nconsts", "body_nconsts", "num_carry")
-        )
+        params, layout = eqn.params, WhileLayout.of(eqn.params)
         cond, read = dce_jaxpr(params["cond_jaxpr"], (True,))
-        needed = (*union(used[1 : 1 + num_carry], read[cond_nconsts:]), *used[1 + num_carry :])
-        body, used_in, used_out = dce_body(params["body_jaxpr"], body_nconsts, num_carry, needed)
-        cond_consts, consts, carry = _parts(eqn.invars[1:], params)
-        kept = used_in[body_nconsts:]
-        cond_invars = marked(params["cond_jaxpr"].invars, (*read[:cond_nconsts], *kept))
+        cond_consts, carry_read = split_at(read, params["cond_nconsts"])
+        carry_used, ys_used = split_at(used[1:], params["num_carry"])
+        needed = (*union(carry_used, carry_read), *ys_used)
+        body, used_in, used_out = dce_body(params["body_jaxpr"], _body_layout(params), needed)
+        parts = layout.split_by((*cond_consts, *used_in), eqn.invars[1:])[1]
+        invars, sizes = WhileLayout.join(*parts)
+        cond_invars = where_true(
+            params["cond_jaxpr"].invars, (*cond_consts, *used_in[params["body_nconsts"] :])
+        )
+        jaxprs = {"cond_jaxpr": with_invars(cond, cond_invars), "body_jaxpr": body}
         return eqn.replace(
-            invars=[
-                eqn.invars[0],
-                *marked(cond_consts, read[:cond_nconsts]),
-                *marked([*consts, *carry], used_in),
-            ],
-            outvars=[eqn.outvars[0], *marked(eqn.outvars[1:], used_out)],
-            params={
-                "cond_jaxpr": with_invars(cond, cond_invars),
-                "body_jaxpr": body,
-                "cond_nconsts": sum(read[:cond_nconsts]),
-                "body_nconsts": sum(used_in[:body_nconsts]),
-                "num_carry": sum(kept),
-                "length": params["length"],
-            },
+            invars=[eqn.invars[0], *invars],
+            outvars=[eqn.outvars[0], *where_true(eqn.outvars[1:], used_out)],
+            params={**params, **jaxprs, **sizes, "num_carry": len(parts[-1])},
         )
 
 
 bounded_p = Bounded("bounded_while")
 
 
-def _parts(values: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The constants of the condition, those of the body, and the carry."""
-    return split_at(values, params["cond_nconsts"], params["body_nconsts"])
-
-
-@cached_on_jaxpr
-def with_unread(cond: Jaxpr, avals: tuple[ShapedArray, ...]) -> Jaxpr:
-    """The condition with more inputs, which it does not read."""
-    return with_invars(cond, [*cond.invars, *map(Var, avals)])
+def _body_layout(params: dict[str, Any]) -> BodyLayout:
+    return BodyLayout((params["body_nconsts"], params["num_carry"]))
 
 
 # --- Two halves -----------------------------------------------------------------------------------
 
 
-def _split(params: dict[str, Any], unknown: Marks) -> tuple[Halves, Jaxpr] | None:
-    """The halves of the body and the condition on what is known; None if it is not known when to stop."""
-    cond_unknown, consts_unknown, carry_unknown = _parts(unknown[1:], params)
-    num_consts = params["body_nconsts"]
-    halves = partial_eval_body(
-        params["body_jaxpr"], num_consts, params["num_carry"], (*consts_unknown, *carry_unknown)
-    )
-    cond = partial_eval_jaxpr(params["cond_jaxpr"], (*cond_unknown, *halves.unknown_in[num_consts:]))
+def _split(params: dict[str, Any], unknown: Mask) -> tuple[Halves, Jaxpr] | None:
+    """The halves of the body, and the condition on what is known; None if it is not known when to stop."""
+    cond_unknown, consts, carry = WhileLayout.of(params).split(unknown[1:])
+    halves = partial_eval_body(params["body_jaxpr"], _body_layout(params), (*consts, *carry))
+    cond = partial_eval_jaxpr(params["cond_jaxpr"], (*cond_unknown, *halves.unknown_in[len(consts) :]))
     return None if unknown[0] or cond.unknown_out[0] else (halves, cond.known)
 
 
 def _known_and_unknown(
     halves: Halves, args: Sequence[Any], unknown: Sequence[bool], params: dict[str, Any]
-) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
-    """Known constants and carry of the body, the unknown ones (in parts), known constants of the condition."""
-    cond_consts, consts, carry = _parts(args[1:], params)
-    now, later = parts_by(halves.unknown_in, [*consts, *carry], len(consts), len(carry))
-    return (
-        [x for part in now for x in part],
-        later,
-        unmarked(cond_consts, unknown[1 : 1 + len(cond_consts)]),
-    )
+) -> tuple[list[list[Any]], list[list[Any]]]:
+    """The known operands in parts, and the unknown constants of the body and parts of the carry."""
+    layout = WhileLayout.of(params)
+    cond_unknown, _, _ = layout.split(unknown[1:])
+    known, (_, *later) = layout.split_by((*cond_unknown, *halves.unknown_in), args[1:])
+    return known, later
 
 
-def _run_unknown(
-    halves: Halves,
-    n: Any,
-    saved_consts: list[Any],
-    saved_xs: list[Any],
-    consts: Sequence[Any],
-    carry: Sequence[Any],
-    length: int,
-) -> list[Any]:
-    """The other half, on as many steps as the known half took."""
+def _run_unknown(halves: Halves, length: int, n: Any, *operands: Any) -> list[Any]:
+    """The unknown half, on as many steps as the known half took."""
     if not halves.unknown.outvars:
         return []
-    params = _as_scan(halves, len(saved_consts) + len(consts), len(carry), length)
-    return counted_p.bind(n, *saved_consts, *consts, *carry, *saved_xs, **params)
+    args, params = _as_scan(halves, length, *operands)
+    return counted_p.bind(n, *args, **params)
 
 
-def _as_scan(halves: Halves, num_consts: int, num_carry: int, length: int) -> dict[str, Any]:
-    how = {"length": length, "reverse": False, "unroll": 1}
-    return {"jaxpr": halves.unknown, "num_consts": num_consts, "num_carry": num_carry, **how}
-
-
-# --- Batches --------------------------------------------------------------------------------------
-
-
-def along_carry(consts: Sequence[int | None], carry: Sequence[bool]) -> tuple[int | None, ...]:
-    return (*consts, *(0 if b else None for b in carry))
-
-
-@cached_on_jaxpr
-def masked_loop(
-    body: Jaxpr,
-    pred_jaxpr: Jaxpr,
-    axis: AxisData,
-    const_dims: tuple[int | None, ...],
-    cond_nconsts: int,
-    num_carry: int,
-) -> tuple[Jaxpr, Jaxpr]:
-    """Condition and body of a loop that also carries which elements continue, and how many steps each took.
-
-    See Note [Elements that are through]. They see copies of an element that continues, whatever the body is: from where
-    they stopped there might be no finite derivative.
-    """
-    dims = (*const_dims, *(0,) * num_carry)
-    new, _ = batch_jaxpr(body, axis, dims, (True,) * len(body.outvars))
-    num_consts = len(const_dims)
-
-    def step(*args: Any) -> list[Any]:
-        (limits,), cond_consts, consts, (pred, counts), carry = split_at(args, 1, cond_nconsts, num_consts, 2)
-        entering = [
-            x if dim is None or not axis.size else stand_in_along(pred, x, dim)
-            for x, dim in zip((*consts, *carry), dims, strict=True)
-        ]
-        after, ys = split_at(eval_jaxpr(new, entering), num_carry)
-        carry = [select_n(along_first(pred, x), x, y) for x, y in zip(carry, after, strict=True)]
-        counts = add(counts, convert_element_type(pred, INT32))
-        still = and_(lt(counts, limits), eval_jaxpr(pred_jaxpr, [*cond_consts, *carry])[0])
-        return [still, counts, *carry, *ys]
-
-    counts = ShapedArray((axis.size,), INT32)
-    carry_avals = [counts.update(dtype=_BOOL), counts, *new.in_avals[num_consts:]]
-    const_avals = [counts, *pred_jaxpr.in_avals[:cond_nconsts], *new.in_avals[:num_consts]]
-    cond = traced(lambda pred, *_: [reduce_or_p.bind(pred, axes=(0,))], carry_avals, what="vmap")
-    return cond, traced(step, [*const_avals, *carry_avals], what="vmap")
-
-
-def stand_in_along(taking: Any, x: Any, dim: int) -> Any:
-    """`stand_in` for a batch of axis `dim`."""
-    return array_ops.move_axis(stand_in(taking, array_ops.move_axis(x, dim, 0)), 0, dim)
+def _as_scan(
+    halves: Halves, length: int, saved: Residuals, consts: Sequence[Any], carry: Sequence[Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Operands and parameters of the unknown half as a counted scan, but for the count."""
+    saved_consts, saved_xs = saved
+    operands, sizes = BodyLayout.join([*saved_consts, *consts], carry, saved_xs)
+    return operands, {"jaxpr": halves.unknown, **sizes, "length": length, "reverse": False, "unroll": 1}

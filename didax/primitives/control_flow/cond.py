@@ -2,9 +2,10 @@
 
     cond_p(k, x, branches=(f0, ..., fn)) = fk(x)
 
-Every rule transforms the branches one by one and makes a `cond` of the results. They may now differ in which
-results have a tangent, a batch axis or a residual, and `cond` needs branches of one type: `_agree` asks each
-branch for the union, `_join_splits` gives residuals of one type one place, whichever branch computes them.
+Every rule transforms the branches one by one and makes a `cond` of the new ones. Transformed branches may differ in
+which of their results have a tangent, a batch axis or residuals, and `cond` needs branches of one type. So `_agree`
+asks each branch for the union, and `_join_splits` lets residuals of equal type share a place, whichever branch
+computes them.
 Where the index itself is batched, elements go different ways: Note [Elements that do not take a branch].
 Read next: `call.py`, the same rules for one jaxpr; `didax/lax/control_flow.py`, what users call.
 """
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.array_ops import Zero, array_ops
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
@@ -29,35 +30,30 @@ from didax.passes.checkify import Checkified, Kinds, Report, Site, checkify_jaxp
 from didax.passes.key_reuse import branch_keys, holds_keys
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import check_jaxpr_operands, fill_zeros, run_split, scatter_cotangents
-from didax.primitives.control_flow.common import (
-    INT32,
-    Marks,
-    along_first,
-    marked,
-    nonzero,
-    stand_in,
-    union,
-    without_tangents,
-)
-from didax.primitives.control_flow.effects import for_each, go_by_element
+from didax.primitives.control_flow.batches import along_first, fill_inactive, replace_inactive
+from didax.primitives.control_flow.bodies import batch_dims
+from didax.primitives.control_flow.common import BOOL, INT32, trace_closed, with_invars
+from didax.primitives.control_flow.effects import run_by_element, runs_by_element
+from didax.primitives.control_flow.layout import Mask, nonzero, nonzero_only, union, where_false, where_true
 from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
 from didax.primitives.families import Elementwise
+from didax.primitives.filled import zeros
 from didax.primitives.keys import random_clone_p
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import SelectN, select_n
-from didax.primitives.shape import BroadcastInDim, zeros
+from didax.primitives.shape import BroadcastInDim
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.partial_eval import Split, partial_eval_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
-from didax.transforms.transpose import is_undef, strong_cotangents, transpose_jaxpr
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.split import Split
+from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_region
 from didax.xla.text import TOKEN, function_type
 
-_BOOL = np.dtype(bool)
 Branches = tuple[Jaxpr, ...]
 
 
@@ -102,7 +98,7 @@ class Cond(Primitive):
     ) -> tuple[list[Any], list[Any]]:
         tangents = tangents[1:]  # the index has none
         new, nonzero_out = _jvp(branches[0], branches[1:], nonzero(tangents))
-        outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), branches=new)
+        outs = self.bind(*primals, *nonzero_only(tangents), branches=new)
         n = len(nonzero_out)
         return outs[:n], fill_zeros(outs[n:], nonzero_out, branches[0].out_avals)
 
@@ -114,35 +110,32 @@ class Cond(Primitive):
         n = len(split.unknown_out)
         outs = self.bind(index, *args, branches=split.known)
         residuals = split.residual_values(args, outs[n:])
-        live = [t for t in tangents if type(t) is not Zero]
-        out_dots = self.bind(index, *residuals, *live, branches=split.unknown)
+        out_dots = self.bind(index, *residuals, *nonzero_only(tangents), branches=split.unknown)
         return outs[:n], fill_zeros(out_dots, split.unknown_out, branches[0].out_avals)
 
     def transpose(self, cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
         strong = strong_cotangents(cts, *branches)
         new, sent = _transpose(branches[0], branches[1:], linear, nonzero(cts), strong)
-        known = [x for x in args if not is_undef(x)]
-        x_bars = self.bind(index, *known, *(ct for ct in cts if type(ct) is not Zero), branches=new)
-        return [None, *scatter_cotangents(x_bars, sent, linear)]
+        ct_args = self.bind(index, *where_false(args, linear), *nonzero_only(cts), branches=new)
+        return [None, *scatter_cotangents(ct_args, sent, linear)]
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
     ) -> Any:
         if dims[0] is not None:
             _check_collectives(axis, branches)
-            if go_by_element(*branches):
-                return for_each(self, axis, args, dims, {"branches": branches})
+            if runs_by_element(*branches):
+                return run_by_element(self, axis, args, dims, {"branches": branches})
             return _batch_by_element(axis, args, dims, branches)
         new, batched = _batch(branches[0], branches[1:], axis, tuple(dims[1:]))
-        return self.bind(*args, branches=new), [0 if b else None for b in batched]
+        return self.bind(*args, branches=new), list(batch_dims(batched))
 
     def partial_eval(self, unknown: Sequence[bool], index: Any, *args: Any, branches: Branches) -> list[Any]:
         if unknown[0]:
             return self.bind(index, *args, branches=branches)
         split = _partial_eval(branches[0], branches[1:], tuple(unknown[1:]))
-        known_args = [x for x, unk in zip(args, unknown[1:], strict=True) if not unk]
-        unknown_args = [x for x, unk in zip(args, unknown[1:], strict=True) if unk]
+        known_args, unknown_args = where_false(args, unknown[1:]), where_true(args, unknown[1:])
         return run_split(
             split, known_args, unknown_args, lambda half, *xs: self.bind(index, *xs, branches=half)
         )
@@ -161,20 +154,20 @@ class Cond(Primitive):
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         branches: Branches = eqn.params["branches"]
-        pruned, marks = zip(*(dce_jaxpr(branch, tuple(used)) for branch in branches), strict=True)
-        needed = union(*marks)
+        pruned, masks = zip(*(dce_jaxpr(branch, tuple(used)) for branch in branches), strict=True)
+        needed = union(*masks)
         new = [
-            Jaxpr(marked(branch.invars, needed), small.eqns, small.outvars, branch.name)
+            with_invars(small, where_true(branch.invars, needed))
             for branch, small in zip(branches, pruned, strict=True)
         ]
         return eqn.replace(
-            invars=[eqn.invars[0], *marked(eqn.invars[1:], needed)],
-            outvars=marked(eqn.outvars, used),
+            invars=[eqn.invars[0], *where_true(eqn.invars[1:], needed)],
+            outvars=where_true(eqn.outvars, used),
             params={"branches": tuple(new)},
         )
 
     def recompute(
-        self, eqn: Eqn, needed: Marks, divide: Callable[[Jaxpr, Marks], Split[Jaxpr]]
+        self, eqn: Eqn, needed: Mask, divide: Callable[[Jaxpr, Mask], Split[Jaxpr]]
     ) -> tuple[Eqn, Eqn, list[Var]]:
         branches: Branches = eqn.params["branches"]
         split = _join_splits([divide(branch, needed) for branch in branches], needed)
@@ -183,7 +176,7 @@ class Cond(Primitive):
         first = eqn.replace(outvars=[*eqn.outvars, *saved], params={"branches": split.known})
         again = eqn.replace(
             invars=[index, *split.residual_values(operands, saved)],
-            outvars=marked(eqn.outvars, needed),
+            outvars=where_true(eqn.outvars, needed),
             params={"branches": split.unknown},
         )
         return first, again, saved
@@ -207,41 +200,41 @@ def _join_types(avals: Sequence[ShapedArray], branches: Branches) -> ShapedArray
 
 
 # --- Transforming all branches, so that they still have one type ----------------------------------
-# Each is remembered with the first branch, which the others of an equation live as long as.
+# Transformed branches are remembered with the first branch: the branches of an equation live equally long.
 
 
 def _agree(
-    transform: Callable[[Jaxpr, Marks | None], tuple[Any, Marks]], branches: Branches
-) -> tuple[tuple[Any, ...], Marks]:
-    """Every branch transformed, and which results are marked in any.
+    transform: Callable[[Jaxpr, Mask | None], tuple[Any, Mask]], branches: Branches
+) -> tuple[tuple[Any, ...], Mask]:
+    """Every branch transformed so that all have one mask of results: the union of their masks.
 
-    `transform(branch, wanted)` returns the new branch and its marks, at least the wanted ones.
+    `transform(branch, wanted)` returns the new branch and its mask, which contains the wanted one.
     """
     found = [transform(branch, None) for branch in branches]
-    either = union(*[marks for _, marks in found])
+    either = union(*[mask for _, mask in found])
     return tuple(
-        new if marks == either else transform(branch, either)[0]
-        for branch, (new, marks) in zip(branches, found, strict=True)
+        new if mask == either else transform(branch, either)[0]
+        for branch, (new, mask) in zip(branches, found, strict=True)
     ), either
 
 
 @cached_on_jaxpr
-def _jvp(first: Jaxpr, rest: Branches, nonzero_in: Marks) -> tuple[Branches, Marks]:
+def _jvp(first: Jaxpr, rest: Branches, nonzero_in: Mask) -> tuple[Branches, Mask]:
     return _agree(lambda branch, wanted: jvp_jaxpr(branch, nonzero_in, wanted), (first, *rest))
 
 
 @cached_on_jaxpr
 def _batch(
     first: Jaxpr, rest: Branches, axis: AxisData, dims: tuple[int | None, ...]
-) -> tuple[Branches, Marks]:
+) -> tuple[Branches, Mask]:
     return _agree(lambda branch, wanted: batch_jaxpr(branch, axis, dims, wanted), (first, *rest))
 
 
 @cached_on_jaxpr
 def _transpose(
-    first: Jaxpr, rest: Branches, linear: Marks, nonzero_ct: Marks, strong_ct: Marks
-) -> tuple[Branches, Marks]:
-    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Jaxpr, Marks]:
+    first: Jaxpr, rest: Branches, linear: Mask, nonzero_ct: Mask, strong_ct: Mask
+) -> tuple[Branches, Mask]:
+    def transform(branch: Jaxpr, wanted: Mask | None) -> tuple[Jaxpr, Mask]:
         if wanted is None:
             return transpose_jaxpr(branch, linear, nonzero_ct, strong_ct=strong_ct)
         every, _ = transpose_jaxpr(branch, linear, nonzero_ct, instantiate_all=True, strong_ct=strong_ct)
@@ -251,8 +244,8 @@ def _transpose(
 
 
 @cached_on_jaxpr
-def _linearize(first: Jaxpr, rest: Branches, nonzero_in: Marks) -> Split[Branches]:
-    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Split[Jaxpr], Marks]:
+def _linearize(first: Jaxpr, rest: Branches, nonzero_in: Mask) -> Split[Branches]:
+    def transform(branch: Jaxpr, wanted: Mask | None) -> tuple[Split[Jaxpr], Mask]:
         split = linearize_jaxpr(branch, nonzero_in, wanted or False)
         return split, split.unknown_out
 
@@ -260,8 +253,8 @@ def _linearize(first: Jaxpr, rest: Branches, nonzero_in: Marks) -> Split[Branche
 
 
 @cached_on_jaxpr
-def _partial_eval(first: Jaxpr, rest: Branches, unknown: Marks) -> Split[Branches]:
-    def transform(branch: Jaxpr, wanted: Marks | None) -> tuple[Split[Jaxpr], Marks]:
+def _partial_eval(first: Jaxpr, rest: Branches, unknown: Mask) -> Split[Branches]:
+    def transform(branch: Jaxpr, wanted: Mask | None) -> tuple[Split[Jaxpr], Mask]:
         split = partial_eval_jaxpr(branch, unknown, wanted or False)
         return split, split.unknown_out
 
@@ -270,7 +263,7 @@ def _partial_eval(first: Jaxpr, rest: Branches, unknown: Marks) -> Split[Branche
 
 @cached_on_jaxpr
 def _checkify(first: Jaxpr, rest: Branches, kinds: Kinds) -> tuple[Branches, tuple[Site, ...]]:
-    """Every branch with a report on the checks of all: on those of the others, that they did not fail."""
+    """Every branch with a report on the checks of all branches; it says of the others' that they did not fail."""
     found = [checkify_jaxpr(branch, kinds) for branch in (first, *rest)]
 
     def reporting(k: int, *args: Any) -> list[Any]:
@@ -284,13 +277,13 @@ def _checkify(first: Jaxpr, rest: Branches, kinds: Kinds) -> tuple[Branches, tup
         return outs if report is None else [*outs, *report.arrays()]
 
     new = tuple(
-        trace_to_jaxpr(functools.partial(reporting, k), first.in_avals, what="checkify")[0]
+        trace_closed(functools.partial(reporting, k), first.in_avals, what="checkify")
         for k in range(len(found))
     )
     return new, tuple(site for branch in found for site in branch.sites)
 
 
-def _join_splits(splits: Sequence[Split[Jaxpr]], unknown_out: Marks) -> Split[Branches]:
+def _join_splits(splits: Sequence[Split[Jaxpr]], unknown_out: Mask) -> Split[Branches]:
     """One split for all branches.
 
     Operands that any branch keeps for its unknown half are residuals as they are. Computed residuals of equal
@@ -346,24 +339,24 @@ def _unknown_half(
     in_avals = split.known.in_avals
     residuals = [mine.get(("in", k)) or Var(in_avals[k]) for k in inputs]
     residuals += [mine.get(("out", k)) or Var(aval) for k, aval in enumerate(slot_avals)]
-    return Jaxpr([*residuals, *unknown.invars[n:]], unknown.eqns, unknown.outvars, unknown.name)
+    return with_invars(unknown, [*residuals, *unknown.invars[n:]])
 
 
 def _zeros_jaxpr(in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr:
     """A new jaxpr that ignores its inputs and returns zeros."""
-    return trace_to_jaxpr(lambda *_: [zeros(aval) for aval in out_avals], in_avals, what="cond")[0]
+    return trace_closed(lambda *_: [zeros(aval) for aval in out_avals], in_avals, what="cond")
 
 
 # --- Elements that go different ways --------------------------------------------------------------
 # Note [Elements that do not take a branch]
-# With a batched index every branch runs on the whole batch and each element selects its result. Elements that
-# do not take a branch pass through it too, and must neither hang there nor put a NaN into a gradient:
-# - No tangent enters a branch at elements that do not take it, and no cotangent leaves it there
-#   (`without_tangents`). The 0 * inf that may arise inside is dropped, not added.
-# - A branch of elementwise operations fuses with the selection and is run as it is.
-# - Any other branch is run only if some element takes it, and the elements that do not take it go through it
-#   as copies of one that does: it never sees values it was to be protected from, and a loop in it ends.
-# In a collective over the batched axis every element takes part: a branch that some take cannot hold one.
+# With a batched index every branch runs on the whole batch, and each element selects its result. Elements that do not
+# take a branch pass through it, too. There they must neither run forever nor put a NaN into a gradient:
+# - No tangent enters a branch at elements that do not take it, and no cotangent leaves the branch there
+#   (`replace_inactive`). A 0 * inf that arises inside is dropped, not added.
+# - A branch of elementwise operations fuses with the selection, and runs as it is.
+# - Any other branch runs only if some element takes it, and copies of that element pass through it in the place of the
+#   others (`fill_inactive`). So the branch never sees values that it was to be protected from, and a loop in it ends.
+# A collective over the batched axis needs every element: a branch that only some elements take cannot hold one.
 
 _FUSED = (Elementwise, SelectN, ConvertElementType, BroadcastInDim, StopGradient)
 
@@ -390,7 +383,7 @@ def _batch_by_element(
     batched = tuple(dim is not None for dim in dims[1:])
     cases = [
         _run_elements(
-            b, axis, batched, eq(index, np.int32(k)), [_again(x) for x in operands] if k else operands
+            b, axis, batched, eq(index, np.int32(k)), [_reused(x) for x in operands] if k else operands
         )
         for k, b in enumerate(branches)
     ]
@@ -398,13 +391,13 @@ def _batch_by_element(
     return outs, [0] * len(outs)
 
 
-def _again(x: Any) -> Any:
-    """An operand for one more branch: that each of them draws from the same keys is no reuse."""
+def _reused(x: Any) -> Any:
+    """An operand for one more branch: an element takes one branch, so that branches may draw from the same keys."""
     return random_clone_p.bind(x) if holds_keys(aval_of(x)) else x
 
 
 def _run_elements(
-    branch: Jaxpr, axis: AxisData, batched: Marks, taken: Any, operands: Sequence[Any]
+    branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Sequence[Any]
 ) -> list[Any]:
     """Results of a branch over the batch, right for the elements that take it."""
     if not axis.size or all(isinstance(eqn.primitive, _FUSED) for eqn in branch.eqns):
@@ -419,9 +412,9 @@ def _run_elements(
 
 
 def _run_fused(
-    branch: Jaxpr, axis: AxisData, batched: Marks, taken: Any, operands: Sequence[Any]
+    branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Sequence[Any]
 ) -> list[Any]:
-    # What all elements share is repeated: the cotangent of each copy is masked before these are summed.
+    # An operand that all elements share is repeated, so that the cotangents of its copies are masked before their sum.
     repeated = [
         not b and dtypes.is_inexact(v.aval.dtype) for v, b in zip(branch.invars, batched, strict=True)
     ]
@@ -429,24 +422,24 @@ def _run_fused(
         array_ops.broadcast_axis(x, axis.size, 0) if r else x for x, r in zip(operands, repeated, strict=True)
     ]
     batched = tuple(b or r for b, r in zip(batched, repeated, strict=True))
-    operands = [without_tangents(taken, x, x) if b else x for x, b in zip(operands, batched, strict=True)]
+    operands = [replace_inactive(taken, x, x) if b else x for x, b in zip(operands, batched, strict=True)]
     return eval_jaxpr(_on_batch(branch, axis, batched), operands)
 
 
-def _on_batch(branch: Jaxpr, axis: AxisData, batched: Marks) -> Jaxpr:
+def _on_batch(branch: Jaxpr, axis: AxisData, batched: Mask) -> Jaxpr:
     """The branch over batches, all of whose results are batched."""
     dims = tuple(0 if b else None for b in batched)
     return batch_jaxpr(branch, axis, dims, (True,) * len(branch.outvars))[0]
 
 
 @cached_on_jaxpr
-def _guarded(branch: Jaxpr, axis: AxisData, batched: Marks) -> Branches:
-    """Branches over (which elements take the branch, its operands): zeros, and the branch on those."""
+def _guarded(branch: Jaxpr, axis: AxisData, batched: Mask) -> Branches:
+    """Two branches of the operands (which elements take `branch`, its operands): zeros, and `branch`."""
     whole = _on_batch(branch, axis, batched)
 
     def protected(taken: Any, *operands: Any) -> list[Any]:
-        entering = [stand_in(taken, x) if b else x for x, b in zip(operands, batched, strict=True)]
+        entering = [fill_inactive(taken, x) if b else x for x, b in zip(operands, batched, strict=True)]
         return eval_jaxpr(whole, entering)
 
-    in_avals = [ShapedArray((axis.size,), _BOOL), *whole.in_avals]
-    return _zeros_jaxpr(in_avals, whole.out_avals), trace_to_jaxpr(protected, in_avals, what="vmap")[0]
+    in_avals = [ShapedArray((axis.size,), BOOL), *whole.in_avals]
+    return _zeros_jaxpr(in_avals, whole.out_avals), trace_closed(protected, in_avals, what="vmap")

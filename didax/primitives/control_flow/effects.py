@@ -1,8 +1,9 @@
-"""Effects in loops and branches: once for each element that takes part, and once only.
+"""Effects in loops and branches happen once for each element that takes part, and once only.
 
-Batched, a branch or a loop runs on the whole batch while some elements take part in it. With a callback in it that
-would show values of elements that do not, so it runs for one element after the other (`for_each`), as callbacks do
-themselves. A linear half that repeats primal steps repeats them without those effects that have no results (`silent`).
+Batched, a branch or a loop computes on the whole batch while only some elements take part. A callback in it would be
+shown values of the other elements, too. So such a branch or loop runs for one element after the other
+(`run_by_element`), as callbacks do themselves. Where a derivative takes primal steps again, it does not repeat
+effects that have no results (`without_effects`).
 Read next: `didax/primitives/callback.py`.
 """
 
@@ -17,20 +18,22 @@ from didax.core.jaxpr import Jaxpr
 from didax.core.primitive import Primitive, eager_trace, infer
 from didax.core.tracing import current_trace
 from didax.passes.checkify import CHECK
+from didax.primitives.control_flow.common import trace_closed
+from didax.primitives.control_flow.layout import BodyLayout, merge, where_false
 from didax.primitives.control_flow.scan import scan_p
-from didax.primitives.shape import reshape, zeros
+from didax.primitives.filled import zeros
+from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, batched_aval, element_aval
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
 
 
-def go_by_element(*jaxprs: Jaxpr) -> bool:
-    """Whether programs have effects that must not happen for elements that take no part (checks hold for these)."""
+def runs_by_element(*jaxprs: Jaxpr) -> bool:
+    """Whether programs have effects that must not happen for elements that take no part; checks are none of them."""
     return any(effect != CHECK for jaxpr in jaxprs for effect in jaxpr.effects)
 
 
-def for_each(
+def run_by_element(
     primitive: Primitive,
     axis: AxisData,
     args: Sequence[Any],
@@ -39,13 +42,12 @@ def for_each(
     unroll: bool = False,
 ) -> tuple[list[Any], list[int]]:
     """Apply a primitive to one element of the batch after the other; results with their batch axis at 0."""
-    batched = [d is not None for d in dims]
-    rows = [array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True) if d is not None]
-    shared = [x for x, b in zip(args, batched, strict=True) if not b]
+    batched = [dim is not None for dim in dims]
+    rows = [array_ops.move_axis(x, dim, 0) for x, dim in zip(args, dims, strict=True) if dim is not None]
+    shared = where_false(args, batched)
 
     def apply(*values: Any) -> list[Any]:
-        fixed, row = iter(values[: len(shared)]), iter(values[len(shared) :])
-        return primitive.bind(*[next(row if b else fixed) for b in batched], **params)
+        return primitive.bind(*merge(batched, values[len(shared) :], values[: len(shared)]), **params)
 
     if current_trace() is eager_trace and axis.size:
         outs = _one_by_one(apply, axis.size, shared, rows)
@@ -54,10 +56,10 @@ def for_each(
         outs = [zeros(batched_aval(aval, 0, 0)) for aval in infer(primitive, tuple(avals), params)]
     else:
         row_avals = [element_aval(aval_of(x), 0) for x in rows]
-        body, captured = trace_to_jaxpr(apply, [*map(aval_of, shared), *row_avals], what="vmap")
-        assert not captured, "every argument is an input"
-        how = {"length": axis.size, "reverse": False, "unroll": axis.size if unroll else 1}
-        outs = scan_p.bind(*shared, *rows, jaxpr=body, num_consts=len(shared), num_carry=0, **how)
+        body = trace_closed(apply, [*map(aval_of, shared), *row_avals], what="vmap")
+        operands, sizes = BodyLayout.join(shared, [], rows)
+        unroll_by = axis.size if unroll else 1
+        outs = scan_p.bind(*operands, jaxpr=body, **sizes, length=axis.size, reverse=False, unroll=unroll_by)
     return outs, [0] * len(outs)
 
 
@@ -72,11 +74,13 @@ def _one_by_one(
 
 
 @cached_on_jaxpr
-def silent(jaxpr: Jaxpr) -> Jaxpr:
-    """The program without what is done for its effects only."""
+def without_effects(jaxpr: Jaxpr) -> Jaxpr:
+    """The program without equations that have effects but no results."""
     if not jaxpr.effects:
         return jaxpr
     eqns = [
-        eqn.map_jaxprs(silent) if eqn.effects else eqn for eqn in jaxpr.eqns if eqn.outvars or not eqn.effects
+        eqn.map_jaxprs(without_effects) if eqn.effects else eqn
+        for eqn in jaxpr.eqns
+        if eqn.outvars or not eqn.effects
     ]
     return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.name)

@@ -5,10 +5,11 @@
 The solver may be anything: an iteration with no fixed number of steps, a factorisation. It is never differentiated;
 what is differentiated is the equation, which `matvec`, the program of A, states:
 
-    A x_dot = b_dot - A_dot x        A^T b_bar = x_bar
+    A x_dot = b_dot - A_dot x        A^T ct_b = ct_x
 
-Both are systems again, the second with the transposed operator and its own solver, so derivatives of any order are.
-All programs take the same constants `c`, whatever of them they use; tangents of constants count in the operator only.
+Both are linear systems again, the second with the transposed operator and its own solver, and so are derivatives of
+any order. All programs take the same constants `c`, whichever of them they use; tangents of constants count in the
+operator only.
 Read next: `didax/lax/solvers.py`, what users call.
 """
 
@@ -26,7 +27,9 @@ from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import summarise
 from didax.primitives.call import check_jaxpr_operands, jit_p
-from didax.primitives.control_flow.common import Marks, batch_first, fixpoint, nonzero, split_at, union
+from didax.primitives.control_flow.batches import batch_carry
+from didax.primitives.control_flow.bodies import batch_dims
+from didax.primitives.control_flow.layout import Mask, fixpoint, nonzero, split_at, union
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import neg
 from didax.transforms.batching import AxisData, batch_jaxpr
@@ -41,7 +44,7 @@ Jaxprs = tuple[Jaxpr, ...]
 class LinearSolve(Primitive):
     """`linear_solve_p.bind(*consts, *b, jaxprs=jaxprs, num_consts=n)`: x with A x = b, then what the solver adds.
 
-    `jaxprs` are `(matvec, solve)`, and then, for reverse mode, those of the transposed operator. Each takes the
+    `jaxprs` are `(matvec, solve)`, and then, for reverse mode, the same two of the transposed operator. Each takes the
     constants and a vector, a list of arrays: `matvec` returns one of the same types, as does `solve`, before any
     auxiliary results.
     """
@@ -118,10 +121,10 @@ class LinearSolve(Primitive):
                     "forward mode (jvp, jacfwd).",
                 )
             )
-        x_bars = map(instantiate, cts[: len(b)])
-        b_bars = self.bind(*consts, *x_bars, jaxprs=(*jaxprs[2:], *jaxprs[:2]), num_consts=num_consts)
-        sent = zip(b, b_bars[: len(b)], strict=True)
-        return [*[None] * num_consts, *(b_bar if is_undef(x) else None for x, b_bar in sent)]
+        ct_x = map(instantiate, cts[: len(b)])
+        ct_b = self.bind(*consts, *ct_x, jaxprs=(*jaxprs[2:], *jaxprs[:2]), num_consts=num_consts)
+        sent = zip(b, ct_b[: len(b)], strict=True)
+        return [*[None] * num_consts, *(ct if is_undef(x) else None for x, ct in sent)]
 
     def batch(
         self,
@@ -133,12 +136,12 @@ class LinearSolve(Primitive):
         num_consts: int,
     ) -> Any:
         const_dims, b_dims = split_at(dims, num_consts)
-        new, marks, out = _batch(
+        new, batched, out = _batch(
             jaxprs[0], jaxprs[1:], axis, tuple(const_dims), tuple(dim is not None for dim in b_dims)
         )
         consts, b = split_at(args, num_consts)
-        b = [batch_first(axis, x, dim) if m else x for x, dim, m in zip(b, b_dims, marks, strict=True)]
-        return self.bind(*consts, *b, jaxprs=new, num_consts=num_consts), [0 if m else None for m in out]
+        b = batch_carry(axis, b, b_dims, batched)
+        return self.bind(*consts, *b, jaxprs=new, num_consts=num_consts), list(batch_dims(out))
 
     def keys(self, line: Any, operands: Sequence[Any], *, jaxprs: Jaxprs, num_consts: int) -> Sequence[Any]:
         return summarise(jaxprs[1]).apply(operands, line)
@@ -156,7 +159,7 @@ class LinearSolve(Primitive):
         return run(jaxprs[1], args, "the solver of a linear system")
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        """Whole: derivatives may still ask for any of it, and the lowering writes the solver only."""
+        """The equation as it is: derivatives may still ask for any part of it, and only the solver is lowered."""
         return eqn
 
 
@@ -169,17 +172,17 @@ def _negative(t: Any) -> Any:
 
 @cached_on_jaxpr
 def _batch(
-    matvec: Jaxpr, rest: Jaxprs, axis: AxisData, const_dims: tuple[int | None, ...], start: Marks
-) -> tuple[Jaxprs, Marks, Marks]:
+    matvec: Jaxpr, rest: Jaxprs, axis: AxisData, const_dims: tuple[int | None, ...], start: Mask
+) -> tuple[Jaxprs, Mask, Mask]:
     """The programs over batches, which parts of their vectors have a batch axis, and which results."""
     n = len(start)
 
-    def batched(jaxpr: Jaxpr, marks: Marks, wanted: Marks | None) -> tuple[Jaxpr, Marks]:
+    def over_batch(jaxpr: Jaxpr, batched: Mask, wanted: Mask | None) -> tuple[Jaxpr, Mask]:
         more = (False,) * (len(jaxpr.outvars) - n)
-        dims = (*const_dims, *(0 if m else None for m in marks))
+        dims = (*const_dims, *batch_dims(batched))
         return batch_jaxpr(jaxpr, axis, dims, None if wanted is None else (*wanted, *more))
 
     jaxprs = (matvec, *rest)
-    marks = fixpoint(start, lambda m: union(*(batched(jaxpr, m, None)[1][:n] for jaxpr in jaxprs)))
-    new = [batched(jaxpr, marks, marks) for jaxpr in jaxprs]
-    return tuple(jaxpr for jaxpr, _ in new), marks, new[1][1]
+    batched = fixpoint(start, lambda mask: union(*(over_batch(jaxpr, mask, None)[1][:n] for jaxpr in jaxprs)))
+    new = [over_batch(jaxpr, batched, batched) for jaxpr in jaxprs]
+    return tuple(jaxpr for jaxpr, _ in new), batched, new[1][1]

@@ -2,10 +2,11 @@
 
     y = x[i]; x = x.at[j].set(u)      becomes      y, u = fence(x[i], u); x = x.at[j].set(u)
 
-XLA writes an update of what a loop carries into its buffer. Where nothing says that a read of the old array comes
-before, it copies the array, at every step: the transpose of an update is such a program, it reads the cotangent
-where it then writes zeros. Here the update waits for the reads: a pass on bodies about to be lowered.
-Read next: `scan.py` and `while_loop.py`, whose lowerings call it.
+XLA writes an update of an array that a loop carries into the array's buffer. Where nothing says that reads of the old
+array come before the update, XLA copies the array, at every step. The transpose of an update is such a program: it
+reads the cotangent where it then writes zeros. This pass, on bodies that are about to be lowered, lets the update wait
+for the reads.
+Read next: `lowering.py` and `while_loop.py`, which call it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from didax.xla.lowering import materialized
 from didax.xla.text import FunctionContext, Value
 
 _READS = (dynamic_slice_p, gather_p, slice_p)
-_UPDATE = {dynamic_update_slice_p: 1, scatter_p: 2, scatter_add_p: 2}  # where a write has its update
-_MIN_BYTES = 1 << 14  # a fence costs about a microsecond, as long as two copies of so much
+_UPDATE = {dynamic_update_slice_p: 1, scatter_p: 2, scatter_add_p: 2}  # which operand is the update
+_MIN_BYTES = 1 << 14  # a fence costs about a microsecond, as do two copies of so many bytes
 
 
 class Fence(Primitive):
@@ -68,7 +69,7 @@ def read_before_writing(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _fenced(jaxpr: Jaxpr, updated: Var) -> Jaxpr:
-    """The jaxpr with an update fenced, if all else that is done with its array are reads that may come first."""
+    """The jaxpr with a fence before an update, if its array is otherwise only read, and the reads may come first."""
     write = next(eqn for eqn in jaxpr.eqns if updated in eqn.outvars)
     array = write.invars[0]
     reads = [eqn for eqn in jaxpr.eqns if eqn is not write and array in eqn.invars]
@@ -81,7 +82,7 @@ def _fenced(jaxpr: Jaxpr, updated: Var) -> Jaxpr:
         return jaxpr
     wanted = {x for eqn in rest for x in eqn.invars}.union(jaxpr.outvars)
     read = [v for v in _dependent(jaxpr.eqns, reads, first) if v in wanted]
-    if not read:  # only the update itself needs them
+    if not read:  # only the update itself needs what is read
         return jaxpr
     place = _UPDATE[write.primitive]
     fenced: dict[Any, Var] = {v: Var(v.aval) for v in read}
@@ -105,7 +106,7 @@ def _needed_for(eqns: Sequence[Eqn], wanted: Sequence[Eqn]) -> set[Eqn]:
 
 
 def _dependent(eqns: Sequence[Eqn], reads: Sequence[Eqn], among: set[Eqn]) -> dict[Var, None]:
-    """What is read, and what equations among these compute of it, in order."""
+    """The results of the reads, and what equations of `among` compute from these, in order."""
     found: dict[Any, None] = {}
     for eqn in eqns:
         if eqn in reads or (eqn in among and any(x in found for x in eqn.invars)):

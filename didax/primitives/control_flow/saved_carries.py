@@ -1,12 +1,13 @@
-"""Which of the carries of a loop are saved as it goes, in a fixed number of places; and reading them.
+"""Which carries of a loop are saved as the loop goes, in a fixed number of places; and how they are read.
 
     places = first_saved(h, k);    for i in 1, 2, ...:  h = body(h);  places = save_carry(i, h, *places)
 
-The places are `at`, the step before which the carry in each was current (-1: none); `level`, which decides between
-them; and the carries, stacked. The rule makes the schedule of fewest repetitions, binomial in the number of steps and
-of places, and does not need to know how many steps there will be (Q. Wang, P. Moin, G. Iaccarino, Minimal repetition
-dynamic checkpointing algorithm for unsteady adjoint calculation, SIAM J. Sci. Comput. 31(4), 2009).
-Read next: `checkpointed.py`, the loop that saves; `fold.py`, which reads, and saves what it computes again.
+The k places are arrays: `steps`, the step before which the carry in each place was current (-1 for an empty place);
+`levels`, which decide between them; and the carries, stacked. The rule makes the schedule of fewest repetitions,
+binomial in the number of steps and of places, and does not need to know how many steps there will be (Q. Wang, P.
+Moin, G. Iaccarino, Minimal repetition dynamic checkpointing algorithm for unsteady adjoint calculation, SIAM J. Sci.
+Comput. 31(4), 2009).
+Read next: `checkpointed.py`, the loop that saves; `replay.py`, which reads, and saves what it computes again.
 """
 
 from __future__ import annotations
@@ -29,43 +30,49 @@ from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p
 _MOST = np.int32(np.iinfo(np.int32).max)
 
 # Note [Which carries are saved]
-# Each saved carry has a level. While there is room a carry is saved before every step, with level 0. Then one that
-# has a later one of a higher level gives its place to the next. If there is none, the last one gives its place to the
-# next, which gets its level and one more. The first carry stays. Backwards, those after the current step are given
-# up, and the loop runs from the last that is left to the current step, saving by the same rule.
+# Each saved carry has a level. While places are empty, every carry is saved, with level 0. Once they are full, a carry
+# can be dropped if a later one has a higher level: its place goes to the next carry, with level 0. If no carry can be
+# dropped, the place of the last one goes to the next carry, which gets the last one's level and one more. The first
+# carry is never dropped: its level is the highest. Going backwards, carries after the current step are dropped, and the
+# loop runs from the last saved carry to the current step, and saves by the same rule on the way.
 
 
 def first_saved(carry: Sequence[Any], checkpoints: int) -> list[Any]:
-    """Steps, levels and values of what is saved at the start: the first carry."""
+    """Steps, levels and carries of the places at the start, where only the first carry is saved."""
     first = eq(iota(INT32, (checkpoints,), 0), 0)
-    at = select_n(first, np.int32(-1), np.int32(0))
-    level = select_n(first, np.int32(0), _MOST)
-    return [at, level, *(array_ops.broadcast_axis(x, checkpoints + 1, 0) for x in carry)]
+    steps = select_n(first, np.int32(-1), np.int32(0))
+    levels = select_n(first, np.int32(0), _MOST)
+    return [steps, levels, *(array_ops.broadcast_axis(x, checkpoints + 1, 0) for x in carry)]
 
 
 def save_carry(
-    i: Any, carry: Sequence[Any], at: Any, level: Any, saved: Sequence[Any], wanted: Any = True
+    i: Any, carry: Sequence[Any], steps: Any, levels: Any, saved: Sequence[Any], wanted: Any = True
 ) -> list[Any]:
-    """Save the carry before step `i`, or not. See Note [Which carries are saved]."""
-    k = aval_of(at).shape[0]
+    """The places after step `i - 1`, with the carry before step `i` saved if the rule says so and it is `wanted`.
+
+    See Note [Which carries are saved].
+    """
+    k = aval_of(steps).shape[0]
     places = iota(INT32, (k,), 0)
-    later = and_(gt(_along(at, 1), _along(at, 0)), gt(_along(level, 1), _along(level, 0)))
-    needless = reduce_or_p.bind(later, axes=(1,))
-    room = select_n(lt(at, 0), select_n(needless, np.int32(0), np.int32(1)), np.int32(2))
+    later_and_higher = and_(
+        gt(_by_pairs(steps, 1), _by_pairs(steps, 0)), gt(_by_pairs(levels, 1), _by_pairs(levels, 0))
+    )
+    droppable = reduce_or_p.bind(later_and_higher, axes=(1,))
+    room = select_n(lt(steps, 0), select_n(droppable, np.int32(0), np.int32(1)), np.int32(2))
     has_room = gt(reduce_max_p.bind(room, axes=(0,)), 0)
-    last = argmax_p.bind(at, axes=(0,), index_dtype=INT32)
+    last = argmax_p.bind(steps, axes=(0,), index_dtype=INT32)
     place = select_n(has_room, last, argmax_p.bind(room, axes=(0,), index_dtype=INT32))
-    above = add(reduce_max_p.bind(select_n(eq(places, last), np.int32(0), level), axes=(0,)), 1)
-    save = and_(and_(gt(i, 0), wanted), or_(has_room, gt(reduce_max_p.bind(at, axes=(0,)), 0)))
+    above = add(reduce_max_p.bind(select_n(eq(places, last), np.int32(0), levels), axes=(0,)), 1)
+    save = and_(and_(gt(i, 0), wanted), or_(has_room, gt(reduce_max_p.bind(steps, axes=(0,)), 0)))
     here = and_(eq(places, place), save)
-    at = select_n(here, at, broadcast_in_dim(i, (k,), ()))
-    level = select_n(here, level, broadcast_in_dim(select_n(has_room, above, np.int32(0)), (k,), ()))
-    row = select_n(save, np.int32(k), place)
-    return [at, level, *(_write(xs, x, row) for xs, x in zip(saved, carry, strict=True))]
+    steps = select_n(here, steps, broadcast_in_dim(i, (k,), ()))
+    levels = select_n(here, levels, broadcast_in_dim(select_n(has_room, above, np.int32(0)), (k,), ()))
+    row = select_n(save, np.int32(k), place)  # row k, which nobody reads, if nothing is saved
+    return [steps, levels, *(_write(xs, x, row) for xs, x in zip(saved, carry, strict=True))]
 
 
-def _along(x: Any, axis: int) -> Any:
-    """A square array of which `x` is each column (axis 0) or row (axis 1)."""
+def _by_pairs(x: Any, axis: int) -> Any:
+    """An array of one value per pair of places (i, j): `x[i]` with axis 0, `x[j]` with axis 1."""
     k = aval_of(x).shape[0]
     return broadcast_in_dim(x, (k, k), (axis,))
 

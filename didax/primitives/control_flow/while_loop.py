@@ -2,12 +2,11 @@
 
     while_p(c, b, x; cond, body):    while cond(c, x): x = body(b, x);    return x
 
-The number of steps is known to nobody before the loop has run, so forward mode works and reverse mode, which
-has to remember every step, does not: the error of `transpose` names the ways out. Where the
-condition differs between the elements of a batch the loop goes on while any of them continues, and those
-that are through keep what they have: Note [Elements that are through]. What the body hands on unchanged is a
-constant of the loop (`bind`), what nobody needs is not computed (`dce`).
-Read next: `scan.py`, the loop of a known number of steps; `didax/lax/loops.py`, what users call.
+Forward mode carries tangents beside the primals. Reverse mode has to remember every step, and nobody knows their
+number before the loop has run: the error of `transpose` names the ways out. Where the condition differs between the
+elements of a batch, the loop goes on while any of them continues (`masked.py`).
+Read next: `scan.py`, the loop of a known number of steps; `bounded.py` and `checkpointed.py`, while loops that reverse
+mode differentiates; `didax/lax/loops.py`, what users call.
 """
 
 from __future__ import annotations
@@ -15,53 +14,42 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
-from didax.core import config
-from didax.core.array_ops import Zero, array_ops, instantiate
+from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
-from didax.core.primitive import Primitive
-from didax.passes.checkify import CHECK, Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
+from didax.passes.checkify import Kinds, Report
 from didax.passes.key_reuse import loop_keys, summarise
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.call import check_jaxpr_operands, fill_zeros
-from didax.primitives.control_flow.common import (
-    Marks,
-    along_first,
-    batch_first,
-    carry_types,
+from didax.primitives.control_flow.batches import batch_carry
+from didax.primitives.control_flow.bodies import batch_dims, jvp_body
+from didax.primitives.control_flow.checkified import run_checkified
+from didax.primitives.control_flow.common import BOOL, Unbounded, carry_types, run_compiled, with_invars
+from didax.primitives.control_flow.effects import run_by_element, runs_by_element, without_effects
+from didax.primitives.control_flow.layout import (
+    BodyLayout,
+    Mask,
+    WhileLayout,
     fixpoint,
-    lower_loop,
-    marked,
+    instantiated,
     merge,
     nonzero,
-    run_compiled,
-    split_at,
-    stand_in,
-    traced,
+    nonzero_only,
     union,
-    unmarked,
-    with_invars,
+    where_false,
+    where_true,
 )
-from didax.primitives.control_flow.effects import for_each, go_by_element, silent
+from didax.primitives.control_flow.lowering import lower_loop
+from didax.primitives.control_flow.masked import check_collectives, masked_while
 from didax.primitives.control_flow.order import read_before_writing
-from didax.primitives.reductions import reduce_or_p
-from didax.primitives.select import select_n
+from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
-
-_BOOL = np.dtype(bool)
-
-
-class Unbounded(Primitive):
-    """A loop that may not end."""
 
 
 class While(Unbounded):
@@ -73,42 +61,39 @@ class While(Unbounded):
 
     multiple_results = True
 
-    def bind(self, *args: Any, **params: Any) -> list[Any]:
-        """As of every primitive, but what the loop does not change is a constant of it, and a result at once."""
-        fixed = _unchanged(params["body_jaxpr"], params["body_nconsts"])
-        if True not in fixed:
-            return super().bind(*args, **params)
-        cond_consts, body_consts, carry = _parts(args, params)
-        invariant, varying = marked(carry, fixed), unmarked(carry, fixed)
-        if not varying and not params["cond_jaxpr"].effects:  # else it is an effect that ends it
-            return invariant
-        outs = super().bind(
-            *cond_consts,
-            *invariant,
-            *body_consts,
-            *invariant,
-            *varying,
-            cond_jaxpr=_constants_first(params["cond_jaxpr"], params["cond_nconsts"], fixed),
-            body_jaxpr=_constants_first(params["body_jaxpr"], params["body_nconsts"], fixed, outputs=True),
-            cond_nconsts=len(cond_consts) + len(invariant),
-            body_nconsts=len(body_consts) + len(invariant),
-        )
-        return merge(fixed, invariant, outs)
+    def bind(self, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **sizes: int) -> list[Any]:
+        """As of every primitive, but what the body hands on unchanged is a result at once."""
+        return self.run(cond_jaxpr, body_jaxpr, *WhileLayout.of(sizes).split(args))
+
+    def run(
+        self,
+        cond: Jaxpr,
+        body: Jaxpr,
+        cond_consts: Sequence[Any],
+        consts: Sequence[Any],
+        carry: Sequence[Any],
+    ) -> list[Any]:
+        """The loop, on operands in parts."""
+        return loop_over_changed(self._apply, cond, body, cond_consts, consts, carry)
+
+    def _apply(self, cond: Jaxpr, body: Jaxpr, *parts: Sequence[Any]) -> list[Any]:
+        operands, sizes = WhileLayout.join(*parts)
+        return super().bind(*operands, cond_jaxpr=cond, body_jaxpr=body, **sizes)
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["cond_jaxpr"].axis_names | params["body_jaxpr"].axis_names
 
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
-        cond_consts, body_consts, carry = _parts(avals, params)
+        cond_consts, body_consts, carry = WhileLayout.of(params).split(avals)
         check_jaxpr_operands("the condition of while", cond_jaxpr, [*cond_consts, *carry])
         check_jaxpr_operands("the body of while", body_jaxpr, [*body_consts, *carry])
         (pred,) = cond_jaxpr.out_avals
-        if pred.shape != () or pred.dtype != _BOOL:
+        if pred.shape != () or pred.dtype != BOOL:
             raise TypeError(
                 message("The condition of while is a bool scalar.", f"condition: {pred}", fix="Reduce it.")
             )
-        return carry_types("while", body_jaxpr.in_avals[params["body_nconsts"] :], body_jaxpr.out_avals)
+        return carry_types("while", body_jaxpr.in_avals[len(body_consts) :], body_jaxpr.out_avals)
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:
         return run_compiled(self, args, "body_jaxpr", params)
@@ -116,7 +101,7 @@ class While(Unbounded):
     def lower(self, ctx: FunctionContext, *args: Any, **params: Any) -> list[Value]:
         cond_jaxpr = simplify_jaxpr(params["cond_jaxpr"])
         body_jaxpr = read_before_writing(simplify_jaxpr(params["body_jaxpr"]))
-        cond_consts, body_consts, carry = _parts(args, params)
+        cond_consts, body_consts, carry = WhileLayout.of(params).split(args)
         return lower_loop(
             ctx,
             carry,
@@ -127,28 +112,17 @@ class While(Unbounded):
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
     ) -> tuple[list[Any], list[Any]]:
-        cond_consts, body_consts, carry = _parts(primals, params)
-        _, body_dots, carry_dots = _parts(tangents, params)
-        new = _jvp(
-            params["body_jaxpr"],
-            params["cond_jaxpr"],
-            params["body_nconsts"],
-            nonzero([*body_dots, *carry_dots]),
-        )
-        moving = [t for t in body_dots if type(t) is not Zero]
-        outs = self.bind(
-            *cond_consts,
-            *body_consts,
-            *moving,
-            *carry,
-            *map(instantiate, marked(carry_dots, new.carry)),
-            cond_jaxpr=new.cond,
-            body_jaxpr=new.body,
-            cond_nconsts=len(cond_consts),
-            body_nconsts=len(body_consts) + len(moving),
-        )
+        layout = WhileLayout.of(params)
+        cond_consts, consts, carry = layout.split(primals)
+        _, const_dots, carry_dots = layout.split(tangents)
+        body_layout = BodyLayout((len(consts), len(carry)))
+        new, out = jvp_body(params["body_jaxpr"], body_layout, nonzero([*const_dots, *carry_dots]))
+        carry_dots = instantiated(carry_dots, out)
+        cond = with_unread(params["cond_jaxpr"], tuple(aval_of(t) for t in carry_dots))
+        consts = [*consts, *nonzero_only(const_dots)]
+        outs = self.run(cond, new, cond_consts, consts, [*carry, *carry_dots])
         n = len(carry)
-        return outs[:n], fill_zeros(outs[n:], new.carry, [aval_of(x) for x in carry])
+        return outs[:n], fill_zeros(outs[n:], out, [aval_of(x) for x in carry])
 
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
@@ -157,8 +131,8 @@ class While(Unbounded):
         outs = self.bind(*primals, **params)
         if not any(nonzero(tangents[params["cond_nconsts"] :])):
             return outs, [Zero(aval_of(y).tangent()) for y in outs]
-        again = {name: silent(value) if name.endswith("jaxpr") else value for name, value in params.items()}
-        return outs, self.jvp(primals, tangents, **again)[1]
+        again = {name: without_effects(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
+        return outs, self.jvp(primals, tangents, **{**params, **again})[1]
 
     def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> NoReturn:
         raise ValueError(
@@ -173,86 +147,52 @@ class While(Unbounded):
         )
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-        cond_dims, body_dims, carry_dims = _parts(dims, params)
-        new = _batch(
-            params["body_jaxpr"],
-            params["cond_jaxpr"],
-            axis,
-            tuple(cond_dims),
-            tuple(body_dims),
-            tuple(dim is not None for dim in carry_dims),
-        )
-        cond_consts, body_consts, carry = _parts(args, params)
-        carry = [
-            batch_first(axis, x, dim) if b else x
-            for x, dim, b in zip(carry, carry_dims, new.carry, strict=True)
-        ]
+        layout, cond, body = WhileLayout.of(params), params["cond_jaxpr"], params["body_jaxpr"]
+        cond_dims, const_dims, carry_dims = map(tuple, layout.split(dims))
+        start = tuple(dim is not None for dim in carry_dims)
+        new = _batch(body, cond, axis, cond_dims, const_dims, start)
+        cond_consts, consts, carry = layout.split(args)
+        carry = batch_carry(axis, carry, carry_dims, new.carry)
         if not new.by_element:
-            sizes = {"cond_nconsts": len(cond_consts), "body_nconsts": len(body_consts)}
-            outs = self.bind(
-                *cond_consts, *body_consts, *carry, cond_jaxpr=new.cond, body_jaxpr=new.body, **sizes
-            )
-            return outs, [0 if b else None for b in new.carry]
-        check_collectives(axis, params["cond_jaxpr"], params["body_jaxpr"])
-        if go_by_element(params["cond_jaxpr"], params["body_jaxpr"]):
-            return for_each(self, axis, args, dims, params)
-        return self._batch_by_element(axis, new, cond_consts, cond_dims, body_consts, body_dims, carry)
-
-    def _batch_by_element(
-        self,
-        axis: AxisData,
-        new: _Batched,
-        cond_consts: Any,
-        cond_dims: Any,
-        body_consts: Any,
-        body_dims: Any,
-        carry: Any,
-    ) -> tuple[list[Any], list[int]]:
-        consts = [*cond_consts, *body_consts]
-        dims = (*cond_dims, *body_dims)
-        pred = eval_jaxpr(new.cond, [*cond_consts, *carry])[0]
-        cond, body = _masked(new.body, new.cond, axis, dims, len(cond_consts))
-        outs = self.bind(
-            *consts, pred, *carry, cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=0, body_nconsts=len(consts)
-        )
+            return self.run(new.cond, new.body, cond_consts, consts, carry), list(batch_dims(new.carry))
+        check_collectives(axis, cond, body)
+        if runs_by_element(cond, body):
+            return run_by_element(self, axis, args, dims, params)
+        active = eval_jaxpr(new.cond, [*cond_consts, *carry])[0]
+        masked = masked_while(new.body, new.cond, axis, const_dims)
+        outs = self.run(*masked, [], [*cond_consts, *consts], [active, *carry])
         return outs[1:], [0] * len(carry)
 
     def partial_eval(self, unknown: Sequence[bool], *args: Any, **params: Any) -> list[Any]:
-        """What is known is carried by a loop of its own, run now, if it is known when to stop."""
-        cond_unknown, body_unknown, carry_unknown = _parts(unknown, params)
-        known = known_body(params["body_jaxpr"], tuple(body_unknown), tuple(carry_unknown))
-        (pred_unknown,) = partial_eval_jaxpr(
-            params["cond_jaxpr"], (*cond_unknown, *known.carry_unknown)
-        ).unknown_out
-        effects = params["cond_jaxpr"].effects or params["body_jaxpr"].effects
-        if pred_unknown or all(known.carry_unknown) or effects:  # effects are to happen once
+        """What is known is carried by a loop of its own, which runs now, if it is known when to stop."""
+        layout, cond, body = WhileLayout.of(params), params["cond_jaxpr"], params["body_jaxpr"]
+        cond_unknown, consts_unknown, carry_unknown = layout.split(tuple(unknown))
+        known, carry_unknown = known_body(body, consts_unknown, carry_unknown)
+        stop = partial_eval_jaxpr(cond, (*cond_unknown, *carry_unknown))
+        has_effects = cond.effects or body.effects  # an effect must happen once, not in both loops
+        if stop.unknown_out[0] or all(carry_unknown) or has_effects:
             return self.bind(*args, **params)
-        cond_consts, body_consts, carry = _parts(args, params)
-        now = self.bind(
-            *unmarked(cond_consts, cond_unknown),
-            *unmarked(body_consts, body_unknown),
-            *unmarked(carry, known.carry_unknown),
-            cond_jaxpr=partial_eval_jaxpr(params["cond_jaxpr"], (*cond_unknown, *known.carry_unknown)).known,
-            body_jaxpr=known.body,
-            cond_nconsts=list(cond_unknown).count(False),
-            body_nconsts=list(body_unknown).count(False),
+        cond_consts, consts, carry = layout.split(args)
+        now = self.run(
+            stop.known,
+            known,
+            where_false(cond_consts, cond_unknown),
+            where_false(consts, consts_unknown),
+            where_false(carry, carry_unknown),
         )
-        later = self.bind(*args, **params) if any(known.carry_unknown) else carry
-        return merge(known.carry_unknown, marked(later, known.carry_unknown), now)
+        later = self.bind(*args, **params) if any(carry_unknown) else carry
+        return merge(carry_unknown, where_true(later, carry_unknown), now)
 
     def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
-        return carry_keys(_parts(operands, params), params)
+        return carry_keys(operands, params)
 
     def checkify(self, kinds: Kinds, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:
         """A check that fails ends the loop."""
-
-        def run(consts: Sequence[Any], carry: Sequence[Any], **jaxprs: Jaxpr) -> list[Any]:
-            return self.bind(*consts, *carry, cond_nconsts=0, body_nconsts=len(consts), **jaxprs)
-
-        return run_checkified(run, kinds, _parts(args, params), params)
+        parts = WhileLayout.of(params).split(args)
+        return run_checkified(self.run, kinds, parts, params["cond_jaxpr"], params["body_jaxpr"])
 
     def run_jaxprs(self, run: Any, *args: Any, **params: Any) -> list[Any]:
-        cond_consts, body_consts, carry = _parts(args, params)
+        cond_consts, body_consts, carry = WhileLayout.of(params).split(args)
         step = 0
         while bool(run(params["cond_jaxpr"], [*cond_consts, *carry], f"condition {step} of while_loop")[0]):
             carry = run(params["body_jaxpr"], [*body_consts, *carry], f"step {step} of while_loop")
@@ -260,131 +200,34 @@ class While(Unbounded):
         return carry
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        params = eqn.params
-        new = _dce(
-            params["body_jaxpr"],
-            params["cond_jaxpr"],
-            params["cond_nconsts"],
-            params["body_nconsts"],
-            tuple(used),
-        )
-        cond_consts, body_consts, carry = _parts(eqn.invars, params)
-        cond_consts, body_consts = marked(cond_consts, new.cond_consts), marked(body_consts, new.body_consts)
-        return eqn.replace(
-            invars=[*cond_consts, *body_consts, *marked(carry, new.carry)],
-            outvars=marked(eqn.outvars, new.carry),
-            params={
-                "cond_jaxpr": new.cond,
-                "body_jaxpr": new.body,
-                "cond_nconsts": len(cond_consts),
-                "body_nconsts": len(body_consts),
-            },
-        )
+        layout = WhileLayout.of(eqn.params)
+        new = _dce(eqn.params["body_jaxpr"], eqn.params["cond_jaxpr"], layout, tuple(used))
+        kept = (*new.cond_consts, *new.body_consts, *new.carry)
+        invars, sizes = WhileLayout.join(*layout.split_by(kept, eqn.invars)[1])
+        params = {**eqn.params, **sizes, "cond_jaxpr": new.cond, "body_jaxpr": new.body}
+        return eqn.replace(invars=invars, outvars=where_true(eqn.outvars, new.carry), params=params)
 
 
 while_p = While("while")
 
 
-def _parts(values: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The constants of the condition, those of the body, and the carry."""
-    return split_at(values, params["cond_nconsts"], params["body_nconsts"])
-
-
-# --- Running loops --------------------------------------------------------------------------------
-
-# condition, body, constants of each, carry -> carry
-Loop = Callable[[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
-
-
-def run_while(
-    cond: Jaxpr, body: Jaxpr, cond_consts: Sequence[Any], consts: Sequence[Any], carry: Sequence[Any]
-) -> list[Any]:
-    """`while_p`, as a `Loop`."""
-    sizes = {"cond_nconsts": len(cond_consts), "body_nconsts": len(consts)}
-    return while_p.bind(*cond_consts, *consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **sizes)
-
-
 def while_of(
     loop: Loop, cond: Callable[..., Any], body: Callable[..., list[Any]], init: Sequence[Any]
 ) -> list[Any]:
-    """A loop of functions, which may close over values."""
+    """The loop of two functions, which may close over arrays; `loop` runs it."""
     avals = [aval_of(x).strip_weak_type() for x in init]
     cond_jaxpr, cond_consts = trace_to_jaxpr(lambda *xs: [cond(*xs)], avals, what="a loop")
     body_jaxpr, consts = trace_to_jaxpr(body, avals, what="a loop")
     return loop(cond_jaxpr, body_jaxpr, cond_consts, consts, init)
 
 
-# --- What the loop does not change ----------------------------------------------------------------
-
-
 @cached_on_jaxpr
-def _unchanged(body: Jaxpr, num_consts: int) -> Marks:
-    """Which parts of the carry the body returns as it received them."""
-    return tuple(x is y for x, y in zip(body.invars[num_consts:], body.outvars, strict=True))
-
-
-def varying_only(
-    loop: Loop,
-    cond: Jaxpr,
-    body: Jaxpr,
-    cond_consts: Sequence[Any],
-    consts: Sequence[Any],
-    carry: Sequence[Any],
-) -> list[Any]:
-    """What `loop` makes of the parts of the carry that the body changes; the others are constants of it."""
-    fixed = _unchanged(body, len(consts))
-    if True not in fixed:
-        return loop(cond, body, cond_consts, consts, carry)
-    invariant, varying = marked(carry, fixed), unmarked(carry, fixed)
-    if not varying and not cond.effects:
-        return invariant
-    cond = _constants_first(cond, len(cond_consts), fixed)
-    body = _constants_first(body, len(consts), fixed, outputs=True)
-    outs = loop(cond, body, [*cond_consts, *invariant], [*consts, *invariant], varying)
-    return merge(fixed, invariant, outs)
-
-
-@cached_on_jaxpr
-def _constants_first(jaxpr: Jaxpr, num_consts: int, fixed: Marks, outputs: bool = False) -> Jaxpr:
-    """The jaxpr with the fixed parts of the carry among its constants, and not among its outputs."""
-    consts, carry = split_at(jaxpr.invars, num_consts)
-    outs = unmarked(jaxpr.outvars, fixed) if outputs else jaxpr.outvars
-    return Jaxpr([*consts, *marked(carry, fixed), *unmarked(carry, fixed)], jaxpr.eqns, outs, jaxpr.name)
-
-
-# --- Forward mode ---------------------------------------------------------------------------------
-
-
-class _Tangents(NamedTuple):
-    """A loop that carries tangents after the primal carry, and which parts of that have one."""
-
-    cond: Jaxpr
-    body: Jaxpr
-    carry: Marks
-
-
-@cached_on_jaxpr
-def _jvp(body: Jaxpr, cond: Jaxpr, num_consts: int, nonzero_in: Marks) -> _Tangents:
-    consts, start = nonzero_in[:num_consts], nonzero_in[num_consts:]
-    carry = fixpoint(start, lambda marks: jvp_jaxpr(body, (*consts, *marks), marks)[1])
-    new, _ = jvp_jaxpr(body, (*consts, *carry), carry)
-    primals, tangents = split_at(new.invars, len(body.invars))
-    const_dots, carry_dots = split_at(tangents, sum(consts))
-    ordered = [*primals[:num_consts], *const_dots, *primals[num_consts:], *carry_dots]
-    return _Tangents(
-        with_invars(cond, [*cond.invars, *(Var(v.aval) for v in carry_dots)]),
-        with_invars(new, ordered),
-        carry,
-    )
+def with_unread(cond: Jaxpr, avals: tuple[ShapedArray, ...]) -> Jaxpr:
+    """The condition of a loop that also carries values of these types, which the condition does not read."""
+    return with_invars(cond, [*cond.invars, *map(Var, avals)])
 
 
 # --- Batches --------------------------------------------------------------------------------------
-# Note [Elements that are through]
-# With a batched condition the body runs on the whole batch while any element continues. Elements that are
-# through go on in it from where they stopped, and what comes out is not used: they select what they had. A
-# body that may not end (it holds a while itself), or that checks its values, sees copies of an element that
-# continues in their place: it was never meant for theirs, and might not end, or fail. In a collective over the
-# batched axis every element takes part, so a loop that some leave before others cannot hold one.
 
 
 class _Batched(NamedTuple):
@@ -392,7 +235,7 @@ class _Batched(NamedTuple):
 
     cond: Jaxpr
     body: Jaxpr
-    carry: Marks
+    carry: Mask
     by_element: bool
 
 
@@ -402,79 +245,27 @@ def _batch(
     cond: Jaxpr,
     axis: AxisData,
     cond_dims: tuple[int | None, ...],
-    body_dims: tuple[int | None, ...],
-    start: Marks,
+    const_dims: tuple[int | None, ...],
+    start: Mask,
 ) -> _Batched:
-    def along(consts: Sequence[int | None], carry: Marks) -> tuple[int | None, ...]:
-        return (*consts, *(0 if b else None for b in carry))
+    def step(carry: Mask) -> tuple[Jaxpr, Mask]:
+        return batch_jaxpr(body, axis, (*const_dims, *batch_dims(carry)), carry)
 
-    carry = fixpoint(start, lambda marks: batch_jaxpr(body, axis, along(body_dims, marks), marks)[1])
-    new_cond, (by_element,) = batch_jaxpr(cond, axis, along(cond_dims, carry))
+    carry = fixpoint(start, lambda mask: step(mask)[1])
+    new_cond, (by_element,) = batch_jaxpr(cond, axis, (*cond_dims, *batch_dims(carry)))
     if by_element:
         carry = (True,) * len(carry)
-        new_cond, _ = batch_jaxpr(cond, axis, along(cond_dims, carry))
-    return _Batched(new_cond, batch_jaxpr(body, axis, along(body_dims, carry), carry)[0], carry, by_element)
-
-
-@cached_on_jaxpr
-def _masked(
-    body: Jaxpr, cond: Jaxpr, axis: AxisData, dims: tuple[int | None, ...], num_cond_consts: int
-) -> tuple[Jaxpr, Jaxpr]:
-    """Condition and body of a loop that also carries which elements continue. See Note [Elements that are through]."""
-    checks = CHECK in body.effects or config.state().error_checking_behavior_oob == "raise"
-    guard = axis.size > 0 and (checks or may_not_end(body))
-
-    def step(*args: Any) -> list[Any]:
-        consts, (pred,), carry = split_at(args, len(dims), 1)
-        cond_consts, body_consts = split_at(consts, num_cond_consts)
-        entering = [*body_consts, *carry]
-        if guard:
-            entering = [
-                x
-                if dim is None
-                else array_ops.move_axis(stand_in(pred, array_ops.move_axis(x, dim, 0)), 0, dim)
-                for x, dim in zip(entering, (*dims[num_cond_consts:], *[0] * len(carry)), strict=True)
-            ]
-        moved = eval_jaxpr(body, entering)
-        carry = [select_n(along_first(pred, x), x, y) for x, y in zip(carry, moved, strict=True)]
-        still = eval_jaxpr(cond, [*cond_consts, *carry])[0]
-        return [still, *carry]
-
-    num_body_consts = len(dims) - num_cond_consts
-    const_avals = [*cond.in_avals[:num_cond_consts], *body.in_avals[:num_body_consts]]
-    carry_avals = [ShapedArray((axis.size,), _BOOL), *body.in_avals[num_body_consts:]]
-    new_cond = traced(lambda pred, *_: [reduce_or_p.bind(pred, axes=(0,))], carry_avals, what="vmap")
-    return new_cond, traced(step, [*const_avals, *carry_avals], what="vmap")
-
-
-def may_not_end(jaxpr: Jaxpr) -> bool:
-    """True for a program with a while in it."""
-    return any(
-        isinstance(eqn.primitive, Unbounded) or any(map(may_not_end, eqn.jaxprs)) for eqn in jaxpr.eqns
-    )
-
-
-def check_collectives(axis: AxisData, *jaxprs: Jaxpr) -> None:
-    """ValueError for a collective over the axis in a loop that some of its elements leave before others."""
-    if any(axis.name in jaxpr.axis_names for jaxpr in jaxprs):
-        raise ValueError(
-            message(
-                "A loop that some elements of a mapped axis leave before others cannot hold a collective over "
-                "that axis.",
-                f"axis {axis.name!r} of {axis.size} elements",
-                fix=f"Stop by a condition all elements share (lax.pmax(pred, {axis.name!r})), or compute the "
-                "collective outside of the loop.",
-            )
-        )
+        new_cond, _ = batch_jaxpr(cond, axis, (*cond_dims, *batch_dims(carry)))
+    return _Batched(new_cond, step(carry)[0], carry, by_element)
 
 
 # --- Keys -----------------------------------------------------------------------------------------
 
 
-def carry_keys(parts: Sequence[Sequence[Any]], params: dict[str, Any], most_steps: int = 2) -> list[Any]:
-    """The random keys that a loop of so many steps carries in the end; those that it uses up are marked."""
+def carry_keys(operands: Sequence[Any], params: dict[str, Any], most_steps: int = 2) -> list[Any]:
+    """The random keys that a loop of so many steps carries in the end; keys that it uses up are marked."""
     cond, body = summarise(params["cond_jaxpr"]), summarise(params["body_jaxpr"])
-    cond_consts, consts, carry = parts
+    cond_consts, consts, carry = WhileLayout.of(params).split(operands)
 
     def step(carry: Sequence[Any]) -> list[Any]:
         cond.apply([*cond_consts, *carry], None)
@@ -483,110 +274,39 @@ def carry_keys(parts: Sequence[Sequence[Any]], params: dict[str, Any], most_step
     return loop_keys(step, most_steps, carry)
 
 
-# --- Checks as data -------------------------------------------------------------------------------
-
-
-class _Checkified(NamedTuple):
-    """A loop that carries whether it goes on, and a report on these checks; `start` gives the first of both."""
-
-    start: Jaxpr
-    cond: Jaxpr
-    body: Jaxpr
-    sites: tuple[Site, ...]
-
-
-def run_checkified(
-    run: Callable[..., list[Any]],
-    kinds: Kinds,
-    parts: Sequence[Sequence[Any]],
-    params: dict[str, Any],
-    num_before: int = 0,
-) -> tuple[list[Any], Report | None]:
-    """Results of a loop with failures as data, and the report; the condition is evaluated in the body, to report.
-
-    `run(consts, carry, cond_jaxpr=, body_jaxpr=)` runs the loop; `num_before` of its results come before the carry.
-    """
-    cond_consts, consts, carry = parts
-    new = _checkify(params["body_jaxpr"], params["cond_jaxpr"], kinds, len(cond_consts), len(consts))
-    start = eval_jaxpr(new.start, [*cond_consts, *carry])
-    outs = run([*cond_consts, *consts], [*start, *carry], cond_jaxpr=new.cond, body_jaxpr=new.body)
-    before, (_, *arrays), rest = split_at(outs, num_before, len(start))
-    return [*before, *rest], report_of(arrays, new.sites) if new.sites else None
+# --- Known and needed parts -----------------------------------------------------------------------
 
 
 @cached_on_jaxpr
-def _checkify(body: Jaxpr, cond: Jaxpr, kinds: Kinds, cond_nconsts: int, body_nconsts: int) -> _Checkified:
-    new_cond, new_body = checkify_jaxpr(cond, kinds), checkify_jaxpr(body, kinds)
-    sites = new_body.sites + new_cond.sites
-
-    def proceed(report: Report | None, *args: Any) -> list[Any]:
-        """Whether the loop goes on, and the report."""
-        (pred,), asked = new_cond.split(eval_jaxpr(new_cond.jaxpr, args))
-        if asked is not None:
-            report = asked if report is None else report.then(asked)
-        if report is None:
-            return [pred]
-        return [select_n(report.failed, pred, np.bool_(False)), *report.arrays()]
-
-    def begin(*args: Any) -> list[Any]:
-        return proceed(nothing_failed(new_body.sites) if new_body.sites else None, *args)
-
-    def step(*args: Any) -> list[Any]:
-        cond_consts, body_consts, _, carry = split_at(args, cond_nconsts, body_nconsts, count)
-        outs, report = new_body.split(eval_jaxpr(new_body.jaxpr, [*body_consts, *carry]))
-        still = proceed(report, *cond_consts, *outs[: len(carry)])
-        return [*still, *outs]
-
-    start, _ = trace_to_jaxpr(begin, cond.in_avals, what="checkify")
-    count = len(start.outvars)
-    carry_avals = [*start.out_avals, *body.in_avals[body_nconsts:]]
-    const_avals = [*cond.in_avals[:cond_nconsts], *body.in_avals[:body_nconsts]]
-    loop, _ = trace_to_jaxpr(step, [*const_avals, *carry_avals], what="checkify")
-    going, _ = trace_to_jaxpr(lambda pred, *_: [pred], carry_avals, what="checkify")
-    return _Checkified(start, going, loop, sites)
-
-
-# --- Partial evaluation and dead parts ------------------------------------------------------------
-
-
-class _Known(NamedTuple):
-    """The body on what is known of constants and carry, and which parts of the carry are not."""
-
-    body: Jaxpr
-    carry_unknown: Marks
-
-
-@cached_on_jaxpr
-def known_body(body: Jaxpr, consts_unknown: Marks, start: Marks) -> _Known:
-    """What a loop computes of its carry without what is unknown."""
-    carry = fixpoint(
-        start, lambda marks: partial_eval_jaxpr(body, (*consts_unknown, *marks), marks).unknown_out
-    )
+def known_body(body: Jaxpr, consts_unknown: Mask, start: Mask) -> tuple[Jaxpr, Mask]:
+    """The body on the known constants and the known carry, and which parts of the carry are unknown."""
+    carry = fixpoint(start, lambda mask: partial_eval_jaxpr(body, (*consts_unknown, *mask), mask).unknown_out)
     split = partial_eval_jaxpr(body, (*consts_unknown, *carry), carry)
     wanted = (*[True] * carry.count(False), *[False] * split.num_residual_outputs)
-    return _Known(dce_jaxpr(split.known, wanted, keep_inputs=True)[0], carry)
+    return dce_jaxpr(split.known, wanted, keep_inputs=True)[0], carry
 
 
 class _Needed(NamedTuple):
-    """A loop without what nobody needs, and what of the constants and the carry is left."""
+    """A loop without what no used result depends on, and which constants and parts of the carry are left."""
 
     cond: Jaxpr
     body: Jaxpr
-    cond_consts: Marks
-    body_consts: Marks
-    carry: Marks
+    cond_consts: Mask
+    body_consts: Mask
+    carry: Mask
 
 
 @cached_on_jaxpr
-def _dce(body: Jaxpr, cond: Jaxpr, cond_nconsts: int, body_nconsts: int, used: Marks) -> _Needed:
+def _dce(body: Jaxpr, cond: Jaxpr, layout: WhileLayout, used: Mask) -> _Needed:
+    num_cond_consts, num_body_consts = layout
     small_cond, used_in = dce_jaxpr(cond, (True,))
-    cond_consts, read = used_in[:cond_nconsts], used_in[cond_nconsts:]
-    carry = fixpoint(union(used, read), lambda marks: dce_jaxpr(body, marks)[1][body_nconsts:])
+    cond_consts, read = used_in[:num_cond_consts], used_in[num_cond_consts:]
+    carry = fixpoint(union(used, read), lambda mask: dce_jaxpr(body, mask)[1][num_body_consts:])
     small_body, used_in = dce_jaxpr(body, carry)
-    body_consts = used_in[:body_nconsts]
+    body_consts = used_in[:num_body_consts]
     return _Needed(
-        with_invars(small_cond, marked(cond.invars, (*cond_consts, *carry))),
-        with_invars(small_body, marked(body.invars, (*body_consts, *carry))),
+        with_invars(small_cond, where_true(cond.invars, (*cond_consts, *carry))),
+        with_invars(small_body, where_true(body.invars, (*body_consts, *carry))),
         cond_consts,
         body_consts,
         carry,

@@ -1,6 +1,6 @@
 """`Rules`: a function and the rules it brings along, on flat lists of arrays; and the same function elsewhere.
 
-    Called    (didax/api/custom.py)  one call of a user's function: its rules are Python functions over pytrees
+    CustomCall     (didax/api/custom_call.py)  one call of a function, with Python functions over pytrees as rules
     StagedRules    after staging: operands are what the function captured, then its arguments
     EnclosedRules  called by another such function, whose captured values have been replaced
     BatchedRules   under vmap: the function and all of its derivative rules over a batch, so none is lost
@@ -32,10 +32,10 @@ from didax.transforms.batching import (
     BatchTracer,
     batched_aval,
     element_aval,
-    extend_axis_env,
     move_batch_axis,
 )
 from didax.transforms.closure import Replace, closed_over, run_closure
+from didax.transforms.named_axes import extend_axis_env
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef
 

@@ -28,8 +28,8 @@ from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
 from didax.primitives.dot import Precision, dot_general_p
 from didax.primitives.elementwise import abs_, add, conj, div, eq, ge, gt, le, lt, mul, neg, real_part, sub
-from didax.primitives.families import scalar_like
 from didax.primitives.reductions import reduce_max_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum, transpose
 from didax.transforms.batching import AxisData, move_batch_axis

@@ -13,7 +13,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.primitives.elementwise import abs_, add, div, gt, mul, sub
-from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_LINEAR
 from didax.primitives.linalg.eigen import eigh
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
@@ -29,6 +29,7 @@ from didax.primitives.linalg.matrix import (
 )
 from didax.primitives.linalg.svd import svd
 from didax.primitives.reductions import reduce_max_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
 from didax.xla.lowering import lower_as

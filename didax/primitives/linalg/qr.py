@@ -14,7 +14,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.primitives.elementwise import add, sub
-from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_LINEAR
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     adjoint,
@@ -30,6 +30,7 @@ from didax.primitives.linalg.matrix import (
     with_matrix,
 )
 from didax.primitives.linalg.triangular import triangular_solve
+from didax.primitives.scalars import scalar_like
 from didax.primitives.slicing import pad, slice_axis
 from didax.xla.lapack import cuda_call, lapack_call, platform
 from didax.xla.text import FunctionContext, Value

@@ -40,7 +40,8 @@ from didax.primitives.elementwise import (
     sign,
     sub,
 )
-from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_LINEAR
+from didax.primitives.filled import full
 from didax.primitives.linalg.lu import lu, take_rows
 from didax.primitives.linalg.matrix import (
     INT32,
@@ -61,8 +62,9 @@ from didax.primitives.linalg.matrix import (
 )
 from didax.primitives.linalg.triangular import fold_right_sides, triangular_solve
 from didax.primitives.reductions import reduce_and_p, reduce_max_p, reduce_prod_p
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, full, reduce_sum, reshape
+from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef

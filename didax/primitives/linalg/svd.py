@@ -15,7 +15,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, mul, neg, real_part, sub
-from didax.primitives.families import NOT_LINEAR, scalar_like
+from didax.primitives.families import NOT_LINEAR
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     adjoint,
@@ -38,6 +38,7 @@ from didax.primitives.linalg.matrix import (
     succeeded,
     with_matrix,
 )
+from didax.primitives.scalars import scalar_like
 from didax.primitives.slicing import concatenate, pad, slice_axis
 from didax.xla.lapack import cuda_call, lapack_call, platform
 from didax.xla.text import FunctionContext, Value

@@ -14,7 +14,6 @@ from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.primitives.elementwise import mul, neg
-from didax.primitives.families import scalar_like
 from didax.primitives.linalg.matrix import (
     MatrixPrimitive,
     as_rows,
@@ -23,6 +22,7 @@ from didax.primitives.linalg.matrix import (
     nan_unless,
     succeeded,
 )
+from didax.primitives.scalars import scalar_like
 from didax.primitives.slicing import pad, slice_axis
 from didax.transforms.transpose import is_undef
 from didax.xla.lapack import cuda_call, lapack_call, platform

@@ -1,12 +1,13 @@
-"""A loop's body with its products of matrices taken apart, into what needs the carry and what does not.
+"""Products of matrices in a loop's body, split into a part that needs the carry and a part that does not.
 
     concatenate([x, h]) @ w        becomes        x @ w[:n] + h @ w[n:]
     (x @ u + h @ w)[:, :n]         becomes        x @ u[:, :n] + (h @ w)[:, :n]
     (h @ w)[:, :n], read alone     becomes        h @ w[:, :n]
 
-for `x` that does not need the carry, so that `hoist.py` can move its products out of the loop. The second form matters
-because XLA vectorises a kernel that reads rows of stacks only where each is read once: with gates that are slices of
-one row, an LSTM takes twice as long. Read next: `hoist.py`.
+Here `x` does not need the carry, so that `hoist.py` can then move its products out of the loop. The second form
+matters because XLA vectorises a kernel that reads rows of stacks only if it reads each row in one place: with gates
+that are slices of one row, an LSTM takes twice as long.
+Read next: `hoist.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, TypeGuard
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.passes.loops.one_function import is_small
-from didax.passes.loops.rewrite import definitions, num_bytes, substitute, uses, written
+from didax.passes.loops.rewrite import definitions, equations_of, num_bytes, substitute, uses
 from didax.passes.loops.rows import product_of
 from didax.primitives.convert import convert_element_type_p
 from didax.primitives.dot import dot_general_p, free_axes
@@ -28,24 +29,24 @@ from didax.primitives.select import select_n_p
 from didax.primitives.shape import broadcast_in_dim_p, reshape_p, transpose_p
 from didax.primitives.slicing import concatenate, concatenate_p, rev_p, slice_, slice_axis, slice_p
 
-CALL = 350.0  # nanoseconds that a product costs a step besides its multiplications
+CALL = 350.0  # nanoseconds to start a product, besides its multiplications
 MULTIPLICATION = 0.014  # nanoseconds saved by a second core, which a product of all steps keeps busy
 BYTE = 0.04  # nanoseconds to write a byte of the product before the loop, and to read it in a step
-FACTOR_BYTE = 0.25  # the same of a factor that is computed: a step would find it near
+FACTOR_BYTE = 0.25  # the same for a factor that is computed: a step would find it in the cache
 ONE_CORE = 1 << 19  # multiplications in a product that XLA leaves to one core
-FAR = 1 << 20  # bytes of weights that no core keeps near
+FAR = 1 << 20  # bytes of weights that stay in no cache of a core
 PARTS = (concatenate_p, slice_p)
 _MOVES = (broadcast_in_dim_p, convert_element_type_p, reshape_p, rev_p, select_n_p, transpose_p, *PARTS)
-_REORDERED = ("float32", "float64", "complex64", "complex128")  # what is precise enough to be summed in parts
+_SPLIT_DTYPES = ("float32", "float64", "complex64", "complex128")  # precise enough to be summed in parts
 
 
 def gain(eqn: Eqn) -> float:
-    """Nanoseconds a step that it saves to compute a product for all steps at once, besides its call."""
+    """Nanoseconds that a step saves if the product is computed for all steps at once, besides `CALL`."""
     return MULTIPLICATION * product_of(eqn).size - BYTE * num_bytes(eqn.outvars[0].aval)
 
 
 def call_cost(scan: Eqn) -> float:
-    """What a product of the scan costs a step besides its multiplications: nothing where the loop is one function."""
+    """What it costs to start a product in a step of the scan: nothing where the loop is one function."""
     return 0.0 if is_small(scan) else CALL
 
 
@@ -54,11 +55,11 @@ def is_product(eqn: Eqn | None) -> TypeGuard[Eqn]:
     return eqn is not None and eqn.primitive is dot_general_p and not eqn.params["dimension_numbers"][1][0]
 
 
-class Free:
-    """The values of a body that do not need the carry, and which of them are better computed for all steps at once."""
+class CarryFree:
+    """The values of a body that do not need the carry, and which products of them pay if computed before the loop."""
 
     def __init__(self, consts: Iterable[Any], rows: Iterable[Any], call: float) -> None:
-        self.steady = set(consts)  # the same at every step
+        self.steady = set(consts)  # the values that are the same at every step
         self.rows = set(rows)
         self.values = self.steady | self.rows
         self.call = call
@@ -72,12 +73,12 @@ class Free:
             if self.steady.issuperset(operands):
                 self.steady.update(eqn.outvars)
 
-    def pays_alone(self, eqn: Eqn) -> bool:
+    def pays_whole(self, eqn: Eqn) -> bool:
         """Whether the equation is a product that is better computed before the loop."""
         return self._has_product(eqn) and self._gain(eqn) + self.call > 0
 
     def pays_in_part(self, eqn: Eqn) -> bool:
-        """Whether that also pays for a part of a product, which starts no kernel of its own."""
+        """Whether that also pays for a part that is split off a product: it saves no start of a kernel."""
         if not self._has_product(eqn) or self._gain(eqn) <= 0:
             return False
         far = max(num_bytes(x.aval) for x in eqn.invars) >= FAR
@@ -91,9 +92,12 @@ class Free:
         return gain(eqn) - FACTOR_BYTE * sum(num_bytes(x.aval) for x in computed)
 
 
-def take_apart(body: Jaxpr, free: Free) -> Jaxpr:
-    """The body in that form; itself where there is nothing to gain. `free` grows by what the body computes."""
-    return _slices_of_terms(_products_of_parts(body, free), free)
+def split_products(body: Jaxpr, carry_free: CarryFree) -> Jaxpr:
+    """The body with its products split, or the same object if that gains nothing.
+
+    `carry_free` grows by the values of the body that do not need the carry.
+    """
+    return _slices_of_terms(_products_of_parts(body, carry_free), carry_free)
 
 
 def may_move(eqn: Eqn) -> bool:
@@ -104,43 +108,43 @@ def may_move(eqn: Eqn) -> bool:
 # --- Products of concatenated parts ----------------------------------------------------------------
 
 
-def _products_of_parts(body: Jaxpr, free: Free) -> Jaxpr:
+def _products_of_parts(body: Jaxpr, carry_free: CarryFree) -> Jaxpr:
     eqns: list[Eqn] = []
     names: dict[Any, Atom] = {}
     made_by = definitions(body)
     for eqn in body.eqns:
         new = [substitute(eqn, names)]
-        side = _mixed_side(new[0], made_by, free)
+        side = _mixed_side(new[0], made_by, carry_free)
         if side is not None:
             joined = substitute(made_by[new[0].invars[side]], names)
-            parts, (total,) = _by_parts(new[0], side, joined, free)
-            free.grow(parts)
-            if any(map(free.pays_in_part, parts)):
+            parts, (total,) = _by_parts(new[0], side, joined, carry_free)
+            carry_free.grow(parts)
+            if any(map(carry_free.pays_in_part, parts)):
                 new, names[eqn.outvars[0]] = parts, total
-        free.grow(new)
+        carry_free.grow(new)
         eqns += new
     return Jaxpr(body.invars, eqns, [names.get(x, x) for x in body.outvars], body.name) if names else body
 
 
-def _mixed_side(eqn: Eqn, made_by: dict[Any, Eqn], free: Free) -> int | None:
-    """The operand of a product that is put together, along a summed axis, of parts that need the carry and others."""
-    if not is_product(eqn) or eqn.outvars[0].aval.dtype.name not in _REORDERED:
+def _mixed_side(eqn: Eqn, made_by: dict[Any, Eqn], carry_free: CarryFree) -> int | None:
+    """The operand that is a concatenation, along a summed axis, of parts that need the carry and of others."""
+    if not is_product(eqn) or eqn.outvars[0].aval.dtype.name not in _SPLIT_DTYPES:
         return None
     for k, x in enumerate(eqn.invars):
         parts = made_by.get(x)
         if parts is not None and parts.primitive is concatenate_p:
             summed = parts.params["dimension"] in eqn.params["dimension_numbers"][0][k]
-            if summed and len({p in free.values for p in parts.invars}) == 2:
+            if summed and len({p in carry_free.values for p in parts.invars}) == 2:
                 return k
     return None
 
 
-def _by_parts(eqn: Eqn, k: int, parts: Eqn, free: Free) -> tuple[list[Eqn], list[Atom]]:
+def _by_parts(eqn: Eqn, k: int, parts: Eqn, carry_free: CarryFree) -> tuple[list[Eqn], list[Atom]]:
     """The product as a sum of products, of neighbouring parts that all need the carry or all do not."""
     axis = parts.params["dimension"]
     contract = eqn.params["dimension_numbers"][0]
     other_axis = contract[1 - k][contract[k].index(axis)]
-    counts = [len(list(group)) for _, group in groupby(parts.invars, lambda x: x in free.values)]
+    counts = [len(list(group)) for _, group in groupby(parts.invars, lambda x: x in carry_free.values)]
     stops = [0, *accumulate(counts)]
 
     def total(other: Any, *xs: Any) -> list[Any]:
@@ -157,22 +161,22 @@ def _by_parts(eqn: Eqn, k: int, parts: Eqn, free: Free) -> tuple[list[Eqn], list
             result = add(result, term)
         return [result]
 
-    return written(total, [eqn.invars[1 - k], *parts.invars], eqn.source)
+    return equations_of(total, [eqn.invars[1 - k], *parts.invars], eqn.source)
 
 
 # --- Slices of sums and of products ----------------------------------------------------------------
 
 
-def _slices_of_terms(body: Jaxpr, free: Free) -> Jaxpr:
-    terms = _Terms(body, free)
+def _slices_of_terms(body: Jaxpr, carry_free: CarryFree) -> Jaxpr:
+    terms = _Terms(body, carry_free)
     eqns: list[Eqn] = []
     names: dict[Any, Atom] = {}
     for eqn in body.eqns:
         if eqn.primitive is slice_p and terms.is_better_sliced(eqn.invars[0]):
             more, total = terms.sliced(eqn.invars[0], eqn)
-            more = [substitute(e, names) for e in more]  # a term may be a product of a slice
+            more = [substitute(e, names) for e in more]  # a term may read a slice that has another name now
             names[eqn.outvars[0]] = total
-            free.grow(more)
+            carry_free.grow(more)
             eqns += more
         else:
             eqns.append(substitute(eqn, names))
@@ -182,19 +186,19 @@ def _slices_of_terms(body: Jaxpr, free: Free) -> Jaxpr:
 class _Terms:
     """The sums and products of a body, and who reads them."""
 
-    def __init__(self, body: Jaxpr, free: Free) -> None:
+    def __init__(self, body: Jaxpr, carry_free: CarryFree) -> None:
         self.eqns = body.eqns
         self.made_by = definitions(body)
         self.count = uses(body)
         self.slices = Counter([eqn.invars[0] for eqn in body.eqns if eqn.primitive is slice_p])
-        self.moved = {eqn.outvars[0] for eqn in body.eqns if free.pays_alone(eqn)}
-        self.with_moved = set(self.moved)  # and the sums that have one as a term
+        self.moved = {eqn.outvars[0] for eqn in body.eqns if carry_free.pays_whole(eqn)}
+        self.with_moved = set(self.moved)  # these products, and the sums that have one as a term
         for eqn in body.eqns:
             if _is_sum(eqn) and not self.with_moved.isdisjoint(eqn.invars):
                 self.with_moved.update(eqn.outvars)
 
     def is_better_sliced(self, x: Any) -> bool:
-        """Whether only slices read `x`, and they are better made of parts of its terms or its factors."""
+        """Whether only slices read `x`, and they are better computed from slices of its terms or factors."""
         if self.count[x] != self.slices[x]:
             return False
         return x in self.with_moved or (self._is_read_once(x) and is_product(self.made_by.get(x)))
@@ -214,7 +218,7 @@ class _Terms:
                 eqns += more
         for eqn in sums:
             pair = [parts[y] for y in eqn.invars]
-            more, (parts[eqn.outvars[0]],) = written(lambda *pair: [add(*pair)], pair, eqn.source)
+            more, (parts[eqn.outvars[0]],) = equations_of(lambda *pair: [add(*pair)], pair, eqn.source)
             eqns += more
         return eqns, parts[x]
 
@@ -232,8 +236,8 @@ class _Terms:
     def _sliced_term(self, x: Atom, cut: Eqn) -> tuple[list[Eqn], list[Atom]]:
         eqn = self.made_by.get(x)
         if is_product(eqn) and (self._is_read_once(x) or x in self.moved):
-            return written(lambda *pair: [_sliced_product(eqn, cut, *pair)], eqn.invars, eqn.source)
-        return written(lambda y: [slice_p.bind(y, **cut.params)], [x], cut.source)
+            return equations_of(lambda *pair: [_sliced_product(eqn, cut, *pair)], eqn.invars, eqn.source)
+        return equations_of(lambda y: [slice_p.bind(y, **cut.params)], [x], cut.source)
 
 
 def _is_sum(eqn: Eqn | None) -> TypeGuard[Eqn]:
@@ -255,7 +259,7 @@ def _sliced_product(eqn: Eqn, cut: Eqn, x: Any, y: Any) -> Any:
 def _cut(x: Any, axes: Sequence[int], ranges: Sequence[tuple[int, int, int]]) -> Any:
     """`x` with these ranges of these axes."""
     if not axes:
-        return x  # which may be a scalar
+        return x  # It may be a scalar, which has no slices.
     along = dict(zip(axes, ranges, strict=True))
     starts, limits, strides = zip(*[along.get(i, (0, n, 1)) for i, n in enumerate(x.shape)], strict=True)
     return slice_(x, starts, limits, strides)

@@ -1,8 +1,8 @@
 """One call of a function with rules of its own: from the user's functions over pytrees to rules over flat lists.
 
-`Definition` is what the decorators of `custom.py` collect: a function and any of its rules. `Called` is one call of it:
-each rule is given its arguments in the user's structures, and what it returns is checked against the structures,
-shapes and dtypes that follow from the arguments and results; errors show both, by path.
+`Definition` is what the decorators of `custom.py` collect: a function and its rules. `CustomCall` is one call of the
+function: it gives each rule its arguments in the user's structures, and checks what the rule returns against the
+structures, shapes and dtypes that follow from the arguments and results. Errors show both, by path.
 Read next: `custom.py`, the decorators; `didax/primitives/custom/rules.py`, who calls these rules.
 """
 
@@ -16,8 +16,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from didax.api.autodiff import check_tangent, type_text
 from didax.api.flat import as_array, narrowed_scalar, positional_names, result_name
+from didax.api.symbolic_zeros import CustomVJPPrimal, SymbolicZero
+from didax.api.tangents import check_tangent, type_text
 from didax.core import pytree
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of, is_array_like
@@ -32,88 +33,9 @@ from didax.transforms.closure import run_closure
 Values = Sequence[Any]
 
 
-class SymbolicZero:
-    """A tangent or cotangent that is zero, as rules with `symbolic_zeros=True` get it and may return it.
-
-    It has the `shape` and `dtype` of the tangent, and no numbers: `instantiate` makes the array.
-    """
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: ShapedArray):
-        self.aval = aval
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype: float0 for integers and bools."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.aval.size
-
-    def instantiate(self) -> Any:
-        """The array of zeros."""
-        return as_array(instantiate(Zero(self.aval)))
-
-    @staticmethod
-    def from_primal_value(x: Any) -> SymbolicZero:
-        """The zero tangent of a value."""
-        return zero_from_primal(x, symbolic_zeros=True)
-
-    def __repr__(self) -> str:
-        return f"SymbolicZero({self.aval})"
-
-
-def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of each leaf of a pytree: an array, or with `symbolic_zeros` a `SymbolicZero`.
-
-    >>> import numpy as np
-    >>> zero_from_primal((np.float32(2.0), 3), symbolic_zeros=True)
-    (SymbolicZero(float32[]), SymbolicZero(float0[]))
-    """
-
-    def zero(x: Any) -> Any:
-        symbolic = SymbolicZero(aval_of(x).tangent())
-        return symbolic if symbolic_zeros else symbolic.instantiate()
-
-    return pytree.map(zero, val)
-
-
-@dataclass(slots=True)
-class CustomVJPPrimal:
-    """An argument as a forward rule with `symbolic_zeros=True` gets it: `perturbed` says if it is differentiated."""
-
-    value: Any
-    perturbed: bool
-
-
-def custom_vjp_primal_tree_values(tree: Any) -> Any:
-    """The arguments of a forward rule with `symbolic_zeros=True`, without what is said of perturbation."""
-
-    def value(leaf: Any) -> Any:
-        if isinstance(leaf, CustomVJPPrimal):
-            return leaf.value
-        rule = "custom_vjp_primal_tree_values takes what a forward rule with symbolic_zeros=True gets."
-        raise TypeError(message(rule, f"leaf: {type_text(leaf)}", fix="Pass arguments of that rule."))
-
-    return pytree.map(value, tree)
-
-
 @dataclass(slots=True, frozen=True)
 class Definition:
-    """A function and the rules that were given for it; `given` are these, and what errors call them."""
+    """A function and the rules that were given for it. `given` maps the name of each rule to what errors call it."""
 
     fun: Callable[..., Any]
     jvp: Callable[..., Any] | None = None
@@ -134,7 +56,7 @@ class Definition:
         object.__setattr__(self, "name", describe_function(self.fun))
 
 
-class Called(Rules):
+class CustomCall(Rules):
     """A call with its arguments fixed but for the leaves of those that are differentiated.
 
     `fixed` are the positions and values of arguments that no rule gives derivatives for. `out_tree` is the structure of
@@ -382,41 +304,38 @@ class Called(Rules):
         ct = pytree.unflatten(self.out_tree, leaves)
         return self._of_arguments("bwd", bwd(*self._fixed_values(), residuals, ct))
 
-    def _of_arguments(self, rule: str, x_bars: Any) -> list[Any]:
+    def _of_arguments(self, rule: str, ct_xs: Any) -> list[Any]:
         """Cotangents of the arguments' leaves; None stands for zeros of a whole argument or part of one."""
-        if (
-            not isinstance(x_bars, tuple | list)
-            or len(cast("Sequence[Any]", x_bars)) != self._num_arguments()
-        ):
+        if not isinstance(ct_xs, tuple | list) or len(cast("Sequence[Any]", ct_xs)) != self._num_arguments():
             raise TypeError(
                 message(
                     f"The {rule} rule of a function returns a tuple with one cotangent for each argument that is "
                     "differentiated.",
                     f"function: {self.name}",
                     f"arguments: {', '.join(self._argument_names())}",
-                    f"returned: {_describe(x_bars)}",
+                    f"returned: {_describe(ct_xs)}",
                     fix="Return a tuple of that length, with None for an argument whose cotangent is zero.",
                 )
             )
-        x_bars = tuple(cast("Sequence[Any]", x_bars))
-        leaves = self._aligned(rule, x_bars)
+        ct_xs = tuple(cast("Sequence[Any]", ct_xs))
+        leaves = self._aligned(rule, ct_xs)
         return [
             self._cotangent(rule, aval, x, i)
             for i, (aval, x) in enumerate(zip(self._avals, leaves, strict=True))
         ]
 
-    def _aligned(self, rule: str, x_bars: tuple[Any, ...]) -> list[Any]:
+    def _aligned(self, rule: str, ct_xs: tuple[Any, ...]) -> list[Any]:
         """A cotangent, or None, for each leaf of the arguments."""
         places = pytree.unflatten(self._tree, range(self._tree.num_leaves))
-        given = pytree.leaves(x_bars, is_leaf=_is_none)
+        given = pytree.leaves(ct_xs, is_leaf=_is_none)
         try:
-            leaves: list[Any] = pytree.broadcast_prefix(x_bars, places, is_leaf=_is_none)
+            leaves: list[Any] = pytree.broadcast_prefix(ct_xs, places, is_leaf=_is_none)
             fits = sum(x is not None for x in given) == sum(x is not None for x in leaves)
         except ValueError:
             leaves, fits = [], False
         if not fits:
             wanted = pytree.structure(places)
-            facts = pytree.mismatch(wanted, x_bars, "the arguments", f"the result of {rule}", root="args")
+            facts = pytree.mismatch(wanted, ct_xs, "the arguments", f"the result of {rule}", root="args")
             raise ArgumentError(
                 message(
                     f"The {rule} rule of a function returns cotangents in the structure of its arguments.",
@@ -427,13 +346,13 @@ class Called(Rules):
             )
         return leaves
 
-    def _cotangent(self, rule: str, aval: ShapedArray, x_bar: Any, i: int) -> Any:
-        if x_bar is None or type(x_bar) is SymbolicZero or aval.tangent() is not aval:
+    def _cotangent(self, rule: str, aval: ShapedArray, ct_x: Any, i: int) -> Any:
+        if ct_x is None or type(ct_x) is SymbolicZero or aval.tangent() is not aval:
             return Zero(aval.tangent())
         return check_tangent(
             f"the {rule} rule of {self.name}",
             aval,
-            x_bar,
+            ct_x,
             lambda: self._leaf_name(i),
             "argument",
             "cotangent",

@@ -1,0 +1,40 @@
+"""Objects that stand for the function they wrap: they have its name, its documentation and its signature."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+class WrappedSignature:
+    """The `__signature__` of a class whose instances have that of the function they wrap.
+
+    `inspect` asks classes for it as well, and finds the class's own signature when there is none.
+    """
+
+    def __get__(self, instance: Any, owner: Any = None) -> inspect.Signature:
+        if instance is None:
+            raise AttributeError("__signature__")
+        try:
+            return inspect.signature(instance.__wrapped__)
+        except (TypeError, ValueError):  # written in C
+            raise AttributeError("__signature__") from None
+
+
+def update_wrapper(wrapper: Any, fun: Callable[..., Any]) -> None:
+    """Give the object the name, the documentation and the attributes of `fun`; none hides a method of its class."""
+    functools.update_wrapper(wrapper, fun, updated=())
+    attributes: dict[str, Any] = getattr(fun, "__dict__", {})
+    cls: type[Any] = wrapper.__class__
+    wrapper.__dict__ |= {k: v for k, v in attributes.items() if not hasattr(cls, k) and k != "__wrapped__"}
+
+
+def importable_name(x: Any) -> str | None:
+    """The name by which the object's module holds it, as `pickle` asks for it; None where it holds something else."""
+    name: str = getattr(x, "__qualname__", "")
+    module = sys.modules.get(getattr(x, "__module__", ""))
+    found = functools.reduce(lambda held, part: getattr(held, part, None), name.split("."), module)
+    return name if found is x else None

@@ -1,0 +1,60 @@
+"""`linear_transpose`: the transpose of a function that is linear in all of its arguments.
+
+    f(x) = A x    becomes    f_t(ct) = (A^T ct,)
+
+The function is staged for the types of its arguments, and its jaxpr is walked backwards; no primal point is needed.
+Read next: `transforms/transpose.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from didax.api.flat import FlatFunction, check_callable, flatten_arguments, leaf_avals
+from didax.api.tangents import check_cotangents, flatten_cotangents, materialise
+from didax.core import dtypes, pytree
+from didax.core.errors import api_boundary, message
+from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.transpose import backward_jaxpr
+
+
+@api_boundary
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()
+) -> Callable[..., Any]:
+    """The transpose of a function that is linear in all of its arguments.
+
+    `primals` give shapes and dtypes only (arrays or `ShapeDtypeStruct`s). The result maps cotangents, in the structure
+    of the function's result, to a tuple of cotangents of the arguments.
+
+    >>> import didax as dx
+    >>> f_t = dx.linear_transpose(lambda x: 3.0 * x, 1.0)
+    >>> float(f_t(2.0)[0])
+    6.0
+    """
+    check_callable("linear_transpose", fun)
+    _, tree = flatten_arguments(primals, {})
+    avals = leaf_avals("linear_transpose", fun, primals, {})
+    if not all(dtypes.is_inexact(a.dtype) for a in avals):
+        raise TypeError(
+            message(
+                "linear_transpose takes floating-point or complex arguments.",
+                f"arguments: {', '.join(map(str, avals))}",
+                fix="Close over integer arguments.",
+            )
+        )
+    flat = FlatFunction(fun, tree, "linear_transpose")
+    jaxpr, consts = trace_to_jaxpr(flat, avals, function=fun, what="linear_transpose")
+    out_tree = flat.out_tree
+    linear = [False] * len(consts) + [True] * len(avals)
+
+    @api_boundary
+    def transposed(cotangents: Any) -> Any:
+        rule = "The transposed function takes cotangents in the structure of the function's result."
+        cts = flatten_cotangents(rule, cotangents, out_tree)
+        cts = check_cotangents("linear_transpose", out_tree, jaxpr.out_avals, cts)
+        ct_xs = backward_jaxpr(jaxpr, linear, consts, cts)
+        return pytree.unflatten(tree, [materialise(ct) for ct in ct_xs])[0]
+
+    return transposed

@@ -1,0 +1,173 @@
+"""The hot paths of `jit`: calls of a jitted function with arguments like those of an earlier call.
+
+The first call of a signature stages and compiles (`JitFunction.call_by_signature`). It leaves a record of what a call
+of this kind comes down to: the executable, and how its results are made into arrays. `RepeatedCalls.__call__` looks for
+such a record by the types of the arguments and runs it; whatever is not that simple, and whatever fails here, goes the
+long way, which explains. Read next: `jit_cache.py` (the records), `jit.py` (the long way).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from didax.api.flat import flatten_arguments
+from didax.api.jit_cache import JitCache, OneArrayCall, RepeatedCall
+from didax.api.specialization import Specialization
+from didax.core import config
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import strip_internal_frames
+from didax.core.primitive import current_trace_var, eager_trace
+from didax.core.source import user_line
+from didax.passes.key_reuse import is_on as key_reuse_is_on
+from didax.runtime.array import ConcreteArray, argument_buffer, with_keys
+from didax.transforms.named_axes import axis_env
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Note [The hottest path]
+# XLA runs a small program in 5 us, and JAX adds 1 us in C++. So what `__call__` does for one array comes down to few
+# bytecodes: what is read every time is a slot; context variables are asked by bound methods made once, as Python 3.11
+# would make one each time for `imported_name.get()`; XLA's functions are called as methods of their objects; the result
+# is made without its `__init__`. A plain function instead of an object with `__call__` would save 0.2 us more, but
+# `functools.wraps` would copy its `lower` and `trace` to functions that compute something else.
+
+_ABSENT: Any = object()
+_new_object = object.__new__
+_get_current = current_trace_var.get
+_get_overlay = config.overlay_var.get
+
+
+class RepeatedCalls(Generic[P, R]):
+    """A jitted function as it is called: by what it remembers of earlier calls, where that applies."""
+
+    __slots__ = ("__dict__", "__weakref__", "_cache", "_one_array_calls")
+    _cache: JitCache
+    _one_array_calls: dict[ShapedArray, OneArrayCall]  # that of the cache
+    _has_static: bool
+
+    def call_by_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result for any arguments."""
+        raise NotImplementedError
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    else:
+
+        def __call__(self, x=_ABSENT, /, *rest, **kwargs):
+            eager = _get_current() is eager_trace
+            if eager and type(x) is ConcreteArray and not rest and not kwargs:
+                call = self._one_array_calls.get(x.aval)
+                if call is not None and call.state is (
+                    config.global_state if _get_overlay() is None else config.state()
+                ):
+                    try:
+                        # See Note [The hottest path]
+                        buffer = x._buffer
+                        outs = call.loaded.execute_sharded(
+                            [x.device_buffer() if buffer is None else buffer]
+                        ).consume_with_handlers(call.handlers, False)
+                        y = _new_object(ConcreteArray)
+                        y.aval = call.aval
+                        y._value = None
+                        y._buffer = outs[0]
+                        y.committed = x.committed
+                        return y
+                    except Exception:
+                        pass
+            try:
+                args = () if x is _ABSENT else (x, *rest)
+                if eager and not self._has_static:
+                    result = self._repeat(args, kwargs)
+                    if result is not _ABSENT:
+                        return result
+                return self.call_by_signature(args, kwargs)
+            except Exception as error:
+                strip_internal_frames(error)
+                raise
+
+    def _repeat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result for arguments like those of an earlier call; `_ABSENT` for others, and where the run fails.
+
+        A failed run is repeated the long way, so only runs whose effect is their result are tried here: callbacks into
+        the user's Python, and reports of random keys, happen once.
+        """
+        leaves: Sequence[Any] = args
+        tree: Any = None
+        key: Any = tuple([x.aval for x in args if type(x) is ConcreteArray])
+        if kwargs or len(key) < len(args):
+            leaves, tree = flatten_arguments(args, kwargs)
+        try:
+            if tree is not None:
+                key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
+            call = self._cache.repeated_calls[key]
+            if call.state is not config.state():
+                return _ABSENT
+            committed = False
+            buffers = call.captured.copy()
+            for x in leaves if call.kept is None else [leaves[i] for i in call.kept]:
+                if type(x) is ConcreteArray:
+                    buffer = x._buffer  # pyright: ignore[reportPrivateUsage]
+                    buffers.append(x.device_buffer() if buffer is None else buffer)
+                    committed = committed or x.committed
+                elif isinstance(x, ConcreteArray):  # the user has put it on other devices
+                    return _ABSENT
+                else:
+                    buffers.append(argument_buffer(x))
+            outs = call.executable.run(buffers)
+        except Exception:
+            return _ABSENT
+        avals = call.executable.out_avals
+        if call.key_flow is None and call.specialization.single:
+            return ConcreteArray(avals[0], None, outs[0], committed)
+        arrays = map(ConcreteArray, avals, repeat(None), outs, repeat(committed))
+        if call.key_flow is not None:
+            keys = call.key_flow.note(leaves, user_line())
+            arrays = arrays if keys is None else map(with_keys, arrays, keys)
+        return call.specialization.result(list(arrays))
+
+    def one_array_call(self, aval: ShapedArray) -> OneArrayCall | None:
+        """What repeats a call with one array of this type for one result; None where there was no such call."""
+        return self._one_array_calls.get(aval)
+
+    # Note [What a program was staged under]
+    # A program depends on the options and the named axes that were in force: `specializations` is keyed by both. The
+    # hot path compares only the options, so a call is remembered for it where no axis has a name. Eager evaluation does
+    # not imply that: a callback or a custom rule runs inside of `vmap`. And where the function, or another thread,
+    # changes the options while it is staged, the program serves this call and is not kept.
+
+    def _remember_call(
+        self,
+        specialization: Specialization,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tree: Any,
+        avals: tuple[Any, ...],
+        state: config.State,
+    ) -> None:
+        """Let calls like this one take a hot path from now on, where nothing but the run is left to do."""
+        program = specialization.program
+        # See Note [What a program was staged under]
+        if (
+            program is None
+            or specialization.refs is not None
+            or axis_env.get()
+            or config.state() is not state
+        ):
+            return
+        if (ready := program.ready_to_run()) is None:
+            return
+        executable, captured, kept = ready
+        key_flow = program.key_flow if key_reuse_is_on() else None
+        only_arrays = not kwargs and all(type(x) is ConcreteArray for x in args)
+        plain = key_flow is None and not captured and kept is None
+        if only_arrays and len(args) == 1 and plain and specialization.single:
+            call = OneArrayCall(executable.loaded, executable.handlers, executable.out_avals[0], state)
+            self._cache.one_array_calls[avals[0]] = call
+        else:
+            call = RepeatedCall(executable, specialization, state, captured, kept, key_flow)
+            self._cache.repeated_calls[avals if only_arrays else (tree, avals)] = call

@@ -1,0 +1,86 @@
+"""`Specialization`: a jitted function staged for one signature, ready to run or to be bound as one equation.
+
+    s = Specialization(staged program of f for the types of x, ...)
+    s.result(s.run([x]))      the compiled program, on concrete arguments
+    s.result(s.bind([x]))     one `jit_p` equation, under another transformation
+
+A signature is the types and the structure of the arguments, the static arguments, the options and the named axes in
+force. Read next: `jit.py` (which makes them), `ref_programs.py` (programs that write to Refs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didax.api.ref_programs import ref_operands, run_with_refs
+from didax.api.refs import RefArguments, store
+from didax.core import pytree
+from didax.core.ref import Ref
+from didax.core.tracing import Tracer
+from didax.primitives.call import jit_p
+from didax.runtime.array import as_concrete
+from didax.runtime.compiled import Program
+from didax.runtime.value_checks import with_index_checks
+from didax.transforms.staging import StagedProgram, values_of
+
+
+class Specialization:
+    """A function staged for one signature: its jaxpr, captured values, result structure, and compiled program."""
+
+    __slots__ = ("captured", "jaxpr", "out_tree", "program", "refs", "single")
+
+    def __init__(
+        self,
+        staged: StagedProgram,
+        arguments: RefArguments,
+        out_tree: Any,
+        donated: Sequence[bool],
+        options: Any,
+        keep_unused: bool,
+    ):
+        self.jaxpr = staged.jaxpr
+        self.captured = [x if isinstance(x, Tracer | Ref) else as_concrete(x) for x in staged.captured]
+        self.out_tree = out_tree
+        self.single = out_tree == pytree.structure(0)  # the result is one array, in no container
+        self.refs = refs = ref_operands(self.captured, staged.num_written, arguments)
+        constants = self.captured if refs is None else self.captured[: refs.num_constants]
+        if refs is not None:
+            donated = refs.donated(donated, len(self.jaxpr.invars))
+        self.program: Program | None = None
+        if not self.captures_tracers:
+            self.program = Program(
+                with_index_checks(self.jaxpr),
+                constants,
+                donated,
+                options,
+                keep_unused=keep_unused,
+                replaced=() if refs is None else refs.written,
+            )
+
+    @property
+    def captures_tracers(self) -> bool:
+        """True when the function closed over values of an enclosing transformation: valid for this call only."""
+        return any(not x.is_eager if isinstance(x, Ref) else isinstance(x, Tracer) for x in self.captured)
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The inputs of the jaxpr that are Refs written to: their new values are the leading outputs."""
+        return () if self.refs is None else self.refs.written
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Leaves of the result for concrete arguments."""
+        assert self.program is not None
+        if self.refs is None:
+            return self.program.run(leaves)
+        return run_with_refs(self.program, self.refs, [*self.captured, *leaves])
+
+    def bind(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Leaves of the result under the current trace, where the call stays one equation."""
+        operands: list[Any] = [*self.captured, *leaves]
+        refs = [operands[i] for i in self.written]
+        return store(refs, jit_p.bind(*values_of(operands), jaxpr=self.jaxpr))
+
+    def result(self, outs: Sequence[Any]) -> Any:
+        """The result in the function's own structure."""
+        return outs[0] if self.single else pytree.unflatten(self.out_tree, outs)

@@ -1,0 +1,97 @@
+"""Symbolic zeros: how a rule of the user's with `symbolic_zeros=True` sees tangents and cotangents that vanish.
+
+Its forward rule of reverse mode is told which arguments are differentiated (`CustomVJPPrimal`). Read next: `custom.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from didax.api.flat import as_array
+from didax.api.tangents import type_text
+from didax.core import pytree
+from didax.core.array_ops import Zero, instantiate
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import message
+
+
+class SymbolicZero:
+    """A tangent or cotangent that is zero, as rules with `symbolic_zeros=True` get it and may return it.
+
+    It has the `shape` and `dtype` of the tangent, and no numbers: `instantiate` makes the array.
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype: float0 for integers and bools."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.aval.size
+
+    def instantiate(self) -> Any:
+        """The array of zeros."""
+        return as_array(instantiate(Zero(self.aval)))
+
+    @staticmethod
+    def from_primal_value(x: Any) -> SymbolicZero:
+        """The zero tangent of a value."""
+        return zero_from_primal(x, symbolic_zeros=True)
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval})"
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of each leaf of a pytree: an array, or with `symbolic_zeros` a `SymbolicZero`.
+
+    >>> import numpy as np
+    >>> zero_from_primal((np.float32(2.0), 3), symbolic_zeros=True)
+    (SymbolicZero(float32[]), SymbolicZero(float0[]))
+    """
+
+    def zero(x: Any) -> Any:
+        symbolic = SymbolicZero(aval_of(x).tangent())
+        return symbolic if symbolic_zeros else symbolic.instantiate()
+
+    return pytree.map(zero, val)
+
+
+@dataclass(slots=True)
+class CustomVJPPrimal:
+    """An argument as a forward rule with `symbolic_zeros=True` gets it: `perturbed` says if it is differentiated."""
+
+    value: Any
+    perturbed: bool
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The arguments of a forward rule with `symbolic_zeros=True`, without what is said of perturbation."""
+
+    def value(leaf: Any) -> Any:
+        if isinstance(leaf, CustomVJPPrimal):
+            return leaf.value
+        rule = "custom_vjp_primal_tree_values takes what a forward rule with symbolic_zeros=True gets."
+        raise TypeError(message(rule, f"leaf: {type_text(leaf)}", fix="Pass arguments of that rule."))
+
+    return pytree.map(value, tree)

@@ -1,0 +1,114 @@
+"""What the declaration of a primitive must be, and the errors of one that is not so.
+
+A primitive is declared once, as a class with its rules: see `primitive.py`. Everything here is for those who write
+one: a misspelt rule, a name that no program can be written with, a rule that is asked for and absent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core.avals import ShapedArray
+from didax.core.dtypes import as_extended
+from didax.core.errors import MissingRuleError, message
+
+RULES = (
+    "type", "eager", "evaluate", "lower", "jvp", "linearize", "transpose", "batch", "partial_eval", "dce", "recompute",
+    "physical", "keys", "conditions", "checkify", "stage", "replace_captured", "run_jaxprs",
+)  # fmt: skip
+_NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs reads names
+
+
+def check_declaration(primitive: Any, name: str) -> None:
+    """TypeError or ValueError for a primitive that is not declared as one can be."""
+    kind: Any = primitive.__class__
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            message(
+                "The name of a primitive is a word: programs are written, and read again, by these names.",
+                f"name: {name!r}, of {kind.__name__}",
+                fix="Use letters, digits and underscores, and a letter first.",
+            )
+        )
+    for rule in RULES:
+        if (found := getattr(kind, rule)) is not None and not callable(found):
+            raise TypeError(
+                message(
+                    "A rule is a function; None says that there is none.",
+                    f"rule: {rule} of {name!r}",
+                    f"given: {found!r:.100}",
+                    fix=f"Give {kind.__name__} a `{rule}` method.",
+                )
+            )
+    if unknown := [rule for rule in primitive.holes if rule not in RULES]:
+        raise ValueError(
+            message(
+                "`holes` gives the reasons why rules are absent.",
+                f"name: {name!r}, holes: {', '.join(map(repr, unknown))}",
+                fix=f"Name rules: {', '.join(RULES)}.",
+            )
+        )
+
+
+_WORDS = {
+    "type": "staged",
+    "eager": "evaluated",
+    "lower": "compiled",
+    "jvp": "differentiated",
+    "transpose": "transposed (reverse-mode differentiated)",
+    "batch": "batched by vmap",
+    "checkify": "checkified",
+}
+
+
+def missing_rule(primitive: Any, rule: str) -> MissingRuleError:
+    """The error for a rule that an interpreter asks for, and that the primitive has not."""
+    kind: Any = primitive.__class__
+    why = primitive.holes.get(rule)
+    return MissingRuleError(
+        message(
+            f"Primitive {primitive.name!r} cannot be {_WORDS.get(rule, rule)}: it has no {rule} rule.",
+            *([f"reason: {why}"] if why else []),
+            *_misnamed(primitive, rule),
+            fix=f"Give {kind.__name__} a `{rule}` method, or keep the operation out of that transformation.",
+        )
+    )
+
+
+# What a rule is called elsewhere, or by mistake.
+_OTHER_NAMES = {
+    "type": ("abstract_eval", "abstract", "infer", "types", "typing", "shape"),
+    "lower": ("lowering", "lowers", "hlo", "stablehlo", "mlir"),
+    "batch": ("batching", "batcher", "vmap", "batches"),
+    "jvp": ("jvps", "derivative", "tangent", "forward"),
+    "transpose": ("transposes", "transposition", "vjp", "backward"),
+    "eager": ("impl", "numpy"),
+}
+
+
+def _misnamed(primitive: Any, rule: str) -> list[str]:
+    """A method of the class that may be meant for the rule, as a fact."""
+    kind: Any = primitive.__class__
+    own: dict[str, Any] = vars(kind)
+    return [
+        f"found: {name}, which no interpreter asks for" for name in _OTHER_NAMES.get(rule, ()) if name in own
+    ]
+
+
+def check_extended(primitive: Any, avals: tuple[ShapedArray, ...]) -> None:
+    """TypeError where elements are no numbers (but random keys), and the primitive does more than move them."""
+    if primitive.moves_elements or primitive.physical is not None or primitive.dce is not None:
+        return
+    if (error := no_numbers(primitive.name, avals)) is not None:
+        raise error
+
+
+def no_numbers(name: str, avals: Sequence[ShapedArray]) -> TypeError | None:
+    """The error of a function `name` for operands whose elements are no numbers; None where all are numbers."""
+    for aval in avals:
+        if (dtype := as_extended(aval.dtype)) is not None:
+            rule = f"{name} takes numbers, and {dtype.noun} are none."
+            return TypeError(message(rule, f"operands: {', '.join(map(str, avals))}", fix=dtype.advice))
+    return None

@@ -1,0 +1,154 @@
+"""What Python, NumPy and pickle ask of an array, as a traced array answers: it has no numbers, and says what to do.
+
+Where the numbers are known, as in eager differentiation, Python gets them (`known`); NumPy does not, as it would lose
+the derivative. What only arrays in memory have (`device`, `delete`) raises as well. Read next: `tracing.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from didax.core.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerAttributeError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    message,
+)
+from didax.core.value import Array
+
+
+class TracerConversions(Array):
+    """The base class of tracers that has their conversions."""
+
+    __slots__ = ()
+
+    def known(self) -> Any | None:
+        """The concrete value behind this tracer, or None where only the type is known."""
+        raise NotImplementedError
+
+    def facts(self) -> list[str]:
+        """What errors say of it."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        if (value := self.known()) is not None:
+            return bool(value)
+        raise TracerBoolConversionError(
+            message(
+                "Python cannot branch on a traced array: its truth value is not known while tracing.",
+                *self.facts(),
+                fix="Use didax.lax.cond or didax.numpy.where, or make the argument static (static_argnames of jit).",
+            )
+        )
+
+    def _scalar(self, kind: type, fix: str) -> Any:
+        if (value := self.known()) is not None:
+            return kind(value)
+        error = TracerIntegerConversionError if kind is int else ConcretizationTypeError
+        raise error(
+            message(
+                f"A traced array has no {kind.__name__} value: its numbers are not known while tracing.",
+                *self.facts(),
+                fix=fix,
+            )
+        )
+
+    def __int__(self) -> int:
+        return self._scalar(int, "Keep it an array, or make the argument static (static_argnames of jit).")
+
+    def __float__(self) -> float:
+        return self._scalar(float, "Keep it an array (didax.numpy instead of math), or compute it outside.")
+
+    def __complex__(self) -> complex:
+        return self._scalar(
+            complex, "Keep it an array (didax.numpy instead of cmath), or compute it outside."
+        )
+
+    def __index__(self) -> int:
+        if (value := self.known()) is not None:
+            return value.__index__()
+        raise TracerIntegerConversionError(
+            message(
+                "A traced array cannot be a Python index, a length or part of a shape.",
+                *self.facts(),
+                fix="Index an array (not a list) with it, compute shapes from x.shape, or make the argument static "
+                "(static_argnames of jit).",
+            )
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        known = self.known() is not None
+        raise TracerArrayConversionError(
+            message(
+                "NumPy would see a traced array's numbers and lose its derivative."
+                if known
+                else "NumPy needs numbers, and a traced array has none yet.",
+                *self.facts(),
+                fix="Use the function of the same name in didax.numpy, or compute this part outside the "
+                "transformation.",
+            )
+        )
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        if (value := self.known()) is not None:
+            return format(value, spec)
+        raise self._not_concrete("A traced array has no digits to format", "Print it as it is, f'{x}'.")
+
+    def __reduce__(self) -> Any:
+        raise self._not_concrete("A traced array cannot be pickled", "Return it, and pickle the result.")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def block_until_ready(self) -> Self:
+        """The array itself: there is nothing to wait for while tracing."""
+        return self
+
+    def _not_concrete(self, rule: str, fix: str) -> ConcretizationTypeError:
+        rule = f"{rule}: it is not in memory while tracing."
+        return ConcretizationTypeError(message(rule, *self.facts(), fix=fix))
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            message(
+                "Arrays are not hashable, traced or not.",
+                *self.facts(),
+                fix="Hash a static value instead, or use id(x) for identity.",
+            )
+        )
+
+
+def _only_in_memory(name: str) -> Any:
+    """A method that only arrays in memory have: on a tracer it raises."""
+
+    def refuse(self: TracerConversions, *args: Any, **kwargs: Any) -> Any:
+        rule = f"A traced array has no {name}: it is not in memory while tracing."
+        fix = "Ask for it outside of the transformed function, of an argument or a result."
+        raise TracerAttributeError(message(rule, *self.facts(), fix=fix))
+
+    refuse.__name__, refuse.__qualname__ = name, f"Tracer.{name}"
+    return refuse
+
+
+_IN_MEMORY_PROPERTIES = (
+    "addressable_shards",
+    "device",
+    "is_fully_addressable",
+    "is_fully_replicated",
+    "sharding",
+)
+_IN_MEMORY_METHODS = (
+    "addressable_data", "copy_to_host_async", "delete", "devices", "is_deleted", "is_ready",
+    "on_device_size_in_bytes", "platform", "unsafe_buffer_pointer", "__dlpack__", "__dlpack_device__",
+)  # fmt: skip
+for _name in _IN_MEMORY_METHODS:
+    setattr(TracerConversions, _name, _only_in_memory(_name))
+for _name in _IN_MEMORY_PROPERTIES:
+    setattr(TracerConversions, _name, property(_only_in_memory(_name)))

@@ -1,0 +1,168 @@
+"""Elementary functions: exponentials, logarithms, roots, trigonometric and hyperbolic functions.
+
+They run compiled on complex numbers, as NumPy takes other sides of branch cuts; `complex_functions.py` corrects XLA at
+corners. Derivatives are finite where their limit is.
+Read next: `powers.py`; `families.py` for what is made of an entry.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.primitives import complex_functions as at_corners
+from didax.primitives import numpy_rules
+from didax.primitives.elementwise.arithmetic import add, div, mul, neg, number_like, square, sub
+from didax.primitives.elementwise.comparisons import eq, ge
+from didax.primitives.elementwise.logic_and_bits import and_
+from didax.primitives.elementwise.signs_and_parts import abs_
+from didax.primitives.families import binary, unary
+from didax.primitives.select import where
+
+elementary = functools.partial(unary, accepts="fc", numpy_kinds="f")
+
+
+def _exp2_lower(ctx: Any, x: Any) -> Any:
+    if dtypes.is_complex(x.aval.dtype):
+        return at_corners.exp2(ctx, x)
+    return ctx.op("power", [ctx.constant(2, x.aval), x])
+
+
+exp = elementary(
+    "exp",
+    eager=np.exp,
+    lower=at_corners.exp,
+    jvp=lambda t, y, x: mul(t, y),
+)
+exp2 = elementary("exp2", eager=np.exp2, lower=_exp2_lower, jvp=lambda t, y, x: mul(t, mul(y, math.log(2))))
+expm1 = elementary(
+    "expm1",
+    eager=np.expm1,
+    lower=at_corners.symmetric("stablehlo.exponential_minus_one", "conjugate", at_corners.expm1_corner),
+    jvp=lambda t, y, x: mul(t, add(y, 1)),
+)
+log = elementary(
+    "log", eager=np.log, lower=at_corners.logarithm("stablehlo.log"), jvp=lambda t, y, x: div(t, x)
+)
+log1p = elementary(
+    "log1p",
+    eager=np.log1p,
+    lower=at_corners.logarithm("stablehlo.log_plus_one"),
+    jvp=lambda t, y, x: div(t, add(x, 1)),
+)
+sqrt = elementary(
+    "sqrt",
+    eager=np.sqrt,
+    lower=at_corners.symmetric("stablehlo.sqrt", "conjugate", at_corners.sqrt_corner),
+    jvp=lambda t, y, x: div(mul(t, 0.5), y),
+)
+rsqrt = elementary(
+    "rsqrt",
+    eager=numpy_rules.rsqrt,
+    lower=at_corners.rsqrt,
+    jvp=lambda t, y, x: mul(t, mul(div(y, x), -0.5)),
+)
+cbrt = unary("cbrt", eager=np.cbrt, accepts="f", jvp=lambda t, y, x: div(mul(t, 1 / 3), square(y)))
+logistic = elementary(
+    "logistic",
+    eager=numpy_rules.logistic,
+    lower=at_corners.symmetric("stablehlo.logistic", "conjugate", at_corners.logistic_corner),
+    jvp=lambda t, y, x: mul(t, mul(y, sub(1, y))),
+)
+
+# Trigonometric and hyperbolic functions
+
+sin = elementary(
+    "sin",
+    eager=np.sin,
+    lower=at_corners.circular("stablehlo.sine"),
+    jvp=lambda t, y, x: mul(t, cos(x)),
+)
+cos = elementary(
+    "cos",
+    eager=np.cos,
+    lower=at_corners.circular("stablehlo.cosine"),
+    jvp=lambda t, y, x: neg(mul(t, sin(x))),
+)
+tan = elementary(
+    "tan",
+    eager=np.tan,
+    lower=at_corners.symmetric("stablehlo.tan", "odd", at_corners.turned(at_corners.tanh_corner)),
+    jvp=lambda t, y, x: mul(t, add(square(y), 1)),
+)
+asin = elementary(
+    "asin",
+    eager=np.arcsin,
+    lower=at_corners.symmetric("chlo.asin", "odd", at_corners.turned(at_corners.asinh_corner)),
+    jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square(x))),
+)
+acos = elementary(
+    "acos",
+    eager=np.arccos,
+    lower=at_corners.symmetric("chlo.acos", "conjugate", at_corners.acos_corner),
+    jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square(x)))),
+)
+atan = elementary(
+    "atan",
+    eager=np.arctan,
+    lower=at_corners.symmetric("chlo.atan", "odd", at_corners.turned(at_corners.atanh_corner)),
+    jvp=lambda t, y, x: div(t, add(square(x), 1)),
+)
+sinh = elementary(
+    "sinh",
+    eager=np.sinh,
+    lower=at_corners.circular("chlo.sinh"),
+    jvp=lambda t, y, x: mul(t, cosh(x)),
+)
+cosh = elementary(
+    "cosh",
+    eager=np.cosh,
+    lower=at_corners.circular("chlo.cosh"),
+    jvp=lambda t, y, x: mul(t, sinh(x)),
+)
+tanh = elementary(
+    "tanh",
+    eager=np.tanh,
+    lower=at_corners.symmetric("stablehlo.tanh", "odd", at_corners.tanh_corner),
+    jvp=lambda t, y, x: mul(t, _one_minus_square(y)),
+)
+asinh = elementary(
+    "asinh",
+    eager=np.arcsinh,
+    lower=at_corners.symmetric("chlo.asinh", "odd", at_corners.asinh_corner),
+    jvp=lambda t, y, x: mul(t, rsqrt(add(square(x), 1))),
+)
+acosh = elementary(
+    "acosh",
+    eager=np.arccosh,
+    lower=at_corners.symmetric("chlo.acosh", "conjugate", at_corners.acosh_corner),
+    jvp=lambda t, y, x: mul(t, mul(rsqrt(sub(x, 1)), rsqrt(add(x, 1)))),
+)
+atanh = elementary(
+    "atanh",
+    eager=np.arctanh,
+    lower=at_corners.symmetric("chlo.atanh", "odd", at_corners.atanh_corner),
+    jvp=lambda t, y, x: div(t, _one_minus_square(x)),
+)
+for _function in (expm1, logistic, asin, acos, asinh, acosh, atanh):
+    _function.widens_halves = True
+atan2 = binary("atan2", eager=np.arctan2, accepts="f",
+               jvp=(lambda t, z, x, y: mul(t, _over_square_norm(y, x)),
+                    lambda t, z, x, y: neg(mul(t, _over_square_norm(x, y)))))  # fmt: skip
+
+
+def _one_minus_square(x: Any) -> Any:
+    return mul(sub(1, x), add(x, 1))  # 1 - x * x would cancel near 1
+
+
+def _over_square_norm(a: Any, b: Any) -> Any:
+    """a / (a² + b²), and 0 at the origin, by Smith's division: no square overflows or vanishes."""
+    leads, origin = ge(abs_(a), abs_(b)), and_(eq(a, 0), eq(b, 0))
+    large, small = where(origin, number_like(math.inf, a), where(leads, a, b)), where(leads, b, a)
+    ratio = div(small, large)
+    inverse = div(1, add(large, mul(small, ratio)))
+    return where(leads, inverse, mul(ratio, inverse))  # a quotient of quotients, XLA would square again

@@ -1,0 +1,37 @@
+"""The larger and the smaller of two numbers, and a number within bounds. NaN stays NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from didax.primitives import numpy_rules
+from didax.primitives.elementwise.arithmetic import mul, number_like
+from didax.primitives.elementwise.comparisons import eq, gt, lt
+from didax.primitives.elementwise.logic_and_bits import and_
+from didax.primitives.families import Elementwise, binary
+from didax.primitives.select import where
+from didax.xla.text import keep_nan, lower_combination
+
+
+def _share_of_winner(t: Any, z: Any, x: Any, y: Any) -> Any:
+    """The tangent of `x` where it is the extremum `z` of x and y, half of it at a tie."""
+    return where(eq(x, y), mul(t, 0.5), where(eq(z, x), t, number_like(0, t)))
+
+
+def _extremum_lower(op: str) -> Callable[..., Any]:
+    return lambda ctx, x, y: keep_nan(ctx, lower_combination(ctx, op, x, y))  # See Note [NaN in extrema]
+
+
+max_ = binary("max", eager=numpy_rules.maximum, accepts="biufc", lower=_extremum_lower("maximum"),
+              jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
+min_ = binary("min", eager=numpy_rules.minimum, accepts="biufc", lower=_extremum_lower("minimum"),
+              jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
+clamp = Elementwise("clamp", 3, hlo="clamp", eager=numpy_rules.clamp, accepts="iuf",
+                    jvp=[lambda t, z, low, x, high: _where_or_zero(and_(gt(low, x), lt(low, high)), t),
+                         lambda t, z, low, x, high: _where_or_zero(and_(gt(x, low), lt(x, high)), t),
+                         lambda t, z, low, x, high: _where_or_zero(lt(high, x), t)])  # fmt: skip
+
+
+def _where_or_zero(condition: Any, t: Any) -> Any:
+    return where(condition, t, number_like(0, t))

@@ -1,0 +1,107 @@
+"""Powers: `integer_pow` with a static exponent, by repeated squaring, and `pow_` of two arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
+from didax.core.errors import message
+from didax.primitives import complex_functions as at_corners
+from didax.primitives import numpy_rules
+from didax.primitives.elementwise.arithmetic import mul, number_like, sub
+from didax.primitives.elementwise.comparisons import eq, gt
+from didax.primitives.elementwise.elementary import log
+from didax.primitives.elementwise.logic_and_bits import and_
+from didax.primitives.elementwise.signs_and_parts import real_part
+from didax.primitives.families import Elementwise, binary
+from didax.primitives.select import where
+
+
+class IntegerPow(Elementwise):
+    """`x ** y` for a static integer y, by repeated squaring."""
+
+    widens = False  # each product is rounded
+
+    def type(self, *avals: ShapedArray, **params: Any) -> ShapedArray:
+        if params["y"] < 0 and not dtypes.is_inexact(avals[0].dtype):
+            raise TypeError(
+                message(
+                    "Integers have no negative powers.",
+                    f"integer_pow of {avals[0]} with y={params['y']}",
+                    fix="Use a power of at least 0, or cast to a floating-point dtype first.",
+                )
+            )
+        return super().type(*avals, **params)
+
+
+def _integer_power(
+    x: Any, y: int, one: Any, times: Callable[[Any, Any], Any], over: Callable[[Any, Any], Any]
+) -> Any:
+    if y < 0:
+        return over(one, _integer_power(x, -y, one, times, over))
+    power = None
+    for bit in reversed(f"{y:b}"):
+        if bit == "1":
+            power = x if power is None else times(power, x)
+        y >>= 1
+        x = times(x, x) if y else x
+    return one if power is None else power
+
+
+def _integer_pow_eager(x: Any, *, y: int) -> Any:
+    return _integer_power(x, y, np.ones(np.shape(x), x.dtype), np.multiply, np.divide)
+
+
+def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
+    times, over = [lambda a, b, name=name: ctx.op(name, [a, b]) for name in ("multiply", "divide")]
+    return _integer_power(x, y, ctx.constant(1, x.aval), times, over)
+
+
+integer_pow = IntegerPow(
+    "integer_pow", 1, hlo="power", eager=_integer_pow_eager, accepts="iufc", numpy_kinds="iuf",
+    lower=_integer_pow_lower,
+    jvp=[lambda t, z, x, *, y: mul(t, mul(integer_pow(x, y=y - 1 if y else 0), y))],
+)  # fmt: skip
+
+
+def _pow_by_base(t: Any, z: Any, x: Any, y: Any) -> Any:
+    is_zero = eq(y, 0)  # x ** 0 is constant, although 0 * x ** -1 is not finite at 0
+    return mul(
+        t, where(is_zero, number_like(0, y), mul(y, pow_(x, where(is_zero, number_like(1, y), sub(y, 1)))))
+    )
+
+
+def _pow_by_exponent(t: Any, z: Any, x: Any, y: Any) -> Any:
+    vanishes = and_(eq(x, 0), gt(real_part(y), 0))  # 0 ** y is constant, although log 0 is not finite
+    return mul(t, where(vanishes, number_like(0, z), mul(log(where(vanishes, number_like(1, x), x)), z)))
+
+
+def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
+    if dtypes.is_complex(x.aval.dtype):
+        return at_corners.power(ctx, x, y)
+    return ctx.op("power", [x, y]) if dtypes.is_float(x.aval.dtype) else _wrapping_power(ctx, x, y)
+
+
+def _wrapping_power(ctx: Any, x: Any, y: Any) -> Any:
+    """Repeated squaring: XLA's own power of integers errs for large and negative exponents."""
+    aval, width = x.aval, 8 * x.aval.dtype.itemsize
+    is_signed = dtypes.is_signed(aval.dtype)
+    zero, one = ctx.constant(0, aval), ctx.constant(1, aval)
+    power, base, bits = one, x, y
+    for _ in range(width - is_signed):
+        is_odd = ctx.compare("NE", ctx.op("and", [bits, one]), zero)
+        power = ctx.select(is_odd, ctx.op("multiply", [power, base]), power)
+        base, bits = ctx.op("multiply", [base, base]), ctx.op("shift_right_logical", [bits, one])
+    if not is_signed:
+        return power
+    reciprocal = ctx.select(ctx.compare("EQ", ctx.op("abs", [x]), one), power, zero)
+    return ctx.select(ctx.compare("LT", y, zero), reciprocal, power)
+
+
+pow_ = binary(
+    "pow", eager=numpy_rules.power, numpy_kinds="iuf", lower=_pow_lower, jvp=(_pow_by_base, _pow_by_exponent)
+)

@@ -1,0 +1,62 @@
+"""Rounding, the remainder of a division, and the neighbours of a floating-point number."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from didax.core.jaxpr_print import register_param_type
+from didax.primitives import numpy_rules
+from didax.primitives.elementwise.arithmetic import div, lower_division, mul, neg
+from didax.primitives.elementwise.comparisons import to_bool
+from didax.primitives.elementwise.signs_and_parts import abs_, sign
+from didax.primitives.families import binary, unary
+
+
+@register_param_type
+class RoundingMethod(enum.IntEnum):
+    """Where `round` takes halves: away from zero, or to the nearest even number."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def _round_lower(ctx: Any, x: Any, *, rounding_method: RoundingMethod) -> Any:
+    to_even = rounding_method == RoundingMethod.TO_NEAREST_EVEN
+    return ctx.emit(f"stablehlo.round_nearest_{'even' if to_even else 'afz'} {x} : {x.type}", x.aval)
+
+
+def _round_eager(x: Any, *, rounding_method: RoundingMethod) -> Any:
+    return (
+        np.rint(x)
+        if rounding_method == RoundingMethod.TO_NEAREST_EVEN
+        else numpy_rules.round_away_from_zero(x)
+    )
+
+
+def _nextafter_lower(ctx: Any, x: Any, y: Any) -> Any:
+    out = ctx.emit(f"chlo.next_after {x}, {y} : {x.type}, {x.type} -> {x.type}", x.aval)
+    if not x.aval.dtype.name.endswith("fnuz"):
+        return out
+    is_number = ctx.op("and", [ctx.compare("EQ", x, x), ctx.compare("EQ", y, y)])
+    is_zero = ctx.op("and", [is_number, ctx.compare("NE", out, out)])  # -0.0 is NaN in such a dtype
+    return ctx.select(is_zero, ctx.constant(0, x.aval), out)
+
+
+floor = unary("floor", eager=np.floor, accepts="f")
+ceil = unary("ceil", eager=np.ceil, accepts="f")
+round_ = unary("round", eager=_round_eager, accepts="f", lower=_round_lower)
+is_finite = unary("is_finite", eager=np.isfinite, accepts="f", out_dtype=to_bool)
+nextafter = binary("nextafter", eager=numpy_rules.nextafter, accepts="f", lower=_nextafter_lower,
+                   jvp=(lambda t, z, x, y: t, None))  # fmt: skip
+nextafter.widens = False
+
+rem = binary("rem", hlo="remainder", eager=numpy_rules.remainder, accepts="iuf",
+             lower=lambda ctx, x, y: lower_division(ctx, "remainder", x, y),
+             jvp=(lambda t, z, x, y: t, lambda t, z, x, y: neg(mul(t, _truncate(div(x, y))))))  # fmt: skip
+
+
+def _truncate(x: Any) -> Any:
+    return mul(sign(x), floor(abs_(x)))

@@ -1,0 +1,37 @@
+"""What all reductions share: the type of the result, and where a batch axis goes.
+
+Read next: `shape.py` (the sum), `reductions.py` (the others).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
+from didax.core.errors import ArgumentError, message
+
+
+def reduced_aval(name: str, x: ShapedArray, axes: tuple[int, ...], accepts: str) -> ShapedArray:
+    """Type of a reduction over `axes`; TypeError for a dtype or axes it cannot take."""
+    if dtypes.kind_of(x.dtype) not in accepts:
+        raise TypeError(
+            message(f"{name} cannot reduce this dtype.", f"operand: {x}", fix="Cast it first (x.astype).")
+        )
+    if len(set(axes)) != len(axes) or any(not 0 <= i < x.ndim for i in axes):
+        raise ArgumentError(
+            message(
+                f"{name} takes distinct axes of its operand.",
+                f"operand: {x}, axes: {axes}",
+                fix=f"Name axes from 0 to {x.ndim - 1}, each at most once."
+                if x.ndim
+                else "A scalar has no axes: use axes=().",
+            )
+        )
+    return x.update(shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def batched_axes(axes: Sequence[int], dim: int) -> tuple[tuple[int, ...], int]:
+    """Axes of the batched operand for axes of one element, and where the batch axis lands when they are removed."""
+    inner = tuple(i + (i >= dim) for i in axes)
+    return inner, dim - sum(i < dim for i in inner)

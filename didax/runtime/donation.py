@@ -1,0 +1,68 @@
+"""Donation: a compiled program takes the memory of an argument for its results, and the array is gone.
+
+Before the run, `detach` sees to it that no other array has that memory; afterwards `forget` lets go of it. `explain`
+says in our words what PJRT says of buffers that were donated or deleted. Read next: `compiled.py`; `array.py` for
+Note [Arrays that share a buffer].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, compress
+from typing import Any
+
+from didax.core.errors import message
+from didax.runtime.array import ConcreteArray
+
+
+def detach(args: Sequence[Any], donated: Sequence[bool]) -> None:
+    """Give donated arrays buffers of their own, where they share them. See Note [Arrays that share a buffer]."""
+    for x in compress(args, donated):
+        if isinstance(x, ConcreteArray):
+            x.own_buffer()
+
+
+def forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
+    """Let go of the buffers that the program has taken; with `delete` also of those that it has only read."""
+    for x in compress(args, donated):
+        if isinstance(x, ConcreteArray) and x._buffer is not None:
+            if delete:
+                x._buffer.delete()
+            if x._buffer.is_deleted():
+                x.forget_donated()
+
+
+def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> Exception:
+    """The error to raise for one of PJRT's: ours where it is about a donated or deleted buffer, else the same."""
+    if "same call" in str(error) or "same buffer twice" in str(error):
+        for i, j in _pairs_with_donated(len(args), donated):
+            x, y = args[i], args[j]
+            if (
+                isinstance(x, ConcreteArray)
+                and isinstance(y, ConcreteArray)
+                and x._buffer is not None
+                and x._buffer is y._buffer
+            ):
+                return RuntimeError(
+                    message(
+                        "A donated array was passed to a compiled function twice.",
+                        f"arrays {i} and {j}: {x.aval}",
+                        fix="Pass a copy in one place (x.copy()), or do not donate it.",
+                    )
+                )
+    for i, x in enumerate(args):
+        if isinstance(x, ConcreteArray) and x._buffer is not None and x._buffer.is_deleted():
+            return RuntimeError(
+                message(
+                    "A donated or deleted array was passed to a compiled function.",
+                    f"array {i}: {x.aval}",
+                    fix="Use the result of the call it was donated to, or do not donate it.",
+                )
+            )
+    return error
+
+
+def _pairs_with_donated(count: int, donated: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Pairs of positions of arguments, at least one of which is donated."""
+    is_donated = [*donated, *[False] * (count - len(donated))]
+    return ((i, j) for i, j in combinations(range(count), 2) if is_donated[i] or is_donated[j])

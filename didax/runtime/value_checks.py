@@ -1,0 +1,36 @@
+"""Checks of values that options ask for, where operations and programs are about to run.
+
+    error_checking_behavior_oob = "raise"    an index out of range is an error
+    debug_nans, debug_infs                   a NaN or an infinity made out of numbers is an error
+
+Read next: `passes/checkify.py` (checks in programs), `passes/nans.py` (the search for NaNs).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didax.core import config
+from didax.core.jaxpr import Jaxpr
+from didax.core.primitive import Primitive, eager_trace
+from didax.core.tracing import set_current_trace
+from didax.passes.checkify import add_checks, check_operands
+from didax.passes.nans import look_at_operation
+from didax.runtime.numpy_plans import Plan
+
+_INDICES = frozenset(["index"])
+
+
+def run_checked(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Run a plan; look at its indices before, and at its results afterwards, as far as the options ask for it."""
+    if config.state().error_checking_behavior_oob == "raise" and primitive.conditions is not None:
+        with config.override(error_checking_behavior_oob="ignore"), set_current_trace(eager_trace):
+            check_operands(primitive, args, params, _INDICES)
+    outs = plan(args)
+    look_at_operation(primitive, args, outs if primitive.multiple_results else [outs], params)
+    return outs
+
+
+def with_index_checks(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr that is compiled in the place of this one: with checks of indices, where the options ask for them."""
+    return add_checks(jaxpr, _INDICES) if config.state().error_checking_behavior_oob == "raise" else jaxpr

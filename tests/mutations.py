@@ -1,0 +1,315 @@
+"""Do the tests still see what they must? Each mutation is a fault in the library, which tests named here have to find.
+
+    make mutations                              all of them, one after another
+    .venv/bin/python -m tests.mutations scan    those whose name holds the word
+
+A copy of the working tree gets the fault, and its tests run there until one fails. Run it after a change that makes
+the tests cheaper, and give a new kind of fault a line. A mutation names the tests that its reader would run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+
+
+class Mutation(NamedTuple):
+    """`text` in a file of the library becomes `fault`; `tests` are arguments of pytest."""
+
+    name: str
+    file: str
+    text: str
+    fault: str
+    tests: str
+
+
+OPERATIONS = "tests/test_operations.py -k"
+ELEMENTWISE, SHAPE, SLICING = (f"didax/primitives/{name}.py" for name in ("elementwise", "shape", "slicing"))
+SCAN, DTYPES = "didax/primitives/control_flow/scan.py", "didax/core/dtypes.py"
+
+MUTATIONS = [
+    Mutation(
+        "jvp of sin",
+        ELEMENTWISE,
+        "jvp=lambda t, y, x: mul(t, cos(x))",
+        "jvp=lambda t, y, x: neg(mul(t, cos(x)))",
+        f"{OPERATIONS} elementwise-sin-",
+    ),
+    Mutation(
+        "jvp of div by its second operand",
+        ELEMENTWISE,
+        "neg(mul(t, div(z, y)))",
+        "neg(mul(t, div(x, y)))",
+        f"{OPERATIONS} elementwise-div-",
+    ),
+    Mutation(
+        "jvp of integer_pow",
+        ELEMENTWISE,
+        "y=y - 1 if y else 0), y))",
+        "y=y - 1 if y else 0), 2))",
+        f"{OPERATIONS} elementwise-integer_pow-",
+    ),
+    Mutation(
+        "jvp of tanh",
+        ELEMENTWISE,
+        "jvp=lambda t, y, x: mul(t, _one_minus_square(y))",
+        "jvp=lambda t, y, x: mul(t, _one_minus_square(x))",
+        f"{OPERATIONS} elementwise-tanh-",
+    ),
+    Mutation(
+        "sign of a transpose",
+        ELEMENTWISE,
+        "transpose=lambda ct, x: neg(ct)",
+        "transpose=lambda ct, x: mul(ct, 1)",
+        "tests/test_compositions.py",
+    ),
+    Mutation(
+        "transpose of transpose",
+        SHAPE,
+        "transpose(ct, tuple(int(i) for i in np.argsort(permutation)))",
+        "transpose(ct, permutation)",
+        f"{OPERATIONS} shape-transpose",
+    ),
+    Mutation(
+        "batch of transpose",
+        SHAPE,
+        "(dim, *(others[i] for i in permutation))), 0",
+        "(dim, *(others[i] for i in permutation[::-1]))), 0",
+        f"{OPERATIONS} shape-transpose",
+    ),
+    Mutation(
+        "axis of a batched reduction",
+        SHAPE,
+        "inner = tuple(i + (i >= dim) for i in axes)",
+        "inner = tuple(i + (i > dim) for i in axes)",
+        f"{OPERATIONS} reductions",
+    ),
+    Mutation(
+        "batch axis that a reduction leaves",
+        SHAPE,
+        "return inner, dim - sum(i < dim for i in inner)",
+        "return inner, dim",
+        f"{OPERATIONS} reductions",
+    ),
+    Mutation(
+        "batch of rev",
+        SLICING,
+        "dimensions=tuple(i + (i >= dims[0]) for i in dimensions)",
+        "dimensions=dimensions",
+        f"{OPERATIONS} slicing",
+    ),
+    Mutation(
+        "lowering of a strided slice",
+        "didax/xla/text.py",
+        'f"{i}:{j}:{k}" if k > 1',
+        'f"{i}:{j}:{k}" if k > 2',
+        f"{OPERATIONS} slicing",
+    ),
+    Mutation(
+        "transpose of dynamic_slice",
+        SLICING,
+        "zeros(x.aval.strip_weak_type()), ct, *starts",
+        "zeros(x.aval.strip_weak_type()), ct, *[np.int32(0)] * len(starts)",
+        f"{OPERATIONS} slicing",
+    ),
+    Mutation(
+        "transpose of cumsum",
+        "didax/primitives/cumulative.py",
+        "self.bind(ct, axis=axis, reverse=not reverse)",
+        "self.bind(ct, axis=axis, reverse=reverse)",
+        f"{OPERATIONS} cumulative",
+    ),
+    Mutation(
+        "batch of cumsum",
+        "didax/primitives/cumulative.py",
+        "axis=axis + (axis >= dims[0])",
+        "axis=axis + (axis > dims[0])",
+        f"{OPERATIONS} cumulative",
+    ),
+    Mutation(
+        "lowering of sort",
+        "didax/primitives/sort.py",
+        'lambda body, pairs: body.compare("LT", *pairs[0])',
+        'lambda body, pairs: body.compare("GT", *pairs[0])',
+        f"{OPERATIONS} sort",
+    ),
+    Mutation(
+        "order of a reversed scan",
+        SCAN,
+        "return self.length - 1 - i if self.reverse else i",
+        "return self.length - i if self.reverse else i",
+        "tests/test_loops.py",
+    ),
+    Mutation(
+        "length of a scan, off by one",
+        SCAN,
+        "values[0], region.scalar(looped, self.index_dtype)",
+        "values[0], region.scalar(looped - unroll, self.index_dtype)",
+        "tests/test_loops.py",
+    ),
+    Mutation(
+        "transpose of a scan",
+        SCAN,
+        '**{**how, "reverse": not how["reverse"]}',
+        "**how",
+        f"{OPERATIONS} loops-scan",
+    ),
+    Mutation(
+        "branch of a cond",
+        "didax/primitives/control_flow/cond.py",
+        "return run(branches[int(index)], args",
+        "return run(branches[0], args",
+        "tests/debug tests/primitives/test_cond.py",
+    ),
+    Mutation(
+        "batched cond",
+        "didax/primitives/control_flow/cond.py",
+        "eq(index, np.int32(k))",
+        "eq(index, np.int32(0))",
+        "tests/test_compositions.py tests/primitives/test_cond.py",
+    ),
+    Mutation(
+        "dead code with an effect",
+        "didax/passes/simplify.py",
+        "if not any(used) and not eqn.effects:",
+        "if not any(used):",
+        "tests/test_effects.py",
+    ),
+    Mutation(
+        "a pass that drops an equation in use",
+        "didax/passes/simplify.py",
+        "needed.update(x for x in eqn.invars if type(x) is Var)",
+        "needed.update(x for x in eqn.invars[:2] if type(x) is Var)",
+        "tests/test_random_programs.py",
+    ),
+    Mutation(
+        "merging 0.0 with -0.0",
+        "didax/passes/simplify.py",
+        "np.asarray(x.val, x.aval.dtype).tobytes())",
+        "x.val)",
+        "tests/test_eager.py",
+    ),
+    Mutation(
+        "sum of cotangents",
+        "didax/transforms/transpose.py",
+        "add(sums[out], ct) if out in sums else ct",
+        "ct",
+        "tests/test_compositions.py tests/test_random_programs.py tests/api/test_autodiff.py",
+    ),
+    Mutation(
+        "weak type of a join",
+        DTYPES,
+        "return default_dtype(_WEAK[node]), True",
+        "return default_dtype(_WEAK[node]), False",
+        "tests/core/test_dtypes.py",
+    ),
+    Mutation(
+        "limits of integer dtypes",
+        "didax/numpy/scalar_types.py",
+        "int(limits.min), int(limits.max)",
+        "int(limits.min), int(limits.max) - 1",
+        "tests/numpy/test_array_api.py didax/numpy/scalar_types.py",
+    ),
+    Mutation(
+        "strict promotion",
+        DTYPES,
+        "if all(d == result or _node(d, weak) in _WEAK",
+        "if all(True or _node(d, weak)",
+        "tests/core/test_dtypes.py",
+    ),
+    Mutation(
+        "join of three dtypes",
+        DTYPES,
+        "for pair in rest[:-1]:",
+        "for pair in rest[:-2]:",
+        "tests/numpy/test_promotion.py",
+    ),
+    Mutation(
+        "a key of jit without the options",
+        "didax/api/jit.py",
+        "key = (tree, state, avals, static, tuple(axis_env.get().items()))",
+        "key = (tree, avals, static, tuple(axis_env.get().items()))",
+        "tests/core/test_config.py tests/api/test_jit.py",
+    ),
+    Mutation(
+        "a key of jit without the static arguments",
+        "didax/api/jit.py",
+        "key = (tree, state, avals, static, tuple(axis_env.get().items()))",
+        "key = (tree, state, avals, tuple(axis_env.get().items()))",
+        "tests/api/test_jit.py",
+    ),
+    Mutation(
+        "rotation of threefry",
+        "didax/primitives/threefry_cipher.py",
+        "high |= x >> np.uint32(32 - distance)",
+        "high |= x >> np.uint32(31 - distance)",
+        "tests/primitives/test_threefry.py tests/random/test_keys.py",
+    ),
+    Mutation(
+        "out-of-range gather",
+        "didax/primitives/gather.py",
+        "if mode is not FILL_OR_DROP or not dims.start_index_map:",
+        "if True:",
+        f"{OPERATIONS} gather",
+    ),
+]
+
+
+def killed_by(mutation: Mutation, tree: Path) -> str:
+    """The last line of the tests under the fault: names the first failure. Empty if all pass."""
+    file = tree / mutation.file
+    source = file.read_text()
+    if source.count(mutation.text) < 1:
+        return "DOES NOT APPLY"
+    file.write_text(source.replace(mutation.text, mutation.fault, 1))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        *arguments_of(mutation.tests),
+    ]
+    env = os.environ | {"PYTHONPATH": str(tree), "DIDAX_ENABLE_COMPILATION_CACHE": "0"}
+    try:
+        done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)
+    finally:
+        file.write_text(source)
+    if done.returncode == 0:
+        return ""
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return lines[0][:150] if lines else f"pytest ended with {done.returncode}"
+
+
+def arguments_of(tests: str) -> list[str]:
+    words, _, expression = tests.partition(" -k ")
+    return [*words.split(), *(["-k", expression] if expression else [])]
+
+
+def main(words: list[str]) -> int:
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for part in ("didax", "tests", "docs"):
+            shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", tree)
+        for mutation in MUTATIONS:
+            if not all(word in mutation.name for word in words):
+                continue
+            found = killed_by(mutation, tree)
+            print(f"{mutation.name:45} {found or 'SURVIVES'}", flush=True)
+            survivors += [mutation.name] * (found in ("", "DOES NOT APPLY"))
+    return len(survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
