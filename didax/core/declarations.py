@@ -91,7 +91,7 @@ _OTHER_NAMES = {
 def _misnamed(primitive: Any, rule: str) -> list[str]:
     """A method of the class that may be meant for the rule, as a fact."""
     kind: Any = primitive.__class__
-    own: dict[str, Any] = vars(kind)
+    own: dict[str, Any] = kind.__dict__
     return [
         f"found: {name}, which no interpreter asks for" for name in _OTHER_NAMES.get(rule, ()) if name in own
     ]
