@@ -19,7 +19,7 @@ from didax.core.mesh import AbstractMesh, Mesh, is_local, without_devices
 
 Index = tuple[slice, ...]
 Parts = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
-in_use = False  # whether a sharding over several devices was ever made: spares programs the question
+in_use = False  # whether a sharding over devices of a mesh was ever made: spares programs the question
 
 
 class DuplicateSpecError(ValueError):
@@ -238,7 +238,7 @@ class NamedSharding(Sharding):
         if found is None:
             global in_use
             check_spec(mesh, spec)
-            in_use = in_use or mesh.size > 1
+            in_use = in_use or isinstance(mesh, Mesh)
             found = object.__new__(cls)
             found.mesh, found.spec, found._parts = mesh, spec, {}
             _named[key] = found

@@ -32,7 +32,7 @@ from didax.primitives.select import select_n
 from didax.primitives.shape import LinearUnary, reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, move_batch_axis
-from didax.xla.partition import unmapped
+from didax.xla.device_text import unmapped
 from didax.xla.text import int_matrix, tensor_type
 
 _UNBOUND = "its axis is not mapped where it is evaluated: collectives belong inside vmap(..., axis_name=...)"

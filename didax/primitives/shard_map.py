@@ -39,8 +39,8 @@ from didax.transforms.split import Split
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents
+from didax.xla.device_text import Manual
 from didax.xla.lowering import lower_jaxpr_body
-from didax.xla.partition import Manual
 from didax.xla.text import names, tensor_type, types
 
 Specs = tuple[PartitionSpec, ...]

@@ -43,7 +43,7 @@ from didax.xla.lowering import lower_module
 if TYPE_CHECKING:
     from didax.xla.callbacks import HostCallback
     from didax.xla.compile import Executable
-    from didax.xla.partition import Partition
+    from didax.xla.device_text import Partition
 
 
 class Program:
@@ -150,7 +150,7 @@ class Program:
 
     def _compile(self, where: Any) -> Executable:
         from didax.xla.compile import compile_text  # loads jaxlib: on first need
-        from didax.xla.partition import Partition
+        from didax.xla.device_text import Partition
 
         callbacks: list[HostCallback] = []
         partition = where if isinstance(where, Partition) else None

@@ -16,7 +16,7 @@ from didax.core.mesh import Mesh
 from didax.core.sharding import NamedSharding
 from didax.runtime.array import ConcreteArray
 from didax.runtime.sharded import ShardedArray, place
-from didax.xla.partition import Partition
+from didax.xla.device_text import Partition
 
 
 def partition_of(jaxpr: Jaxpr, args: Sequence[Any]) -> Partition | None:
@@ -29,7 +29,7 @@ def partition_of(jaxpr: Jaxpr, args: Sequence[Any]) -> Partition | None:
 def _layout(x: Any) -> NamedSharding | None:
     """How an array, or a `ShapeDtypeStruct` in the place of one, lies on several devices."""
     sharding = x.sharding if isinstance(x, ShardedArray) else getattr(x, "sharding", None)
-    return sharding if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1 else None
+    return sharding if isinstance(sharding, NamedSharding) else None
 
 
 _known_meshes: WeakKeyDictionary[Jaxpr, list[Mesh]] = WeakKeyDictionary()

@@ -32,7 +32,8 @@ from didax.version import __version__, installed_jaxlib
 from didax.xla.buffers import lend, put
 from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, register_handler
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
-from didax.xla.partition import Partition, xla_sharding
+from didax.xla.device_text import Partition
+from didax.xla.partition import layout_found, xla_sharding
 from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 _MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
@@ -76,12 +77,13 @@ class PartitionedExecutable(Executable):
         self.partition = partition
         chosen = loaded.get_parameter_shardings() or [None] * len(in_avals)
         self.in_shardings = [
-            given or partition.found(found, aval.ndim)
+            given or layout_found(partition, found, aval.ndim)
             for given, found, aval in zip(partition.arguments, chosen, in_avals, strict=True)
         ]
         found = loaded.get_output_shardings() or [None] * len(out_avals)
         self.out_shardings = [
-            partition.found(sharding, aval.ndim) for sharding, aval in zip(found, out_avals, strict=True)
+            layout_found(partition, sharding, aval.ndim)
+            for sharding, aval in zip(found, out_avals, strict=True)
         ]
         self.handlers = [
             _result_handler(aval.physical, xla_sharding(sharding))
@@ -225,7 +227,7 @@ def compile_text(
         # programs that differ in their callbacks only are one: `Run` has the callbacks
         return _remembered(
             (text, devices, tuple(flags)),
-            lambda: _compile(started, text, devices, flags, store, len(callbacks)),
+            lambda: _compile(started, text, devices, flags, store, len(callbacks), partition is not None),
         )
 
     if partition is not None:
@@ -324,6 +326,7 @@ def _compile(
     flags: Sequence[tuple[str, Any]],
     store: DiskStore | None,
     num_callbacks: int,
+    partitioned: bool,
 ) -> Any:
     """Compile, or load from `store`. Cheap programs have no store: each would be a file."""
     given: dict[str, Any] = {}
@@ -331,7 +334,7 @@ def _compile(
         register_handler()
     elif num_callbacks:  # jaxlib's own handlers run only if they are given the functions
         given = {"host_callbacks": dispatchers(num_callbacks)}
-    options = _options(devices, flags)
+    options = _options(devices, flags, partitioned)
     on = xe.DeviceList(devices)
     if store is None and not given:
         return started.client.compile_and_load(text, on, options)
@@ -350,13 +353,13 @@ def _compile(
     return loaded
 
 
-def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]]) -> Any:
+def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]], partitioned: bool) -> Any:
     options = xe.CompileOptions()
     assignment = xe.DeviceAssignment.create(np.array([[device.id for device in devices]], np.int32))
     options.device_assignment = assignment
     if flags:
         options.env_option_overrides = list(flags)
-    if len(devices) > 1:
+    if partitioned:
         options.num_partitions = len(devices)
         build = options.executable_build_options
         build.num_partitions = len(devices)

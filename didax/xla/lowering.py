@@ -33,7 +33,7 @@ from didax.passes.simplify import simplify_jaxpr
 from didax.transforms.cache import on_clear
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
-from didax.xla.partition import DeviceWriter, Partition
+from didax.xla.device_text import DeviceWriter, Partition
 from didax.xla.text import (
     TOKEN,
     FunctionContext,

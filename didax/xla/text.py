@@ -22,7 +22,7 @@ from didax.core.avals import ShapedArray
 from didax.core.effects import Effect
 from didax.core.jaxpr import Jaxpr
 from didax.xla.callbacks import HostCallback
-from didax.xla.partition import DeviceWriter, Manual
+from didax.xla.device_text import DeviceWriter, Manual
 
 _ELEMENT_TYPES = {
     "bool": "i1",
