@@ -67,10 +67,7 @@ def jacfwd(
             _split_inputs(_as_weak_as(y, c), x)
             for y, c in zip(pytree.leaves(out), pytree.leaves(columns), strict=True)
         ]
-        jac = pytree.unflatten(
-            pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks]
-        )
-        return (jac, aux[0]) if has_aux else jac
+        return _assembled(out, blocks, argnums, aux)
 
     return api_boundary(jacobian)
 
@@ -106,12 +103,15 @@ def jacrev(
         check_results_differentiable("jacrev", fun, out, holomorphic)
         rows = vmap(pull)(_standard_basis(out))
         blocks = _split_outputs(pytree.map(_as_weak_as, x, rows), out)
-        jac = pytree.unflatten(
-            pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks]
-        )
-        return (jac, aux[0]) if has_aux else jac
+        return _assembled(out, blocks, argnums, aux)
 
     return api_boundary(jacobian)
+
+
+def _assembled(out: Any, blocks: Sequence[Any], argnums: int | Sequence[int], aux: Sequence[Any]) -> Any:
+    """The Jacobian in the structure of the results, from a tuple of blocks for each result; `aux` beside it, if any."""
+    jac = pytree.unflatten(pytree.structure(out), [b[0] if isinstance(argnums, int) else b for b in blocks])
+    return (jac, *aux) if aux else jac
 
 
 @api_boundary
