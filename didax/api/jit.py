@@ -127,13 +127,21 @@ class JitFunction(RepeatedCalls[P, R]):
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
         dynamic, named, static = self._static.split(args, kwargs)
-        _, tree = pytree.flatten((dynamic, named))
+        leaves, tree = pytree.flatten((dynamic, named))
         avals = self._types(dynamic, named, static)
         found = self._specialize(dynamic, named, static, tree, avals, config.state())
         name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
         consts = values_of(found.captured)
         return Traced(
-            name, found.jaxpr, consts, tree, found.out_tree, found.program, found.run, len(found.written)
+            name,
+            found.jaxpr,
+            consts,
+            tree,
+            found.out_tree,
+            found.program,
+            found.run,
+            len(found.written),
+            leaves,
         )
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:

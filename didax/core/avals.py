@@ -16,49 +16,65 @@ import numpy as np
 from didax.core import config, dtypes
 from didax.core.errors import message
 
+_NOWHERE: frozenset[str] = frozenset()
+
 
 class ShapedArray:
-    """The type of an array: `shape`, `dtype`, `weak_type`. Compared by identity.
+    """The type of an array: `shape`, `dtype`, `weak_type`, and `vma`. Compared by identity.
+
+    Inside `shard_map` each device has a value of its own; `vma` names the manual mesh axes along which the devices'
+    values may differ ("varying manual axes"). It is empty everywhere else.
 
     >>> ShapedArray((2, 3), np.dtype("float32"))
     float32[2,3]
     """
 
-    __slots__ = ("__weakref__", "_hlo", "dtype", "ndim", "physical", "shape", "size", "weak_type")
+    __slots__ = ("__weakref__", "_hlo", "dtype", "ndim", "physical", "shape", "size", "vma", "weak_type")
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     weak_type: bool
+    vma: frozenset[str]
     ndim: int
     size: int
     physical: ShapedArray
     """The type of the array of numbers behind this one: itself, unless the dtype is an extended one."""
 
-    def __new__(cls, shape: tuple[int, ...], dtype: np.dtype[Any], weak_type: bool = False) -> ShapedArray:
-        key = (shape, dtype, weak_type)
+    def __new__(
+        cls,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        weak_type: bool = False,
+        vma: frozenset[str] = _NOWHERE,
+    ) -> ShapedArray:
+        key = (shape, dtype, weak_type, vma)
         found = _interned.get(key)
         if found is not None:
             return found
         self = object.__new__(cls)
         self.shape, self.dtype, self.weak_type = tuple(int(n) for n in shape), dtype, weak_type
-        self.ndim, self.size = len(shape), math.prod(shape)
+        self.ndim, self.size, self.vma = len(shape), math.prod(shape), vma
         self._hlo = None  # the type's StableHLO text, filled in by the writer
         self.physical = self
         if (extended := dtypes.as_extended(dtype)) is not None:
-            self.physical = ShapedArray((*self.shape, *extended.element_shape), extended.element_dtype)
+            shape = (*self.shape, *extended.element_shape)
+            self.physical = ShapedArray(shape, extended.element_dtype, vma=vma)
         return _interned.setdefault(key, self)
 
     def __reduce__(self) -> Any:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma)
 
     def __repr__(self) -> str:
-        return f"{dtypes.dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+        return f"{dtypes.dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]{varying_text(self)}"
 
-    def update(self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None) -> ShapedArray:
+    def update(
+        self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, vma: Any = None
+    ) -> ShapedArray:
         """The same type with some parts replaced."""
         return ShapedArray(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
+            self.vma if vma is None else frozenset(vma),
         )
 
     @property
@@ -73,7 +89,14 @@ class ShapedArray:
     def tangent(self) -> ShapedArray:
         """The type of tangents and cotangents: itself for inexact dtypes, float0 of the same shape otherwise."""
         dtype = dtypes.tangent_dtype(self.dtype)
-        return self if dtype is self.dtype or dtype == self.dtype else ShapedArray(self.shape, dtype)
+        if dtype is self.dtype or dtype == self.dtype:
+            return self
+        return ShapedArray(self.shape, dtype, vma=self.vma)
+
+
+def varying_text(aval: ShapedArray) -> str:
+    """The manual axes along which a value varies, as its type shows them: `{x,y}`, or nothing."""
+    return f"{{{','.join(sorted(aval.vma))}}}" if aval.vma else ""
 
 
 # Never emptied: types are compared by identity, so there may only ever be one object for equal types.

@@ -18,7 +18,7 @@ from didax.core.results import check_against_type
 from didax.core.rule_types import unhashable
 from didax.core.tracing import Tracer, leaked
 from didax.passes.physical import is_physical
-from didax.runtime.array import ConcreteArray, as_concrete
+from didax.runtime.array import ConcreteArray, PlacedArray, as_concrete
 from didax.runtime.compiled import Program, application_jaxpr
 from didax.runtime.key_plans import key_plans
 from didax.runtime.numpy_plans import Plan, numpy_plans
@@ -34,7 +34,10 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     """Evaluate one operation."""
     if primitive.evaluate is not None:
         return _evaluate(primitive, args, params)
-    avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
+    try:
+        avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
+    except _Placed:
+        return _run_placed(primitive, args, params)
     try:
         if primitive.exact_params:
             key = application_key(primitive, avals, params)
@@ -54,10 +57,36 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     return plan(args)
 
 
+class _Placed(Exception):
+    """An operand was put on devices by the user. An exception, because that costs other operations nothing."""
+
+
 def _aval_of_argument(x: Any) -> ShapedArray:
     if isinstance(x, Tracer):
         raise leaked(x)
+    if isinstance(x, PlacedArray):
+        raise _Placed
     return aval_of(x)
+
+
+_placed: dict[Any, Program] = {}
+
+
+def _run_placed(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Evaluate an operation where its operands are: as a program, which XLA partitions for several devices."""
+    args = tuple([x if isinstance(x, ConcreteArray) else as_concrete(x) for x in args])
+    avals = tuple([x.aval for x in args])
+    key = application_key(primitive, avals, params)
+    program = _placed.get(key)
+    if program is None:
+        if len(_placed) > _PLANS_MAX:
+            _placed.clear()
+        out_avals = infer(primitive, avals, params)
+        program = _placed[key] = Program(
+            application_jaxpr(primitive, avals, out_avals, params), keep_unused=True
+        )
+    outs = program.run(args)
+    return outs if primitive.multiple_results else outs[0]
 
 
 def _evaluate(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -84,6 +113,7 @@ def _remember(key: Any, plan: Plan) -> None:
 def clear_plans() -> None:
     """Forget every plan."""
     _plans.clear()
+    _placed.clear()
 
 
 def _make_plan(
