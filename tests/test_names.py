@@ -48,7 +48,8 @@ ABSENT = {
     "errors": "InconclusiveDimensionOperation",
     "flatten_util": "",
     "ref": "AbstractRef",
-    "sharding": "AbstractDevice ManualAxisType auto_axes explicit_axes make_single_device_sharding reshard use_abstract_mesh",
+    "sharding": "AbstractDevice ManualAxisType auto_axes explicit_axes make_single_device_sharding reshard "
+    "use_abstract_mesh",
     "stages": "ArgInfo CompilerOptions",
     "experimental": "EArray cur_qdd primal_tangent_dtype",
     "experimental.checkify": "",

@@ -15,6 +15,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.errors import message
+from didax.core.masked import check_no_mask
 
 _NOWHERE: frozenset[str] = frozenset()
 
@@ -122,9 +123,8 @@ def aval_of(x: Any) -> ShapedArray:
     float32[]
     """
     aval = getattr(x, "aval", None)  # with a default: no exception is made for NumPy values
-    return (
-        aval if type(aval) is ShapedArray else _aval_of_other(x)
-    )  # other libraries' arrays have an `aval` too
+    # The arrays of other libraries may have an `aval`, too.
+    return aval if type(aval) is ShapedArray else _aval_of_other(x)
 
 
 def _aval_of_other(x: Any) -> ShapedArray:
@@ -136,13 +136,14 @@ def _aval_of_other(x: Any) -> ShapedArray:
         array = cast("np.ndarray[Any, Any]", x)
         if kind is not np.ndarray:
             check_no_mask(array)
-        return ShapedArray(array.shape, dtypes.narrowed(_checked(array.dtype)))
+        return ShapedArray(array.shape, dtypes.narrowed(dtypes.dtype(array.dtype)))
     if isinstance(x, np.generic):
-        return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(cast("np.generic[Any]", x).dtype)))
+        return _numpy_scalars.setdefault(
+            kind, ShapedArray((), dtypes.dtype(cast("np.generic[Any]", x).dtype))
+        )
     rule = "Only arrays and scalars can enter an array program."
-    if (
-        fix := getattr(x, "how_to_read", None)
-    ) is not None:  # a Ref, which does not stand for the array that it holds
+    fix = getattr(x, "how_to_read", None)
+    if fix is not None:  # a Ref, which does not stand for the array that it holds
         raise TypeError(message(rule, f"got: {kind.__name__} of {x.type}", fix=fix))
     raise TypeError(
         message(
@@ -151,26 +152,6 @@ def _aval_of_other(x: Any) -> ShapedArray:
             fix="Convert it with didax.numpy.asarray, or mark the argument static (static_argnums) if it is not data.",
         )
     )
-
-
-def check_no_mask(x: Any, *where: str) -> None:
-    """TypeError for a masked array of NumPy's, whose mask would be lost; `where` are facts about the argument."""
-    if isinstance(x, np.ma.MaskedArray):
-        masked = cast("np.ndarray[Any, Any]", x)
-        found = f"{dtypes.dtype_name(masked.dtype)}{list(masked.shape)}"
-        raise TypeError(
-            message(
-                "Arrays have no masks, so a masked array of NumPy's cannot become one.",
-                *where,
-                f"got: {found} with {int(np.ma.getmaskarray(masked).sum())} of {masked.size} elements masked",
-                fix="Pass x.filled(value), or x.data and ~x.mask as two arrays and choose with didax.numpy.where.",
-            )
-        )
-
-
-def _checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype as Didax has it; TypeError for NumPy dtypes without a counterpart in XLA (strings, objects, dates)."""
-    return dtypes.dtype(dtype)
 
 
 def is_array_like(x: Any) -> bool:

@@ -421,7 +421,7 @@ def _compiled(fun: F, args: Sequence[Any], has_text: bool, options: Any = None) 
         assert_round_trips(jaxpr)
     callbacks: list[Any] = []
     text = lower_module(jaxpr.jaxpr, callbacks=callbacks)
-    executable = compile_text(text, jaxpr.in_avals, jaxpr.out_avals, options=options, callbacks=callbacks)
+    executable = compile_text(text, jaxpr.out_avals, options=options, callbacks=callbacks)
     buffers = executable.run([as_concrete(x).device_buffer() for x in (*jaxpr.consts, *tree.leaves(args))])
     values = [ConcreteArray(aval, None, b) for aval, b in zip(jaxpr.out_avals, buffers, strict=True)]
     return tree.unflatten(tree.structure(out), values)

@@ -32,9 +32,10 @@ from didax.api.traced import (
     trace_with_refs,
 )
 from didax.core import config, dtypes, pytree
-from didax.core.avals import ShapedArray, aval_of, check_no_mask
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, TypePromotionError, message
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from didax.core.masked import check_no_mask
 from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value

@@ -51,7 +51,6 @@ class ShardMap(Primitive):
 
     multiple_results = True
     evaluate = given_by("didax.runtime.compiled")
-    holes = {"eager": "it runs as a compiled program"}
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["jaxpr"].axis_names - frozenset(params["axes"])

@@ -165,9 +165,11 @@ class Program:
                 )
             )
         device = None if partition else where
-        types = self.jaxpr.in_avals, self.jaxpr.out_avals
+        in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         try:
-            return compile_text(text, *types, device, self._cheap, self.options, callbacks, partition)
+            return compile_text(
+                text, out_avals, device, self._cheap, self.options, callbacks, partition, in_avals
+            )
         except RuntimeError as error:
             if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise
@@ -252,7 +254,7 @@ def _wrong_text(jaxpr: Jaxpr, error: RuntimeError) -> RuleError | None:
         invars = [Var(x.aval) for x in eqn.invars]
         text = lower_module(Jaxpr(invars, [eqn.replace(invars=invars)], eqn.outvars))
         try:
-            compile_text(text, [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars], cheap=True)
+            compile_text(text, [v.aval for v in eqn.outvars], cheap=True)
         except RuntimeError as alone:
             return refused_text(eqn.primitive, [x.aval for x in eqn.invars], text, str(alone))
     return None

@@ -201,15 +201,17 @@ after_fork(_after_fork)
 
 def compile_text(
     text: str,
-    in_avals: Sequence[ShapedArray],
     out_avals: Sequence[ShapedArray],
     device: Any = None,
     cheap: bool = False,
     options: Any = None,
     callbacks: Sequence[HostCallback] = (),
     partition: Partition | None = None,
+    in_avals: Sequence[ShapedArray] = (),
 ) -> Executable:
-    """Compile a module for one device, or for those of a partition. One that calls Python comes with its `callbacks`.
+    """Compile a module for one device, or for those of a partition, which comes with the types of the arguments.
+
+    A module that calls Python comes with its `callbacks`.
 
     `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
     compiled code is several times slower. `options` are XLA debug options by name.
