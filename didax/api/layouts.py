@@ -52,6 +52,13 @@ def constrained(x: Any, sharding: NamedSharding | None) -> Any:
     return sharding_constraint_p.bind(x, sharding=sharding)
 
 
+def constrained_tree(what: str, x: Any, shardings: Any) -> Any:
+    """The pytree of arrays, laid out as the shardings say, which are a prefix of it."""
+    leaves, tree = pytree.flatten(x)
+    each = spread(what, shardings, x)
+    return pytree.unflatten(tree, [constrained(leaf, s) for leaf, s in zip(leaves, each, strict=True)])
+
+
 def spread(what: str, shardings: Any, tree: Any) -> list[NamedSharding | None]:
     """A sharding for each leaf of a pytree, from shardings that are a prefix of it."""
     found = pytree.broadcast_prefix(shardings, tree, f"{what} shardings", _is_sharding, "the arrays")

@@ -1,4 +1,4 @@
-"""Laying arrays over devices: meshes, arrays made of parts, and constraints inside programs.
+"""Laying arrays over devices: meshes, and arrays made of parts.
 
     mesh = didax.make_mesh((2, 4), ("data", "model"))
     x = didax.device_put(x, NamedSharding(mesh, PartitionSpec("data")))
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from didax.api.devices import devices as all_devices
-from didax.api.layouts import as_sharding, constrained, spread
+from didax.api.layouts import as_sharding
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
@@ -105,24 +105,6 @@ def get_mesh() -> AbstractMesh:
 def get_abstract_mesh() -> AbstractMesh:
     """The mesh in force, without its devices."""
     return get_mesh().abstract_mesh
-
-
-@api_boundary
-def with_sharding_constraint(x: T, shardings: Any) -> T:
-    """The pytree, whose arrays lie on devices as the shardings say: one for all, or a prefix of the pytree.
-
-    Inside a program the partitioner keeps to it; outside, the arrays are laid out so at once. A PartitionSpec refers to
-    the mesh in force. ValueError where an array's shape does not fit.
-
-    >>> import didax as dx, didax.numpy as dnp
-    >>> mesh = dx.make_mesh((1,), ("data",))
-    >>> s = dx.NamedSharding(mesh, dx.P("data"))
-    >>> dx.jit(lambda x: dx.lax.with_sharding_constraint(x * 2, s))(dnp.arange(2))
-    Array([0, 2], dtype=int32)
-    """
-    leaves, tree = pytree.flatten(x)
-    each = spread("with_sharding_constraint", shardings, x)
-    return pytree.unflatten(tree, [constrained(leaf, s) for leaf, s in zip(leaves, each, strict=True)])
 
 
 @api_boundary

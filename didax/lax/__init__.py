@@ -6,7 +6,6 @@ primitives, a file in `didax/primitives/`.
 """
 
 # ruff: noqa: F403
-from didax.api.placement import with_sharding_constraint as with_sharding_constraint
 from didax.lax import control_flow as _control_flow
 from didax.lax import convert as _convert
 from didax.lax import convolution as _convolution
@@ -45,7 +44,7 @@ from didax.lax.sort import *
 from didax.lax.special import *
 from didax.lax.windows import *
 
-__all__: list[str] = ["linalg", "with_sharding_constraint"]
+__all__: list[str] = ["linalg"]
 __all__ += _control_flow.__all__
 __all__ += _convert.__all__
 __all__ += _convolution.__all__

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from didax.api.layouts import constrained_tree
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
@@ -44,8 +45,10 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "with_sharding_constraint",
 ]
 
+T = TypeVar("T")
 AxisName = str | tuple[str, ...] | list[str]
 
 
@@ -318,6 +321,25 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     axes = [named_axes.named_axis(name) for name in _names(axis_name)]
     names = [str(axis.name) for axis in axes if axis.tracked]
     return pytree.map(lambda leaf: pvary(leaf, names), x)
+
+
+# --- Values that lie on several devices -----------------------------------------------------------
+
+
+@operation
+def with_sharding_constraint(x: T, shardings: Any) -> T:
+    """The pytree, whose arrays lie on devices as the shardings say: one for all, or a prefix of the pytree.
+
+    Inside a program the partitioner keeps to it; outside, the arrays are laid out so at once. A PartitionSpec refers to
+    the mesh in force. ValueError where an array's shape does not fit.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> mesh = dx.make_mesh((1,), ("data",))
+    >>> s = dx.NamedSharding(mesh, dx.P("data"))
+    >>> dx.jit(lambda x: dx.lax.with_sharding_constraint(x * 2, s))(dnp.arange(2))
+    Array([0, 2], dtype=int32)
+    """
+    return constrained_tree("with_sharding_constraint", x, shardings)
 
 
 # --- Names and axes -------------------------------------------------------------------------------

@@ -171,6 +171,11 @@ class ConcreteArray(Array):
         """The parts of the array on this process's devices."""
         return [Shard(self.device, (slice(None),) * self.aval.ndim, 0, self)]
 
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of the array on the devices of all processes."""
+        return self.addressable_shards
+
     def addressable_data(self, index: int) -> ConcreteArray:
         """The part of the array on one of this process's devices."""
         return self.addressable_shards[index].data

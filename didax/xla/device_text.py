@@ -137,10 +137,10 @@ class DeviceWriter:
 
 
 def unmapped(primitive: Primitive, axes: Sequence[str]) -> NameError:
-    """The error of a collective whose axis nobody maps where it is compiled."""
+    """The error of a collective whose axis nobody maps where it runs."""
     return NameError(
         message(
-            f"{primitive.name} was compiled outside of the function that maps its axis.",
+            f"{primitive.name} runs outside of the function that maps its axis.",
             f"axes: {tuple(axes)}",
             fix="Collectives belong inside vmap(..., axis_name=...) or shard_map.",
         )
