@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from didax.api.flat import narrowed_scalar
+from didax.api.layouts import as_sharding, constrained
 from didax.core import pytree
 from didax.core.errors import api_boundary, message
+from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.tracing import Tracer
-from didax.runtime.array import ConcreteArray, as_concrete, join_sharers
+from didax.runtime.array import ConcreteArray, as_concrete, join_sharers, on_device
 
 T = TypeVar("T")
 
@@ -88,26 +90,35 @@ def default_backend() -> str:
 def device_put(
     x: T, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: bool | None = None
 ) -> T:
-    """A pytree of arrays on a device (the default one when none is given).
+    """A pytree of arrays on a device (the default one when none is given), or laid over devices by a sharding.
 
-    Under a transformation it returns its argument: placement is the compiled program's. `src`, `donate` and `may_alias`
-    are accepted and have no effect: arguments are kept.
+    `device` may be a pytree of devices and shardings, a prefix of `x`; a PartitionSpec refers to the mesh in force.
+    Under a transformation a sharding is a constraint, and a device says nothing: placement is the compiled program's.
+    `src`, `donate` and `may_alias` are accepted and have no effect: arguments are kept. ValueError where an array
+    cannot be cut as the sharding says.
 
     >>> import didax as dx
     >>> float(dx.device_put(2.0))
     2.0
     """
 
-    def put(leaf: Any) -> Any:
-        return leaf if isinstance(leaf, Tracer) else _put(leaf, device)
+    leaves, tree = pytree.flatten(x)
+    each = pytree.broadcast_prefix(device, x, "device_put device", _is_place, "the arrays")
+    return pytree.unflatten(tree, [_put(leaf, place) for leaf, place in zip(leaves, each, strict=True)])
 
-    return pytree.map(put, x)
+
+def _is_place(x: Any) -> bool:
+    return x is None or hasattr(x, "device_set") or hasattr(x, "device_kind") or isinstance(x, PartitionSpec)
 
 
-def _put(x: Any, device: Any) -> ConcreteArray:
-    from didax.xla.client import SingleDeviceSharding, backend
+def _put(x: Any, device: Any) -> Any:
+    if isinstance(device, NamedSharding | PartitionSpec):
+        return constrained(narrowed_scalar(x), as_sharding("device_put", device))
+    if isinstance(x, Tracer):
+        return x
+    from didax.xla.client import backend
 
-    if isinstance(device, SingleDeviceSharding):
+    if hasattr(device, "device_set"):
         (device,) = device.device_set
     if device is not None and device not in backend().shardings:
         raise ValueError(
@@ -124,7 +135,7 @@ def _put(x: Any, device: Any) -> ConcreteArray:
     # An array with a host value gives it to a new array, which gets a buffer of its own: deleting or donating the one
     # array leaves the other as it is.
     mine = array if array._value is None else ConcreteArray(array.aval, array._value)  # pyright: ignore[reportPrivateUsage]
-    placed = ConcreteArray(array.aval, None, mine.device_buffer(device), committed=True)
+    placed = on_device(array.aval, mine.device_buffer(device))
     join_sharers(mine, placed)
     return placed
 

@@ -114,6 +114,8 @@ class RepeatedCalls(Generic[P, R]):
                     buffer = x._buffer  # pyright: ignore[reportPrivateUsage]
                     buffers.append(x.device_buffer() if buffer is None else buffer)
                     committed = committed or x.committed
+                elif isinstance(x, ConcreteArray):  # the user has put it on other devices
+                    return _ABSENT
                 else:
                     buffers.append(argument_buffer(x))
             outs = call.executable.run(buffers)

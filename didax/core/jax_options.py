@@ -50,7 +50,6 @@ int|None 10: jax_export_calling_convention_version
 int|None 32: jax_embedded_constants_max_bytes
 int|None 90: jax_pgle_aggregation_percentile
 int|None 100: jax_traceback_in_locations_limit
-int|None -1: jax_num_cpu_devices
 int|None 1200000: jax_share_binary_between_hosts_timeout_ms
 int|None 2000000000: jax_captured_constants_warn_bytes
 float|None 0.0: jax_exec_time_optimization_effort jax_memory_fitting_effort

@@ -1,0 +1,203 @@
+"""Programs that XLA partitions: equal to those on one device, and no more communication than jax's."""
+
+import re
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import NamedSharding, P, lax
+
+MESHES = {
+    "1x8": ((1, 8), ("a", "b")),
+    "2x4": ((2, 4), ("a", "b")),
+    "8x1": ((8, 1), ("a", "b")),
+    "2x2x2": ((2, 2, 2), ("a", "b", "c")),
+}
+
+# name -> a function of two matrices (8, 8), and how they are laid out; `n` is numpy, didax's or jax's
+TABLE = {
+    "sum of sines": (lambda n, x, y: (n.sin(x) * y).sum(), P("a", "b"), P("a", "b")),
+    "product": (lambda n, x, y: x @ y, P("a", "b"), P("b", "a")),
+    "product of rows": (lambda n, x, y: x @ y, P(("a", "b")), P()),
+    "tensor parallel": (lambda n, x, y: n.tanh(x @ y) @ y.T, P("a"), P(None, "b")),
+    "softmax": (lambda n, x, y: n.exp(x) / n.exp(x).sum(1, keepdims=True) + y, P("a", "b"), P("a")),
+    "mean and variance": (lambda n, x, y: (x - x.mean(0)) / n.sqrt(x.var(0) + 1) + y, P("b", "a"), P()),
+    "transpose": (lambda n, x, y: x.T + y, P("a", "b"), P("b", "a")),
+    "reshape": (lambda n, x, y: (x.reshape(64) * y.reshape(64)).reshape(4, 16), P("a"), P("b")),
+    "concatenate": (lambda n, x, y: n.concatenate([x, y], 1), P("a"), P("a")),
+    "slices": (lambda n, x, y: x[2:6, ::2] * y[1, 3], P("a", "b"), P("b")),
+    "update": (lambda n, x, y: x.at[2:4].set(y[:2] ** 2), P("a", "b"), P("b")),
+    "gather": (lambda n, x, y: x[n.array([3, 1, 1])] + y[n.array([0, 2, 5])], P("b"), P(None, "a")),
+    "sort": (lambda n, x, y: n.sort(x * y, 1), P("a"), P("a")),
+    "cumulative sum": (lambda n, x, y: n.cumsum(x, 0) + y, P("a"), P("b")),
+    "extrema": (lambda n, x, y: n.maximum(x, y).max(0), P("a", "b"), P("b", "a")),
+    "outer": (lambda n, x, y: n.einsum("ij,kj->ik", x, y), P("a"), P("b")),
+}  # fmt: skip
+
+
+def operands() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    return random.normal(size=(8, 8)).astype("float32"), random.normal(size=(8, 8)).astype("float32")
+
+
+@pytest.mark.parametrize("mesh", ["2x4", "2x2x2"])
+@pytest.mark.parametrize("name", TABLE)
+def test_sharded_equals_unsharded(name: str, mesh: str) -> None:
+    f, spec_x, spec_y = TABLE[name]
+    on = dx.make_mesh(*MESHES[mesh])
+    x, y = map(dnp.asarray, operands())
+    args = dx.device_put((x, y), (NamedSharding(on, spec_x), NamedSharding(on, spec_y)))
+
+    def g(x, y):
+        return f(dnp, x, y)
+
+    for transformed in (
+        dx.jit(g),
+        dx.jit(dx.grad(lambda x, y: (g(x, y) ** 2).sum(), argnums=(0, 1))),
+        dx.jit(lambda x, y: dx.jvp(g, (x, y), (y, x))[1]),
+        dx.jit(lambda x, y: dx.vmap(lambda row: g(x + row, y))(y)),
+    ):
+        found, wanted = transformed(*args), transformed(x, y)
+        for a, b in zip(dx.tree.leaves(found), dx.tree.leaves(wanted), strict=True):
+            assert a.devices() == set(dx.devices())
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("mesh", ["1x8", "8x1"])
+@pytest.mark.parametrize("name", ["product", "softmax", "update", "cumulative sum"])
+def test_eager_operations_keep_to_the_devices(name: str, mesh: str) -> None:
+    f, spec_x, spec_y = TABLE[name]
+    on = dx.make_mesh(*MESHES[mesh])
+    x, y = map(dnp.asarray, operands())
+    found = f(dnp, dx.device_put(x, NamedSharding(on, spec_x)), dx.device_put(y, NamedSharding(on, spec_y)))
+    assert found.devices() == set(dx.devices())
+    np.testing.assert_allclose(np.asarray(found), np.asarray(f(dnp, x, y)), rtol=2e-5, atol=2e-5)
+
+
+ONE_MORE = {"mean and variance", "cumulative sum"}  # these programs still communicate once more than jax's
+COLLECTIVES = re.compile(
+    r"= \S+ (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\("
+)
+
+
+def collectives(text: str) -> Counter[str]:
+    return Counter(COLLECTIVES.findall(text))
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_no_more_collectives_than_jax(name: str) -> None:
+    f, spec_x, spec_y = TABLE[name]
+    mesh = dx.make_mesh(*MESHES["2x4"])
+    auto = (jax.sharding.AxisType.Auto,) * 2
+    theirs = jax.make_mesh(*MESHES["2x4"], auto)
+    x, y = operands()
+    ours = [dx.device_put(v, NamedSharding(mesh, s)) for v, s in ((x, spec_x), (y, spec_y))]
+    found = dx.jit(dx.grad(lambda x, y: (f(dnp, x, y) ** 2).sum())).lower(*ours).compile().as_text()
+    given = [jax.device_put(v, jax.NamedSharding(theirs, jax.P(*s))) for v, s in ((x, spec_x), (y, spec_y))]
+    wanted = jax.jit(jax.grad(lambda x, y: (f(jnp, x, y) ** 2).sum())).lower(*given).compile().as_text()
+    ours, theirs = collectives(found), collectives(wanted)
+    assert ours.total() <= theirs.total() + (name in ONE_MORE), (ours, theirs)
+
+
+def test_results_lie_as_in_jax() -> None:
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    theirs = jax.make_mesh((2, 4), ("a", "b"), (jax.sharding.AxisType.Auto,) * 2)
+    x, _ = operands()
+    for f in (
+        lambda x: x + 1,
+        lambda x: x.sum(0),
+        lambda x: x @ x.T,
+        lambda x: x.T,
+        lambda x: x.reshape(64),
+        lambda x: x[1],
+    ):
+        ours = dx.jit(f)(dx.device_put(x, NamedSharding(mesh, P("a", "b"))))
+        wanted = jax.jit(f)(jax.device_put(x, jax.NamedSharding(theirs, jax.P("a", "b"))))
+        assert list(ours.sharding.spec) == list(wanted.sharding.spec)
+
+
+def test_a_constraint_is_kept_by_every_transformation() -> None:
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    laid = NamedSharding(mesh, P(None, "b"))
+    x, _ = operands()
+
+    def f(x):
+        return lax.with_sharding_constraint(dnp.sin(x), laid)
+
+    assert dx.jit(f)(x).sharding is laid and f(x).sharding is laid
+    assert dx.jit(dx.grad(lambda x: f(x).sum()))(x).sharding is laid
+    mapped = dx.jit(dx.vmap(f))(np.stack([x, x]))
+    assert mapped.sharding.spec[-1] == "b"
+    text = dx.jit(f).lower(x).as_text()
+    assert 'sdy.mesh @mesh = <["a"=2, "b"=4]>' in text and "sdy.sharding_constraint" in text
+    with dx.set_mesh(mesh):
+        assert dx.jit(lambda x: lax.with_sharding_constraint(x, P("b")))(x).sharding.spec == P("b")
+    with pytest.raises(ValueError, match="7 % 8 = 7"):
+        dx.jit(lambda x: lax.with_sharding_constraint(x[:7], NamedSharding(mesh, P(("a", "b")))))(x)
+
+
+def test_loops_branches_checkpoints_and_rules_of_the_users() -> None:
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    x = dnp.asarray(operands()[0])
+    laid = dx.device_put(x, NamedSharding(mesh, P("a", "b")))
+
+    @dx.custom_vjp
+    def clipped(x):
+        return dnp.sin(x)
+
+    clipped.defvjp(lambda x: (dnp.sin(x), x), lambda x, ct: (dnp.clip(ct * dnp.cos(x), -0.1, 0.1),))
+    for f in (
+        lambda x: lax.scan(lambda c, r: (c * 0.5 + r, c), dnp.zeros(8), x)[0],
+        lambda x: lax.fori_loop(0, 3, lambda i, c: dnp.tanh(c @ x), x),
+        lambda x: lax.cond(x.sum() > 0, lambda x: x * 2, lambda x: x * 3, x),
+        dx.checkpoint(lambda x: dnp.tanh(dnp.tanh(x) @ x)),
+        clipped,
+        lambda x: dnp.linalg.solve(x @ x.T + dnp.eye(8), x[0]),
+    ):
+        for g in (f, dx.grad(lambda x: (f(x) ** 2).sum())):
+            np.testing.assert_allclose(np.asarray(dx.jit(g)(laid)), np.asarray(g(x)), rtol=2e-3, atol=2e-3)
+
+
+def test_arrays_without_a_place_go_where_the_others_are() -> None:
+    mesh = dx.make_mesh((8,), ("a",))
+    x = dx.device_put(np.ones((8, 2), "float32"), NamedSharding(mesh, P("a")))
+    f = dx.jit(lambda x, y, z: x * y + z)
+    y = f(x, np.arange(2, dtype="float32"), 3.0)
+    assert y.sharding.spec == P("a")
+    np.testing.assert_array_equal(np.asarray(y), np.ones((8, 2)) * [0, 1] + 3)
+    assert f(np.ones((8, 2), "float32"), np.arange(2, dtype="float32"), 3.0).devices() == {dx.devices()[0]}
+
+
+def test_operations_stay_on_the_device_of_their_operand() -> None:
+    x = dx.device_put(np.arange(4.0, dtype="float32"), dx.devices()[5])
+    for y in (
+        x + 1,
+        dnp.sin(x)[1:],
+        dx.jit(lambda x: x * 2)(x),
+        dx.grad(lambda x: (x**2).sum())(x),
+        x.at[0].set(3),
+    ):
+        assert y.devices() == {dx.devices()[5]}
+    with pytest.raises(ValueError, match="same devices"):
+        x + dx.device_put(np.ones(4), dx.devices()[2])
+
+
+def test_extrema_keep_nan() -> None:
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    x = np.random.default_rng(2).normal(size=(64, 256)).astype("float32")
+    x[3, 5] = x[40, 0] = x[9, 255] = np.nan
+    laid = dx.device_put(x, NamedSharding(mesh, P("a", "b")))
+    for axis in (0, 1, None):
+        found = dx.jit(lambda x: dnp.max(dnp.exp(x), axis))(laid)
+        np.testing.assert_allclose(np.asarray(found), np.exp(x).max(axis), rtol=1e-6)
+
+
+def test_callbacks_are_refused() -> None:
+    x = dx.device_put(np.ones(8, "float32"), NamedSharding(dx.make_mesh((8,), ("a",)), P("a")))
+    with pytest.raises(NotImplementedError, match="cannot call back into Python"):
+        dx.jit(lambda x: dx.pure_callback(lambda y: y, x, x))(x)
