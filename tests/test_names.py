@@ -32,6 +32,7 @@ ABSENT = {
     """,
     "lax.linalg": "",
     "scipy.linalg": "",
+    "scipy.special": "",
     "nn": "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
     "nn.initializers": "",
     "numpy": "float6_e2m3fn float6_e3m2fn int1 uint1",
