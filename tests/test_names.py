@@ -28,6 +28,9 @@ ABSENT = {
         scaled_dot after_all create_token dce_sink rng_uniform shape_as_value stage
         pbroadcast precv psend ragged_all_to_all
     """,
+    "lax.linalg": "",
+    "scipy.linalg": "",
+    "scipy.special": "",
     "nn": "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
     "nn.initializers": "",
     "numpy": "float6_e2m3fn float6_e3m2fn int1 uint1",
@@ -69,7 +72,7 @@ ABSENT_MODULES = """
     experimental.transfer experimental.xla_metadata
     extend.backend extend.ifrt_programs extend.linear_util extend.lowering extend.mlir extend.pallas
     extend.sharding extend.source_info_util extend.xla
-    scipy.cluster scipy.fft scipy.integrate scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize
+    scipy.cluster scipy.fft scipy.integrate scipy.interpolate scipy.ndimage scipy.optimize
     scipy.signal scipy.spatial scipy.stats
 """
 
@@ -90,6 +93,11 @@ def public_names(module: types.ModuleType) -> set[str]:
 def test_names_are_those_of_jax(path: str) -> None:
     theirs, ours = [importlib.import_module(f"{root}.{path}".rstrip(".")) for root in ("jax", "didax")]
     missing = {name for name in public_names(theirs) if not hasattr(ours, name)}
+    missing |= {  # a function under whose name there is only the module that it should be in
+        name
+        for name in public_names(theirs) - missing
+        if callable(getattr(theirs, name)) and isinstance(getattr(ours, name), types.ModuleType)
+    }
     assert missing == set(ABSENT[path].split())
 
 
