@@ -8,6 +8,7 @@ Interpreters know no primitive by name, so the primitives floor gives these oper
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from didax.core.avals import ShapedArray
@@ -37,6 +38,18 @@ class ArrayOps(Protocol):
         """Sum of two tangents or cotangents of one type."""
         ...
 
+    def scale(self, x: Any, number: float) -> Any:
+        """`x` times a Python number, in the type of `x`."""
+        ...
+
+    def stack(self, xs: Sequence[Any]) -> Any:
+        """Arrays of one type as one array, along a new last axis."""
+        ...
+
+    def unstack(self, x: Any) -> list[Any]:
+        """The arrays along the last axis."""
+        ...
+
     def move_axis(self, x: Any, source: int, destination: int) -> Any:
         """Move one axis."""
         ...
@@ -63,8 +76,8 @@ class ArrayOps(Protocol):
 
 
 class _Given:
-    zeros = add = move_axis = broadcast_axis = convert = select = check = no_nan = given_by(
-        "didax.primitives"
+    zeros = add = scale = stack = unstack = move_axis = broadcast_axis = convert = select = check = no_nan = (
+        given_by("didax.primitives")
     )
 
 

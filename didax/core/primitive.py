@@ -108,6 +108,12 @@ class Primitive:
     moves_elements: bool = False
     # True for primitives that are compiled in `dtypes.supported_dtype`, as all that move elements are.
     in_supported_dtype: bool = False
+    # True for primitives that are linear in all operands that carry derivatives, taken together: a power series goes
+    # through them coefficient by coefficient (transforms/jet.py).
+    linear: bool = False
+    # True for primitives that hold jaxprs, and whose jvp rule takes `forward`, the transformation of these
+    # (transforms/jvp.py, transforms/jet.py).
+    pushes_programs: ClassVar[bool] = False
     # True where 0.0 and -0.0 are different parameters. `infer` sets it when it first meets a parameter that is a float.
     exact_params: bool = False
 
@@ -116,6 +122,7 @@ class Primitive:
     evaluate: Rule = None  # like eager, from Arrays: for primitives that run programs of their own
     lower: Rule = None  # StableHLO
     jvp: Rule = None  # results, and their tangents
+    taylor: Rule = None  # the next coefficient of the result's power series; see transforms/jet.py
     linearize: Rule = None  # like jvp, but splits off the linear part: for primitives that hold jaxprs
     transpose: Rule = None  # cotangents of the linear operands
     batch: Rule = None  # results, and their batch dimensions

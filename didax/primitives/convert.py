@@ -33,6 +33,8 @@ _NO_OPERANDS = "it has no operands"
 class ConvertElementType(Primitive):
     """The same values in another dtype, as well as it can hold them."""
 
+    linear = True
+
     def type(self, x: ShapedArray, *, new_dtype: np.dtype[Any], weak_type: bool) -> ShapedArray:
         out = x.update(dtype=new_dtype, weak_type=weak_type)
         if (error := no_numbers(self.name, (x, out))) is not None:
@@ -199,8 +201,8 @@ class StopGradient(Primitive):
 class OptimizationBarrier(Primitive):
     """Its operands, all computed before any result is used: XLA moves and merges nothing across it."""
 
+    linear = True
     moves_elements = True
-
     multiple_results = True
 
     def type(self, *avals: ShapedArray) -> Sequence[ShapedArray]:

@@ -29,6 +29,7 @@ from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import transpose
 from didax.transforms.batching import AxisData
+from didax.transforms.jet import Series, cauchy
 from didax.transforms.transpose import is_undef
 from didax.xla.text import function_type
 
@@ -93,6 +94,10 @@ class BilinearContraction(Primitive):
         if type(y_dot) is not Zero:
             out_dot = add_tangents(out_dot, self.bind(x, y_dot, **params))
         return out, out_dot
+
+    def taylor(self, k: int, out: Series, args: Sequence[Series], **params: Any) -> Any:
+        x, y = args
+        return cauchy(lambda x, y: self.bind(x, y, **params), k, x, y)
 
     def out_dtype(self, x: ShapedArray, y: ShapedArray, preferred: np.dtype[Any] | None) -> np.dtype[Any]:
         """Dtype of the result; TypeError where the operands' dtypes differ or do not go with `preferred`."""

@@ -83,6 +83,7 @@ def materialized_update(ctx: Any, update: Any) -> Any:
 class Gather(Primitive):
     """Windows of the operand at positions given by `start_indices`."""
 
+    linear = True
     moves_elements = True
     exact_params = True  # the fill value
 
@@ -240,6 +241,7 @@ class Scatter(Primitive):
     update meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
     """
 
+    linear = True
     in_supported_dtype = True
 
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
@@ -460,6 +462,8 @@ class ScatterAdd(Scatter):
 class ScatterMul(Scatter):
     """`operand[i] *= updates`."""
 
+    linear = False
+
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         operand, indices, updates = primals
         out = self.bind(*primals, **params)
@@ -487,6 +491,7 @@ class ScatterMul(Scatter):
 class ScatterExtremum(Scatter):
     """`operand[i] = min(operand[i], updates)`, or max."""
 
+    linear = False
     holes = {"transpose": "the operation is not linear"}
     transpose = None  # pyright: ignore[reportAssignmentType]
 

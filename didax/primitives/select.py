@@ -31,6 +31,7 @@ _INT32 = np.dtype(np.int32)
 class SelectN(Primitive):
     """`select_n(which, *cases)`: the element of the case that `which` names."""
 
+    linear = True
     moves_elements = True
 
     def type(self, which: ShapedArray, *cases: ShapedArray) -> ShapedArray:

@@ -24,6 +24,8 @@ from didax.transforms.batching import AxisData
 class LinearUnary(Primitive):
     """A primitive that is linear in its only operand."""
 
+    linear = True
+
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
         y = self.bind(x, **params)

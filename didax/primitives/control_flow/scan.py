@@ -20,10 +20,11 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
-from didax.primitives.call import check_jaxpr_operands, fill_zeros, scatter_cotangents
+from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_body, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import checkify_scan_body
@@ -46,6 +47,7 @@ from didax.primitives.control_flow.unchanged import changed_only
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, dynamic_slice_p
 from didax.transforms.batching import AxisData
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.split import Split
 from didax.transforms.transpose import is_undef
 from didax.transforms.weak_types import strong_cotangents
@@ -61,6 +63,7 @@ class Scan(Primitive):
     """
 
     multiple_results = True
+    pushes_programs = True
 
     def bind(self, *args: Any, **params: Any) -> list[Any]:
         """As of every primitive, but what the body hands on unchanged is a result at once."""
@@ -123,10 +126,15 @@ class Scan(Primitive):
         return writer.loop(ctx, carry, out_avals, params["unroll"])
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        forward: Forward = jvp_jaxpr,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
         layout = BodyLayout.of(params)
-        new, out = jvp_body(params["jaxpr"], layout, nonzero(tangents))
+        new, out = jvp_body(params["jaxpr"], layout, nonzero(tangents), forward)
         consts, carry, xs = layout.split(primals)
         const_dots, carry_dots, x_dots = layout.split(tangents)
         carry_dots = instantiated(carry_dots, out[: len(carry)])
