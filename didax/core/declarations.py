@@ -16,7 +16,7 @@ from didax.core.errors import MissingRuleError, message
 
 RULES = (
     "type", "eager", "evaluate", "lower", "jvp", "taylor", "linearize", "transpose", "batch", "partial_eval", "dce",
-    "recompute", "physical", "keys", "conditions", "checkify", "stage", "replace_captured", "run_jaxprs",
+    "recompute", "physical", "keys", "conditions", "checkify", "sparsity", "stage", "replace_captured", "run_jaxprs",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs reads names
 

@@ -133,6 +133,7 @@ class Primitive:
     keys: Rule = None  # which random keys it uses up or returns; see passes/key_reuse.py
     conditions: Rule = None  # what must hold of the values of its operands; see passes/checkify.py
     checkify: Rule = None  # its application with failed checks as data: for primitives that hold jaxprs
+    sparsity: Rule = None  # which elements of operands its results depend on; see passes/sparsity.py
     stage: Rule = None  # stages another primitive in its place: for primitives that hold Python functions
     replace_captured: Rule = None  # replaces what its Python functions captured; see transforms/closure.py
     run_jaxprs: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py

@@ -25,7 +25,8 @@ from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, infer
+from didax.passes.sparsity import Dependence, by_basis
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import transpose
 from didax.transforms.batching import AxisData
@@ -98,6 +99,10 @@ class BilinearContraction(Primitive):
     def taylor(self, k: int, out: Series, args: Sequence[Series], **params: Any) -> Any:
         x, y = args
         return cauchy(lambda x, y: self.bind(x, y, **params), k, x, y)
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        (aval,) = infer(self, tuple([x.aval for x in operands]), params)
+        return by_basis(self, operands, params, aval)
 
     def out_dtype(self, x: ShapedArray, y: ShapedArray, preferred: np.dtype[Any] | None) -> np.dtype[Any]:
         """Dtype of the result; TypeError where the operands' dtypes differ or do not go with `preferred`."""

@@ -23,8 +23,10 @@ from didax.core import dtypes
 from didax.core.array_ops import Zero, add_tangents, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import MissingRuleError, message
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, eager_trace
+from didax.core.tracing import set_current_trace
 from didax.passes.checkify import Condition
+from didax.passes.sparsity import Dependence, everything, grouped, union
 from didax.primitives.convert import iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
 from didax.primitives.filled import full, zeros
@@ -382,6 +384,16 @@ class Scatter(Primitive):
             params["unique_indices"] = params["unique_indices"] or params["mode"] is not CLIP
             return out, self.bind(instantiate(x_dot), indices, instantiate(u_dot), **params)
         return out, _last_writers_tangent(indices, aval_of(updates), x_dot, u_dot, params)
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        """An element depends on the one that is there, and on all updates of it."""
+        x, indices, updates = operands
+        if indices.value is None:
+            return everything(operands, x.aval.size)
+        numbers = np.arange(1, x.aval.size + 1, dtype=np.int32).reshape(x.aval.shape)
+        with set_current_trace(eager_trace):
+            read = read_back(numbers, indices.value, updates.aval.shape, params)
+        return union([x.rows, grouped(updates, np.asarray(read) - 1, x.aval.size)])
 
     def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
         # recorded by the jvp above, for indices that do not repeat

@@ -30,6 +30,7 @@ from didax.core.tracing import known_value
 from didax.passes.checkify import Checkified, Kinds, Report, Site, checkify_jaxpr, nothing_failed
 from didax.passes.key_reuse import branch_keys, holds_keys
 from didax.passes.simplify import dce_jaxpr
+from didax.passes.sparsity import Dependence, dependence, either
 from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.control_flow.batches import along_first, fill_inactive, replace_inactive
 from didax.primitives.control_flow.bodies import batch_dims
@@ -84,6 +85,12 @@ class Cond(Primitive):
         return [
             _join_types(column, branches) for column in zip(*(b.out_avals for b in branches), strict=True)
         ]
+
+    def sparsity(self, operands: Sequence[Dependence], *, branches: Branches) -> list[Dependence]:
+        index, *args = operands
+        if index.value is not None:
+            branches = (branches[int(np.clip(index.value, 0, len(branches) - 1))],)
+        return either([dependence(branch, args) for branch in branches])
 
     def lower(self, ctx: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
         order = list(ctx.tokens)

@@ -24,6 +24,7 @@ from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
+from didax.passes.sparsity import Dependence, columns_of, dependence, everything, stack, step_row
 from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_body, dce_body, jvp_body
@@ -52,6 +53,8 @@ from didax.transforms.split import Split
 from didax.transforms.transpose import is_undef
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.text import FunctionContext, Value
+
+_MAX_FOLLOWED = 10_000  # steps of a loop that are followed one by one, in search of what depends on what
 
 
 class Scan(Primitive):
@@ -124,6 +127,20 @@ class Scan(Primitive):
         if writer.length <= params["unroll"]:
             return writer.unrolled(ctx, carry, out_avals)
         return writer.loop(ctx, carry, out_avals, params["unroll"])
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> list[Dependence]:
+        """Step by step: what is known of the carry, such as a count, says which elements each step reads."""
+        layout, avals = BodyLayout.of(params), self.type(*[x.aval for x in operands], **params)
+        if params["length"] > _MAX_FOLLOWED:
+            return [Dependence(aval, rows=everything(operands, aval.size)) for aval in avals]
+        consts, carry, xs = layout.split(operands)
+        found: dict[int, list[Dependence]] = {}
+        for i in range(params["length"])[:: -1 if params["reverse"] else 1]:
+            outs = dependence(params["jaxpr"], [*consts, *carry, *[step_row(x, i) for x in xs]])
+            carry, found[i] = layout.split_results(outs)
+        columns = [[found[i][k] for i in sorted(found)] for k in range(len(avals) - len(carry))]
+        ys = zip(columns, avals[len(carry) :], strict=True)
+        return [*carry, *(stack(column, aval, columns_of(operands)) for column, aval in ys)]
 
     def jvp(
         self,

@@ -22,6 +22,7 @@ from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.passes.checkify import Kinds, Report
 from didax.passes.key_reuse import loop_keys, summarise
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
+from didax.passes.sparsity import Dependence, dependence, settled
 from didax.primitives.call import fill_zeros
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims, jvp_body
@@ -111,6 +112,10 @@ class While(Unbounded):
             lambda region, xs: lower_jaxpr_body(region, cond_jaxpr, [*cond_consts, *xs])[0],
             lambda region, xs: lower_jaxpr_body(region, body_jaxpr, [*body_consts, *xs]),
         )
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> list[Dependence]:
+        _, consts, carry = WhileLayout.of(params).split(operands)
+        return settled(lambda carry: dependence(params["body_jaxpr"], [*consts, *carry]), carry)
 
     def jvp(
         self,
