@@ -64,7 +64,7 @@ ABSENT_MODULES = """
     test_util tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
-    experimental.hijax experimental.jax2tf experimental.jet experimental.key_reuse experimental.layout
+    experimental.hijax experimental.jax2tf experimental.key_reuse experimental.layout
     experimental.mesh_utils experimental.mosaic experimental.multihost_utils experimental.pallas experimental.pjit
     experimental.profiler experimental.random experimental.rnn experimental.roofline
     experimental.scheduling_groups experimental.serialize_executable experimental.shard_alike

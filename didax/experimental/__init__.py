@@ -1,4 +1,5 @@
-"""Modules of `jax.experimental`: `checkify`, `ode`, `io_callback`, `compilation_cache`; and, beyond JAX, `implicit`.
+"""Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`; and, beyond JAX,
+`implicit` and `sparse_derivatives`.
 
 Each module is loaded when it is first used. Read next: `ode.py`, `implicit.py`.
 """
@@ -8,9 +9,11 @@ from typing import TYPE_CHECKING
 from didax.api.callbacks import io_callback
 from didax.core.modules import on_access
 
-__all__ = ["checkify", "compilation_cache", "implicit", "io_callback", "ode"]
+__all__ = ["checkify", "compilation_cache", "implicit", "io_callback", "jet", "ode", "sparse_derivatives"]
 
 if TYPE_CHECKING:
-    from didax.experimental import checkify, compilation_cache, implicit, ode
+    from didax.experimental import checkify, compilation_cache, implicit, jet, ode, sparse_derivatives
 else:
-    __getattr__, __dir__ = on_access(__name__, "checkify", "compilation_cache", "implicit", "ode")
+    __getattr__, __dir__ = on_access(
+        __name__, "checkify", "compilation_cache", "implicit", "jet", "ode", "sparse_derivatives"
+    )
