@@ -77,7 +77,7 @@ class JitFunction(RepeatedCalls[P, R]):
             return found.result(found.bind(leaves))
         outs = found.run(leaves)
         if not self._has_static:
-            self._remember_call(found, args, kwargs, tree, avals, state)
+            self._remember_call(found, args, kwargs, leaves, tree, avals, state)
         return found.result(outs)
 
     def _specialize(

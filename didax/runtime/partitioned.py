@@ -53,11 +53,17 @@ def _search(jaxpr: Jaxpr) -> Iterator[Mesh]:
             yield from _meshes_in(inner)
 
 
-def buffers_for(executable: Any, args: Sequence[Any]) -> list[Any]:
+def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[Any]:
     """XLA's arrays of the arguments, laid out as the program wants them."""
-    return [
-        place(x, sharding).device_buffer() for x, sharding in zip(args, executable.in_shardings, strict=True)
-    ]
+    buffers: list[Any] = []
+    for x, layout in zip(args, layouts, strict=True):
+        buffer = x._buffer if type(x) is ShardedArray and x.sharding is layout else None  # pyright: ignore[reportPrivateUsage]
+        if (
+            buffer is None or buffer.is_deleted()
+        ):  # XLA would read the memory of a deleted array, which is gone
+            buffer = place(x, layout).device_buffer()
+        buffers.append(buffer)
+    return buffers
 
 
 def results_of(executable: Any, outs: Sequence[Any]) -> list[ConcreteArray]:

@@ -1,6 +1,7 @@
 """Programs that XLA partitions: equal to those on one device, and no more communication than jax's."""
 
 import re
+import sys
 from collections import Counter
 
 import jax
@@ -201,3 +202,41 @@ def test_callbacks_are_refused() -> None:
     x = dx.device_put(np.ones(8, "float32"), NamedSharding(dx.make_mesh((8,), ("a",)), P("a")))
     with pytest.raises(NotImplementedError, match="cannot call back into Python"):
         dx.jit(lambda x: dx.pure_callback(lambda y: y, x, x))(x)
+
+
+def test_repeated_calls_take_the_hot_path() -> None:
+    """A sharded call is one run of XLA's and 13 Python calls; arguments laid out otherwise are another program."""
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    rows, columns = (dx.device_put(np.ones((8, 8), "float32"), NamedSharding(mesh, P(s))) for s in ("a", "b"))
+    shift = dx.device_put(np.arange(8.0, dtype="float32"), NamedSharding(mesh, P("b")))
+    f = dx.jit(lambda x: x * 2)
+    g = dx.jit(lambda x, y, k=1.0: {"y": x * y + shift, "k": k * 2})
+    called: list[str] = []
+
+    def count(frame, event, _):
+        if event == "call" and "didax" in frame.f_code.co_filename:
+            called.append(frame.f_code.co_name)
+
+    for _ in range(2):
+        assert f(rows).sharding is rows.sharding and f(columns).sharding is columns.sharding
+        assert f(dnp.ones((8, 8))).devices() == {dx.devices()[0]}
+        assert f(dx.device_put(dnp.ones((8, 8)), dx.devices()[3])).devices() == {dx.devices()[3]}
+        for args, k in (
+            ((rows, columns), 2.0),
+            ((rows, np.ones(8, "float32")), dnp.arange(2.0)),
+            ((1.0, rows), 3),
+        ):
+            found = g(*args, k=k)
+            np.testing.assert_array_equal(np.asarray(found["y"]), np.ones((8, 8)) + np.arange(8))
+            np.testing.assert_array_equal(np.asarray(found["k"]), np.asarray(k) * 2)
+    sys.setprofile(count)
+    try:
+        f(rows)
+    finally:
+        sys.setprofile(None)
+    assert len(called) <= 13 and "call_by_signature" not in called
+    with pytest.raises(ValueError, match="same devices"):
+        g(rows, dx.device_put(dnp.ones(8), dx.devices()[3]))
+    rows.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        f(rows)
