@@ -36,7 +36,7 @@ from didax.primitives.shard_map import shard_map_p
 from didax.runtime import donation
 from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_device, with_keys
 from didax.runtime.key_flow import KeyFlow
-from didax.runtime.partitioned import buffers_for, partition_of, results_of
+from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
 from didax.runtime.value_checks import with_index_checks
 from didax.xla.lowering import lower_module
 
@@ -66,9 +66,11 @@ class Program:
       cheap: compile quickly, with the settings for one operation on small arrays.
       keep_unused: hand the compiled program also the inputs that no result depends on.
       replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
+      asked: for each argument, how it has to lie on devices; None leaves it where it is.
     """
 
     __slots__ = (
+        "_asked",
         "_cheap",
         "_constants",
         "_executables",
@@ -92,6 +94,7 @@ class Program:
         cheap: bool = False,
         keep_unused: bool = False,
         replaced: Sequence[int] = (),
+        asked: Sequence[Asked | None] = (),
     ):
         if (
             config.state().inspects_values
@@ -112,6 +115,7 @@ class Program:
             None if all(needs) else [i for i, needed in enumerate(needs) if needed]
         )  # None: all are used
         self.options = options
+        self._asked = list(compress(asked, needs))
         self._cheap = cheap
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
@@ -122,8 +126,12 @@ class Program:
 
     def partition_for(self, args: Sequence[Any]) -> Partition | None:
         """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
-        inputs = [*self._constants, *self._used(args)]
-        return partition_of(self.jaxpr, inputs) if shardings.in_use else None
+        return self._partition(self._used(args))
+
+    def _partition(self, args: Sequence[Any]) -> Partition | None:
+        if not shardings.in_use:
+            return None
+        return partition_of(self.jaxpr, [*self._constants, *args], self._asked)
 
     def _used(self, args: Sequence[Any]) -> Sequence[Any]:
         return args if self.kept is None else [args[i] for i in self.kept]
@@ -133,9 +141,10 @@ class Program:
         return self.kept is None or i in self.kept
 
     def prepare(self, args: Sequence[Any]) -> None:
-        """Compile for the device of these arguments, if that is not done; afterwards `calls_python` is set."""
+        """Compile for where these arguments are, if that is not done; afterwards `calls_python` is set."""
         if not self._executables:
-            self.executable(common_device([*self._placed, *args]))
+            args = self._used(args)
+            self.executable(self._partition(args) or common_device([*self._placed, *args]))
 
     def text(self, callbacks: list[HostCallback] | None = None, partition: Partition | None = None) -> str:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`."""
@@ -200,7 +209,7 @@ class Program:
     def _run(self, args: Sequence[Any]) -> list[Any]:
         args = self._used(args)
         device = common_device([*self._placed, *args] if self._placed else args)
-        partition = partition_of(self.jaxpr, [*self._constants, *args]) if shardings.in_use else None
+        partition = self._partition(args)
         where = partition or device
         executable = self._executables.get(where) or self.executable(where)
         try:

@@ -38,9 +38,10 @@ class ShardedArray(PlacedArray):
         return self.sharding
 
     @property
-    def place(self) -> tuple[Any, ...]:
-        """The devices that programs on this array run on."""
-        return self.sharding.devices
+    def place(self) -> Any:
+        """The devices that programs on this array run on; one alone is no tuple."""
+        first, *others = self.sharding.devices
+        return (first, *others) if others else first
 
     def devices(self) -> set[Any]:
         """The devices that hold a part of the array."""
