@@ -28,6 +28,7 @@ from didax.core import config, job
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.process import after_fork, lock_for_forks, to_the_end
+from didax.core.sharding import NamedSharding
 from didax.version import __version__, installed_jaxlib
 from didax.xla.agreement import agree, processes_of
 from didax.xla.buffers import lend, put
@@ -47,6 +48,8 @@ class Executable:
     """A compiled program on one device: `run(buffers) -> buffers`."""
 
     __slots__ = ("device", "handlers", "loaded", "out_avals")
+    in_shardings: Sequence[NamedSharding] = ()  # on several devices: how arguments and results lie on them
+    out_shardings: Sequence[NamedSharding] = ()
 
     def __init__(self, loaded: Any, out_avals: Sequence[ShapedArray], device: Any):
         self.loaded = loaded
