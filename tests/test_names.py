@@ -47,6 +47,7 @@ ABSENT = {
     "custom_derivatives": "",
     "debug": "log DebugEffect OrderedDebugEffect inspect_array_sharding visualize_array_sharding visualize_sharding",
     "dlpack": "is_supported_dtype",
+    "distributed": "",
     "dtypes": "",
     "errors": "InconclusiveDimensionOperation",
     "flatten_util": "",
@@ -60,12 +61,12 @@ ABSENT = {
 }
 
 ABSENT_MODULES = """
-    api_util cloud_tpu_init collect_profile distributed export ffi image interpreters lib monitoring profiler
+    api_util cloud_tpu_init collect_profile export ffi image interpreters lib monitoring profiler
     test_util tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
     experimental.hijax experimental.jax2tf experimental.key_reuse experimental.layout
-    experimental.mesh_utils experimental.mosaic experimental.multihost_utils experimental.pallas experimental.pjit
+    experimental.mesh_utils experimental.mosaic experimental.pallas experimental.pjit
     experimental.profiler experimental.random experimental.rnn experimental.roofline
     experimental.scheduling_groups experimental.serialize_executable experimental.shard_alike
     experimental.shard_map experimental.source_mapper experimental.sparse experimental.topologies
