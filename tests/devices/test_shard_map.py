@@ -197,3 +197,42 @@ def test_errors_name_the_spec_and_the_arithmetic(bad, error, says) -> None:
     with pytest.raises(error) as caught:
         bad()
     assert says in str(caught.value)
+
+
+def test_loops_and_branches_that_differ_between_devices() -> None:
+    """What all devices share goes through loops of different lengths; its gradient is a sum over devices, outside."""
+    w = np.array([1.3, 0.7, 0.9, 1.1], "float32")
+    rows = {
+        "bounded": lambda w, r: lax.while_loop(lambda c: c[0] < r.sum() * 3, lambda c: (c[0] + 1, c[1] * w), (0.0, w), max_steps=12)[1],
+        "checkpoints": lambda w, r: lax.while_loop(lambda c: c[0] < r.sum() * 3, lambda c: (c[0] + 1, c[1] * w), (0.0, w), checkpoints=3)[1],
+        "counted": lambda w, r: lax.fori_loop(0, dnp.int32(r.sum() * 3), lambda i, c: c * w + i, w, max_steps=14),
+        "cond": lambda w, r: lax.cond(r.sum() > 1, lambda w, r: dnp.sin(w * r), lambda w, r: w, w, r),
+    }  # fmt: skip
+
+    def everything(w, x):
+        return (
+            sum((f(w, r) ** 2).sum() for f in rows.values() for r in x)
+            + dx.vmap(rows["bounded"], (None, 0))(w, x).sum()
+        )
+
+    x = dnp.asarray(X[:, :4] / 4)
+    mapped = dx.shard_map(
+        lambda w, x: lax.psum(everything(w, x), "x"), mesh=line(), in_specs=(P(), P("x")), out_specs=P()
+    )
+    for of in (lambda f: f, lambda f: dx.grad(f, argnums=(0, 1))):
+        for a, b in zip(
+            dx.tree.leaves(dx.jit(of(mapped))(w, x)),
+            dx.tree.leaves(dx.jit(of(everything))(w, x)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-3, atol=1e-3)
+    counter = on_line(lambda x: lax.while_loop(lambda c: c < x.sum(), lambda c: c + 1, 0.0), out_specs=P())
+    with pytest.raises(ValueError, match="may differ along 'x'"):
+        counter(X)
+    for bad in (
+        lambda x: lax.cond(x.sum() > 0, lambda x: x * lax.psum(x, "x"), lambda x: x, x),
+        lambda x: lax.while_loop(lambda c: c.sum() < 9, lambda c: c + lax.psum(c, "x"), x),
+        lambda x: lax.while_loop(lambda c: (c - lax.psum(c, "x")).sum() < 9, lambda c: c + 1, x),
+    ):
+        with pytest.raises(ValueError, match="cannot hold a collective"):
+            on_line(bad)(X)
