@@ -7,7 +7,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import P, lax
+from didax import NamedSharding, P, lax
 
 X = np.random.default_rng(1).normal(size=(8, 4)).astype("float32")
 line = lambda: dx.make_mesh((8,), ("x",))
@@ -236,3 +236,46 @@ def test_loops_and_branches_that_differ_between_devices() -> None:
     ):
         with pytest.raises(ValueError, match="cannot hold a collective"):
             on_line(bad)(X)
+
+
+def test_pmap_runs_an_element_on_each_device() -> None:
+    w = np.arange(4, dtype="float32")
+    tree = {"a": X, "b": X[:, 0]}
+    cases = [
+        (lambda lib: lib.pmap(lambda x: x * 2 + lib.lax.axis_index("i"), axis_name="i"), (X,)),
+        (lambda lib: lib.pmap(lambda x, w: (x / lib.lax.psum(x, "i"), w), axis_name="i", in_axes=(0, None), out_axes=(1, None)), (X, w)),
+        (lambda lib: lib.pmap(lambda t: {"c": t["a"] * t["b"]}, in_axes=({"a": 0, "b": 0},), out_axes={"c": 1}), (tree,)),
+        (lambda lib: lib.pmap(lambda n, x: x**n, static_broadcasted_argnums=0), (3, X)),
+        (lambda lib: lib.pmap(lambda x: x.sum(), in_axes=1, devices=lib.devices()[4:]), (X,)),
+        (lambda lib: lib.pmap(lib.grad(lambda x: lib.lax.psum((x**2).sum(), "i")), axis_name="i"), (X,)),
+        (lambda lib: lib.grad(lambda x: lib.pmap(lambda x: lib.lax.pmean(x**2, "i"), axis_name="i")(x).sum()), (X,)),
+    ]  # fmt: skip
+    for make, args in cases:
+        f, theirs = make(dx), make(jax)
+        for a, b in zip(dx.tree.leaves(f(*args)), jax.tree.leaves(theirs(*args)), strict=True):
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5)
+    assert dx.pmap(lambda x: x)(X).sharding.spec == P("pmap")
+    assert dx.pmap(lambda x: x, in_axes=-2, out_axes=-1)(X).shape == (4, 8)
+    with pytest.raises(ValueError, match="elements: 9, devices: 8"):
+        dx.pmap(lambda x: x)(np.ones(9))
+    with pytest.raises(ValueError, match="x, axis 0: length 8\n  y, axis 0: length 4"):
+        dx.pmap(lambda x, y: x)(X, w)
+
+
+def test_vmap_splits_a_batch_over_a_mesh_axis() -> None:
+    f = on_grid(lambda x: lax.psum(x, "b") * 2, P("b"), P(), axis_names={"a", "b"})
+    batch = np.stack([X, X + 1, X + 2, X + 3])
+    wanted = dx.vmap(f)(batch)
+    found = dx.jit(dx.vmap(f, spmd_axis_name="a"))(batch)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted))
+    assert found.sharding.spec == P("a")
+    constrained = dx.vmap(
+        lambda x: lax.with_sharding_constraint(x, NamedSharding(grid(), P("b"))), spmd_axis_name="a"
+    )
+    assert dx.jit(constrained)(batch).sharding.spec == P("a", "b")
+    gradient = dx.grad(lambda x: (dx.vmap(f, spmd_axis_name="a")(x) ** 2).sum())(batch)
+    np.testing.assert_allclose(
+        np.asarray(gradient), np.asarray(dx.grad(lambda x: (dx.vmap(f)(x) ** 2).sum())(batch))
+    )
+    with pytest.raises(ValueError, match="3 % 2 = 1"):
+        dx.vmap(f, spmd_axis_name="a")(batch[:3])
