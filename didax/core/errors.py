@@ -125,6 +125,10 @@ class DivisionByZeroError(CheckError, ZeroDivisionError):
     """A divisor is zero."""
 
 
+class DistributedError(RuntimeError):
+    """Processes that compute together do not: one has ended, is late, cannot be reached, or runs another program."""
+
+
 class KeyReuseWarning(UserWarning):
     """A random key was used a second time (the option `debug_key_reuse` is 'warn')."""
 

@@ -6,14 +6,17 @@ Read next: `core/sharding.py` (which part is where), `xla/partition.py` (what XL
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from didax.core import job
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import dtype_name
 from didax.core.errors import message
-from didax.core.given import give
+from didax.core.given import give, given_by
 from didax.core.sharding import Index, NamedSharding
 from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
@@ -24,6 +27,7 @@ class ShardedArray(PlacedArray):
 
     __slots__ = ("sharding",)
     sharding: NamedSharding  # how the array is laid out over devices; a slot, which hot paths read
+    exchanged: Any = given_by("didax.runtime.placed")
 
     def __init__(self, aval: ShapedArray, buffer: Any, sharding: NamedSharding):
         self.aval = aval
@@ -129,6 +133,20 @@ class ShardedArray(PlacedArray):
             pieces.append((device, index, copy))
         return pieces
 
+    def __repr__(self) -> str:
+        return super().__repr__() if self._is_here() else self._description()
+
+    def __str__(self) -> str:
+        return super().__str__() if self._is_here() else self._description()
+
+    def _is_here(self) -> bool:
+        return self.is_deleted() or self.is_fully_addressable or self.is_fully_replicated
+
+    def _description(self) -> str:
+        return (
+            f"Array(shape={self.aval.shape}, dtype={dtype_name(self.aval.dtype)}, sharding={self.sharding})"
+        )
+
     def rows(self) -> None:
         """None: the rows are made by a program, so that they stay on the devices."""
         return
@@ -197,8 +215,25 @@ def place(x: Any, sharding: NamedSharding, *where: str) -> ConcreteArray:
     sharding.check_shape(array.aval.shape, *where)
     if isinstance(array, ShardedArray) and array.sharding.is_equivalent_to(sharding, array.aval.ndim):
         return array if array.sharding is sharding else _relabelled(array, sharding)
+    if isinstance(array, ShardedArray) and not (array.is_fully_addressable or array.is_fully_replicated):
+        return with_keys(_exchanged(array, sharding), keys_of(array))
     whole = array.host_value()
     return with_keys(from_callback(array.aval, sharding, lambda index: whole[index]), keys_of(array))
+
+
+def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:
+    """The array of several processes, laid out in another way by a program in which they exchange parts."""
+    if set(array.place) != set(sharding.devices):
+        raise ValueError(
+            message(
+                "An array that is split over several processes stays on the same devices.",
+                f"array: {array.aval}, {array.sharding}, on {len(array.place)} devices",
+                f"wanted: {sharding}, on {len(sharding.devices)} devices",
+                fix="Gather it first: didax.experimental.multihost_utils.process_allgather(x, tiled=True).",
+            )
+        )
+    moved = array.exchanged(sharding)
+    return moved if moved.sharding is sharding else _relabelled(moved, sharding)
 
 
 def _relabelled(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
@@ -235,4 +270,26 @@ def from_shards(aval: ShapedArray, sharding: NamedSharding, shards: Sequence[Con
 
 @give(sharding_constraint_p, "evaluate")
 def constrain(x: Any, *, sharding: NamedSharding) -> ConcreteArray:
-    return place(x, sharding)
+    array = as_concrete(x)
+    if job.current is not None and not (isinstance(array, ShardedArray) or sharding.is_fully_addressable):
+        _check_same(array, sharding)
+    return place(array, sharding)
+
+
+def _check_same(array: ConcreteArray, sharding: NamedSharding) -> None:
+    """ValueError unless all processes that are to hold parts of an array pass the same."""
+    from didax.xla.agreement import others_differ, processes_of
+
+    value, processes = np.ascontiguousarray(array.host_value()), processes_of(sharding.devices)
+    digest = hashlib.sha256(f"{array.aval}{sharding.spec}".encode() + value.tobytes()).digest()
+    what = f"the transfer of {array.aval}"
+    others = [p for p in others_differ(job.current, "transfer", digest, processes, what) if p != processes[0]]
+    if others:
+        raise ValueError(
+            message(
+                "What is laid over the devices of several processes is the same in each of them.",
+                f"process {others[0]} has another array than process {processes[0]}; here it is {array.aval}",
+                f"wanted: {sharding}",
+                fix="Draw or load the same in all; or join what differs: make_array_from_process_local_data.",
+            )
+        )
