@@ -95,6 +95,7 @@ from didax.api.placement import (
     make_mesh,
     set_mesh,
 )
+from didax.api.pmap import pmap
 from didax.api.shard_map import shard_map
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
@@ -214,6 +215,7 @@ __all__ = [
     "remat",
     "scipy",
     "set_mesh",
+    "pmap",
     "shard_map",
     "sharding",
     "stages",

@@ -18,7 +18,7 @@ from didax.core import errors
 
 ABSENT = {
     "": """
-        Device Shard auto_pcast memory pmap remove_size_one_mesh_axis_from_type reshard smap
+        Device Shard auto_pcast memory remove_size_one_mesh_axis_from_type reshard smap
         live_arrays make_user_context no_execution no_tracing print_environment_info
         ad allow_f16_reductions ds enable_custom_prng fwd_and_bwd host_count host_id host_ids
         jax2tf_associative_scan_reductions legacy_prng_key softmax_custom_jvp threefry_partitionable
