@@ -428,7 +428,7 @@ def _compiled(fun: F, args: Sequence[Any], has_text: bool, options: Any = None) 
         text, jaxpr.out_avals, None, False, options, callbacks, partition, jaxpr.jaxpr.in_avals
     )
     if partition is not None:
-        values = results_of(executable, executable.run(buffers_for(executable, inputs)))
+        values = results_of(executable, executable.run(buffers_for(executable.in_shardings, inputs)))
     else:
         buffers = executable.run([x.device_buffer() for x in inputs])
         values = [ConcreteArray(aval, None, b) for aval, b in zip(jaxpr.out_avals, buffers, strict=True)]

@@ -20,6 +20,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, moved, union
 from didax.primitives.scalars import scalar_like
 from didax.primitives.stretching import align_batches, stretch, unstretch
 from didax.transforms.batching import AxisData
@@ -31,6 +32,7 @@ _INT32 = np.dtype(np.int32)
 class SelectN(Primitive):
     """`select_n(which, *cases)`: the element of the case that `which` names."""
 
+    linear = True
     moves_elements = True
 
     def type(self, which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
@@ -73,6 +75,10 @@ class SelectN(Primitive):
             )
             out = ctx.select(takes, case, out)
         return out
+
+    def sparsity(self, operands: Sequence[Dependence]) -> Any:
+        which, *cases = operands
+        return moved(self, operands, {}) if which.value is not None else union([x.rows for x in cases])
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         out = self.bind(*primals)

@@ -17,12 +17,15 @@ from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, infer
+from didax.passes.sparsity import along_axes
 from didax.primitives.reduced import batched_axes, reduced_aval
 from didax.transforms.batching import AxisData
 
 
 class LinearUnary(Primitive):
     """A primitive that is linear in its only operand."""
+
+    linear = True
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
@@ -194,6 +197,9 @@ class ReduceSum(LinearUnary):
     def batch(self, axis: AxisData, args: Any, dims: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
         inner, out_dim = batched_axes(axes, dims[0])
         return self.bind(args[0], axes=inner), out_dim
+
+    def sparsity(self, operands: Sequence[Any], *, axes: tuple[int, ...]) -> Any:
+        return along_axes(operands[0], axes)
 
 
 broadcast_in_dim_p = BroadcastInDim("broadcast_in_dim")

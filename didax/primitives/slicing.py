@@ -164,6 +164,7 @@ class Rev(LinearUnary):
 class Concatenate(Primitive):
     """Arrays joined along an axis."""
 
+    linear = True
     moves_elements = True
 
     def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
@@ -211,6 +212,7 @@ class Pad(Primitive):
     Negative `low` and `high` remove elements. `padding_config` holds `(low, high, interior)` for each axis.
     """
 
+    linear = True
     moves_elements = True
 
     def type(self, x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
@@ -304,6 +306,7 @@ def _unpad(ct: Any, config: Padding) -> Any:
 class DynamicSlice(Primitive):
     """A window of sizes `slice_sizes` that begins at scalar start indices, one for each axis."""
 
+    linear = True
     moves_elements = True
 
     def type(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: tuple[int, ...]) -> ShapedArray:
@@ -366,6 +369,7 @@ class DynamicSlice(Primitive):
 class DynamicUpdateSlice(Primitive):
     """The operand with one window overwritten; the window begins at scalar start indices, one for each axis."""
 
+    linear = True
     moves_elements = True
 
     def type(self, x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
@@ -519,6 +523,19 @@ def pad(x: Any, value: Any, padding_config: Padding) -> Any:
 def concatenate(xs: Sequence[Any], dimension: int) -> Any:
     """Arrays joined along an axis."""
     return xs[0] if len(xs) == 1 else concatenate_p.bind(*xs, dimension=dimension)
+
+
+def stack_last(xs: Sequence[Any]) -> Any:
+    """Arrays of one type along a new last axis."""
+    ndim = aval_of(xs[0]).ndim
+    return concatenate([reshape(x, (*aval_of(x).shape, 1)) for x in xs], ndim)
+
+
+def unstack_last(x: Any) -> list[Any]:
+    """The arrays along the last axis."""
+    shape = aval_of(x).shape
+    last = len(shape) - 1
+    return [reshape(slice_axis(x, i, i + 1, last), shape[:-1]) for i in range(shape[-1])]
 
 
 def rev(x: Any, dimensions: tuple[int, ...]) -> Any:

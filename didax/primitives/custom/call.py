@@ -208,6 +208,7 @@ class RulesCall(_CallWithRules, Call):
     """`rules_call_p.bind(*args, jaxpr=jaxpr, rules=rules)`: a call of a jaxpr whose derivatives are the rules'."""
 
     kind = "function with rules of its own"
+    pushes_programs = False  # derivatives are the rules'
     # checkpoint saves the results of the call, or runs the call again, as a whole.
     recompute = None  # pyright: ignore[reportAssignmentType]
 

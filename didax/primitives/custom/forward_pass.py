@@ -36,7 +36,8 @@ class ForwardPass(Call):
         return eval_jaxpr(jaxpr, args)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any) -> Any:
-        return jit_p.jvp(primals, tangents, jaxpr=jaxpr)
+        params.pop("plain")
+        return jit_p.jvp(primals, tangents, jaxpr=jaxpr, **params)
 
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any

@@ -38,6 +38,7 @@ from didax.primitives.linalg.matrix import (
 )
 from didax.primitives.shape import move_axis, reshape
 from didax.transforms.batching import AxisData
+from didax.transforms.jet import Series, quotient
 from didax.transforms.transpose import is_undef
 from didax.xla.lapack import lapack_call, platform
 from didax.xla.text import FunctionContext, Value, function_type
@@ -145,6 +146,14 @@ class TriangularSolve(MatrixPrimitive):
         if type(b_dot) is Zero:
             return out, Zero(aval_of(out).tangent())
         return out, self.bind(a, b_dot, **params)
+
+    def taylor(self, k: int, out: Series, args: Sequence[Series], **params: Any) -> Any:
+        a, b = args
+
+        def solve(rest: Any, a: Any) -> Any:
+            return self.bind(a, rest, **params)
+
+        return quotient(solve, lambda x, a: _times(a, x, **params), k, out, b, a)
 
     def transpose(self, ct: Any, a: Any, b: Any, *, transpose_a: bool, **params: Any) -> list[Any]:
         assert is_undef(b) and not is_undef(a)
