@@ -27,7 +27,7 @@ from didax.numpy.joining import stack
 from didax.numpy.manipulation import broadcast_arrays, expand_dims, ravel, reshape
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast_shapes, cast, promote_dtypes
 from didax.numpy.reductions import canonical_axis, cumsum
-from didax.numpy.selection import flatnonzero, nonzero, take_along_axis
+from didax.numpy.selection import fitted_positions, flatnonzero, nonzero, take_along_axis
 from didax.numpy.ufunc import truth
 
 __all__ = [
@@ -306,7 +306,8 @@ def put(
     >>> dnp.put(dnp.zeros(4), dnp.array([0, 2]), dnp.array([5.0, 6.0]), inplace=False)
     Array([5., 0., 6., 0.], dtype=float32)
     """
-    x, index, values = as_array("put", a, "a"), as_array("put", ind, "ind"), as_array("put", v, "v")
+    x, values = as_array("put", a, "a"), as_array("put", v, "v")
+    index = as_array("put", fitted_positions(ind, x.size, mode), "ind")
     _check_copies("put", x, inplace)
     if mode not in (None, "clip", "wrap"):
         raise ValueError(
@@ -334,8 +335,10 @@ def put_along_axis(
     """
     given = as_array("put_along_axis", arr, "arr")
     _check_copies("put_along_axis", given, inplace)
-    index = _integers("put_along_axis", "indices", as_array("put_along_axis", indices, "indices"))
     x, axis = (ravel(given), 0) if axis is None else (given, axis)
+    length = x.shape[canonical_axis("put_along_axis", axis, x.ndim)]
+    index = as_array("put_along_axis", fitted_positions(indices, length, mode), "indices")
+    index = _integers("put_along_axis", "indices", index)
     if x.ndim != index.ndim:
         rule = "put_along_axis takes positions with as many axes as the array."
         facts = f"arr: {x.aval}, indices: {index.aval}"
