@@ -159,7 +159,7 @@ def take_along_axis(
     shape = broadcast_shapes("take_along_axis", others)
     x = broadcast(x, _with_length(shape, dimension, x.shape[dimension]))
     index = broadcast(index, _with_length(shape, dimension, index.shape[dimension]))
-    place = tuple([index if i == dimension else _ramp(n, i, x.ndim) for i, n in enumerate(shape)])
+    place = tuple([index if i == dimension else ramp(n, i, x.ndim) for i, n in enumerate(shape)])
     return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
 
 
@@ -167,7 +167,8 @@ def _with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, .
     return shape[:axis] + (length,) + shape[axis + 1 :]
 
 
-def _ramp(length: int, axis: int, ndim: int) -> Array:
+def ramp(length: int, axis: int, ndim: int) -> Array:
+    """Return the positions along one of `ndim` axes; the others have length 1."""
     return reshape(
         iota(dtypes.position_dtype(length), (length,), 0),
         tuple([length if i == axis else 1 for i in range(ndim)]),
