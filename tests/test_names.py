@@ -33,6 +33,7 @@ ABSENT = {
     "lax.linalg": "",
     "scipy.linalg": "",
     "scipy.special": "",
+    "scipy.stats": "",
     "nn": "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
     "nn.initializers": "",
     "numpy": "float6_e2m3fn float6_e3m2fn int1 uint1",
@@ -73,7 +74,7 @@ ABSENT_MODULES = """
     extend.backend extend.ifrt_programs extend.linear_util extend.lowering extend.mlir extend.pallas
     extend.sharding extend.source_info_util extend.xla
     scipy.cluster scipy.fft scipy.integrate scipy.interpolate scipy.ndimage scipy.optimize
-    scipy.signal scipy.spatial scipy.stats
+    scipy.signal scipy.spatial
 """
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from didax.core.modules import on_access
 
-__all__ = ["linalg", "sparse", "special"]
+__all__ = ["linalg", "sparse", "special", "stats"]
 
 if TYPE_CHECKING:
-    from didax.scipy import linalg, sparse, special
+    from didax.scipy import linalg, sparse, special, stats
 else:
-    __getattr__, __dir__ = on_access(__name__, "linalg", "sparse", "special")
+    __getattr__, __dir__ = on_access(__name__, "linalg", "sparse", "special", "stats")
