@@ -102,9 +102,10 @@ config = Config()
 if TYPE_CHECKING:
     from didax import example_libraries as example_libraries
     from didax import flatten_util as flatten_util
+    from didax import image as image
     from didax import scipy as scipy
 else:
-    __getattr__, __dir__ = on_access(__name__, "example_libraries", "flatten_util", "scipy")
+    __getattr__, __dir__ = on_access(__name__, "example_libraries", "flatten_util", "image", "scipy")
 
 __all__ = [
     "Array",
