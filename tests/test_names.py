@@ -18,9 +18,7 @@ from didax.core import errors
 
 ABSENT = {
     "": """
-        Device NamedSharding P Shard auto_pcast make_array_from_callback
-        make_array_from_process_local_data make_array_from_single_device_arrays make_mesh memory pmap
-        remove_size_one_mesh_axis_from_type reshard set_mesh shard_map smap
+        Device Shard auto_pcast memory pmap remove_size_one_mesh_axis_from_type reshard smap
         live_arrays make_user_context no_execution no_tracing print_environment_info
         ad allow_f16_reductions ds enable_custom_prng fwd_and_bwd host_count host_id host_ids
         jax2tf_associative_scan_reductions legacy_prng_key softmax_custom_jvp threefry_partitionable
@@ -28,7 +26,7 @@ ABSENT = {
     "lax": """
         AccuracyMode DotAlgorithm DotAlgorithmPreset RaggedDotDimensionNumbers Tolerance composite ragged_dot_general
         scaled_dot after_all create_token dce_sink rng_uniform shape_as_value stage
-        pbroadcast pcast precv psend ragged_all_to_all with_sharding_constraint
+        pbroadcast precv psend ragged_all_to_all
     """,
     "lax.linalg": "",
     "scipy.linalg": "",
@@ -60,10 +58,13 @@ ABSENT = {
     "custom_derivatives": "",
     "debug": "log DebugEffect OrderedDebugEffect inspect_array_sharding visualize_array_sharding visualize_sharding",
     "dlpack": "is_supported_dtype",
+    "distributed": "",
     "dtypes": "",
     "errors": "InconclusiveDimensionOperation",
     "flatten_util": "",
     "ref": "AbstractRef",
+    "sharding": "AbstractDevice ManualAxisType auto_axes explicit_axes make_single_device_sharding reshard "
+    "use_abstract_mesh",
     "stages": "ArgInfo CompilerOptions",
     "experimental": "EArray cur_qdd primal_tangent_dtype",
     "experimental.checkify": "",
@@ -71,12 +72,12 @@ ABSENT = {
 }
 
 ABSENT_MODULES = """
-    api_util cloud_tpu_init collect_profile distributed export ffi interpreters lib monitoring profiler sharding
+    api_util cloud_tpu_init collect_profile export ffi interpreters lib monitoring profiler
     test_util tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
-    experimental.hijax experimental.jax2tf experimental.jet experimental.key_reuse experimental.layout
-    experimental.mesh_utils experimental.mosaic experimental.multihost_utils experimental.pallas experimental.pjit
+    experimental.hijax experimental.jax2tf experimental.key_reuse experimental.layout
+    experimental.mesh_utils experimental.mosaic experimental.pallas experimental.pjit
     experimental.profiler experimental.random experimental.rnn experimental.roofline
     experimental.scheduling_groups experimental.serialize_executable experimental.shard_alike
     experimental.shard_map experimental.source_mapper experimental.sparse experimental.topologies

@@ -8,6 +8,7 @@ Interpreters know no primitive by name, so the primitives floor gives these oper
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from didax.core.avals import ShapedArray
@@ -37,6 +38,18 @@ class ArrayOps(Protocol):
         """Sum of two tangents or cotangents of one type."""
         ...
 
+    def scale(self, x: Any, number: float) -> Any:
+        """`x` times a Python number, in the type of `x`."""
+        ...
+
+    def stack(self, xs: Sequence[Any]) -> Any:
+        """Arrays of one type as one array, along a new last axis."""
+        ...
+
+    def unstack(self, x: Any) -> list[Any]:
+        """The arrays along the last axis."""
+        ...
+
     def move_axis(self, x: Any, source: int, destination: int) -> Any:
         """Move one axis."""
         ...
@@ -47,6 +60,10 @@ class ArrayOps(Protocol):
 
     def convert(self, x: Any, dtype: Any, weak_type: bool) -> Any:
         """`x` in another dtype, or of another weak type."""
+        ...
+
+    def match_varying(self, x: Any, aval: ShapedArray) -> Any:
+        """A tangent or cotangent that varies along the manual axes that its type says; see `primitives/varying.py`."""
         ...
 
     def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
@@ -63,9 +80,9 @@ class ArrayOps(Protocol):
 
 
 class _Given:
-    zeros = add = move_axis = broadcast_axis = convert = select = check = no_nan = given_by(
-        "didax.primitives"
-    )
+    zeros = add = scale = stack = unstack = given_by("didax.primitives")
+    move_axis = broadcast_axis = convert = match_varying = given_by("didax.primitives")
+    select = check = no_nan = given_by("didax.primitives")
 
 
 array_ops: ArrayOps = _Given()
@@ -73,7 +90,10 @@ array_ops: ArrayOps = _Given()
 
 def instantiate(x: Any) -> Any:
     """An array for a symbolic zero; anything else as it is."""
-    return array_ops.zeros(x.aval) if type(x) is Zero else x
+    if type(x) is not Zero:
+        return x
+    zeros = array_ops.zeros(x.aval)
+    return array_ops.match_varying(zeros, x.aval) if x.aval.vma else zeros
 
 
 def add_tangents(x: Any, y: Any) -> Any:

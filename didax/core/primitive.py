@@ -102,12 +102,20 @@ class Primitive:
     # False for primitives that leave a weakly typed operand beside strong ones as it is. The others cast it, so its
     # cotangent has to be cast back (transforms/transpose.py).
     casts_weak_operands: ClassVar[bool] = True
+    # True for primitives whose type rule says along which manual axes the results vary (primitives/varying.py).
+    sets_varying: ClassVar[bool] = False
     # False for primitives whose parameters hold objects that the type cache must not keep alive.
     caches_types: ClassVar[bool] = True
     # True for primitives that only move elements, of whatever dtype (passes/physical.py).
     moves_elements: bool = False
     # True for primitives that are compiled in `dtypes.supported_dtype`, as all that move elements are.
     in_supported_dtype: bool = False
+    # True for primitives that are linear in all operands that carry derivatives, taken together: a power series goes
+    # through them coefficient by coefficient (transforms/jet.py).
+    linear: bool = False
+    # True for primitives that hold jaxprs, and whose jvp rule takes `forward`, the transformation of these
+    # (transforms/jvp.py, transforms/jet.py).
+    pushes_programs: ClassVar[bool] = False
     # True where 0.0 and -0.0 are different parameters. `infer` sets it when it first meets a parameter that is a float.
     exact_params: bool = False
 
@@ -116,6 +124,7 @@ class Primitive:
     evaluate: Rule = None  # like eager, from Arrays: for primitives that run programs of their own
     lower: Rule = None  # StableHLO
     jvp: Rule = None  # results, and their tangents
+    taylor: Rule = None  # the next coefficient of the result's power series; see transforms/jet.py
     linearize: Rule = None  # like jvp, but splits off the linear part: for primitives that hold jaxprs
     transpose: Rule = None  # cotangents of the linear operands
     batch: Rule = None  # results, and their batch dimensions
@@ -126,6 +135,7 @@ class Primitive:
     keys: Rule = None  # which random keys it uses up or returns; see passes/key_reuse.py
     conditions: Rule = None  # what must hold of the values of its operands; see passes/checkify.py
     checkify: Rule = None  # its application with failed checks as data: for primitives that hold jaxprs
+    sparsity: Rule = None  # which elements of operands its results depend on; see passes/sparsity.py
     stage: Rule = None  # stages another primitive in its place: for primitives that hold Python functions
     replace_captured: Rule = None  # replaces what its Python functions captured; see transforms/closure.py
     run_jaxprs: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py
@@ -176,13 +186,17 @@ def infer(
         raise unhashable(primitive, params) or error from None
     if found is None:
         check_extended(primitive, avals)
+        varying = _varying(primitive, avals)
+        operands = [a.update(vma=()) for a in avals] if varying else avals
         rule = require(primitive, "type")
         try:
-            out = rule(*avals, **params)
+            out = rule(*operands, **params)
         except TypeError as error:
-            check_fit(primitive, "type", avals, params, error)
+            check_fit(primitive, "type", operands, params, error)
             raise
         found = result_types(primitive, out)
+        if varying:
+            found = tuple([a.update(vma=varying) for a in found])
         if primitive.dce is not None or not primitive.caches_types:  # its parameters may hold jaxprs
             return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
@@ -192,6 +206,13 @@ def infer(
             key = application_key(primitive, avals, params)
         _type_cache[key] = found
     return found
+
+
+def _varying(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> frozenset[str]:
+    """The manual axes along which the results vary because an operand does; none where the type rule says so itself."""
+    if primitive.sets_varying or primitive.dce is not None:  # jaxprs know it of their outputs
+        return _NO_AXES
+    return _NO_AXES.union(*[a.vma for a in avals])
 
 
 def application_key(

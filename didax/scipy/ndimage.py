@@ -78,8 +78,8 @@ def map_coordinates(
         indices, valid, weights = zip(*corner, strict=True) if corner else ((), (), ())
         value = x[tuple(indices)] if indices else x
         if mode == "constant":
-            inside = valid[0]
-            for v in valid[1:]:
+            inside: Any = True
+            for v in valid:
                 inside = inside & v
             value = dnp.where(inside, value, fill.astype(x.dtype))
         for weight in weights:

@@ -105,8 +105,8 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> list[Any]:
     """Tangents of the factors.
 
     With k = min(m, n) and C = Q^H A' R1^-1 for the leading k columns, Q' = Q W, where W is the skew-Hermitian matrix
-    whose lower triangle is that of C, and R' = Q^H A' - W R. Columns of Q beyond k turn as the first ones make
-    them, not among themselves: see Note [Degenerate gaps].
+    whose lower triangle is that of C, and R' = Q^H A' - W R. Columns of Q beyond k turn towards the first k, and not
+    among themselves: see Note [Degenerate gaps].
     """
     ndim, (m, n), k_all = aval_of(q).ndim, aval_of(t).shape[-2:], aval_of(q).shape[-1]
     k = min(m, n)
@@ -127,11 +127,11 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> list[Any]:
 
 
 class Geqrf(MatrixPrimitive):
-    """`[factors, taus]`: R, the reflections' vectors below its diagonal, and their factors."""
+    """`[factors, taus]`: R with the vectors of the reflections below its diagonal, and the reflections' factors."""
 
     multiple_results = True
     holes = {
-        "jvp": "qr, whose raw form it is, is differentiated as a whole",
+        "jvp": "it is the raw form of qr, which is differentiated as a whole",
         "transpose": NOT_LINEAR,
     }
 
@@ -152,7 +152,7 @@ class HouseholderProduct(MatrixPrimitive):
     """The first n columns of the product of reflections I - taus[i] v_i v_i^H, v_i below the diagonal of `a`."""
 
     holes = {
-        "jvp": "qr, which is made of it, is differentiated as a whole",
+        "jvp": "it is a part of qr, which is differentiated as a whole",
         "transpose": NOT_LINEAR,
     }
 
@@ -260,11 +260,11 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
 
 
 def geqrf(x: Any) -> tuple[Any, Any]:
-    """R with the reflections' vectors below its diagonal, and their factors."""
+    """R with the vectors of the reflections below its diagonal, and the reflections' factors."""
     factors, taus = geqrf_p.bind(x)
     return factors, taus
 
 
 def householder_product(a: Any, taus: Any) -> Any:
-    """The product of reflections, its first columns."""
+    """The first columns of the product of the reflections."""
     return householder_product_p.bind(a, taus)
