@@ -24,7 +24,7 @@ ABSENT = {
         jax2tf_associative_scan_reductions legacy_prng_key softmax_custom_jvp threefry_partitionable
     """,
     "lax": """
-        AccuracyMode DotAlgorithm DotAlgorithmPreset RaggedDotDimensionNumbers Tolerance composite ragged_dot_general
+        AccuracyMode DotAlgorithm RaggedDotDimensionNumbers Tolerance composite ragged_dot_general
         scaled_dot after_all create_token dce_sink rng_uniform shape_as_value stage
         pbroadcast precv psend ragged_all_to_all
     """,
@@ -42,7 +42,7 @@ ABSENT = {
     "scipy.signal": "",
     "scipy.spatial.transform": "",
     "scipy.sparse.linalg": "",
-    "nn": "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
+    "nn": "get_scaled_dot_general_config scaled_dot_general",
     "nn.initializers": "",
     "numpy": "float6_e2m3fn float6_e3m2fn int1 uint1",
     "numpy.fft": "",
@@ -57,7 +57,8 @@ ABSENT = {
     "custom_batching": "",
     "custom_derivatives": "",
     "debug": "log DebugEffect OrderedDebugEffect inspect_array_sharding visualize_array_sharding visualize_sharding",
-    "dlpack": "is_supported_dtype",
+    "dlpack": "",
+    "test_util": "",
     "distributed": "",
     "dtypes": "",
     "errors": "InconclusiveDimensionOperation",
@@ -73,7 +74,7 @@ ABSENT = {
 
 ABSENT_MODULES = """
     api_util cloud_tpu_init collect_profile export ffi interpreters lib monitoring profiler
-    test_util tools
+    tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
     experimental.hijax experimental.jax2tf experimental.key_reuse experimental.layout
