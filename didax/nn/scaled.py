@@ -33,7 +33,8 @@ def scaled_matmul(
               (("lhs", lhs), ("rhs", rhs), ("lhs_scales", lhs_scales), ("rhs_scales", rhs_scales))]  # fmt: skip
     x, y, x_scales, y_scales = values
     fits = all(v.ndim == 3 and v.shape[0] == x.shape[0] for v in values) and x.shape[2] == y.shape[2] and all(
-        v.shape[1] == s.shape[1] and s.shape[2] and v.shape[2] % s.shape[2] == 0 for v, s in ((x, x_scales), (y, y_scales))
+        v.shape[1] == s.shape[1] and s.shape[2] and v.shape[2] % s.shape[2] == 0
+        for v, s in ((x, x_scales), (y, y_scales))
     )  # fmt: skip
     if not fits:
         facts = f"lhs: {x.aval}, rhs: {y.aval}, lhs_scales: {x_scales.aval}, rhs_scales: {y_scales.aval}"
