@@ -115,9 +115,13 @@ if TYPE_CHECKING:
     from didax import distributed as distributed
     from didax import example_libraries as example_libraries
     from didax import flatten_util as flatten_util
+    from didax import image as image
     from didax import scipy as scipy
+    from didax import test_util as test_util
 else:
-    __getattr__, __dir__ = on_access(__name__, "distributed", "example_libraries", "flatten_util", "scipy")
+    __getattr__, __dir__ = on_access(
+        __name__, "distributed", "example_libraries", "flatten_util", "image", "scipy", "test_util"
+    )
 
 __all__ = [
     "Array",
