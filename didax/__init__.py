@@ -15,6 +15,7 @@ check_jaxlib(installed_jaxlib())
 from typing import TYPE_CHECKING
 
 from didax import (
+    ad,
     ad_checkpoint,
     checkify,
     checkpoint_policies,
@@ -111,6 +112,7 @@ __all__ = [
     "Ref",
     "ShapeDtypeStruct",
     "__version__",
+    "ad",
     "ad_checkpoint",
     "array_garbage_collection_guard",
     "block_until_ready",

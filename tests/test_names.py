@@ -22,7 +22,7 @@ ABSENT = {
         make_array_from_process_local_data make_array_from_single_device_arrays make_mesh memory pmap
         remove_size_one_mesh_axis_from_type reshard set_mesh shard_map smap
         live_arrays make_user_context no_execution no_tracing print_environment_info
-        ad allow_f16_reductions ds enable_custom_prng fwd_and_bwd host_count host_id host_ids
+        allow_f16_reductions ds enable_custom_prng fwd_and_bwd host_count host_id host_ids
         jax2tf_associative_scan_reductions legacy_prng_key softmax_custom_jvp threefry_partitionable
     """,
     "lax": """

@@ -143,6 +143,8 @@ class Program:
     def _compile(self, device: Any) -> Executable:
         from didax.xla.compile import compile_text  # loads jaxlib: on first need
 
+        if True in self.donated:
+            donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
         callbacks: list[HostCallback] = []
         text = self.text(callbacks)
         self.calls_python = bool(callbacks)
