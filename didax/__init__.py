@@ -34,6 +34,7 @@ from didax import (
     ops,
     random,
     ref,
+    sharding,
     stages,
     tree,
     tree_util,
@@ -88,11 +89,21 @@ from didax.api.options import (
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
 )
+from didax.api.placement import (
+    make_array_from_callback,
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+    make_mesh,
+    set_mesh,
+)
+from didax.api.shard_map import shard_map
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
 from didax.core.dtypes import float0
 from didax.core.jax_options import Config
 from didax.core.modules import on_access
+from didax.core.sharding import NamedSharding
+from didax.core.sharding import PartitionSpec as P
 from didax.core.value import Array
 from didax.custom_derivatives import closure_convert, custom_gradient
 from didax.debug._mode import debug_mode
@@ -101,14 +112,17 @@ from didax.ref import Ref, empty_ref, free_ref, freeze, new_ref
 config = Config()
 
 if TYPE_CHECKING:
+    from didax import distributed as distributed
     from didax import example_libraries as example_libraries
     from didax import flatten_util as flatten_util
     from didax import scipy as scipy
 else:
-    __getattr__, __dir__ = on_access(__name__, "example_libraries", "flatten_util", "scipy")
+    __getattr__, __dir__ = on_access(__name__, "distributed", "example_libraries", "flatten_util", "scipy")
 
 __all__ = [
     "Array",
+    "NamedSharding",
+    "P",
     "Ref",
     "ShapeDtypeStruct",
     "__version__",
@@ -178,6 +192,10 @@ __all__ = [
     "linearize",
     "local_device_count",
     "local_devices",
+    "make_array_from_callback",
+    "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays",
+    "make_mesh",
     "log_compiles",
     "make_jaxpr",
     "named_call",
@@ -197,6 +215,9 @@ __all__ = [
     "ref",
     "remat",
     "scipy",
+    "set_mesh",
+    "shard_map",
+    "sharding",
     "stages",
     "thread_guard",
     "transfer_guard",

@@ -33,7 +33,7 @@ from didax.primitives.shape import broadcast_in_dim
 from didax.primitives.slicing import dynamic_update_slice_p
 from didax.runtime.array import ConcreteArray, as_concrete, sharing
 from didax.runtime.compiled import Program
-from didax.runtime.eager import evaluates_with_numpy
+from didax.runtime.numpy_plans import evaluates_with_numpy
 from didax.transforms.cache import new_memory
 from didax.transforms.staging import stage_program
 

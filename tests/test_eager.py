@@ -19,7 +19,7 @@ def test_small_arrays_are_evaluated_with_numpy_and_large_ones_compiled(monkeypat
     original = eager._compiled_plan
     monkeypatch.setattr(eager, "_compiled_plan", lambda *a, **k: compiled.append(a[0]) or original(*a, **k))
     eager.clear_plans()
-    small, large = np.ones(3, "float32"), np.ones(eager.NUMPY_MAX_ELEMENTS, "float32")
+    small, large = np.ones(3, "float32"), np.ones(numpy_plans.NUMPY_MAX_ELEMENTS, "float32")
     np.testing.assert_allclose(np.asarray(sin(small)), np.sin(small), rtol=1e-6)
     assert compiled == []
     np.testing.assert_allclose(np.asarray(sin(large)), np.sin(large), rtol=1e-6)

@@ -35,7 +35,8 @@ def _differences(old: Signature, new: Signature, names: Sequence[str]) -> list[s
     if old[1] is not new[1]:
         reasons.append("options changed")
     if old[4] != new[4]:
-        reasons.append(f"mapped axes were {dict(old[4])}, now are {dict(new[4])}")
+        were, are = ({name: axis.size for name, axis in found} for found in (old[4], new[4]))
+        reasons.append(f"mapped axes were {were}, now are {are}")
     return reasons
 
 

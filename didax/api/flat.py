@@ -10,8 +10,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from didax.core import dtypes, pytree
-from didax.core.avals import ShapedArray, aval_of, check_no_mask, is_array_like
+from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import message
+from didax.core.masked import check_no_mask
 from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, current_trace, leaked

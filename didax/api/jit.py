@@ -12,18 +12,20 @@ from __future__ import annotations
 import logging
 import types
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from didax.api.cache_misses import explain_miss
 from didax.api.donation import DonatedArguments
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments
 from didax.api.function_objects import WrappedSignature, importable_name, update_wrapper
 from didax.api.jit_cache import cache_of
+from didax.api.jit_options import JitOptions, JitSettings
+from didax.api.jit_shardings import laid_out
 from didax.api.refs import RefArguments, check_not_captured, leaf_types
 from didax.api.repeated_calls import RepeatedCalls
 from didax.api.specialization import Specialization
 from didax.api.stages import Lowered, Traced
-from didax.api.static import StaticArguments, as_names, as_numbers, check_arguments_exist, with_gaps
+from didax.api.static import StaticArguments, as_names, as_numbers, with_gaps
 from didax.core import config, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
@@ -46,26 +48,14 @@ class JitFunction(RepeatedCalls[P, R]):
     __slots__ = ()
     __signature__ = WrappedSignature()
 
-    def __init__(
-        self,
-        fun: Callable[P, R],
-        static_argnums: Sequence[int],
-        static_argnames: Sequence[str],
-        donate_argnums: Sequence[int],
-        donate_argnames: Sequence[str],
-        compiler_options: dict[str, Any] | None,
-        keep_unused: bool,
-    ):
+    def __init__(self, fun: Callable[P, R], settings: JitSettings):
         update_wrapper(self, fun)
         self._fun = fun
-        self._static = static = StaticArguments("jit", fun, static_argnums, static_argnames)
-        self._has_static = bool(static)
-        self._donated = donated = DonatedArguments(fun, donate_argnums, donate_argnames)
-        self._options = compiler_options
-        self._keep_unused = keep_unused
-        compiled_with = repr(sorted((compiler_options or {}).items()))
-        options = static.numbers, static.names, donated.numbers, donated.names, keep_unused, compiled_with
-        self._cache = cache_of(fun, options)
+        self._settings = settings
+        self._static = StaticArguments("jit", fun, *settings.static)
+        self._has_static = bool(self._static)
+        self._donated = DonatedArguments(fun, *settings.donated)
+        self._cache = cache_of(fun, settings.key)
         self._one_array_calls = self._cache.one_array_calls
 
     def call_by_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -88,7 +78,7 @@ class JitFunction(RepeatedCalls[P, R]):
             return found.result(found.bind(leaves))
         outs = found.run(leaves)
         if not self._has_static:
-            self._remember_call(found, args, kwargs, tree, avals, state)
+            self._remember_call(found, args, kwargs, leaves, tree, avals, state)
         return found.result(outs)
 
     def _specialize(
@@ -98,11 +88,12 @@ class JitFunction(RepeatedCalls[P, R]):
         signature = (tree, state, avals, static, tuple(axis_env.get().items()))
         found = self._cache.specializations.get(signature)
         if found is None:
-            args = with_gaps(args, static)
+            given, args = args, with_gaps(args, static)
             names = argument_names(self._fun, args, kwargs)
             if state.explain_cache_misses:
                 logger.warning(explain_miss(self._fun, signature, self._cache.specializations, names))
             flat = FlatFunction(self._static.filled(static), tree, "jit")
+            flat = laid_out(self._fun, flat, self._settings.shardings, given, kwargs, names)
             refs = [i for i, aval in enumerate(avals) if isinstance(aval, RefType)]
             of_values = RefArguments(flat, refs)
             in_avals = [aval.aval if isinstance(aval, RefType) else aval for aval in avals]
@@ -111,9 +102,8 @@ class JitFunction(RepeatedCalls[P, R]):
             if key_reuse_is_on():
                 summarise(staged.jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated.of_leaves(args, kwargs)
-            found = Specialization(
-                staged, of_values, flat.out_tree, donated, self._options, self._keep_unused
-            )
+            options = self._settings.compiler_options, self._settings.keep_unused
+            found = Specialization(staged, of_values, flat, donated, *options)
             # See Note [What a program was staged under]
             if not found.captures_tracers and config.state() is state:
                 self._cache.specializations[signature] = found
@@ -127,14 +117,13 @@ class JitFunction(RepeatedCalls[P, R]):
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced:
         """Stage for these arguments (arrays or `ShapeDtypeStruct`s) without running: `.jaxpr`, `.lower()`."""
         dynamic, named, static = self._static.split(args, kwargs)
-        _, tree = pytree.flatten((dynamic, named))
+        leaves, tree = pytree.flatten((dynamic, named))
         avals = self._types(dynamic, named, static)
         found = self._specialize(dynamic, named, static, tree, avals, config.state())
         name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
         consts = values_of(found.captured)
-        return Traced(
-            name, found.jaxpr, consts, tree, found.out_tree, found.program, found.run, len(found.written)
-        )
+        trees, hidden = (tree, found.out_tree), len(found.written)
+        return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""
@@ -162,21 +151,7 @@ class JitFunction(RepeatedCalls[P, R]):
         """By name, where its module has it by that name; else the function and the options of jit, without programs."""
         if (name := importable_name(self)) is not None:
             return name
-        static, donated = self._static, self._donated
-        options = static.numbers, static.names, donated.numbers, donated.names
-        return type(self), (self._fun, *options, self._options, self._keep_unused), vars(self)
-
-
-class JitOptions(TypedDict, total=False):
-    """The options of `jit`."""
-
-    static_argnums: int | Sequence[int] | None
-    static_argnames: str | Iterable[str] | None
-    donate_argnums: int | Sequence[int] | None
-    donate_argnames: str | Iterable[str] | None
-    compiler_options: dict[str, Any] | None
-    inline: bool
-    keep_unused: bool
+        return type(self), (self._fun, self._settings), vars(self)
 
 
 @overload
@@ -194,6 +169,8 @@ def jit(
     compiler_options: dict[str, Any] | None = None,
     inline: bool = False,
     keep_unused: bool = False,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
 ) -> Any:
     """Compile `fun` with XLA: traced once per signature of its arguments, then run as a compiled program.
 
@@ -205,6 +182,8 @@ def jit(
       compiler_options: XLA debug options by name.
       inline: accepted for compatibility; calls are never inlined.
       keep_unused: hand the program also the arguments that no result depends on; by default they are left out.
+      in_shardings, out_shardings: how the positional arguments and the results lie on devices: a prefix of the tuple of
+        arguments and of the results; None leaves them where they are, and to the partitioner.
 
     Without `fun` (`jit(static_argnums=1)`) it returns a decorator.
 
@@ -213,14 +192,17 @@ def jit(
     >>> float(f(3.0))
     7.0
     """
-    static = as_numbers(static_argnums), as_names(static_argnames)
-    donated = as_numbers(donate_argnums), as_names(donate_argnames)
+    settings = JitSettings(
+        (as_numbers(static_argnums), as_names(static_argnames)),
+        (as_numbers(donate_argnums), as_names(donate_argnames)),
+        compiler_options,
+        keep_unused,
+        (in_shardings, out_shardings),
+    )
 
     def jitted(fun: Any) -> Any:
         check_callable("jit", fun)
-        for option, (numbers, names) in (("static", static), ("donate", donated)):
-            if numbers or names:
-                check_arguments_exist("jit", fun, option, numbers, names)
-        return JitFunction(fun, *static, *donated, compiler_options, keep_unused)
+        settings.check(fun)
+        return JitFunction(fun, settings)
 
     return api_boundary(jitted) if fun is None else jitted(fun)

@@ -60,7 +60,7 @@ def own_result(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _own_results(out: Any, arguments: Any) -> Any:
     """A function's results, new arrays in the place of those that are among its arguments."""
-    if type(out) is not ConcreteArray and type(out) not in _NESTED:
+    if type(out) not in _NESTED and not isinstance(out, ConcreteArray):
         return out
     given = identities(pytree.leaves(arguments))
     if not given:
@@ -74,4 +74,4 @@ def _own_results(out: Any, arguments: Any) -> Any:
 
 def identities(xs: Iterable[Any]) -> frozenset[int]:
     """The ids of the concrete arrays among some values. An id is of use only as long as its array lives."""
-    return frozenset([id(x) for x in xs if type(x) is ConcreteArray])
+    return frozenset([id(x) for x in xs if isinstance(x, ConcreteArray)])

@@ -98,6 +98,7 @@ class Traced:
         program: Program | None,
         run: Callable[[Sequence[Any]], list[Any]],
         hidden: int = 0,
+        leaves: Sequence[Any] = (),
     ):
         self.fun_name = name
         self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
@@ -105,6 +106,7 @@ class Traced:
         self.out_tree = out_tree
         self.run = run
         self._program = program
+        self._leaves = leaves
         self._hidden = hidden  # leading outputs of the jaxpr that are new values of Refs
 
     @property
@@ -127,35 +129,36 @@ class Traced:
                     fix="Pass those values as arguments, or lower the enclosing function.",
                 )
             )
-        return Lowered(self, self._program)
+        return Lowered(self, self._program, self._program.partition_for(self._leaves))
 
 
 class Lowered:
     """A StableHLO module, ready to compile."""
 
-    def __init__(self, traced: Traced, program: Program):
+    def __init__(self, traced: Traced, program: Program, partition: Any):
         self._traced = traced
         self._program = program
+        self._partition = partition
         self.in_tree = traced.in_tree
         self.out_tree = traced.out_tree
         self.out_info = traced.out_info
 
     def as_text(self) -> str:
         """The StableHLO text."""
-        return self._program.text()
+        return self._program.text(partition=self._partition)
 
     def compile(self) -> Compiled:
         """Compile with XLA."""
-        return Compiled(self._traced, self._program)
+        return Compiled(self._traced, self._program, self._partition)
 
 
 class Compiled:
     """A compiled program for one signature; call it with arguments of exactly that signature."""
 
-    def __init__(self, traced: Traced, program: Program):
+    def __init__(self, traced: Traced, program: Program, partition: Any):
         self._traced = traced
         self._program = program
-        self._executable = program.executable()
+        self._executable = program.executable(partition)
         self.in_tree = traced.in_tree
         self.out_tree = traced.out_tree
         self.out_info = traced.out_info
@@ -177,6 +180,27 @@ class Compiled:
                 )
             )
         return pytree.unflatten(self.out_tree, self._traced.run(leaves))
+
+    @property
+    def input_shardings(self) -> tuple[Any, dict[str, Any]]:
+        """How the arguments lie on devices: positional ones and keywords, in their structure."""
+        kept = self._program.kept
+        every = range(self.in_tree.num_leaves) if kept is None else kept
+        found = self._shardings("in_shardings")
+        given = dict(zip(every, found[len(found) - len(every) :], strict=True))
+        return pytree.unflatten(self.in_tree, [given.get(i) for i in range(self.in_tree.num_leaves)])
+
+    @property
+    def output_shardings(self) -> Any:
+        """How the results lie on devices, in their structure."""
+        return pytree.unflatten(self.out_tree, self._shardings("out_shardings"))
+
+    def _shardings(self, which: str) -> list[Any]:
+        from didax.xla.client import backend
+
+        single = backend().shardings[self._executable.device or backend().default_device]
+        count = len(self._program.jaxpr.invars if which == "in_shardings" else self._program.jaxpr.outvars)
+        return getattr(self._executable, which, [single] * count)
 
     def as_text(self) -> str:
         """The optimised HLO of the executable."""

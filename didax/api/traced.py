@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from didax.api.flat import FlatFunction, argument_names
 from didax.core import config, dtypes, pytree
-from didax.core.avals import ShapedArray
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from didax.core.ref import Ref
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type
+from didax.primitives.varying import pvary
 from didax.runtime.array import as_concrete
 from didax.transforms.cache import new_memory
 from didax.transforms.named_axes import axis_env
@@ -120,6 +121,8 @@ def captured_values(traced: Sequence[TracedFunction]) -> tuple[list[Any], tuple[
 
 def join_types(avals: Sequence[ShapedArray]) -> ShapedArray | None:
     """The one type that values of these types are converted to: weakly typed ones give way. None if there is none."""
+    varying = frozenset[str]().union(*[aval.vma for aval in avals])
+    avals = [aval.update(vma=varying) for aval in avals] if varying else avals
     strong = {aval for aval in avals if not aval.weak_type}
     if len(strong or set(avals)) != 1:
         return None
@@ -131,6 +134,14 @@ def join_types(avals: Sequence[ShapedArray]) -> ShapedArray | None:
     return joined
 
 
+def as_type(x: Any, aval: ShapedArray) -> Any:
+    """The value with this type, which its own type gives way to (`join_types`)."""
+    if aval_of(x) is aval:
+        return x
+    x = convert_element_type(x, aval.dtype, aval.weak_type)
+    return pvary(x, sorted(aval.vma)) if aval.vma else x
+
+
 def converted(jaxpr: Jaxpr, out_avals: Sequence[Any]) -> Jaxpr:
     """The jaxpr with results of these types."""
     if all(a is b for a, b in zip(jaxpr.out_avals, out_avals, strict=True)):
@@ -138,7 +149,7 @@ def converted(jaxpr: Jaxpr, out_avals: Sequence[Any]) -> Jaxpr:
 
     def run(*args: Any) -> list[Any]:
         outs = zip(eval_jaxpr(jaxpr, args), out_avals, strict=True)
-        return [convert_element_type(y, aval.dtype, aval.weak_type) for y, aval in outs]
+        return [as_type(y, aval) for y, aval in outs]
 
     return trace_to_jaxpr(run, jaxpr.in_avals, what="control flow")[0]
 

@@ -62,6 +62,10 @@ class ArrayOps(Protocol):
         """`x` in another dtype, or of another weak type."""
         ...
 
+    def match_varying(self, x: Any, aval: ShapedArray) -> Any:
+        """A tangent or cotangent that varies along the manual axes that its type says; see `primitives/varying.py`."""
+        ...
+
     def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
         """`on_true` where the condition, a bool scalar, holds, and else `on_false`."""
         ...
@@ -76,9 +80,9 @@ class ArrayOps(Protocol):
 
 
 class _Given:
-    zeros = add = scale = stack = unstack = move_axis = broadcast_axis = convert = select = check = no_nan = (
-        given_by("didax.primitives")
-    )
+    zeros = add = scale = stack = unstack = given_by("didax.primitives")
+    move_axis = broadcast_axis = convert = match_varying = given_by("didax.primitives")
+    select = check = no_nan = given_by("didax.primitives")
 
 
 array_ops: ArrayOps = _Given()
@@ -86,7 +90,10 @@ array_ops: ArrayOps = _Given()
 
 def instantiate(x: Any) -> Any:
     """An array for a symbolic zero; anything else as it is."""
-    return array_ops.zeros(x.aval) if type(x) is Zero else x
+    if type(x) is not Zero:
+        return x
+    zeros = array_ops.zeros(x.aval)
+    return array_ops.match_varying(zeros, x.aval) if x.aval.vma else zeros
 
 
 def add_tangents(x: Any, y: Any) -> Any:

@@ -15,50 +15,67 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.errors import message
+from didax.core.masked import check_no_mask
+
+_NOWHERE: frozenset[str] = frozenset()
 
 
 class ShapedArray:
-    """The type of an array: `shape`, `dtype`, `weak_type`. Compared by identity.
+    """The type of an array: `shape`, `dtype`, `weak_type`, and `vma`. Compared by identity.
+
+    Inside `shard_map` each device has a value of its own; `vma` names the manual mesh axes along which the devices'
+    values may differ ("varying manual axes"). It is empty everywhere else.
 
     >>> ShapedArray((2, 3), np.dtype("float32"))
     float32[2,3]
     """
 
-    __slots__ = ("__weakref__", "_hlo", "dtype", "ndim", "physical", "shape", "size", "weak_type")
+    __slots__ = ("__weakref__", "_hlo", "dtype", "ndim", "physical", "shape", "size", "vma", "weak_type")
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     weak_type: bool
+    vma: frozenset[str]
     ndim: int
     size: int
     physical: ShapedArray
     """The type of the array of numbers behind this one: itself, unless the dtype is an extended one."""
 
-    def __new__(cls, shape: tuple[int, ...], dtype: np.dtype[Any], weak_type: bool = False) -> ShapedArray:
-        key = (shape, dtype, weak_type)
+    def __new__(
+        cls,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        weak_type: bool = False,
+        vma: frozenset[str] = _NOWHERE,
+    ) -> ShapedArray:
+        key = (shape, dtype, weak_type, vma)
         found = _interned.get(key)
         if found is not None:
             return found
         self = object.__new__(cls)
         self.shape, self.dtype, self.weak_type = tuple(int(n) for n in shape), dtype, weak_type
-        self.ndim, self.size = len(shape), math.prod(shape)
+        self.ndim, self.size, self.vma = len(shape), math.prod(shape), vma
         self._hlo = None  # the type's StableHLO text, filled in by the writer
         self.physical = self
         if (extended := dtypes.as_extended(dtype)) is not None:
-            self.physical = ShapedArray((*self.shape, *extended.element_shape), extended.element_dtype)
+            shape = (*self.shape, *extended.element_shape)
+            self.physical = ShapedArray(shape, extended.element_dtype, vma=vma)
         return _interned.setdefault(key, self)
 
     def __reduce__(self) -> Any:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma)
 
     def __repr__(self) -> str:
-        return f"{dtypes.dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+        return f"{dtypes.dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]{varying_text(self)}"
 
-    def update(self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None) -> ShapedArray:
+    def update(
+        self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, vma: Any = None
+    ) -> ShapedArray:
         """The same type with some parts replaced."""
         return ShapedArray(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
+            self.vma if vma is None else frozenset(vma),
         )
 
     @property
@@ -73,7 +90,14 @@ class ShapedArray:
     def tangent(self) -> ShapedArray:
         """The type of tangents and cotangents: itself for inexact dtypes, float0 of the same shape otherwise."""
         dtype = dtypes.tangent_dtype(self.dtype)
-        return self if dtype is self.dtype or dtype == self.dtype else ShapedArray(self.shape, dtype)
+        if dtype is self.dtype or dtype == self.dtype:
+            return self
+        return ShapedArray(self.shape, dtype, vma=self.vma)
+
+
+def varying_text(aval: ShapedArray) -> str:
+    """The manual axes along which a value varies, as its type shows them: `{x,y}`, or nothing."""
+    return f"{{{','.join(sorted(aval.vma))}}}" if aval.vma else ""
 
 
 # Never emptied: types are compared by identity, so there may only ever be one object for equal types.
@@ -99,9 +123,8 @@ def aval_of(x: Any) -> ShapedArray:
     float32[]
     """
     aval = getattr(x, "aval", None)  # with a default: no exception is made for NumPy values
-    return (
-        aval if type(aval) is ShapedArray else _aval_of_other(x)
-    )  # other libraries' arrays have an `aval` too
+    # The arrays of other libraries may have an `aval`, too.
+    return aval if type(aval) is ShapedArray else _aval_of_other(x)
 
 
 def _aval_of_other(x: Any) -> ShapedArray:
@@ -113,13 +136,14 @@ def _aval_of_other(x: Any) -> ShapedArray:
         array = cast("np.ndarray[Any, Any]", x)
         if kind is not np.ndarray:
             check_no_mask(array)
-        return ShapedArray(array.shape, dtypes.narrowed(_checked(array.dtype)))
+        return ShapedArray(array.shape, dtypes.narrowed(dtypes.dtype(array.dtype)))
     if isinstance(x, np.generic):
-        return _numpy_scalars.setdefault(kind, ShapedArray((), _checked(cast("np.generic[Any]", x).dtype)))
+        return _numpy_scalars.setdefault(
+            kind, ShapedArray((), dtypes.dtype(cast("np.generic[Any]", x).dtype))
+        )
     rule = "Only arrays and scalars can enter an array program."
-    if (
-        fix := getattr(x, "how_to_read", None)
-    ) is not None:  # a Ref, which does not stand for the array that it holds
+    fix = getattr(x, "how_to_read", None)
+    if fix is not None:  # a Ref, which does not stand for the array that it holds
         raise TypeError(message(rule, f"got: {kind.__name__} of {x.type}", fix=fix))
     raise TypeError(
         message(
@@ -128,26 +152,6 @@ def _aval_of_other(x: Any) -> ShapedArray:
             fix="Convert it with didax.numpy.asarray, or mark the argument static (static_argnums) if it is not data.",
         )
     )
-
-
-def check_no_mask(x: Any, *where: str) -> None:
-    """TypeError for a masked array of NumPy's, whose mask would be lost; `where` are facts about the argument."""
-    if isinstance(x, np.ma.MaskedArray):
-        masked = cast("np.ndarray[Any, Any]", x)
-        found = f"{dtypes.dtype_name(masked.dtype)}{list(masked.shape)}"
-        raise TypeError(
-            message(
-                "Arrays have no masks, so a masked array of NumPy's cannot become one.",
-                *where,
-                f"got: {found} with {int(np.ma.getmaskarray(masked).sum())} of {masked.size} elements masked",
-                fix="Pass x.filled(value), or x.data and ~x.mask as two arrays and choose with didax.numpy.where.",
-            )
-        )
-
-
-def _checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype as Didax has it; TypeError for NumPy dtypes without a counterpart in XLA (strings, objects, dates)."""
-    return dtypes.dtype(dtype)
 
 
 def is_array_like(x: Any) -> bool:

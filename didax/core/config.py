@@ -30,6 +30,7 @@ class State:
     traceback_filtering: str = "on"
     explain_cache_misses: bool = False
     platforms: str = ""
+    num_cpu_devices: int = -1  # how many devices the CPU is divided into; -1: as XLA_FLAGS says, else one
     compilation_cache_dir: str = ""
     enable_compilation_cache: bool = True
     compilation_cache_max_size: int = 1 << 30
@@ -41,6 +42,7 @@ class State:
     debug_infs: str = "off"
     error_checking_behavior_oob: str = "ignore"
     check_tracer_leaks: bool = False
+    mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
 
     @property
     def inspects_values(self) -> bool:
@@ -81,6 +83,9 @@ JAX_VALUES: dict[str, dict[str, str]] = {
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 NAMES = tuple(_FIELDS)
+NOT_OPTIONS = frozenset(
+    ["mesh"]
+)  # what programs depend on like on an option, and what functions of its own set
 _interned: dict[tuple[Any, ...], State] = {}
 values_were_inspected = (
     False  # True once any snapshot had `inspects_values`: until then hot paths need not read the options
@@ -102,6 +107,8 @@ def _values(state: State) -> dict[str, Any]:
 
 def _normalise(name: str, value: Any) -> Any:
     """Check `value` against the option's type; text (environment variables) is parsed."""
+    if name in NOT_OPTIONS:
+        return value
     default = _FIELDS[name].default
     if name in FLAGS and value not in CHOICES[name]:
         flag = _BOOLS.get(value.lower()) if isinstance(value, str) else value
@@ -121,6 +128,10 @@ def _normalise(name: str, value: Any) -> Any:
     if name in CHOICES and value not in CHOICES[name]:
         raise ValueError(
             f"option {name!r} takes one of {CHOICES[name]}.\n  got: {value!r}\nPass one of these."
+        )
+    if name == "num_cpu_devices" and type(value) is int and value < 1 and value != -1:
+        raise ValueError(
+            f"option {name!r} takes a number of devices.\n  got: {value!r}\nPass 1 or more, or -1 for one."
         )
     if type(value) is int and value < -1:
         raise ValueError(
@@ -156,22 +167,21 @@ def option_named(option: str) -> str:
     name = option.removeprefix("jax_")
     name = _OTHER_NAMES.get(name, name)
     if name not in _FIELDS:
-        raise AttributeError(
-            f"unknown option {option!r}.\n  options: {', '.join(NAMES)}\nUse one of these names."
-        )
+        options = ", ".join(name for name in NAMES if name not in NOT_OPTIONS)
+        raise AttributeError(f"unknown option {option!r}.\n  options: {options}\nUse one of these names.")
     return name
 
 
 def names_in_jax() -> list[str]:
     """The options that JAX has too, by their names there."""
-    own = {"check", "optimize_loops"}
+    own = {"check", "optimize_loops", *NOT_OPTIONS}
     return [f"jax_{name}" for name in (*NAMES, *_OTHER_NAMES) if name not in own]
 
 
 def _from_environment() -> State:
     values = _values(State())
     for name in NAMES:
-        text = os.environ.get(variable_of(name))
+        text = os.environ.get(variable_of(name)) if name not in NOT_OPTIONS else None
         if text is not None and (
             text.strip() or type(values[name]) is bool
         ):  # an empty variable counts as unset
@@ -192,6 +202,8 @@ def _from_variable(name: str, text: str) -> Any:
         allowed = ", ".join(CHOICES.get(name, ()))
         if isinstance(default, bool) or name in FLAGS:
             allowed = ", ".join(filter(None, [allowed, "1, true, on, yes, 0, false, off, no"]))
+        elif name == "num_cpu_devices":
+            allowed = "an integer, 1 or more"
         elif type(default) is int:
             allowed = "an integer, 0 or more, or -1 for no bound"
         elif not allowed:

@@ -3,6 +3,7 @@
     jaxpr   ::= "{" "lambda" binder* ";" binder* "." "let" eqn* "in" "(" operands ")" "}"  (constants; inputs)
     eqn     ::= (binder* | "()") "=" PRIMITIVE ["[" (NAME "=" value)* "]"] operand*
     binder  ::= NAME ":" TYPE                       TYPE is f32[2,3], and f32[]* where it is weak
+                                                    f32[2]{x} differs from device to device along x
     operand ::= NAME | NUMBER ":" TYPE
     value   ::= NUMBER | True | False | None | STRING | DTYPE | TYPE | jaxpr | "(" values ")"
               | CLASS "(" fields ")" | CLASS "." MEMBER            of a class given to `register_param_type`
@@ -79,7 +80,7 @@ _TOKEN: Final = re.compile(
     | (?P<number> -?{_NUMBER}(?!\w) | \(-?{_NUMBER}[+-]{_NUMBER}j\) )
     | (?P<word>   (?:True|False|None)\b )
     | (?P<string> '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*" )
-    | (?P<type>   [a-z]\w*(?:<[^<>\s]+>)?\[[\d,]*\]\*? )
+    | (?P<type>   [a-z]\w*(?:<[^<>\s]+>)?\[[\d,]*\]\*?(?:\{{\w+(?:,\w+)*\}})? )
     | (?P<dtype>  [a-z]\w*<[^<>\s]+> )
     | (?P<name>   [A-Za-z_]\w*(?:-[A-Za-z]\w*)* )
     | (?P<mark>   . )
@@ -257,10 +258,12 @@ class _Parser:
         if found is not None and token.kind == "type":
             self.position += 1
             return found
-        name, dims = self.take("type", "a type such as f32[2,3]").removesuffix("*")[:-1].split("[")
+        text, _, varying = self.take("type", "a type such as f32[2,3]").removesuffix("}").partition("{")
+        name, dims = text.removesuffix("*")[:-1].split("[")
         try:
             shape = tuple(map(int, dims.split(","))) if dims else ()
-            aval = ShapedArray(shape, dtypes.from_short_name(name), token.text.endswith("*"))
+            vma = frozenset(varying.split(",")) if varying else frozenset[str]()
+            aval = ShapedArray(shape, dtypes.from_short_name(name), text.endswith("*"), vma)
         except ValueError:
             fix = "Write a short dtype and the lengths of the axes, as in f32[2,3]."
             self.fail("this is no type", fix, token)

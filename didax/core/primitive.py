@@ -102,6 +102,8 @@ class Primitive:
     # False for primitives that leave a weakly typed operand beside strong ones as it is. The others cast it, so its
     # cotangent has to be cast back (transforms/transpose.py).
     casts_weak_operands: ClassVar[bool] = True
+    # True for primitives whose type rule says along which manual axes the results vary (primitives/varying.py).
+    sets_varying: ClassVar[bool] = False
     # False for primitives whose parameters hold objects that the type cache must not keep alive.
     caches_types: ClassVar[bool] = True
     # True for primitives that only move elements, of whatever dtype (passes/physical.py).
@@ -184,13 +186,17 @@ def infer(
         raise unhashable(primitive, params) or error from None
     if found is None:
         check_extended(primitive, avals)
+        varying = _varying(primitive, avals)
+        operands = [a.update(vma=()) for a in avals] if varying else avals
         rule = require(primitive, "type")
         try:
-            out = rule(*avals, **params)
+            out = rule(*operands, **params)
         except TypeError as error:
-            check_fit(primitive, "type", avals, params, error)
+            check_fit(primitive, "type", operands, params, error)
             raise
         found = result_types(primitive, out)
+        if varying:
+            found = tuple([a.update(vma=varying) for a in found])
         if primitive.dce is not None or not primitive.caches_types:  # its parameters may hold jaxprs
             return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
@@ -200,6 +206,13 @@ def infer(
             key = application_key(primitive, avals, params)
         _type_cache[key] = found
     return found
+
+
+def _varying(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> frozenset[str]:
+    """The manual axes along which the results vary because an operand does; none where the type rule says so itself."""
+    if primitive.sets_varying or primitive.dce is not None:  # jaxprs know it of their outputs
+        return _NO_AXES
+    return _NO_AXES.union(*[a.vma for a in avals])
 
 
 def application_key(

@@ -140,6 +140,7 @@ def _only_in_memory(name: str) -> Any:
 _IN_MEMORY_PROPERTIES = (
     "addressable_shards",
     "device",
+    "global_shards",
     "is_fully_addressable",
     "is_fully_replicated",
     "sharding",

@@ -25,6 +25,7 @@ from didax.api.flat import as_array, check_callable, flatten_arguments
 from didax.api.refs import RefArguments, store
 from didax.api.traced import (
     TracedFunction,
+    as_type,
     converted,
     join_types,
     remembered,
@@ -32,9 +33,10 @@ from didax.api.traced import (
     trace_with_refs,
 )
 from didax.core import config, dtypes, pytree
-from didax.core.avals import ShapedArray, aval_of, check_no_mask
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, TypePromotionError, message
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from didax.core.masked import check_no_mask
 from didax.core.ref import Ref
 from didax.core.source import describe_function
 from didax.core.tracing import Tracer, known_value
@@ -680,10 +682,7 @@ def _paths(tree: Any, root: str) -> list[str]:
 
 
 def _as_types(values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
-    return [
-        x if aval_of(x) is aval else convert_element_type(x, aval.dtype, aval.weak_type)
-        for x, aval in zip(values, avals, strict=True)
-    ]
+    return [as_type(x, aval) for x, aval in zip(values, avals, strict=True)]
 
 
 def _trace_body(
@@ -732,7 +731,9 @@ def _settle(
 
 
 def _promoted(before: ShapedArray, after: ShapedArray) -> ShapedArray:
-    """The type a weakly typed part of the carry takes when the body returns another."""
+    """The type that a part of the carry takes when the body returns another: where it is weak, or varies along less."""
+    if not before.vma.issuperset(after.vma):
+        before = before.update(vma=before.vma | after.vma)
     if not before.weak_type or before is after or before.shape != after.shape:
         return before
     try:

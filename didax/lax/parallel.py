@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from didax.api.layouts import constrained_tree
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
@@ -27,6 +28,7 @@ from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, div, mul
 from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import move_axis, reshape
+from didax.primitives.varying import pvary
 from didax.transforms import named_axes
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "all_to_all",
     "axis_index",
     "axis_size",
+    "pcast",
     "pmax",
     "pmean",
     "pmin",
@@ -42,8 +45,10 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "with_sharding_constraint",
 ]
 
+T = TypeVar("T")
 AxisName = str | tuple[str, ...] | list[str]
 
 
@@ -75,6 +80,8 @@ def axis_index(axis_name: AxisName) -> Any:
     for name in _names(axis_name):
         size = named_axes.axis_size(name)
         inner = p.axis_index_p.bind(axis_name=name, axis_size=size)
+        if named_axes.named_axis(name).tracked:
+            inner = pvary(inner, (name,))
         index = inner if index is None else add(mul(index, np.int32(size)), inner)
     return index
 
@@ -171,15 +178,15 @@ def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = Fals
         shape = aval_of(leaf).shape
         where = _axis("all_gather", "axis", axis, aval_of(leaf), 0 if tiled else 1)
         pieces = leaf if tiled else reshape(leaf, (*shape[:where], 1, *shape[where:]))
-        for name in reversed(_names(axis_name)):
-            pieces = _bind(p.all_gather_p, pieces, name, dimension=where)
+        for names in reversed(_together(axis_name)):
+            pieces = _bind(p.all_gather_p, pieces, names, dimension=where)
         return pieces
 
     return pytree.map(gather, x)
 
 
 @operation
-def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
+def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
     """Return the sum over the mapped axis, of which each element gets one part along `scatter_dimension`.
 
     The dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
@@ -195,7 +202,9 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
         where = _axis("psum_scatter", "scatter_dimension", scatter_dimension, aval)
         if not tiled:
             _check_length("psum_scatter", "scatter_dimension", where, aval, axis_name)
-        out = _bind(p.reduce_scatter_p, leaf, axis_name, dimension=where)
+        out = leaf
+        for names in _together(axis_name):
+            out = _bind(p.reduce_scatter_p, out, names, dimension=where)
         return out if tiled else reshape(out, (*aval.shape[:where], *aval.shape[where + 1 :]))
 
     return pytree.map(scatter, x)
@@ -285,6 +294,54 @@ def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
     return all_to_all(x, axis_name, axis, axis)
 
 
+# --- Values that differ between devices -----------------------------------------------------------
+
+
+@operation
+def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
+    """The same arrays, whose types say from here on that they may differ between devices along these axes.
+
+    Only inside `shard_map`; `to` is "varying". Operations do this by themselves where it is needed.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> mesh = dx.make_mesh((1,), ("i",))
+    >>> f = dx.shard_map(lambda x: lax.pcast(x, "i", to="varying"), mesh=mesh, in_specs=dx.P(), out_specs=dx.P("i"))
+    >>> f(dx.numpy.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
+    if to != "varying":
+        raise NotImplementedError(
+            message(
+                "pcast makes values vary; the other way is an exchange between devices.",
+                f"to: {to!r}",
+                fix='Use to="varying", or psum, pmax or all_gather for values that are the same on all devices.',
+            )
+        )
+    axes = [named_axes.named_axis(name) for name in _names(axis_name)]
+    names = [str(axis.name) for axis in axes if axis.tracked]
+    return pytree.map(lambda leaf: pvary(leaf, names), x)
+
+
+# --- Values that lie on several devices -----------------------------------------------------------
+
+
+@operation
+def with_sharding_constraint(x: T, shardings: Any) -> T:
+    """The pytree, whose arrays lie on devices as the shardings say: one for all, or a prefix of the pytree.
+
+    Inside a program the partitioner keeps to it; outside, the arrays are laid out so at once. A PartitionSpec refers to
+    the mesh in force. ValueError where an array's shape does not fit.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> mesh = dx.make_mesh((1,), ("data",))
+    >>> s = dx.NamedSharding(mesh, dx.P("data"))
+    >>> dx.jit(lambda x: dx.lax.with_sharding_constraint(x * 2, s))(dnp.arange(2))
+    Array([0, 2], dtype=int32)
+    """
+    return constrained_tree("with_sharding_constraint", x, shardings)
+
+
 # --- Names and axes -------------------------------------------------------------------------------
 
 
@@ -292,15 +349,32 @@ def _names(axis_name: Any) -> tuple[Any, ...]:
     return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
 
 
+def _together(axis_name: Any) -> list[Any]:
+    """The axes that one operation communicates over: a single one of a `vmap`, or neighbouring manual ones."""
+    groups: list[Any] = []
+    for name in _names(axis_name):
+        if not named_axes.named_axis(name).manual:
+            groups.append(name)
+        elif groups and isinstance(groups[-1], tuple):
+            groups[-1] = (*groups[-1], name)
+        else:
+            groups.append((name,))
+    return groups
+
+
 def _bind(primitive: Any, x: Any, axis_name: Any, **params: Any) -> Any:
-    params = {"axis_name": axis_name, "axis_size": named_axes.axis_size(axis_name), **params}
+    axes = [named_axes.named_axis(name) for name in _names(axis_name)]
+    if axes[0].manual:
+        axis_name = tuple(_names(axis_name))
+        x = pvary(x, [str(axis.name) for axis in axes if axis.tracked])
+    params = {"axis_name": axis_name, "axis_size": math.prod(axis.size for axis in axes), **params}
     infer(primitive, (aval_of(x),), params)  # an interpreter of the axis may never ask for the type
     return primitive.bind(x, **params)
 
 
 def _over_axes(primitive: Any, x: Any, axis_name: Any) -> Any:
-    for name in _names(axis_name):
-        x = _bind(primitive, x, name)
+    for names in _together(axis_name):
+        x = _bind(primitive, x, names)
     return x
 
 
@@ -320,7 +394,7 @@ def _axis(name: str, argument: str, axis: int, aval: ShapedArray, extra: int = 0
 
 
 def _check_length(name: str, argument: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
-    size = named_axes.axis_size(axis_name)
+    size = axis_size(axis_name)
     if aval.shape[axis] != size:
         raise ValueError(
             message(

@@ -18,7 +18,7 @@ import numpy as np
 from didax.api.devices import device_put
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.avals import aval_of, check_no_mask
+from didax.core.avals import aval_of
 from didax.core.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -26,6 +26,7 @@ from didax.core.errors import (
     api_boundary,
     message,
 )
+from didax.core.masked import check_no_mask
 from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.dlpack import from_dlpack

@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray, aval_of, check_no_mask
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import (
     NonConcreteBooleanIndexError,
     PositionError,
@@ -27,6 +27,7 @@ from didax.core.errors import (
     TracerSliceError,
     message,
 )
+from didax.core.masked import check_no_mask
 from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.lax.slicing import of_one_dtype, wrapped
@@ -36,7 +37,7 @@ from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import concatenate
 from didax.primitives.window_positions import GatherDimensionNumbers, signed
 from didax.runtime.array import ConcreteArray
-from didax.runtime.eager import NUMPY_MAX_ELEMENTS
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS
 
 _FULL = slice(None)
 

@@ -63,7 +63,7 @@ from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, rev, slice_, slice_axis
 from didax.primitives.window_positions import GatherScatterMode, ScatterDimensionNumbers
 from didax.runtime.array import ConcreteArray
-from didax.runtime.eager import NUMPY_MAX_ELEMENTS, evaluates_with_numpy
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, evaluates_with_numpy
 
 __all__ = ["at", "getitem"]
 

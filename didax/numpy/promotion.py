@@ -20,8 +20,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from didax.core import config, dtypes
-from didax.core.avals import ShapedArray, aval_of, check_no_mask
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
+from didax.core.masked import check_no_mask
 from didax.core.source import user_line
 from didax.core.value import Array
 from didax.primitives.convert import convert_element_type

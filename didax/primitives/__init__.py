@@ -11,6 +11,7 @@ from didax.primitives.check import check_condition, no_nan
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, mul
 from didax.primitives.select import where
+from didax.primitives.varying import match_varying
 
 give(array_ops, "zeros", __name__)(filled.zeros)
 give(array_ops, "add", __name__)(add)
@@ -20,6 +21,7 @@ give(array_ops, "unstack", __name__)(slicing.unstack_last)
 give(array_ops, "move_axis", __name__)(shape.move_axis)
 give(array_ops, "broadcast_axis", __name__)(shape.broadcast_axis)
 give(array_ops, "convert", __name__)(convert_element_type)
+give(array_ops, "match_varying", __name__)(match_varying)
 give(array_ops, "select", __name__)(where)
 give(array_ops, "check", __name__)(check_condition)
 give(array_ops, "no_nan", __name__)(no_nan)

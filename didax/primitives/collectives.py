@@ -3,11 +3,12 @@
     vmap(lambda x: psum(x, "i"), axis_name="i")(xs)     every element gets the sum over the batch
 
 Inside the mapped function an element's type has no such axis, so a collective is an operation on one array
-that names the axis; when the interpreter of that axis meets it, the batch rule turns it into an ordinary
-operation along the batch axis. Every other transformation passes it on as any linear operation. A primitive
-handles one axis and one layout; the faces in `didax/lax/parallel.py` make the others (several names, untiled
-forms, means) of these.
-Read next: `transforms/batching.py`.
+that names the axis. The axis of a `vmap` ends at its interpreter: the batch rule turns the collective into an ordinary
+operation along the batch axis. The manual axes of a `shard_map` end in the compiled program: there a collective is
+communication between devices. Every other transformation passes it on as any linear operation. A primitive handles
+one layout, and one axis of a `vmap` or several manual ones (then `axis_name` is a tuple, the slowest first); the faces
+in `didax/lax/parallel.py` make the others (untiled forms, means) of these.
+Read next: `transforms/batching.py`; `varying.py`, which values differ between devices.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.core import dtypes
 from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
@@ -24,16 +26,20 @@ from didax.core.primitive import Primitive
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import div, eq, mul
 from didax.primitives.filled import full
-from didax.primitives.reductions import reduce_max_p, reduce_min_p
+from didax.primitives.reductions import as_ordered_integers, reduce_max_p, reduce_min_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import select_n
 from didax.primitives.shape import LinearUnary, reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.xla.device_text import unmapped
+from didax.xla.text import int_matrix, tensor_type
 
 _UNBOUND = "its axis is not mapped where it is evaluated: collectives belong inside vmap(..., axis_name=...)"
 _INT32 = np.dtype(np.int32)
 Pairs = tuple[tuple[int, int], ...]
+AxisName = str | tuple[str, ...]
+Groups = Sequence[Sequence[int]]  # of numbers of devices, each in the order of its axes
 
 
 class Collective(Primitive):
@@ -43,17 +49,29 @@ class Collective(Primitive):
     axis is repeated along it first, unless `shared` knows the result.
     """
 
-    holes = {"eager": _UNBOUND, "lower": _UNBOUND}
+    holes = {"eager": _UNBOUND}
+    sets_varying = True
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return frozenset((params["axis_name"],))
+        return frozenset(axis_names(params["axis_name"]))
 
-    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, **params: Any) -> ShapedArray:
+    def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int, **params: Any) -> ShapedArray:
         return x
+
+    def lower(self, ctx: Any, x: Any, *, axis_name: AxisName, **params: Any) -> Any:
+        axes = axis_names(axis_name)
+        if ctx.module.devices is None:
+            raise unmapped(self, axes)
+        groups = ctx.module.devices.groups(self, axes)
+        return self.communicate(ctx, x, groups, **params)
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, **params: Any) -> Any:
+        """Write the communication within each group of devices."""
+        raise NotImplementedError
 
     def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
         (x,), (dim,) = args, dims
-        if axis.name != params["axis_name"]:
+        if axis.name not in axis_names(params["axis_name"]):
             assert dim is not None, "only its own axis is met without a batched operand"
             return self.beside(x, dim, **params)
         if dim is None and self.shared is not None:
@@ -79,14 +97,22 @@ class LinearCollective(Collective, LinearUnary):
 class PSum(LinearCollective):
     """The sum over the axis."""
 
+    def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int) -> ShapedArray:
+        return x.update(vma=x.vma.difference(axis_names(axis_name)))
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
+        return _reduce(ctx, "all_reduce", "add", x, x.aval, groups)
+
     def across(self, x: Any, **params: Any) -> tuple[Any, None]:
         return reduce_sum(x, (0,)), None
 
     def shared(self, x: Any, *, axis_size: int, **params: Any) -> Any:
         return mul(x, scalar_like(axis_size, aval_of(x).dtype))
 
-    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
-        return [self.bind(ct, **params)]
+    def transpose(self, ct: Any, x: Any, *, axis_name: AxisName, **params: Any) -> list[Any]:
+        if x.aval.vma.issuperset(axis_names(axis_name)):  # the cotangent is the same on all devices already
+            return [ct]
+        return [self.bind(ct, axis_name=axis_name, **params)]
 
 
 class PExtremum(Collective):
@@ -97,6 +123,17 @@ class PExtremum(Collective):
     def __init__(self, name: str, reduce: Primitive):
         super().__init__(name)
         self.reduce = reduce
+
+    def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int) -> ShapedArray:
+        return x.update(vma=x.vma.difference(axis_names(axis_name)))
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
+        op = "maximum" if self.name == "pmax" else "minimum"
+
+        def exchange(x: Any) -> Any:
+            return _reduce(ctx, "all_reduce", op, x, x.aval, groups)
+
+        return as_ordered_integers(ctx, x, op, exchange) if dtypes.is_float(x.aval.dtype) else exchange(x)
 
     def across(self, x: Any, **params: Any) -> tuple[Any, None]:
         return self.reduce.bind(x, axes=(0,)), None
@@ -120,6 +157,11 @@ class AllGather(LinearCollective):
     def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
         return _resized(x, dimension, _length(self, x, dimension) * axis_size)
 
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, dimension: int) -> Any:
+        out = _resized(x.aval, dimension, x.aval.shape[dimension] * axis_size)
+        attributes = f"all_gather_dim = {dimension} : i64, {_groups_text(ctx, groups)}, use_global_device_ids"
+        return _emit(ctx, "all_gather", x, attributes, out)
+
     def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, None]:
         return _merge(array_ops.move_axis(x, 0, dimension), dimension), None
 
@@ -132,6 +174,12 @@ class ReduceScatter(LinearCollective):
 
     def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
         return _resized(x, dimension, _piece(self, x, dimension, axis_name, axis_size))
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, dimension: int) -> Any:
+        out = _resized(x.aval, dimension, x.aval.shape[dimension] // axis_size)
+        return _reduce(
+            ctx, "reduce_scatter", "add", x, out, groups, f"scatter_dimension = {dimension} : i64, "
+        )
 
     def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, int]:
         return _cut(reduce_sum(x, (0,)), dimension, axis_size), dimension
@@ -147,6 +195,13 @@ class AllToAll(LinearCollective):
         _piece(self, x, dimension, axis_name, axis_size)
         return x
 
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, dimension: int) -> Any:
+        attributes = (
+            f"split_dimension = {dimension} : i64, concat_dimension = {dimension} : i64, "
+            f"split_count = {axis_size} : i64, {_groups_text(ctx, groups)}"
+        )
+        return _emit(ctx, "all_to_all", x, attributes, x.aval)
+
     def across(self, x: Any, *, axis_size: int, dimension: int, **params: Any) -> tuple[Any, int]:
         pieces = _cut(x, dimension + 1, axis_size)  # (batch, ..., axis_size, length of a piece, ...)
         order = list(range(aval_of(pieces).ndim))
@@ -159,6 +214,11 @@ class AllToAll(LinearCollective):
 
 class PPermute(LinearCollective):
     """Element `dst` gets the operand of element `src` for each pair in `perm`; zeros where no pair leads."""
+
+    def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, perm: Pairs) -> Any:
+        pairs = [(group[src], group[dst]) for group in groups for src, dst in perm]
+        where = f"source_target_pairs = {int_matrix(pairs, 2)}, {ctx.module.devices.channel()}"
+        return _emit(ctx, "collective_permute", x, where, x.aval)
 
     def across(self, x: Any, *, axis_size: int, perm: Pairs, **params: Any) -> tuple[Any, int]:
         source = {dst: src for src, dst in perm}
@@ -186,7 +246,6 @@ class AxisIndex(Primitive):
 
     holes = {
         "eager": _UNBOUND,
-        "lower": _UNBOUND,
         "jvp": "it has no operands",
         "transpose": "it has no operands",
     }
@@ -197,10 +256,49 @@ class AxisIndex(Primitive):
     def type(self, *, axis_name: str, axis_size: int) -> ShapedArray:
         return ShapedArray((), _INT32)
 
+    def lower(self, ctx: Any, *, axis_name: str, axis_size: int) -> Any:
+        devices = ctx.module.devices
+        if devices is None:
+            raise unmapped(self, [axis_name])
+        places = devices.positions(self, axis_name)
+        table = ctx.constant(places, ShapedArray(places.shape, _INT32))
+        number = devices.device_number(ctx)
+        found = ctx.emit(
+            f"stablehlo.dynamic_slice {table}, {number}, sizes = [1] : ({table.type}, {number.type}) -> tensor<1xi32>",
+            ShapedArray((1,), _INT32),
+        )
+        return ctx.op("reshape", [found], ShapedArray((), _INT32))
+
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, axis_name: str, axis_size: int
     ) -> tuple[Any, int]:
         return iota(_INT32, (axis_size,), 0), 0
+
+
+def axis_names(axis_name: AxisName) -> tuple[str, ...]:
+    """The axes of a collective, the slowest first."""
+    return axis_name if isinstance(axis_name, tuple) else (axis_name,)
+
+
+def _groups_text(ctx: Any, groups: Groups) -> str:
+    return f"replica_groups = {int_matrix(groups, len(groups[0]))}, {ctx.module.devices.channel()}"
+
+
+def _emit(ctx: Any, name: str, x: Any, attributes: str, out: ShapedArray, region: str = "") -> Any:
+    return ctx.emit(
+        f'"stablehlo.{name}"({x}) <{{{attributes}}}>{region} : ({x.type}) -> {tensor_type(out)}', out
+    )
+
+
+def _reduce(ctx: Any, name: str, op: str, x: Any, out: ShapedArray, groups: Groups, first: str = "") -> Any:
+    """A reduction over each group of devices."""
+    scalar = ShapedArray((), x.aval.dtype)
+    args, header = ctx.block([scalar, scalar])
+    body = ctx.region()
+    result = body.op(op, args)
+    lines = "\n".join([header, *body.lines, f"stablehlo.return {result} : {result.type}"])
+    attributes = f"{first}{_groups_text(ctx, groups)}, use_global_device_ids"
+    return _emit(ctx, name, x, attributes, out, f" ({{\n{lines}\n}})")
 
 
 def _length(primitive: Primitive, x: ShapedArray, dimension: int) -> int:

@@ -147,6 +147,12 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
     while first - 1 in axes:
         first -= 1
     row = math.prod(x.aval.shape[first:])
+    if ctx.module.devices is not None and dtypes.is_float(
+        x.aval.dtype
+    ):  # devices lose NaN when they exchange extrema
+        return as_ordered_integers(
+            ctx, x, op, lambda keys: _reduce(ctx, keys, axes, op, ordered_integer(init, x.aval.dtype))
+        )
     if row <= max(_LANES) or not dtypes.is_float(x.aval.dtype):
         return _reduce(ctx, x, axes, op, init)
     outer = [i for i in axes if i < first]
@@ -154,6 +160,28 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
         x, first = keep_nan(ctx, _reduce(ctx, x, outer, op, init)), first - len(outer)
     found = _reduce_to_lanes(ctx, ctx.reshape(x, (*x.aval.shape[:first], row)), op, init)
     return _reduce(ctx, keep_nan(ctx, found), [first], op, init)
+
+
+def as_ordered_integers(ctx: Any, x: Any, op: str, extremum: Any) -> Any:
+    """`extremum` of floats, computed on integers that are ordered as the floats are; of NaN it is NaN."""
+    integer = np.dtype(f"i{x.aval.dtype.itemsize}")
+    limits = np.iinfo(integer)
+    keys = _flipped(ctx, ctx.op("bitcast_convert", [x], x.aval.update(dtype=integer)))
+    last = ctx.constant(limits.max if op == "maximum" else limits.min, keys.aval)
+    keys = extremum(ctx.select(ctx.compare("NE", x, x), last, keys))
+    return ctx.op("bitcast_convert", [_flipped(ctx, keys)], keys.aval.update(dtype=x.aval.dtype))
+
+
+def _flipped(ctx: Any, bits: Any) -> Any:
+    """The bits of floats as integers in their order, and back: negative ones are ordered by the rest of their bits."""
+    other = ctx.op("xor", [bits, ctx.constant(np.iinfo(bits.aval.dtype).max, bits.aval)])
+    return ctx.select(ctx.compare("LT", bits, ctx.constant(0, bits.aval)), other, bits)
+
+
+def ordered_integer(value: Any, dtype: np.dtype[Any]) -> int:
+    """The integer that stands for a float in `as_ordered_integers`."""
+    bits = int(np.asarray(value, dtype).view(f"i{dtype.itemsize}")[()])
+    return bits if bits >= 0 else bits ^ np.iinfo(f"i{dtype.itemsize}").max
 
 
 def _reduce_to_lanes(ctx: Any, x: Any, op: str, init: Any) -> Any:

@@ -4,9 +4,9 @@
 
 `which` is boolean (False takes the first case) or int32; an index out of range takes the nearest case.
 Scalars among `which` and the cases stretch, so a mask beside a scalar zero needs no array of zeros. The
-function is linear in the cases: a tangent is selected as its case was, and a cotangent goes back to the
-chosen case.
-Read next: `elementwise/`, whose derivatives mask with it.
+function is linear in the cases: the tangents are chosen from as the cases are, and each element of the cotangent
+goes back to the case that was chosen there.
+Read next: `elementwise/`, whose derivatives choose elements with `where`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     slice(x)[i] = x[start + stride * i]          dynamic_slice(x, start)[i] = x[clamp(start) + i]
 
-All are linear in the arrays and transposes of each other: what slice takes out, pad puts back between zeros;
-what dynamic_slice reads, dynamic_update_slice writes. The dynamic ones move a window that would not fit
-inside the array. Batched over their start indices they become a gather and a scatter. Read next: `gather.py`.
+All of them are linear in the arrays, and they are transposes of each other: what slice takes out, pad puts back
+between zeros; what dynamic_slice reads, dynamic_update_slice writes. The dynamic operations move a window that
+sticks out of the array until it fits. Batched over their start indices, they become a gather and a scatter.
+Read next: `gather.py`.
 """
 
 from __future__ import annotations
@@ -119,11 +120,7 @@ class Slice(LinearUnary):
 def _python_slices(
     *, start_indices: tuple[int, ...], limit_indices: tuple[int, ...], strides: tuple[int, ...] | None
 ) -> tuple[Any, ...]:
-    return tuple(map(_python_slice, start_indices, limit_indices, strides or itertools.repeat(None)))
-
-
-# the class `slice`, whose name the function below takes
-_python_slice = slice
+    return tuple(map(slice, start_indices, limit_indices, strides or itertools.repeat(None)))
 
 
 def _insert(values: Sequence[Any], position: int, value: Any) -> tuple[Any, ...]:
@@ -241,10 +238,10 @@ class Pad(Primitive):
         grown = tuple((max(low, 0), max(high, 0), interior) for low, high, interior in padding_config)
         out = np.full([_padded(n, p) for n, p in zip(x.shape, grown, strict=True)], value, x.dtype)
         spread = [_dilated(n, p[2]) for n, p in zip(x.shape, grown, strict=True)]
-        out[tuple(_python_slice(p[0], p[0] + n, p[2] + 1) for p, n in zip(grown, spread, strict=True))] = x
+        out[tuple(slice(p[0], p[0] + n, p[2] + 1) for p, n in zip(grown, spread, strict=True))] = x
         return out[
             tuple(
-                _python_slice(max(-p[0], 0), n - max(-p[1], 0))
+                slice(max(-p[0], 0), n - max(-p[1], 0))
                 for p, n in zip(padding_config, out.shape, strict=True)
             )
         ]
@@ -293,7 +290,7 @@ def _padded(length: int, config: tuple[int, int, int]) -> int:
 
 
 def _is_padding(shape: tuple[int, ...], config: Padding) -> Any:
-    """Which elements of the result of a pad are the padding value."""
+    """A mask of the result of `pad`: True where the element is the padding value."""
     boolean = np.dtype(bool)
     return pad(full(shape, False, boolean), np.True_, config)
 
@@ -370,7 +367,7 @@ class DynamicSlice(Primitive):
 
 
 class DynamicUpdateSlice(Primitive):
-    """The operand with a window overwritten; it begins at scalar start indices, one for each axis."""
+    """The operand with one window overwritten; the window begins at scalar start indices, one for each axis."""
 
     linear = True
     moves_elements = True
@@ -393,9 +390,8 @@ class DynamicUpdateSlice(Primitive):
         if not starts:
             return update
         indices = [lower_indices(ctx, i) for i in starts]
-        return ctx.dynamic_update_slice(
-            x, materialized_update(ctx, update), indices
-        )  # See Note [Updates in place]
+        # See Note [Updates in place].
+        return ctx.dynamic_update_slice(x, materialized_update(ctx, update), indices)
 
     def conditions(self, x: Any, update: Any, *starts: Any) -> list[Condition]:
         return _fit(aval_of(x).shape, starts, aval_of(update).shape)
@@ -460,7 +456,7 @@ def _check_window(
 
 
 def _fit(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> list[Condition]:
-    """That a window lies inside; starts in the program's text that do are not asked about."""
+    """The condition that a window lies inside the array, without the axes along which a constant start shows it."""
     unknown = [
         k
         for k, (start, length, size) in enumerate(zip(starts, shape, sizes, strict=True))
@@ -473,9 +469,9 @@ def _fit(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> l
 
 
 def _window(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> tuple[Any, ...]:
-    """Python slices for a window, moved inside where it would stick out."""
+    """Python slices for a window, which is moved inside the array where it would stick out."""
     inside = [min(max(int(i), 0), n - size) for i, n, size in zip(starts, shape, sizes, strict=True)]
-    return tuple([_python_slice(i, i + size) for i, size in zip(inside, sizes, strict=True)])
+    return tuple([slice(i, i + size) for i, size in zip(inside, sizes, strict=True)])
 
 
 def _first(starts: Sequence[Any]) -> Any:

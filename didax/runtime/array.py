@@ -109,6 +109,10 @@ class ConcreteArray(Array):
         if buffer is not None and self._is_shared() and not buffer.is_deleted():
             self._buffer = _device_floor().copy_of(buffer)
 
+    def twin(self) -> ConcreteArray:
+        """An array of its own with the same contents; who makes one calls `join_sharers`."""
+        return type(self)(self.aval, self._value, self._buffer, self.committed)
+
     def forget_donated(self) -> None:
         """Called after the buffer was donated: forget the host value, which may be a view of its memory."""
         self._value = None
@@ -136,6 +140,11 @@ class ConcreteArray(Array):
 
         return backend().default_device
 
+    @property
+    def place(self) -> Any:
+        """Where programs on this array run: a device, or a tuple of devices that each hold a part of it."""
+        return self.device
+
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
         return {self.device}
@@ -161,6 +170,11 @@ class ConcreteArray(Array):
     def addressable_shards(self) -> list[Shard]:
         """The parts of the array on this process's devices."""
         return [Shard(self.device, (slice(None),) * self.aval.ndim, 0, self)]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of the array on the devices of all processes."""
+        return self.addressable_shards
 
     def addressable_data(self, index: int) -> ConcreteArray:
         """The part of the array on one of this process's devices."""
@@ -401,8 +415,26 @@ class ConcreteArray(Array):
         return format(self.host_value().item(), spec)
 
 
-# How the class names itself in tracebacks (`unsupported operand type(s) for +: 'Array' and 'str'`).
-ConcreteArray.__name__ = "Array"
+class PlacedArray(ConcreteArray):
+    """An array that the user has put on a device other than the default one, or on several (`ShardedArray`).
+
+    It is a class of its own so that what is fast for other arrays need not ask: hot paths compare the class, and these
+    arrays take the general way, which computes where they are.
+    """
+
+    __slots__ = ()
+
+
+# How the classes name themselves in tracebacks (`unsupported operand type(s) for +: 'Array' and 'str'`).
+ConcreteArray.__name__ = PlacedArray.__name__ = "Array"
+
+
+def on_device(aval: ShapedArray, buffer: Any) -> ConcreteArray:
+    """The array of a buffer that the user placed on its device."""
+    from didax.xla.client import backend
+
+    kind = ConcreteArray if _device_of(buffer) is backend().default_device else PlacedArray
+    return kind(aval, None, buffer, committed=True)
 
 
 _NEW_LINE = "\n" + " " * len("Array(")
@@ -420,11 +452,11 @@ def sharing(x: Any) -> Any:
 
     A function that is being staged gets `x` itself: it must see one object, so that the program captures it once.
     """
-    if type(x) is not ConcreteArray or _is_staging():
+    if not isinstance(x, ConcreteArray) or _is_staging():
         return x
     if x.is_deleted():
         raise x._deleted()
-    y = ConcreteArray(x.aval, x._value, x._buffer, x.committed)
+    y = x.twin()
     if x._buffer is not None:
         join_sharers(x, y)
     return with_keys(y, keys_of(x))
@@ -452,7 +484,7 @@ def join_sharers(x: ConcreteArray, y: ConcreteArray) -> None:
 
 def keys_of(x: Any) -> Keys | None:
     """The record of the random keys in an array, always the same object; None for what holds no keys."""
-    if type(x) is not ConcreteArray or not holds_keys(x.aval):
+    if not isinstance(x, ConcreteArray) or not holds_keys(x.aval):
         return None
     try:
         return x._keys
@@ -520,7 +552,7 @@ class Shard(NamedTuple):
     device: Any
     index: tuple[slice, ...]
     replica_id: int
-    data: ConcreteArray
+    data: Any
 
 
 def _edges(x: ConcreteArray, count: int) -> ConcreteArray:
@@ -538,9 +570,7 @@ def _rebuild(value: np.ndarray[Any, Any], aval: ShapedArray, place: tuple[str, i
     device = _device_floor().find_device(*place) if place is not None else None
     if device is None:
         return ConcreteArray(aval, value)
-    return ConcreteArray(
-        aval, None, _device_floor().to_device(value, aval, device, copy=True), committed=True
-    )
+    return on_device(aval, _device_floor().to_device(value, aval, device, copy=True))
 
 
 def _device_of(buffer: Any) -> Any:
@@ -553,7 +583,7 @@ _HOST_VALUES = (np.ndarray, *_SCALARS)
 
 def as_concrete(x: Any) -> ConcreteArray:
     """A concrete array for a NumPy array (copied: its owner may write to it) or a scalar; arrays pass through."""
-    if type(x) is ConcreteArray:
+    if isinstance(x, ConcreteArray):
         return x
     if isinstance(x, Tracer):
         raise leaked(x)
@@ -570,7 +600,7 @@ def as_concrete(x: Any) -> ConcreteArray:
 
 def argument_buffer(x: Any, device: Any = None) -> Any:
     """A buffer with the contents of one argument of a program: an array's own, or a new one for a NumPy value."""
-    if type(x) is ConcreteArray:
+    if isinstance(x, ConcreteArray):
         return x.device_buffer(device)
     if isinstance(x, Tracer):
         raise leaked(x)

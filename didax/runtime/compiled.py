@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from didax.core import config
-from didax.core.avals import ShapedArray
+from didax.core import sharding as shardings
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
 from didax.core.given import give
 from didax.core.jaxpr import Eqn, Jaxpr, Var
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import refused_text
 from didax.core.source import user_line
@@ -31,15 +32,28 @@ from didax.passes.loops import optimize_loops
 from didax.passes.nans import look_at_program
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import jit_p
+from didax.primitives.shard_map import shard_map_p
 from didax.runtime import donation
-from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, with_keys
+from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_device, with_keys
 from didax.runtime.key_flow import KeyFlow
+from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
 from didax.runtime.value_checks import with_index_checks
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:
+    from didax.core.sharding import NamedSharding
     from didax.xla.callbacks import HostCallback
     from didax.xla.compile import Executable
+    from didax.xla.device_text import Partition
+
+
+class ReadyToRun(NamedTuple):
+    """What a run of a program needs besides its arguments."""
+
+    executable: Executable
+    captured: list[Any]  # the buffers of the captured values
+    kept: list[int] | None  # the arguments that results depend on; None: all
+    layouts: Sequence[NamedSharding] | None  # how the kept arguments lie on several devices; None: on one
 
 
 class Program:
@@ -52,9 +66,11 @@ class Program:
       cheap: compile quickly, with the settings for one operation on small arrays.
       keep_unused: hand the compiled program also the inputs that no result depends on.
       replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
+      asked: for each argument, how it has to lie on devices; None leaves it where it is.
     """
 
     __slots__ = (
+        "_asked",
         "_cheap",
         "_constants",
         "_executables",
@@ -78,6 +94,7 @@ class Program:
         cheap: bool = False,
         keep_unused: bool = False,
         replaced: Sequence[int] = (),
+        asked: Sequence[Asked | None] = (),
     ):
         if (
             config.state().inspects_values
@@ -98,6 +115,7 @@ class Program:
             None if all(needs) else [i for i, needed in enumerate(needs) if needed]
         )  # None: all are used
         self.options = options
+        self._asked = list(compress(asked, needs))
         self._cheap = cheap
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
@@ -106,50 +124,76 @@ class Program:
         self._float0 = [i for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == float0]
         self.calls_python = False  # whether it calls back into Python: set when it is compiled
 
+    def partition_for(self, args: Sequence[Any]) -> Partition | None:
+        """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
+        return self._partition(self._used(args))
+
+    def _partition(self, args: Sequence[Any]) -> Partition | None:
+        if not shardings.in_use:
+            return None
+        return partition_of(self.jaxpr, [*self._constants, *args], self._asked)
+
+    def _used(self, args: Sequence[Any]) -> Sequence[Any]:
+        return args if self.kept is None else [args[i] for i in self.kept]
+
     def uses(self, i: int) -> bool:
         """Whether a result depends on argument number i, so that the compiled program gets it."""
         return self.kept is None or i in self.kept
 
     def prepare(self, args: Sequence[Any]) -> None:
-        """Compile for the device of these arguments, if that is not done; afterwards `calls_python` is set."""
+        """Compile for where these arguments are, if that is not done; afterwards `calls_python` is set."""
         if not self._executables:
-            self.executable(common_device([*self._placed, *args]))
+            args = self._used(args)
+            self.executable(self._partition(args) or common_device([*self._placed, *args]))
 
-    def text(self, callbacks: list[HostCallback] | None = None) -> str:
+    def text(self, callbacks: list[HostCallback] | None = None, partition: Partition | None = None) -> str:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`."""
         donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
-        jaxpr, _ = optimize_loops(self.jaxpr)
+        # The partitioner looks into no function that XLA is told to leave alone.
+        jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         name = _module_name(jaxpr.name)
-        return lower_module(
-            jaxpr, donated, name=name, outline=True, replaced=self._replaced, callbacks=callbacks
-        )
+        return lower_module(jaxpr, donated, name, outline, self._replaced, callbacks, partition)
 
-    def executable(self, device: Any = None) -> Executable:
-        """The compiled program for a device, compiled on first use."""
-        found = self._executables.get(device)
+    def executable(self, where: Any = None) -> Executable:
+        """The compiled program for a device or a partition, compiled on first use."""
+        found = self._executables.get(where)
         if found is None:
             try:
-                found = self._compile(device)
+                found = self._compile(where)
             except Exception:
                 if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                     raise
                 with config.override(
                     optimize_loops="off"
                 ):  # this version of XLA does not take the optimised loop
-                    found = self._compile(device)
-            self._executables[device] = found
+                    found = self._compile(where)
+            self._executables[where] = found
         return found
 
-    def _compile(self, device: Any) -> Executable:
+    def _compile(self, where: Any) -> Executable:
         from didax.xla.compile import compile_text  # loads jaxlib: on first need
+        from didax.xla.device_text import Partition
 
         if True in self.donated:
             donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
         callbacks: list[HostCallback] = []
-        text = self.text(callbacks)
+        partition = where if isinstance(where, Partition) else None
+        text = self.text(callbacks, partition)
         self.calls_python = bool(callbacks)
+        if partition is not None and callbacks:
+            raise NotImplementedError(
+                message(
+                    "A program on several devices cannot call back into Python.",
+                    f"program: {self.jaxpr.name or 'a program'}, devices: {len(partition.devices)}",
+                    fix="Leave out callbacks and debug.print, or run the program on arrays that lie on one device.",
+                )
+            )
+        device = None if partition else where
+        in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         try:
-            return compile_text(text, self.jaxpr.out_avals, device, self._cheap, self.options, callbacks)
+            return compile_text(
+                text, out_avals, device, self._cheap, self.options, callbacks, partition, in_avals
+            )
         except RuntimeError as error:
             if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise
@@ -165,16 +209,20 @@ class Program:
         return outs if keys is None else list(map(with_keys, outs, keys))
 
     def _run(self, args: Sequence[Any]) -> list[Any]:
-        if self.kept is not None:
-            args = [args[i] for i in self.kept]
+        args = self._used(args)
         device = common_device([*self._placed, *args] if self._placed else args)
-        executable = self._executables.get(device) or self.executable(device)
+        partition = self._partition(args)
+        where = partition or device
+        executable = self._executables.get(where) or self.executable(where)
         try:
             if True in self.donated:
                 donation.detach(args, self.donated)
-            buffers = argument_buffers(args, device)
-            if self._constants:
-                buffers = [x.device_buffer(device) for x in self._constants] + buffers
+            if partition is not None:
+                buffers = buffers_for(executable.in_shardings, [*self._constants, *args])
+            else:
+                buffers = argument_buffers(args, device)
+                if self._constants:
+                    buffers = [x.device_buffer(device) for x in self._constants] + buffers
             outs = executable.run(buffers)
         except Exception as error:
             if (explained := donation.explain(error, args, self.donated)) is error:
@@ -183,33 +231,42 @@ class Program:
         if True in self.donated:
             # A program that calls Python is compiled without donation (`xla/lowering.py`): it only reads the buffers.
             donation.forget(args, self.donated, self.calls_python)
-        results: list[Any] = list(
-            map(ConcreteArray, executable.out_avals, repeat(None), outs, repeat(device is not None))
-        )
+        results: list[Any]
+        if partition is not None:
+            results = list(results_of(executable, outs))
+        else:
+            placed = device is not None and outs
+            kind = type(on_device(executable.out_avals[0], outs[0])) if placed else ConcreteArray
+            results = list(map(kind, executable.out_avals, repeat(None), outs, repeat(device is not None)))
         if config.values_were_inspected and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         for i in self._float0:
             results[i] = np.zeros(results[i].shape, float0)
         return results
 
-    def ready_to_run(self) -> tuple[Executable, list[Any], list[int] | None] | None:
-        """The executable, the buffers of the captured values, and `kept`: all that a run needs besides its arguments.
+    def ready_to_run(self, args: Sequence[Any]) -> ReadyToRun | None:
+        """All that a run needs besides arguments like these, with which the program has run.
 
         None where a run does more: where arguments are donated, where the program calls Python, where its results are
-        looked at, where one of them is of float0, or where there are several devices, among which the arguments choose.
-        What a run does to random keys is left to the caller (`key_flow`).
+        looked at, where one of them is of float0, or where it runs on one device other than the default one. What a run
+        does to random keys is left to the caller (`key_flow`).
         """
         from didax.xla.client import backend
 
-        executable = self._executables.get(None)
-        if executable is None or True in self.donated or len(backend().devices) > 1 or self.calls_python:
+        if True in self.donated or self.calls_python or self._float0 or config.state().inspects_values:
             return None
-        if self._float0:
+        partition, args = self.partition_for(args), self._used(args)
+        device = common_device([*self._placed, *args])
+        executable = self._executables.get(partition or device)
+        if executable is None:
             return None
-        if config.state().inspects_values:
-            return None
-        captured = [x.device_buffer() for x in self._constants]
-        return executable, captured, self.kept
+        if partition is None:
+            on_default = device is None or device is backend().default_device
+            captured = [x.device_buffer() for x in self._constants]
+            return ReadyToRun(executable, captured, self.kept, None) if on_default else None
+        n = len(self._constants)
+        captured = buffers_for(executable.in_shardings[:n], self._constants)
+        return ReadyToRun(executable, captured, self.kept, executable.in_shardings[n:])
 
 
 def _wrong_text(jaxpr: Jaxpr, error: RuntimeError) -> RuleError | None:
@@ -257,20 +314,20 @@ def application_jaxpr(
 
 
 def common_device(args: Sequence[Any]) -> Any:
-    """The device that committed arrays are on; None (the default device) when the user placed no argument."""
-    device: Any = None
+    """The device, or devices, that committed arrays are on; None (the default device) where the user placed none."""
+    place: Any = None
     for x in args:
-        if type(x) is ConcreteArray and x.committed and x.device is not device:
-            if device is not None:
+        if isinstance(x, ConcreteArray) and x.committed and x.place != place:
+            if place is not None:
                 raise ValueError(
                     message(
-                        "The arguments of a compiled function must be on one device.",
-                        f"devices: {device}, {x.device}",
+                        "The arguments of a compiled function must be on the same devices.",
+                        f"devices: {place}, {x.place}",
                         fix="Move them with didax.device_put.",
                     )
                 )
-            device = x.device
-    return device
+            place = x.place
+    return place
 
 
 _programs: WeakKeyDictionary[Jaxpr, Program] = WeakKeyDictionary()
@@ -290,3 +347,10 @@ def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[Any]:
 def clear_programs() -> None:
     """Forget every compiled jaxpr."""
     _programs.clear()
+
+
+@give(shard_map_p, "evaluate")
+def run_shard_map(*args: Any, **params: Any) -> list[Any]:
+    """Run a `shard_map` on concrete arguments, as a program of its own."""
+    avals = tuple([aval_of(x) for x in args])
+    return Program(application_jaxpr(shard_map_p, avals, infer(shard_map_p, avals, params), params)).run(args)

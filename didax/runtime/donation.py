@@ -22,14 +22,14 @@ from didax.runtime.array import ConcreteArray
 def detach(args: Sequence[Any], donated: Sequence[bool]) -> None:
     """Give donated arrays buffers of their own, where they share them. See Note [Arrays that share a buffer]."""
     for x in compress(args, donated):
-        if type(x) is ConcreteArray:
+        if isinstance(x, ConcreteArray):
             x.own_buffer()
 
 
 def forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
     """Let go of the buffers that the program has taken; with `delete` also of those that it has only read."""
     for x in compress(args, donated):
-        if type(x) is ConcreteArray and x._buffer is not None:
+        if isinstance(x, ConcreteArray) and x._buffer is not None:
             if delete:
                 x._buffer.delete()
             if x._buffer.is_deleted():
@@ -65,7 +65,12 @@ def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> E
     if "same call" in str(error) or "same buffer twice" in str(error):
         for i, j in _pairs_with_donated(len(args), donated):
             x, y = args[i], args[j]
-            if type(x) is type(y) is ConcreteArray and x._buffer is not None and x._buffer is y._buffer:
+            if (
+                isinstance(x, ConcreteArray)
+                and isinstance(y, ConcreteArray)
+                and x._buffer is not None
+                and x._buffer is y._buffer
+            ):
                 return RuntimeError(
                     message(
                         "A donated array was passed to a compiled function twice.",
@@ -74,7 +79,7 @@ def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> E
                     )
                 )
     for i, x in enumerate(args):
-        if type(x) is ConcreteArray and x._buffer is not None and x._buffer.is_deleted():
+        if isinstance(x, ConcreteArray) and x._buffer is not None and x._buffer.is_deleted():
             return RuntimeError(
                 message(
                     "A donated or deleted array was passed to a compiled function.",

@@ -3,7 +3,7 @@
 On the CPU, small arrays are evaluated with NumPy on the spot, about a microsecond over NumPy's own cost. Operations
 without a NumPy rule, large arrays, and arrays on an accelerator run as a compiled program of one primitive. Which of
 the two it is follows from primitive, types and parameters alone, so it is decided once and remembered as a plan.
-Read next: `numpy_plans.py`; `compiled.py` for compiled programs; `array.py`.
+Read next: `numpy_plans.py`; `compiled.py` for compiled programs; `placed.py` for arrays that the user placed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from didax.core.results import check_against_type
 from didax.core.rule_types import unhashable
 from didax.core.tracing import Tracer, leaked
 from didax.passes.physical import is_physical
-from didax.runtime.array import ConcreteArray, as_concrete
+from didax.runtime.array import ConcreteArray, PlacedArray, as_concrete
 from didax.runtime.compiled import Program, application_jaxpr
 from didax.runtime.key_plans import key_plans
-from didax.runtime.numpy_plans import Plan, numpy_plans
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, Plan, numpy_plans, on_cpu
+from didax.runtime.placed import Placed, clear_placed, run_placed
 from didax.runtime.value_checks import run_checked
 
-NUMPY_MAX_ELEMENTS = 1 << 16  # above this XLA's threads and fusion win over NumPy
 _PLANS_MAX = 20_000
 _plans: dict[Any, Plan] = {}  # by `application_key`
 
@@ -34,7 +34,10 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     """Evaluate one operation."""
     if primitive.evaluate is not None:
         return _evaluate(primitive, args, params)
-    avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
+    try:
+        avals = tuple([x.aval if type(x) is ConcreteArray else _aval_of_argument(x) for x in args])
+    except Placed:
+        return run_placed(primitive, args, params)
     try:
         if primitive.exact_params:
             key = application_key(primitive, avals, params)
@@ -57,6 +60,8 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
 def _aval_of_argument(x: Any) -> ShapedArray:
     if isinstance(x, Tracer):
         raise leaked(x)
+    if isinstance(x, PlacedArray):
+        raise Placed
     return aval_of(x)
 
 
@@ -84,6 +89,7 @@ def _remember(key: Any, plan: Plan) -> None:
 def clear_plans() -> None:
     """Forget every plan."""
     _plans.clear()
+    clear_placed()
 
 
 def _make_plan(
@@ -92,7 +98,7 @@ def _make_plan(
     """How such operations are evaluated, and the same with a look at what the primitive's rule returns."""
     out_avals = infer(primitive, avals, params)
     small = sum(a.size for a in avals) + sum(a.size for a in out_avals) <= NUMPY_MAX_ELEMENTS
-    if small and _on_cpu():
+    if small and on_cpu():
         if not is_physical((*avals, *out_avals)):
             plans = key_plans(primitive, avals, out_avals, params)
         else:
@@ -102,25 +108,6 @@ def _make_plan(
             return plans
     plan = _compiled_plan(primitive, avals, out_avals, params, cheap=small)
     return plan, plan
-
-
-def evaluates_with_numpy(x: Any) -> bool:
-    """True where an operation that reads only this array, done now, is one for NumPy."""
-    return (
-        type(x) is ConcreteArray
-        and x.aval.size <= NUMPY_MAX_ELEMENTS
-        and x.aval.physical is x.aval
-        and current_trace_var.get() is eager_trace
-        and not (config.values_were_inspected and config.state().inspects_values)
-        and _on_cpu()
-    )
-
-
-def _on_cpu() -> bool:
-    """True when arrays live on the CPU; does not start XLA when the options already tell."""
-    from didax.xla import client
-
-    return config.state().platforms == "cpu" or client.backend().platform == "cpu"
 
 
 def _compiled_plan(

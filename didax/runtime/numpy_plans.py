@@ -13,15 +13,35 @@ from typing import Any
 
 import numpy as np
 
+from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS, numpy_scalar
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, current_trace_var, eager_trace
 from didax.core.rule_types import as_list, check_fit, check_numpy
 from didax.runtime.array import ConcreteArray
 
-Plan = Callable[
-    [tuple[Any, ...]], Any
-]  # from the operands of an operation to its result, or the list of its results
+# From the operands of an operation to its result, or the list of its results.
+Plan = Callable[[tuple[Any, ...]], Any]
+NUMPY_MAX_ELEMENTS = 1 << 16  # above this XLA's threads and fusion win over NumPy
+
+
+def evaluates_with_numpy(x: Any) -> bool:
+    """True where an operation that reads only this array, done now, is one for NumPy."""
+    return (
+        type(x) is ConcreteArray
+        and x.aval.size <= NUMPY_MAX_ELEMENTS
+        and x.aval.physical is x.aval
+        and current_trace_var.get() is eager_trace
+        and not (config.values_were_inspected and config.state().inspects_values)
+        and on_cpu()
+    )
+
+
+def on_cpu() -> bool:
+    """True when arrays live on the CPU; does not start XLA when the options already tell."""
+    from didax.xla import client
+
+    return config.state().platforms == "cpu" or client.backend().platform == "cpu"
 
 
 def numpy_plans(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from didax.core import config
-from didax.core.array_ops import Zero, array_ops
+from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
@@ -105,6 +105,9 @@ class LinearizeTrace(Trace):
             check_type(
                 primitive, _name(primitive), "The tangent of a result", tangent.aval, tracer.aval.tangent()
             )
+            if tangent.aval.vma != tracer.aval.vma:
+                with set_current_trace(self.tangents):
+                    tangent = tracer.tangent = array_ops.match_varying(tangent, tracer.aval)
             if tangent.aval.weak_type and not tracer.aval.weak_type:
                 tracer.tangent = strong_tangent(self.tangents, tangent)
         return tracer
@@ -192,4 +195,4 @@ def linearize_jaxpr(
 
 
 def _tangent_atom(trace: LinearizeTrace, y: Any) -> Atom:
-    return y.tangent.variable if trace.owns(y) else Literal(array_ops.zeros(aval_of(y).tangent()))
+    return y.tangent.variable if trace.owns(y) else Literal(instantiate(Zero(aval_of(y).tangent())))

@@ -20,23 +20,30 @@ class AxisData(NamedTuple):
 
     name: str | None
     size: int
+    manual: bool = False  # an axis of devices, of `shard_map`
+    tracked: bool = False  # types say which values vary along it
 
 
-axis_env: ContextVar[Mapping[str, int]] = ContextVar("didax_axis_env", default=MappingProxyType({}))
+axis_env: ContextVar[Mapping[str, AxisData]] = ContextVar("didax_axis_env", default=MappingProxyType({}))
 
 
 def axis_size(name: str) -> int:
     """Size of the mapped axis of that name; NameError when no enclosing transformation maps one."""
-    sizes = axis_env.get()
-    if name not in sizes:
+    return named_axis(name).size
+
+
+def named_axis(name: str) -> AxisData:
+    """The mapped axis of that name; NameError when no enclosing transformation maps one."""
+    axes = axis_env.get()
+    if name not in axes:
         raise NameError(
             message(
                 f"No mapped axis is named {name!r} here.",
-                f"axes in scope: {', '.join(sizes) or 'none'}",
+                f"axes in scope: {', '.join(axes) or 'none'}",
                 fix=f"Map the function with vmap(..., axis_name={name!r}), or use one of the names in scope.",
             )
         )
-    return sizes[name]
+    return axes[name]
 
 
 @contextlib.contextmanager
@@ -45,7 +52,7 @@ def extend_axis_env(axis: AxisData) -> Generator[None]:
     if axis.name is None:
         yield
         return
-    token = axis_env.set({**axis_env.get(), axis.name: axis.size})
+    token = axis_env.set({**axis_env.get(), axis.name: axis})
     try:
         yield
     finally:
@@ -58,7 +65,7 @@ def run_in_axis(axis: AxisData, fun: Callable[..., Sequence[Any]], args: Sequenc
         return fun(*args)
     outer = axis_env.get()
     try:
-        axis_env.set({**outer, axis.name: axis.size})
+        axis_env.set({**outer, axis.name: axis})
         return fun(*args)
     finally:
         axis_env.set(outer)

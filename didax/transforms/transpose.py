@@ -108,6 +108,8 @@ def backward(
                 raise
             if found is not x.aval:
                 check_type(primitive, "transpose", f"The cotangent of operand {i}", found, x.aval)
+                if found.vma != x.aval.vma:
+                    ct_x = array_ops.match_varying(ct_x, x.aval)
                 if promotes and x.aval.weak_type and not found.weak_type:
                     ct_x = weak_cotangent(ct_x)
             sums[x] = add(sums[x], ct_x) if x in sums else ct_x

@@ -24,14 +24,18 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import config
+from didax.core import config, job
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.process import after_fork, lock_for_forks, to_the_end
+from didax.core.sharding import NamedSharding
 from didax.version import __version__, installed_jaxlib
+from didax.xla.agreement import agree, processes_of
 from didax.xla.buffers import lend, put
 from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, register_handler
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
+from didax.xla.device_text import Partition
+from didax.xla.partition import layout_found, xla_sharding
 from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 _MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
@@ -44,6 +48,8 @@ class Executable:
     """A compiled program on one device: `run(buffers) -> buffers`."""
 
     __slots__ = ("device", "handlers", "loaded", "out_avals")
+    in_shardings: Sequence[NamedSharding] = ()  # on several devices: how arguments and results lie on them
+    out_shardings: Sequence[NamedSharding] = ()
 
     def __init__(self, loaded: Any, out_avals: Sequence[ShapedArray], device: Any):
         self.loaded = loaded
@@ -55,6 +61,45 @@ class Executable:
     def run(self, buffers: list[Any]) -> list[Any]:
         """Start the program; results are device buffers, filled asynchronously."""
         return self.loaded.execute_sharded(buffers).consume_with_handlers(self.handlers, False)
+
+
+class PartitionedExecutable(Executable):
+    """A compiled program on several devices: arguments and results are XLA's arrays of all parts."""
+
+    __slots__ = ("in_shardings", "out_shardings", "partition", "processes")
+
+    def __init__(
+        self,
+        loaded: Any,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        partition: Partition,
+    ):
+        self.loaded = loaded
+        self.out_avals = tuple(out_avals)
+        self.device = None
+        self.partition = partition
+        self.processes = processes_of(partition.devices)
+        chosen = loaded.get_parameter_shardings() or [None] * len(in_avals)
+        self.in_shardings = [
+            given or layout_found(partition, found, aval.ndim)
+            for given, found, aval in zip(partition.arguments, chosen, in_avals, strict=True)
+        ]
+        found = loaded.get_output_shardings() or [None] * len(out_avals)
+        self.out_shardings = [
+            layout_found(partition, sharding, aval.ndim)
+            for sharding, aval in zip(found, out_avals, strict=True)
+        ]
+        self.handlers = [
+            _result_handler(aval.physical, xla_sharding(sharding))
+            for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
+        ]
+
+    def run(self, buffers: list[Any]) -> list[Any]:
+        """Start the program, here and, where the processes of a job compute together, in each of them."""
+        if len(self.processes) == 1:
+            return super().run(buffers)
+        return job.in_force().run(lambda: Executable.run(self, buffers), self.processes)
 
 
 def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
@@ -79,7 +124,7 @@ class CallingExecutable(Executable):
 
     def __init__(
         self,
-        load: Callable[[Backend, Any], Any],
+        load: Callable[[Backend, tuple[Any, ...]], Any],
         out_avals: Sequence[ShapedArray],
         device: Any,
         callbacks: Sequence[HostCallback],
@@ -107,7 +152,7 @@ class CallingExecutable(Executable):
         if found is None:
             device = self.device if client is backend() else client.default_device
             handlers = [_result_handler(aval.physical, client.shardings[device]) for aval in self.out_avals]
-            found = self._places[client] = device, self._load(client, device), handlers
+            found = self._places[client] = device, self._load(client, (device,)), handlers
         return found
 
     def run(self, buffers: list[Any]) -> list[Any]:
@@ -172,8 +217,12 @@ def compile_text(
     cheap: bool = False,
     options: Any = None,
     callbacks: Sequence[HostCallback] = (),
+    partition: Partition | None = None,
+    in_avals: Sequence[ShapedArray] = (),
 ) -> Executable:
-    """Compile a module for one device. One that calls Python comes with its `callbacks`.
+    """Compile a module for one device, or for those of a partition, which comes with the types of the arguments.
+
+    A module that calls Python comes with its `callbacks`.
 
     `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
     compiled code is several times slower. `options` are XLA debug options by name.
@@ -181,21 +230,26 @@ def compile_text(
     started = backend()
     device = started.default_device if device is None else device
     flags = [
+        *(_partition_flags() if partition is not None and started.platform == "cpu" else ()),
         *(_cheap_flags() if cheap and started.platform == "cpu" and _NOT_CHEAP not in text else ()),
         *sorted((options or {}).items()),
     ]
     store = None if cheap else _store()
 
-    def load(started: Backend, device: Any) -> Any:
+    def load(started: Backend, devices: tuple[Any, ...]) -> Any:
         # programs that differ in their callbacks only are one: `Run` has the callbacks
         return _remembered(
-            (text, device, tuple(flags)),
-            lambda: _compile(started, text, device, flags, store, len(callbacks)),
+            (text, devices, tuple(flags)),
+            lambda: _compile(started, text, devices, flags, store, len(callbacks), partition is not None),
         )
 
+    if partition is not None:
+        if job.current is not None and len(processes := processes_of(partition.devices)) > 1:
+            agree(job.current, f"{text}\noptions: {flags}", processes)
+        return PartitionedExecutable(load(started, partition.devices), in_avals, out_avals, partition)
     if callbacks:
         return CallingExecutable(load, out_avals, device, callbacks)
-    return Executable(load(started, device), out_avals, device)
+    return Executable(load(started, (device,)), out_avals, device)
 
 
 class _Compilation:
@@ -257,6 +311,13 @@ def _cheap_flags() -> tuple[tuple[str, Any], ...]:
     return tuple(flag for flag in _CHEAP if _is_known(flag))
 
 
+@functools.cache
+def _partition_flags() -> tuple[tuple[str, Any], ...]:
+    """Settings for programs on several devices: without the library that loses NaN. See Note [NaN in extrema]."""
+    flag = ("xla_cpu_experimental_ynn_fusion_type", "")
+    return (flag,) if _is_known(flag) else ()
+
+
 _CHEAP = (("xla_backend_optimization_level", 0), ("xla_cpu_use_fusion_emitters", False))
 _NOTHING = "module @nothing { func.func public @main() { return } }"
 
@@ -276,10 +337,11 @@ def _is_known(flag: tuple[str, Any]) -> bool:
 def _compile(
     started: Backend,
     text: str,
-    device: Any,
+    devices: tuple[Any, ...],
     flags: Sequence[tuple[str, Any]],
     store: DiskStore | None,
     num_callbacks: int,
+    partitioned: bool,
 ) -> Any:
     """Compile, or load from `store`. Cheap programs have no store: each would be a file."""
     given: dict[str, Any] = {}
@@ -287,26 +349,40 @@ def _compile(
         register_handler()
     elif num_callbacks:  # jaxlib's own handlers run only if they are given the functions
         given = {"host_callbacks": dispatchers(num_callbacks)}
-    options = xe.CompileOptions()
-    options.device_assignment = xe.DeviceAssignment.create(np.array([[device.id]], np.int32))
-    if flags:
-        options.env_option_overrides = list(flags)
-    devices = started.device_lists[device]
+    options = _options(devices, flags, partitioned)
+    on = xe.DeviceList(devices)
     if store is None and not given:
-        return started.client.compile_and_load(text, devices, options)
-    name = _fingerprint(text, device, flags)
+        return started.client.compile_and_load(text, on, options)
+    name = _fingerprint(text, devices, flags)
     saved = None if store is None else store.read(name)
     if saved is not None:
         with contextlib.suppress(Exception):  # a corrupt or foreign entry counts as a miss
-            return started.client.deserialize_executable(saved, devices, options, **given)
-    loaded = started.client.compile_and_load(text, devices, options)
+            return started.client.deserialize_executable(saved, on, options, **given)
+    loaded = started.client.compile_and_load(text, on, options)
     if given:
         saved = loaded.serialize()
-        loaded = started.client.deserialize_executable(saved, devices, options, **given)
+        loaded = started.client.deserialize_executable(saved, on, options, **given)
     if store is not None:
         with contextlib.suppress(Exception):  # some programs cannot be serialized
             store.write(name, saved or loaded.serialize())
     return loaded
+
+
+def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]], partitioned: bool) -> Any:
+    options = xe.CompileOptions()
+    assignment = xe.DeviceAssignment.create(np.array([[device.id for device in devices]], np.int32))
+    options.device_assignment = assignment
+    if flags:
+        options.env_option_overrides = list(flags)
+    if partitioned:
+        options.num_partitions = len(devices)
+        build = options.executable_build_options
+        build.num_partitions = len(devices)
+        build.device_assignment = assignment
+        build.use_spmd_partitioning = build.use_shardy_partitioner = True
+        build.allow_spmd_sharding_propagation_to_parameters = [True]
+        build.allow_spmd_sharding_propagation_to_output = [True]
+    return options
 
 
 def clear_memory() -> None:
@@ -326,10 +402,10 @@ def _machine() -> str:
     return "|".join([*parts, os.environ.get("XLA_FLAGS", "")])
 
 
-def _fingerprint(text: str, device: Any, flags: Sequence[tuple[str, Any]]) -> str:
-    content = "\0".join(
-        [_machine(), str(getattr(device, "device_kind", device)), str(device.id), repr(list(flags)), text]
-    )
+def _fingerprint(text: str, devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]]) -> str:
+    kind = str(getattr(devices[0], "device_kind", devices[0]))
+    numbers = ",".join([str(device.id) for device in devices])
+    content = "\0".join([_machine(), kind, numbers, repr(list(flags)), text])
     return hashlib.sha256(content.encode()).hexdigest()
 
 

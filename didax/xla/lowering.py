@@ -33,6 +33,7 @@ from didax.passes.simplify import simplify_jaxpr
 from didax.transforms.cache import on_clear
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
+from didax.xla.device_text import DeviceWriter, Partition
 from didax.xla.text import (
     TOKEN,
     FunctionContext,
@@ -53,6 +54,7 @@ def lower_module(
     outline: bool = False,
     replaced: Mapping[int, int] = MappingProxyType({}),
     callbacks: list[HostCallback] | None = None,
+    partition: Partition | None = None,
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
@@ -60,24 +62,32 @@ def lower_module(
     `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
     program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first.
     """
-    module = Module(outline)
+    devices = None if partition is None else DeviceWriter(partition)
+    module = Module(outline, devices)
     donated = donated or (False,) * len(jaxpr.invars)
-    attributes = [" {jax.buffer_donor = true}" if is_donated else "" for is_donated in donated]
+    attributes = [["jax.buffer_donor = true"] if is_donated else [] for is_donated in donated]
     for i, out in replaced.items():
-        attributes[i] = f" {{tf.aliasing_output = {out} : i32}}"
-    text, _ = function_text(module, jaxpr, attributes)
+        attributes[i] = [f"tf.aliasing_output = {out} : i32"]
+    if devices is not None:
+        for found, laid_out in zip(attributes, devices.argument_attributes(jaxpr.in_avals), strict=True):
+            found += laid_out
+    text, _ = function_text(
+        module, jaxpr, [f" {{{', '.join(found)}}}" if found else "" for found in attributes]
+    )
     main = f"func.func public @main{text}"
     if callbacks is not None:
         callbacks += module.callbacks
-    return "\n".join([f"module @{name} {{", *module.functions, main, "}"]) + "\n"
+    header = f"module @{name} {{" if devices is None else devices.header(name)
+    return "\n".join([header, *module.functions, main, "}"]) + "\n"
 
 
 def function_name(module: Module, jaxpr: Jaxpr) -> str:
     """Name of the private function for an inner jaxpr, lowered on first use."""
-    name = module.named.get(jaxpr)
+    manual = None if module.devices is None else module.devices.manual
+    name = module.named.get((jaxpr, manual))
     if name is None:
         text, calls_python = function_text(module, jaxpr)
-        name = module.named[jaxpr] = module.add(text, jaxpr.name, calls_python)
+        name = module.named[jaxpr, manual] = module.add(text, jaxpr.name, calls_python)
     return name
 
 

@@ -22,6 +22,7 @@ from didax.core.avals import ShapedArray
 from didax.core.effects import Effect
 from didax.core.jaxpr import Jaxpr
 from didax.xla.callbacks import HostCallback
+from didax.xla.device_text import DeviceWriter, Manual
 
 _ELEMENT_TYPES = {
     "bool": "i1",
@@ -175,12 +176,14 @@ _NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8
 class Module:
     """The functions and callbacks of a module that is being written; with `outline` large functions are cut."""
 
-    def __init__(self, outline: bool = False) -> None:
+    def __init__(self, outline: bool = False, devices: DeviceWriter | None = None) -> None:
         self.outline = outline
+        self.devices = devices  # where the program runs on several
         self.functions: list[str] = []
         self.callbacks: list[HostCallback] = []
         self.calling_python: set[str] = set()  # names of the functions that take the number of the run
-        self.named: dict[Jaxpr, str] = {}  # names of the functions of inner jaxprs
+        # Names of the functions of inner jaxprs, which differ with the manual axes that they are called under.
+        self.named: dict[tuple[Jaxpr, Manual | None], str] = {}
         self._by_text: dict[str, str] = {}
         self._taken: set[str] = {"main"}
 
@@ -503,7 +506,8 @@ def _flag(value: bool) -> str:
 # XLA's CPU compiler hands reductions, with operations that it fuses into them, to a library that loses NaN in `maximum`
 # and `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway
 # is compiled by XLA itself and keeps NaN. For elementwise extrema this costs nothing measurable; for reductions see
-# Note [NaN in reduced extrema].
+# Note [NaN in reduced extrema]. Programs on several devices compare integers instead: there the partitioner knows only
+# plain extrema, and the exchange between devices loses NaN (`primitives/reductions.py`).
 
 
 def lower_combination(ctx: FunctionContext, op: str, x: Value, y: Value) -> Value:
@@ -534,7 +538,7 @@ def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
     Floats of a byte stay as they are: they are compared in wider dtypes, and `reduce_precision` knows few of them.
     """
     dtype = extremum.aval.dtype
-    if not dtypes.is_float(dtype) or dtype.itemsize == 1:
+    if not dtypes.is_float(dtype) or dtype.itemsize == 1 or ctx.module.devices is not None:
         return extremum
     info = dtypes.finfo(dtype)
     return ctx.emit(

@@ -135,6 +135,8 @@ CALLS: dict[str, dict[str, list[str]]] = {
         "pmean": ["lax.pmean((m, s), 'b')[1]"],
         "reduce": ["lax.reduce(x, s, lax.add, (0,))"],
         "axis_index": ["lax.axis_index('b') + s"],
+        "pcast": ["x * lax.pcast(s, 'b', to='varying')"],
+        "with_sharding_constraint": ["lax.with_sharding_constraint((x, s), None)[1]"],
     },
     "c": {
         "full": ["lax.full((2,), s)"],

@@ -201,6 +201,8 @@ cond_p = Cond("cond")
 
 def _join_types(avals: Sequence[ShapedArray], branches: Branches) -> ShapedArray:
     """The type of a result of all branches: weak where it is weak in every one."""
+    varying = frozenset[str]().union(*[aval.vma for aval in avals])
+    avals = [aval.update(vma=varying) for aval in avals] if varying else avals
     strong = {aval.strip_weak_type() for aval in avals}
     if len(strong) != 1:
         raise TypeError(

@@ -1,0 +1,56 @@
+"""What `jit` can be asked for.
+
+`JitOptions` are its keywords as users write them, `JitSettings` the same in one form.
+Read next: `jit.py`; `static.py` and `donation.py`, what is made of some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple, TypedDict
+
+from didax.api.static import check_arguments_exist
+from didax.core import pytree
+
+
+class JitOptions(TypedDict, total=False):
+    """The options of `jit`."""
+
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Iterable[str] | None
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Iterable[str] | None
+    compiler_options: dict[str, Any] | None
+    inline: bool
+    keep_unused: bool
+    in_shardings: Any
+    out_shardings: Any
+
+
+class JitSettings(NamedTuple):
+    """The options of one jitted function; arguments are told by numbers and names."""
+
+    static: tuple[tuple[int, ...], tuple[str, ...]]
+    donated: tuple[tuple[int, ...], tuple[str, ...]]
+    compiler_options: dict[str, Any] | None
+    keep_unused: bool
+    shardings: tuple[Any, Any]  # of the arguments, of the results
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for options that make the same programs."""
+        marked = tuple(frozenset(which) for which in (*self.static, *self.donated))
+        # None is no pytree here: pytrees load jaxlib, and the library's own functions are jitted when it is imported
+        laid_out = tuple(s if s is None else _leaves_and_tree(s) for s in self.shardings)
+        return marked, self.keep_unused, repr(sorted((self.compiler_options or {}).items())), laid_out
+
+    def check(self, fun: Callable[..., Any]) -> None:
+        """ValueError for arguments that the function does not have."""
+        for option, (numbers, names) in (("static", self.static), ("donate", self.donated)):
+            if numbers or names:
+                check_arguments_exist("jit", fun, option, numbers, names)
+
+
+def _leaves_and_tree(x: Any) -> Hashable:
+    leaves, tree = pytree.flatten(x, lambda leaf: leaf is None)
+    return tuple(leaves), tree

@@ -1,0 +1,69 @@
+"""The shardings that users pass: for one array, or a pytree of them for a pytree of arrays.
+
+Read next: `core/sharding.py`; `placement.py` and `devices.py`, which take them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from didax.core import pytree
+from didax.core.avals import aval_of
+from didax.core.errors import message
+from didax.core.mesh import Mesh, current_mesh
+from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
+from didax.primitives.sharding import sharding_constraint_p
+
+
+def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
+    """A sharding for one that a user gave: also a spec, which refers to the mesh in force. None stays None."""
+    if sharding is None or isinstance(sharding, NamedSharding):
+        return sharding
+    if isinstance(sharding, PartitionSpec):
+        mesh = current_mesh()
+        if mesh is None:
+            raise ValueError(
+                message(
+                    f"{what} with a PartitionSpec needs a mesh that it refers to.",
+                    *where,
+                    f"spec: {sharding}",
+                    fix="Pass NamedSharding(mesh, spec), or set the mesh: with didax.set_mesh(mesh).",
+                )
+            )
+        return NamedSharding(mesh, sharding)
+    if isinstance(sharding, Sharding) or hasattr(sharding, "device_set"):
+        (device,) = sharding.device_set
+        return NamedSharding(Mesh([device], ("device",)), PartitionSpec())
+    raise TypeError(
+        message(
+            f"{what} takes a NamedSharding or a PartitionSpec.",
+            *where,
+            f"got: {sharding!r:.200}",
+            fix="Pass NamedSharding(mesh, PartitionSpec(...)).",
+        )
+    )
+
+
+def constrained(x: Any, sharding: NamedSharding | None, *where: str) -> Any:
+    """The array, laid out as the sharding says; itself without one. `where` says in errors what it is."""
+    if sharding is None:
+        return x
+    sharding.check_shape(aval_of(x).shape, *where)
+    return sharding_constraint_p.bind(x, sharding=sharding)
+
+
+def constrained_tree(what: str, x: Any, shardings: Any) -> Any:
+    """The pytree of arrays, laid out as the shardings say, which are a prefix of it."""
+    leaves, tree = pytree.flatten(x)
+    each = spread(f"{what} shardings", shardings, x)
+    return pytree.unflatten(tree, [constrained(leaf, s) for leaf, s in zip(leaves, each, strict=True)])
+
+
+def spread(what: str, shardings: Any, tree: Any, of: str = "the arrays") -> list[NamedSharding | None]:
+    """A sharding for each leaf of a pytree, from shardings that are a prefix of it; errors call it `of`."""
+    found = pytree.broadcast_prefix(shardings, tree, what, _is_sharding, of)
+    return [as_sharding(what, s) for s in found]
+
+
+def _is_sharding(x: Any) -> bool:
+    return x is None or isinstance(x, PartitionSpec | Sharding) or hasattr(x, "device_set")

@@ -1,0 +1,188 @@
+"""`shard_map`: a function that each device runs on its own part of the arrays.
+
+    f = shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+
+Read next: `primitives/shard_map.py`; `didax/lax/parallel.py`, by which the devices exchange values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, result_name
+from didax.core import pytree
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.mesh import AbstractMesh, Mesh, current_mesh
+from didax.core.sharding import NamedSharding, PartitionSpec
+from didax.core.source import describe_function
+from didax.primitives.shard_map import manual_axes, part, shard_map_p, split_axes
+from didax.primitives.varying import pvary
+from didax.transforms.staging import trace_to_jaxpr
+
+
+def shard_map(
+    f: Any = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = None,
+    mesh: AbstractMesh | None = None,
+    axis_names: Any = frozenset(),
+    check_vma: bool = True,
+) -> Any:
+    """`f`, which each device of a mesh runs on its own part of the arguments.
+
+    Args:
+      f: the function on parts. Without it `shard_map(...)` is a decorator.
+      in_specs: PartitionSpecs, a prefix of the arguments as a tuple: how each argument is cut into parts.
+      out_specs: PartitionSpecs, a prefix of the results: how the parts of a result are joined. What a spec leaves out
+        has to be the same on all devices.
+      mesh: the devices; by default the mesh in force (`set_mesh`).
+      axis_names: the mesh axes along which `f` decides itself what devices exchange, by default all of them. Along the
+        others the partitioner decides.
+      check_vma: whether types track which values may differ between devices. It finds results that differ where their
+        spec says that they do not, and spares communication in reverse mode.
+
+    Raises ValueError where a spec does not fit its array, or names an axis that the mesh has not.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> mesh = dx.make_mesh((1,), ("x",))
+    >>> f = dx.shard_map(lambda x: dx.lax.psum(x.sum(), "x"), mesh=mesh, in_specs=dx.P("x"), out_specs=dx.P())
+    >>> f(dnp.arange(4.0))
+    Array(6., dtype=float32)
+    """
+    if f is None:
+        return functools.partial(
+            shard_map,
+            out_specs=out_specs,
+            in_specs=in_specs,
+            mesh=mesh,
+            axis_names=axis_names,
+            check_vma=check_vma,
+        )
+    check_callable("shard_map", f)
+
+    @functools.wraps(f)
+    @api_boundary
+    def mapped(*args: Any) -> Any:
+        return _run(f, args, mesh, in_specs, out_specs, frozenset(axis_names), check_vma)
+
+    return mapped
+
+
+def _run(
+    f: Callable[..., Any],
+    args: Any,
+    mesh: AbstractMesh | None,
+    in_specs: Any,
+    out_specs: Any,
+    names: Any,
+    check: bool,
+) -> Any:
+    found = _concrete_mesh(f, mesh)
+    axes = tuple(name for name in found.axis_names if name in names or not names)
+    _check_names(f, "axis_names", names, found)
+    leaves, tree = flatten_arguments(args, {})
+    how: dict[str, Any] = {"mesh": found, "axes": axes, "tracked": check}
+    in_each = _spread(f, "in_specs", in_specs, args, axes, found)
+    arg_names = argument_names(f, args, {})
+    avals = [
+        _checked_part(f, name, aval_of(x), spec, how)
+        for name, x, spec in zip(arg_names, leaves, in_each, strict=True)
+    ]
+    flat = FlatFunction(f, tree, "shard_map")
+    out_each: list[PartitionSpec] = []
+
+    def body(*parts: Any) -> list[Any]:
+        outs = flat(*parts)
+        results = pytree.unflatten(flat.out_tree, outs)
+        out_each.extend(_spread(f, "out_specs", out_specs, results, axes, found))
+        joined: list[Any] = []
+        for i, (y, spec) in enumerate(zip(outs, out_each, strict=True)):
+            _check_result(f, result_name(flat.out_tree, i), aval_of(y), spec, how)
+            joined.append(pvary(y, split_axes(spec)) if check else y)
+        return joined
+
+    with manual_axes(**how):
+        jaxpr, captured = trace_to_jaxpr(body, avals, function=f, what="shard_map", arg_names=arg_names)
+    in_each = [PartitionSpec()] * len(captured) + in_each
+    outs = shard_map_p.bind(
+        *captured, *leaves, jaxpr=jaxpr, in_specs=tuple(in_each), out_specs=tuple(out_each), **how
+    )
+    return pytree.unflatten(flat.out_tree, outs)
+
+
+def _concrete_mesh(f: Any, mesh: AbstractMesh | None) -> Mesh:
+    found = current_mesh() if mesh is None or not isinstance(mesh, Mesh) else mesh
+    if not isinstance(found, Mesh) or (mesh is not None and found.abstract_mesh is not mesh.abstract_mesh):
+        raise ValueError(
+            message(
+                "shard_map needs a mesh of devices.",
+                f"function: {describe_function(f)}, mesh: {mesh!r}, mesh in force: {current_mesh()!r}",
+                fix="Pass mesh=, or set one: with didax.set_mesh(mesh).",
+            )
+        )
+    return found
+
+
+def _check_names(f: Any, what: str, names: Any, mesh: Mesh) -> None:
+    for name in names:
+        if name not in mesh.axis_names:
+            rule = f"{what} of shard_map names axes of the mesh."
+            facts = f"function: {describe_function(f)}; axis {name!r}, the mesh has {mesh.axis_names}"
+            raise ValueError(message(rule, facts, fix="Correct the name."))
+
+
+def _spread(f: Any, what: str, specs: Any, tree: Any, axes: Sequence[str], mesh: Mesh) -> list[PartitionSpec]:
+    """The spec of each leaf; errors name the function."""
+    of = "the arguments (a tuple)" if what == "in_specs" else "the results"
+    if isinstance(specs, list) and isinstance(tree, tuple):
+        specs = tuple(cast("list[Any]", specs))
+    found = pytree.broadcast_prefix(
+        specs, tree, f"shard_map {what}", lambda s: isinstance(s, PartitionSpec), of
+    )
+    for spec in found:
+        if not isinstance(spec, PartitionSpec):
+            rule, fix = f"{what} of shard_map holds PartitionSpecs.", "Write didax.P(...) for each array."
+            raise TypeError(message(rule, f"function: {describe_function(f)}, got: {spec!r:.100}", fix=fix))
+        _check_names(f, what, split_axes(spec), mesh)
+        outside = [name for name in split_axes(spec) if name not in axes]
+        if outside:
+            rule = f"{what} of shard_map names manual axes only; the partitioner sees to the others."
+            facts = f"function: {describe_function(f)}, spec: {spec}, axis_names: {set(axes)}"
+            raise ValueError(message(rule, facts, fix=f"Leave {outside[0]!r} out, or add it to axis_names."))
+    return found
+
+
+def _checked_part(f: Any, name: str, aval: Any, spec: PartitionSpec, how: Any) -> Any:
+    where = f"function: {describe_function(f)}, argument {name}: {aval}"
+    sharding = NamedSharding(how["mesh"], spec)
+    _check_rank(where, "in_specs", aval, spec)
+    sharding.check_shape(aval.shape, where)
+    return part(aval, spec, **how)
+
+
+def _check_rank(where: str, what: str, aval: Any, spec: PartitionSpec) -> None:
+    if len(spec) > aval.ndim:
+        rule = f"A spec in {what} of shard_map has at most one entry for each axis of its array."
+        facts = f"spec: {spec}, with {len(spec)} entries; the array has {aval.ndim} axes"
+        raise ValueError(message(rule, where, facts, fix="Leave entries out, or give the array more axes."))
+
+
+def _check_result(f: Any, name: str, aval: Any, spec: PartitionSpec, how: Any) -> None:
+    where = f"function: {describe_function(f)}, {name}: {aval}"
+    _check_rank(where, "out_specs", aval, spec)
+    differ = sorted(aval.vma.intersection(how["axes"]) - frozenset(split_axes(spec)))
+    if differ:
+        raise ValueError(
+            message(
+                "A result of shard_map is the same on all devices along the axes that its spec leaves out.",
+                where,
+                f"spec: {spec}; the value may differ along {', '.join(map(repr, differ))}",
+                fix=f"Sum or gather it (lax.psum(y, {differ[0]!r})), name the axis in the spec, or, if you know that "
+                "it is the same, pass check_vma=False.",
+            )
+        )

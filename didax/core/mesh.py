@@ -1,0 +1,308 @@
+"""Meshes: devices as an array, whose axes have names.
+
+    mesh = Mesh(devices, ("data", "model"))
+
+Nothing here computes or knows XLA: a device is any object. Equal meshes are one object, so that the keys of compiled
+programs compare pointers. Read next: `sharding.py`, how an array lies on the devices of a mesh.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any, NoReturn
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from didax.core import config
+from didax.core.errors import message
+
+
+class AxisType(enum.Enum):
+    """Who decides how arrays lie along a mesh axis: XLA's partitioner (Auto), their types, or the function itself."""
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class AbstractMesh:
+    """Names, lengths and types of mesh axes, without the devices.
+
+    >>> AbstractMesh((2, 4), ("x", "y"))
+    AbstractMesh('x': 2, 'y': 4, axis_types=(Auto, Auto))
+    """
+
+    __slots__ = ("__weakref__", "axis_names", "axis_sizes", "axis_types")
+    axis_names: tuple[str, ...]
+    axis_sizes: tuple[int, ...]
+    axis_types: tuple[AxisType, ...]
+
+    def __new__(
+        cls, axis_sizes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None
+    ) -> AbstractMesh:
+        sizes, names = tuple(int(n) for n in axis_sizes), _checked_names(axis_names)
+        if len(sizes) != len(names):
+            _refuse_axes(f"axis sizes: {sizes}", names)
+        types = _checked_types(axis_types, names)
+        key = sizes, names, types
+        found = _abstract_meshes.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.axis_sizes, found.axis_names, found.axis_types = key
+            _abstract_meshes[key] = found
+        return found
+
+    def __reduce__(self) -> Any:
+        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+
+    def __repr__(self) -> str:
+        return f"AbstractMesh({_axes_text(self)})"
+
+    @property
+    def shape(self) -> OrderedDict[str, int]:
+        """The length of each axis, by name."""
+        return OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[str, int], ...]:
+        """Pairs of name and length."""
+        return tuple(self.shape.items())
+
+    @property
+    def size(self) -> int:
+        """How many devices there are in all."""
+        return math.prod(self.axis_sizes)
+
+    @property
+    def empty(self) -> bool:
+        """True without axes: no mesh."""
+        return not self.axis_names
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """Itself."""
+        return self
+
+    def axes_of(self, kind: AxisType) -> tuple[str, ...]:
+        """The names of the axes of a type."""
+        return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
+
+    @property
+    def auto_axes(self) -> tuple[str, ...]:
+        """The axes along which the partitioner decides."""
+        return self.axes_of(AxisType.Auto)
+
+    @property
+    def explicit_axes(self) -> tuple[str, ...]:
+        """The axes along which types decide."""
+        return self.axes_of(AxisType.Explicit)
+
+    @property
+    def manual_axes(self) -> tuple[str, ...]:
+        """The axes along which the function itself decides."""
+        return self.axes_of(AxisType.Manual)
+
+    @property
+    def are_all_axes_auto(self) -> bool:
+        """Whether every axis is Auto."""
+        return all(t is AxisType.Auto for t in self.axis_types)
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        """Whether every axis is Explicit."""
+        return all(t is AxisType.Explicit for t in self.axis_types)
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        """Whether every axis is Manual."""
+        return all(t is AxisType.Manual for t in self.axis_types)
+
+    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None) -> AbstractMesh:
+        """A mesh with other lengths, names or types."""
+        return AbstractMesh(
+            self.axis_sizes if axis_sizes is None else axis_sizes,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+
+_abstract_meshes: WeakValueDictionary[Any, AbstractMesh] = WeakValueDictionary()
+
+
+class Mesh(AbstractMesh):
+    """Devices as an array whose axes have names.
+
+    `devices` is an array (or nested sequences) of devices with one axis for each name. ValueError where the number of
+    axes is not the number of names, or where a name or a device occurs twice. As a context manager a mesh is the one
+    that specs without a mesh refer to.
+
+    >>> import didax as dx
+    >>> Mesh(dx.devices()[:1], ("x",))
+    Mesh('x': 1, axis_types=(Auto,))
+    """
+
+    __slots__ = ("abstract", "device_set", "devices")
+    devices: np.ndarray[Any, Any]
+    device_set: frozenset[Any]
+    abstract: AbstractMesh
+
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
+        array = _device_array(devices)
+        names = _checked_names((axis_names,) if isinstance(axis_names, str) else axis_names)
+        if array.ndim != len(names):
+            _refuse_axes(f"devices: an array of shape {array.shape}", names)
+        flat = tuple(array.flat)
+        if len(set(flat)) < len(flat):
+            rule, fix = "A mesh has each device once.", "Leave out the repeated ones."
+            raise ValueError(message(rule, f"devices: {list(flat)}", fix=fix))
+        types = _checked_types(axis_types, names)
+        key = flat, array.shape, names, types
+        found = _meshes.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.axis_sizes, found.axis_names, found.axis_types = array.shape, names, types
+            found.abstract = AbstractMesh(array.shape, names, types)
+            found.devices = array
+            found.device_set = frozenset(flat)
+            _meshes[key] = found
+        return found
+
+    def __reduce__(self) -> Any:
+        rule, fix = (
+            "A mesh is bound to the devices of this process.",
+            "Pickle its axis sizes and names instead.",
+        )
+        raise TypeError(message(rule, f"mesh: {self!r}", fix=fix))
+
+    def __copy__(self) -> Mesh:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Mesh:
+        return self
+
+    def __repr__(self) -> str:
+        return f"Mesh({_axes_text(self)})"
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The mesh without its devices."""
+        return self.abstract
+
+    @property
+    def device_ids(self) -> np.ndarray[Any, Any]:
+        """The numbers of the devices."""
+        ids = [device.id for device in self.devices.flat]
+        return np.array(ids, int).reshape(self.devices.shape)
+
+    @property
+    def local_devices(self) -> list[Any]:
+        """The devices that belong to this process."""
+        return [d for d in self.devices.flat if is_local(d)]
+
+    @property
+    def local_mesh(self) -> Mesh:
+        """The part of the mesh on devices of this process."""
+        mine = np.vectorize(is_local, otypes=[bool])(self.devices)
+        if mine.all():
+            return self
+        kept = [
+            np.flatnonzero(mine.any(axis=tuple(j for j in range(mine.ndim) if j != i)))
+            for i in range(mine.ndim)
+        ]
+        return Mesh(self.devices[np.ix_(*kept)], self.axis_names, self.axis_types)
+
+    @property
+    def is_multi_process(self) -> bool:
+        """Whether devices of several processes are in it."""
+        return len({d.process_index for d in self.devices.flat}) > 1
+
+    def update(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, devices: Any = None, axis_names: Any = None, axis_types: Any = None
+    ) -> Mesh:
+        """A mesh with other devices, names or types."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+    def __enter__(self) -> Mesh:
+        entered = config.override(mesh=self)
+        entered.__enter__()
+        _entered.set((*_entered.get(), entered))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        *outer, entered = _entered.get()
+        _entered.set(tuple(outer))
+        entered.__exit__(*error)
+
+
+_meshes: WeakValueDictionary[Any, Mesh] = WeakValueDictionary()
+_entered: ContextVar[tuple[config.override, ...]] = ContextVar("didax_meshes", default=())
+
+
+def _axes_text(mesh: AbstractMesh) -> str:
+    axes = "".join(f"{name!r}: {size}, " for name, size in mesh.shape_tuple)
+    kinds = f"({', '.join(map(repr, mesh.axis_types))}{',' if len(mesh.axis_types) == 1 else ''})"
+    return f"{axes}axis_types={kinds}"
+
+
+def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
+    found = tuple(names)
+    if len(set(found)) < len(found) or not all(type(name) is str for name in found):
+        rule = "The axes of a mesh have names, which are strings, all different."
+        raise ValueError(message(rule, f"axis_names: {found}", fix="Name each axis once."))
+    return found
+
+
+def _checked_types(types: Any, names: tuple[str, ...]) -> tuple[AxisType, ...]:
+    if types is None:
+        return (AxisType.Auto,) * len(names)
+    found = (types,) * len(names) if isinstance(types, AxisType) else tuple(types)
+    if len(found) != len(names) or not all(isinstance(t, AxisType) for t in found):
+        rule = "axis_types has one AxisType for each axis of the mesh."
+        raise ValueError(
+            message(rule, f"axis_types: {found}, axis_names: {names}", fix="Give as many types as names.")
+        )
+    return found
+
+
+def _refuse_axes(what: str, names: tuple[str, ...]) -> NoReturn:
+    rule = "A mesh has one name for each axis."
+    raise ValueError(
+        message(rule, what, f"axis_names: {names}", fix="Reshape the devices, or give as many names.")
+    )
+
+
+def _device_array(devices: Any) -> np.ndarray[Any, Any]:
+    array = np.array(devices, dtype=object)
+    array.flags.writeable = False
+    return array
+
+
+def is_local(device: Any) -> bool:
+    """Whether a device belongs to this process."""
+    return device.process_index == device.client.process_index()
+
+
+def without_devices(mesh: AbstractMesh, wanted: str) -> str:
+    """The message for a question about devices that an abstract mesh cannot answer."""
+    return message(
+        f"An abstract mesh has no devices, so it has no {wanted}.",
+        f"mesh: {mesh!r}",
+        fix="Use a Mesh of devices.",
+    )
+
+
+def current_mesh() -> AbstractMesh | None:
+    """The mesh that specs without a mesh refer to, which `set_mesh` or a `with mesh:` block says; None without one."""
+    return config.state().mesh

@@ -1,0 +1,388 @@
+"""Shardings: which part of an array each device holds.
+
+    NamedSharding(mesh, PartitionSpec("data", None))   axis 0 is split over the mesh axis "data", axis 1 is not split
+
+Equal shardings are one object, so that the keys of compiled programs compare pointers. Nothing here knows XLA.
+Read next: `xla/partition.py` (shardings in XLA's words), `runtime/sharded.py` (arrays that lie on several devices).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, cast
+from weakref import WeakValueDictionary
+
+from didax.core.errors import message
+from didax.core.mesh import AbstractMesh, Mesh, is_local, without_devices
+
+Index = tuple[slice, ...]
+Parts = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+in_use = False  # whether a sharding over devices of a mesh was ever made: spares programs the question
+
+
+class DuplicateSpecError(ValueError):
+    """A spec names a mesh axis twice."""
+
+
+class IndivisibleError(ValueError):
+    """The length of an array's axis is no multiple of the number of parts."""
+
+
+class _Unconstrained:
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+    def __reduce__(self) -> str:
+        return "_UNCONSTRAINED"
+
+
+_UNCONSTRAINED = _Unconstrained()
+
+Entry = str | tuple[str, ...] | None | _Unconstrained
+
+
+class PartitionSpec:
+    """For each axis of an array, the mesh axes it is split over: None, a name, or several names, the slowest first.
+
+    Axes beyond the last entry are not split. `PartitionSpec.UNCONSTRAINED` leaves an axis to the partitioner.
+
+    >>> PartitionSpec("data", None, ("x", "y"))
+    P('data', None, ('x', 'y'))
+    >>> PartitionSpec(("data",)) == PartitionSpec("data")
+    True
+    """
+
+    __slots__ = ("_entries",)
+    UNCONSTRAINED: ClassVar[Any] = _UNCONSTRAINED
+
+    def __init__(self, *partitions: Any):
+        self._entries = tuple(_entry(p) for p in partitions)
+
+    @property
+    def partitions(self) -> tuple[Any, ...]:
+        """The entries as a tuple."""
+        return self._entries
+
+    def update(self, *, partitions: Iterable[Any]) -> PartitionSpec:
+        """A spec with other entries."""
+        return PartitionSpec(*partitions)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._entries[i]
+
+    def index(self, value: Any) -> int:
+        """The position of the first entry that equals `value`."""
+        return self._entries.index(_entry(value))
+
+    def count(self, value: Any) -> int:
+        """How many entries equal `value`."""
+        return self._entries.count(_entry(value))
+
+    def __add__(self, other: Any) -> PartitionSpec:
+        if not isinstance(other, PartitionSpec | tuple):
+            return NotImplemented
+        return PartitionSpec(*self, *cast("Iterable[Any]", other))
+
+    def __radd__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*other, *self) if isinstance(other, tuple) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionSpec) and self._entries == other._entries
+
+    def __hash__(self) -> int:
+        return hash((PartitionSpec, self._entries))
+
+    def __repr__(self) -> str:
+        return f"P({', '.join(map(repr, self._entries))})"
+
+    def __reduce__(self) -> Any:
+        return PartitionSpec, self._entries
+
+
+def _entry(partition: Any) -> Any:
+    """An entry in its one form: a tuple of one name is the name, an empty tuple None."""
+    if partition is None or partition is _UNCONSTRAINED or isinstance(partition, str):
+        return partition
+    names: tuple[Any, ...] = tuple(partition) if isinstance(partition, tuple | list) else (partition,)  # type: ignore
+    if all(isinstance(name, str) for name in names):
+        return names if len(names) > 1 else names[0] if names else None
+    raise TypeError(
+        message(
+            "An entry of a PartitionSpec is None, the name of a mesh axis, or a tuple of names.",
+            f"got: {partition!r}",
+            fix="Name mesh axes by strings.",
+        )
+    )
+
+
+def entry_names(entry: Any) -> tuple[str, ...]:
+    """The mesh axes of an entry, the slowest first."""
+    if entry is None or entry is _UNCONSTRAINED:
+        return ()
+    return (entry,) if isinstance(entry, str) else entry
+
+
+class Sharding:
+    """How an array lies on devices: which of them hold it, and which part each one holds."""
+
+    __slots__ = ("__weakref__",)
+    memory_kind: str | None = "device"
+
+    @property
+    def device_set(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return set(self.devices)
+
+    @property
+    def devices(self) -> tuple[Any, ...]:
+        """The devices, in the order in which XLA numbers them."""
+        raise NotImplementedError
+
+    @property
+    def num_devices(self) -> int:
+        """How many devices hold a part of the array."""
+        return len(self.devices)
+
+    @property
+    def addressable_devices(self) -> set[Any]:
+        """The devices of this process that hold a part of the array."""
+        return {d for d in self.devices if is_local(d)}
+
+    @property
+    def has_addressable_devices(self) -> bool:
+        """Whether a device of this process holds a part of the array."""
+        return any(map(is_local, self.devices))
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether every device that holds a part belongs to this process."""
+        return all(map(is_local, self.devices))
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        raise NotImplementedError
+
+    def indices(self, shape: tuple[int, ...]) -> list[Index]:
+        """The part of an array of this shape that each device holds, in the order of `devices`."""
+        raise NotImplementedError
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of the part that each device holds of an array of this shape."""
+        raise NotImplementedError
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+        """For each device, the part of an array of this shape that the device holds."""
+        return dict(zip(self.devices, self.indices(tuple(global_shape)), strict=True))
+
+    def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+        """For each device of this process, the part of an array of this shape that the device holds."""
+        return {d: index for d, index in self.devices_indices_map(global_shape).items() if is_local(d)}
+
+    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+        """Whether an array with `ndim` axes lies the same way by both shardings."""
+        if self is other:
+            return True
+        if not isinstance(other, Sharding) or self.devices != other.devices:
+            return False
+        return self.parts(ndim) == other.parts(ndim)
+
+    def parts(self, ndim: int) -> Parts:
+        """Into how many parts each of `ndim` axes is cut, and for each device which part of each axis is its own."""
+        raise NotImplementedError
+
+    def with_memory_kind(self, kind: str) -> Sharding:
+        """The same layout in memory of another kind; the one kind that arrays have here is 'device'."""
+        if kind != self.memory_kind:
+            rule = "Arrays are kept in the memory of their devices."
+            raise ValueError(
+                message(rule, f"memory kind: {kind!r}", fix="Leave the memory kind out, or say 'device'.")
+            )
+        return self
+
+
+class NamedSharding(Sharding):
+    """A layout by a mesh, and a spec that says over which mesh axes each axis of an array is split.
+
+    ValueError where the spec names an axis that the mesh does not have; DuplicateSpecError where it names one twice.
+
+    >>> import didax as dx
+    >>> NamedSharding(Mesh(dx.devices()[:1], ("x",)), PartitionSpec("x")).shard_shape((4, 2))
+    (4, 2)
+    """
+
+    __slots__ = ("_parts", "mesh", "spec")
+    mesh: AbstractMesh
+    spec: PartitionSpec
+    _parts: dict[int, Parts]
+
+    def __new__(
+        cls, mesh: AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
+    ) -> NamedSharding:
+        if not isinstance(cast(Any, mesh), AbstractMesh) or not isinstance(cast(Any, spec), PartitionSpec):
+            rule, fix = (
+                "A NamedSharding has a mesh and a PartitionSpec.",
+                "Pass NamedSharding(mesh, PartitionSpec(...)).",
+            )
+            raise TypeError(message(rule, f"mesh: {mesh!r:.200}", f"spec: {spec!r:.200}", fix=fix))
+        key = mesh, spec
+        found = _named.get(key)
+        if found is None:
+            global in_use
+            check_spec(mesh, spec)
+            in_use = in_use or isinstance(mesh, Mesh)
+            found = object.__new__(cls)
+            found.mesh, found.spec, found._parts = mesh, spec, {}
+            _named[key] = found
+        if memory_kind is not None:
+            found.with_memory_kind(memory_kind)
+        return found
+
+    def __reduce__(self) -> Any:
+        return NamedSharding, (self.mesh, self.spec)
+
+    def __repr__(self) -> str:
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r})"
+
+    def update(self, *, mesh: AbstractMesh | None = None, spec: Any = None) -> NamedSharding:
+        """A sharding with another mesh or spec."""
+        spec = self.spec if spec is None else spec
+        return NamedSharding(
+            mesh or self.mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
+        )
+
+    @property
+    def constrained(self) -> NamedSharding:
+        """The sharding in which axes that were left to the partitioner are not split."""
+        if PartitionSpec.UNCONSTRAINED not in self.spec.partitions:
+            return self
+        return self.update(spec=[None if e is PartitionSpec.UNCONSTRAINED else e for e in self.spec])
+
+    @property
+    def devices(self) -> tuple[Any, ...]:
+        """The devices, in the order in which XLA numbers them."""
+        return tuple(self.concrete_mesh.devices.flat)
+
+    @property
+    def concrete_mesh(self) -> Mesh:
+        """The mesh, which has devices; ValueError for an abstract one."""
+        if not isinstance(self.mesh, Mesh):
+            raise ValueError(without_devices(self.mesh, "devices"))
+        return self.mesh
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        sizes = self.mesh.shape
+        return all(sizes[name] == 1 for name in self.axes)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The mesh axes over which an array is split."""
+        return tuple(name for entry in self.spec for name in entry_names(entry))
+
+    @property
+    def replicated_axes(self) -> frozenset[str]:
+        """The mesh axes along which devices hold the same."""
+        return frozenset(self.mesh.axis_names) - frozenset(self.axes)
+
+    def entries(self, ndim: int, *where: str) -> tuple[tuple[str, ...], ...]:
+        """The mesh axes over which each of `ndim` axes is split."""
+        if ndim < len(self.spec):
+            raise ValueError(
+                message(
+                    "A PartitionSpec has at most one entry for each axis of the array.",
+                    *where,
+                    f"spec: {self.spec}, with {len(self.spec)} entries; the array has {ndim} axes",
+                    fix="Leave entries out of the spec, or give the array more axes.",
+                )
+            )
+        return (*map(entry_names, self.spec), *[()] * (ndim - len(self.spec)))
+
+    def parts(self, ndim: int) -> Parts:
+        """Into how many parts each of `ndim` axes is cut, and for each device which part of each axis is its own."""
+        found = self._parts.get(ndim)
+        if found is None:
+            found = self._parts[ndim] = _parts_by(self.mesh, self.entries(ndim))
+        return found
+
+    def check_shape(self, shape: Sequence[int], *where: str) -> None:
+        """IndivisibleError unless an array of this shape can be cut into equal parts; `where` says what it is."""
+        for axis, (length, names) in enumerate(zip(shape, self.entries(len(shape), *where), strict=True)):
+            sizes = [self.mesh.shape[name] for name in names]
+            if length % math.prod(sizes):
+                split = " * ".join(f"{size} ({name!r})" for name, size in zip(names, sizes, strict=True))
+                total = f" = {math.prod(sizes)}" if len(sizes) > 1 else ""
+                raise IndivisibleError(
+                    message(
+                        "An axis is split over devices in equal parts.",
+                        *where,
+                        f"shape: {tuple(shape)}, axis {axis} has length {length}; parts: {split}{total}; "
+                        f"{length} % {math.prod(sizes)} = {length % math.prod(sizes)}",
+                        f"spec: {self.spec}, mesh: {self.mesh!r}",
+                        fix="Pad the axis to a multiple, or do not split it.",
+                    )
+                )
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of the part that each device holds of an array of this shape."""
+        self.check_shape(global_shape)
+        counts, _ = self.parts(len(global_shape))
+        return tuple(n // count for n, count in zip(global_shape, counts, strict=True))
+
+    def indices(self, shape: tuple[int, ...]) -> list[Index]:
+        """The part of an array of this shape that each device holds, in the order of `devices`."""
+        piece = self.shard_shape(shape)
+        counts, places = self.parts(len(shape))
+        return [
+            tuple(
+                slice(k * n, (k + 1) * n, None) if count > 1 else slice(None)
+                for k, n, count in zip(place, piece, counts, strict=True)
+            )
+            for place in places
+        ]
+
+
+_named: WeakValueDictionary[Any, NamedSharding] = WeakValueDictionary()
+
+
+def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:
+    """ValueError unless the mesh has every axis that the spec names, and the spec names each once."""
+    names = [name for entry in spec for name in entry_names(entry)]
+    for name in names:
+        if name not in mesh.axis_names:
+            rule = "A PartitionSpec names axes of its mesh."
+            raise ValueError(
+                message(
+                    rule,
+                    f"spec: {spec}, axis {name!r}; the mesh has {mesh.axis_names}",
+                    fix="Correct the name.",
+                )
+            )
+        if names.count(name) > 1:
+            rule = "A mesh axis splits at most one axis of an array."
+            raise DuplicateSpecError(message(rule, f"spec: {spec}, axis {name!r}", fix="Name the axis once."))
+
+
+def _parts_by(mesh: AbstractMesh, entries: Sequence[tuple[str, ...]]) -> Parts:
+    sizes = mesh.shape
+    counts = tuple(math.prod(sizes[name] for name in names) for names in entries)
+    places: list[tuple[int, ...]] = []
+    for position in itertools.product(*map(range, mesh.axis_sizes)):
+        at = dict(zip(mesh.axis_names, position, strict=True))
+        place: list[int] = []
+        for names in entries:
+            k = 0
+            for name in names:
+                k = k * sizes[name] + at[name]
+            place.append(k)
+        places.append(tuple(place))
+    return counts, tuple(places)

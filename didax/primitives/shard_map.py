@@ -1,0 +1,365 @@
+"""`shard_map_p`: a program that each device runs on its own part of the arrays.
+
+    in_specs say how each operand is cut into the devices' parts, out_specs how the results are put together
+
+The jaxpr knows the types of parts. Along the mesh axes in `axes` the function decides itself what devices exchange, by
+collectives; along all other axes of the mesh the partitioner decides, as ever. With `tracked` the types say along which
+axes the devices' values may differ, so that what a spec leaves out is known to be the same on all devices, and reverse
+mode communicates only where it has to (`varying.py`). Without it, what a spec leaves out is taken to be the same; the
+cotangent of such a result is divided among the devices, and the cotangents of such an operand are summed.
+Read next: `varying.py`, `collectives.py`; `didax/api/shard_map.py` for the face.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from didax.core.array_ops import Zero, instantiate
+from didax.core.avals import ShapedArray, aval_of
+from didax.core.given import given_by
+from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.mesh import Mesh
+from didax.core.primitive import Primitive
+from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
+from didax.passes.simplify import dce_jaxpr
+from didax.primitives.call import fill_zeros, scatter_cotangents
+from didax.primitives.elementwise import div
+from didax.primitives.scalars import scalar_like
+from didax.primitives.shape import reshape
+from didax.primitives.varying import sum_over
+from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.linearize import linearize_jaxpr
+from didax.transforms.named_axes import axis_env
+from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.split import Split
+from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.transpose import is_undef, transpose_jaxpr
+from didax.transforms.weak_types import strong_cotangents
+from didax.xla.device_text import Manual
+from didax.xla.lowering import lower_jaxpr_body
+from didax.xla.text import names, tensor_type, types
+
+Specs = tuple[PartitionSpec, ...]
+
+
+class ShardMap(Primitive):
+    """`shard_map_p.bind(*args, jaxpr=..., mesh=..., axes=..., in_specs=..., out_specs=..., tracked=...)`."""
+
+    multiple_results = True
+    evaluate = given_by("didax.runtime.compiled")
+
+    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
+        return params["jaxpr"].axis_names - frozenset(params["axes"])
+
+    def type(
+        self, *avals: ShapedArray, jaxpr: Jaxpr, out_specs: Specs, in_specs: Specs = (), **how: Any
+    ) -> list[ShapedArray]:
+        return [whole(v.aval, spec, **how) for v, spec in zip(jaxpr.outvars, out_specs, strict=True)]
+
+    def lower(
+        self,
+        ctx: Any,
+        *args: Any,
+        jaxpr: Jaxpr,
+        mesh: Mesh,
+        axes: Any,
+        in_specs: Any,
+        out_specs: Any,
+        **_: Any,
+    ) -> Any:
+        devices, out_avals = ctx.module.devices, ctx.out_avals
+        parts, _ = ctx.block(jaxpr.in_avals)
+        body, outer = ctx.region(), devices.manual
+        devices.manual = Manual(mesh, frozenset(axes).union(outer.axes if outer is not None else ()))
+        try:
+            outs = lower_jaxpr_body(body, jaxpr, parts)
+            ending = f"sdy.return {names(outs)} : {types(outs)}"  # first: it may write constants
+        finally:
+            devices.manual = outer
+        laid_in = [
+            devices.manual_sharding(mesh, axes, s, x.aval.ndim) for s, x in zip(in_specs, args, strict=True)
+        ]
+        laid_out = [
+            devices.manual_sharding(mesh, axes, s, a.ndim) for s, a in zip(out_specs, out_avals, strict=True)
+        ]
+        manual = ", ".join(f'"{name}"' for name in axes)
+        header = ", ".join(f"{x}: {x.type}" for x in parts)
+        lines = "\n".join([*body.lines, ending])
+        return ctx.emit_many(
+            f"sdy.manual_computation({names(args)}) in_shardings=[{', '.join(laid_in)}] "
+            f"out_shardings=[{', '.join(laid_out)}] manual_axes={{{manual}}} ({header}) {{\n{lines}\n}} : "
+            f"({types(args)}) -> ({', '.join(map(tensor_type, out_avals))})",
+            out_avals,
+        )
+
+    def jvp(
+        self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, in_specs: Any, out_specs: Any, **how: Any
+    ) -> Any:
+        nonzero = tuple(type(t) is not Zero for t in tangents)
+        with manual_axes(**how):
+            new, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
+        in_specs += tuple(s for s, nz in zip(in_specs, nonzero, strict=True) if nz)
+        out_dot_specs = tuple(s for s, nz in zip(out_specs, nonzero_out, strict=True) if nz)
+        given = [t for t in tangents if type(t) is not Zero]
+        specs = {"in_specs": in_specs, "out_specs": out_specs + out_dot_specs}
+        outs = self.bind(*primals, *given, jaxpr=new, **specs, **how)
+        n = len(jaxpr.outvars)
+        avals = self.type(jaxpr=jaxpr, out_specs=out_specs, **how)
+        return outs[:n], fill_zeros(outs[n:], nonzero_out, avals)
+
+    def linearize(
+        self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, in_specs: Any, out_specs: Any, **how: Any
+    ) -> tuple[list[Any], list[Any]]:
+        nonzero = tuple(type(t) is not Zero for t in tangents)
+        with manual_axes(**how):
+            split = linearize_jaxpr(jaxpr, nonzero)
+        n = len(jaxpr.outvars)
+        known, specs = _returning_residuals(split, n, **how)
+        outs = self.bind(*primals, jaxpr=known, in_specs=in_specs, out_specs=out_specs + specs, **how)
+        residuals = split.residual_values(primals, outs[n:])
+        residual_specs = tuple(split.residual_values(in_specs, specs))
+        given = [t for t in tangents if type(t) is not Zero]
+        in_specs = residual_specs + tuple(s for s, nz in zip(in_specs, nonzero, strict=True) if nz)
+        out_dot_specs = tuple(s for s, nz in zip(out_specs, split.unknown_out, strict=True) if nz)
+        unknown = _taking_residuals(split, **how)
+        out_dots = self.bind(
+            *residuals, *given, jaxpr=unknown, in_specs=in_specs, out_specs=out_dot_specs, **how
+        )
+        avals = self.type(jaxpr=jaxpr, out_specs=out_specs, **how)
+        return outs[:n], fill_zeros(out_dots, split.unknown_out, avals)
+
+    def partial_eval(
+        self, unknown: Sequence[bool], *args: Any, jaxpr: Jaxpr, in_specs: Any, out_specs: Any, **how: Any
+    ) -> list[Any]:
+        with manual_axes(**how):
+            split = partial_eval_jaxpr(jaxpr, tuple(unknown))
+        known_args = [x for x, unk in zip(args, unknown, strict=True) if not unk]
+        known_specs = tuple(s for s, unk in zip(in_specs, unknown, strict=True) if not unk)
+        known_out = tuple(s for s, unk in zip(out_specs, split.unknown_out, strict=True) if not unk)
+        n = len(known_out)
+        known, specs = _returning_residuals(split, n, **how)
+        outs = self.bind(*known_args, jaxpr=known, in_specs=known_specs, out_specs=known_out + specs, **how)
+        residuals = split.residual_values(known_args, outs[n:])
+        later_in = tuple(split.residual_values(known_specs, specs))
+        later_in += tuple(s for s, unk in zip(in_specs, unknown, strict=True) if unk)
+        later_out = tuple(s for s, unk in zip(out_specs, split.unknown_out, strict=True) if unk)
+        later_args = [*residuals, *(x for x, unk in zip(args, unknown, strict=True) if unk)]
+        later = _taking_residuals(split, **how)
+        unknown_outs = iter(
+            self.bind(*later_args, jaxpr=later, in_specs=later_in, out_specs=later_out, **how)
+        )
+        known_outs = iter(outs[:n])
+        return [next(unknown_outs if unk else known_outs) for unk in split.unknown_out]
+
+    def transpose(
+        self, cts: Sequence[Any], *args: Any, jaxpr: Jaxpr, in_specs: Any, out_specs: Any, **how: Any
+    ) -> list[Any]:
+        linear = tuple(is_undef(x) for x in args)
+        nonzero_ct = tuple(type(ct) is not Zero for ct in cts)
+        with manual_axes(**how):
+            new, nonzero = transpose_jaxpr(jaxpr, linear, nonzero_ct, strong_ct=strong_cotangents(cts, jaxpr))
+        ct_specs = [s for s, nz in zip(out_specs, nonzero_ct, strict=True) if nz]
+        linear_specs = [s for s, lin in zip(in_specs, linear, strict=True) if lin]
+        x_specs = tuple(s for s, nz in zip(linear_specs, nonzero, strict=True) if nz)
+        known = [x for x in args if not is_undef(x)]
+        known_specs = [s for s, lin in zip(in_specs, linear, strict=True) if not lin]
+        if not how["tracked"]:
+            new = _sharing_cotangents(new, len(known), ct_specs, x_specs, **how)
+        given = [ct for ct in cts if type(ct) is not Zero]
+        cts_x = self.bind(
+            *known, *given, jaxpr=new, in_specs=(*known_specs, *ct_specs), out_specs=x_specs, **how
+        )
+        return scatter_cotangents(cts_x, nonzero, linear)
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        jaxpr: Jaxpr,
+        in_specs: Any,
+        out_specs: Any,
+        **how: Any,
+    ) -> Any:
+        with manual_axes(**how):
+            new, batched = batch_jaxpr(jaxpr, axis, tuple(dims))
+        in_specs = tuple(s if d is None else _with_entry(s, d) for s, d in zip(in_specs, dims, strict=True))
+        out_specs = tuple(_with_entry(s, 0) if b else s for s, b in zip(out_specs, batched, strict=True))
+        outs = self.bind(*args, jaxpr=new, in_specs=in_specs, out_specs=out_specs, **how)
+        return outs, [0 if b else None for b in batched]
+
+    def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
+        params = eqn.params
+        new, used_in = dce_jaxpr(params["jaxpr"], tuple(used))
+        in_specs = tuple(s for s, use in zip(params["in_specs"], used_in, strict=True) if use)
+        out_specs = tuple(s for s, use in zip(params["out_specs"], used, strict=True) if use)
+        return eqn.replace(
+            invars=[x for x, use in zip(eqn.invars, used_in, strict=True) if use],
+            outvars=[v for v, use in zip(eqn.outvars, used, strict=True) if use],
+            params={**params, "jaxpr": new, "in_specs": in_specs, "out_specs": out_specs},
+        )
+
+    def recompute(
+        self, eqn: Eqn, needed: tuple[bool, ...], divide: Callable[[Jaxpr, tuple[bool, ...]], Split[Jaxpr]]
+    ) -> tuple[Eqn, Eqn, list[Var]]:
+        params = eqn.params
+        how = {name: params[name] for name in ("mesh", "axes", "tracked")}
+        with manual_axes(**how):
+            split = divide(params["jaxpr"], needed)
+        n = len(needed)
+        known, specs = _returning_residuals(split, n, **how)
+        out_specs = params["out_specs"] + specs
+        types_ = self.type(jaxpr=known, out_specs=out_specs, **how)
+        saved = [Var(aval) for aval in types_[n:]]
+        first = eqn.replace(
+            outvars=[*eqn.outvars, *saved], params={**params, "jaxpr": known, "out_specs": out_specs}
+        )
+        again = eqn.replace(
+            invars=split.residual_values(eqn.invars, saved),
+            outvars=[v for v, need in zip(eqn.outvars, needed, strict=True) if need],
+            params={
+                **params,
+                "jaxpr": _taking_residuals(split, **how),
+                "in_specs": tuple(split.residual_values(params["in_specs"], specs)),
+                "out_specs": tuple(s for s, need in zip(params["out_specs"], needed, strict=True) if need),
+            },
+        )
+        return first, again, saved
+
+
+shard_map_p = ShardMap("shard_map")
+
+
+@contextlib.contextmanager
+def manual_axes(mesh: Mesh, axes: Sequence[str], tracked: bool) -> Generator[None]:
+    """Bring the manual axes of a mesh into scope."""
+    added = {name: AxisData(name, mesh.shape[name], True, tracked) for name in axes}
+    token = axis_env.set({**axis_env.get(), **added})
+    try:
+        yield
+    finally:
+        axis_env.reset(token)
+
+
+def split_axes(spec: PartitionSpec) -> tuple[str, ...]:
+    """The mesh axes that a spec names."""
+    return tuple(name for entry in spec for name in entry_names(entry))
+
+
+def whole(
+    aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str], tracked: bool
+) -> ShapedArray:
+    """The type of the array whose parts have this type."""
+    entries = NamedSharding(mesh, spec).entries(aval.ndim)
+    shape = tuple(
+        n * math.prod(mesh.shape[name] for name in e) for n, e in zip(aval.shape, entries, strict=True)
+    )
+    return aval.update(shape=shape, vma=aval.vma.difference(axes))
+
+
+def part(
+    aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str], tracked: bool
+) -> ShapedArray:
+    """The type of one device's part of the array."""
+    shape = NamedSharding(mesh, spec).shard_shape(aval.shape)
+    return aval.update(shape=shape, vma=aval.vma.union(split_axes(spec)) if tracked else aval.vma)
+
+
+def _with_entry(spec: PartitionSpec, dim: int) -> PartitionSpec:
+    """The spec for arrays with one more axis, which is not split."""
+    entries = [*spec, *[None] * (dim - len(spec))]
+    entries.insert(dim, None)
+    return PartitionSpec(*entries)
+
+
+# Note [Residuals of a shard_map]
+# Every device keeps residuals of its own. Outside, they are one array: the devices' residuals one after the other,
+# along the first axis, for the axes along which they differ. A scalar gets an axis for it.
+
+
+def _residual_spec(aval: ShapedArray, mesh: Mesh, axes: Sequence[str], tracked: bool) -> PartitionSpec:
+    differ = [name for name in mesh.axis_names if name in axes and (name in aval.vma or not tracked)]
+    return PartitionSpec(tuple(differ)) if differ else PartitionSpec()
+
+
+def _returning_residuals(split: Split[Jaxpr], n: int, **how: Any) -> tuple[Jaxpr, Specs]:
+    """The known half, whose residuals have an axis to join them along, and their specs."""
+    known = split.known
+    specs = tuple(_residual_spec(aval, **how) for aval in known.out_avals[n:])
+    if all(aval.ndim or not len(spec) for aval, spec in zip(known.out_avals[n:], specs, strict=True)):
+        return known, specs
+
+    def run(*args: Any) -> list[Any]:
+        outs = _inline(known, args)
+        return [
+            *outs[:n],
+            *(
+                reshape(x, (1,)) if len(s) and not aval_of(x).ndim else x
+                for x, s in zip(outs[n:], specs, strict=True)
+            ),
+        ]
+
+    return _staged(run, known.in_avals, known.name, **how), specs
+
+
+def _taking_residuals(split: Split[Jaxpr], **how: Any) -> Jaxpr:
+    """The unknown half, for residuals as `_returning_residuals` returns them."""
+    unknown = split.unknown
+    widened = [
+        kind == "out" and not aval.ndim and len(_residual_spec(aval, **how)) > 0
+        for (kind, _), aval in zip(split.residuals, unknown.in_avals[: len(split.residuals)], strict=True)
+    ]
+    if True not in widened:
+        return unknown
+
+    def run(*args: Any) -> list[Any]:
+        m = len(widened)
+        residuals = [reshape(x, ()) if wide else x for x, wide in zip(args[:m], widened, strict=True)]
+        return _inline(unknown, [*residuals, *args[m:]])
+
+    avals = [
+        aval.update(shape=(1,)) if i < len(widened) and widened[i] else aval
+        for i, aval in enumerate(unknown.in_avals)
+    ]
+    return _staged(run, avals, unknown.name, **how)
+
+
+def _sharing_cotangents(
+    jaxpr: Jaxpr, num_known: int, ct_specs: Sequence[PartitionSpec], x_specs: Specs, **how: Any
+) -> Jaxpr:
+    """The transposed program where types do not say what differs: see the head of this module."""
+    mesh, axes = how["mesh"], how["axes"]
+
+    def run(*args: Any) -> list[Any]:
+        cts = [
+            _divided(ct, _left_out(s, axes), mesh) for ct, s in zip(args[num_known:], ct_specs, strict=True)
+        ]
+        outs = _inline(jaxpr, [*args[:num_known], *cts])
+        return [sum_over(x, _left_out(s, axes)) for x, s in zip(outs, x_specs, strict=True)]
+
+    return _staged(run, jaxpr.in_avals, jaxpr.name, **how)
+
+
+def _left_out(spec: PartitionSpec, axes: Sequence[str]) -> list[str]:
+    return [name for name in axes if name not in split_axes(spec)]
+
+
+def _divided(ct: Any, axes: Sequence[str], mesh: Mesh) -> Any:
+    size = math.prod(mesh.shape[name] for name in axes)
+    return ct if size == 1 else div(instantiate(ct), scalar_like(size, aval_of(ct).dtype))
+
+
+def _inline(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    return eval_jaxpr(jaxpr, args)
+
+
+def _staged(run: Callable[..., Any], avals: Sequence[ShapedArray], name: str, **how: Any) -> Jaxpr:
+    with manual_axes(**how):
+        new, captured = trace_to_jaxpr(run, avals, what="shard_map")
+    assert not captured, "jaxprs are closed"
+    return Jaxpr(new.invars, new.eqns, new.outvars, name)

@@ -1,0 +1,295 @@
+"""`ShardedArray`: an array that lies on several devices. Users meet it as `didax.Array`, like any other.
+
+`place(x, sharding)` lays an array over devices; `from_shards` joins parts that are there already.
+Read next: `core/sharding.py` (which part is where), `xla/partition.py` (what XLA is told), `partitioned.py` (programs).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core import job
+from didax.core.avals import ShapedArray
+from didax.core.dtypes import dtype_name
+from didax.core.errors import message
+from didax.core.given import give, given_by
+from didax.core.sharding import Index, NamedSharding
+from didax.primitives.sharding import sharding_constraint_p
+from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
+
+
+class ShardedArray(PlacedArray):
+    """An array on several devices: `_buffer` is XLA's array of all parts, `_value` the whole on the host."""
+
+    __slots__ = ("sharding",)
+    sharding: NamedSharding  # how the array is laid out over devices; a slot, which hot paths read
+    exchanged: Any = given_by("didax.runtime.placed")
+
+    def __init__(self, aval: ShapedArray, buffer: Any, sharding: NamedSharding):
+        self.aval = aval
+        self._value = None
+        self._buffer = buffer
+        self.committed = True
+        self.sharding = sharding
+
+    @property
+    def device(self) -> Any:
+        """The sharding: the array has no single device."""
+        return self.sharding
+
+    @property
+    def place(self) -> Any:
+        """The devices that programs on this array run on; one alone is no tuple."""
+        first, *others = self.sharding.devices
+        return (first, *others) if others else first
+
+    def devices(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return self.sharding.device_set
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Every device that holds a part of the array belongs to this process."""
+        return self.sharding.is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Every device holds the whole array."""
+        return self.sharding.is_fully_replicated
+
+    def host_value(self) -> Any:
+        """The whole array as a NumPy array that must not be written to; waits for the devices if need be."""
+        value = self._value
+        if value is None:
+            value = self._value = self._gathered()
+        return value
+
+    def _gathered(self) -> np.ndarray[Any, Any]:
+        shards = self.addressable_shards
+        if self.is_fully_replicated:
+            return shards[0].data.host_value()
+        if not self.is_fully_addressable:
+            raise RuntimeError(
+                message(
+                    "A process sees only its own part of an array that is split over several processes.",
+                    f"array: {self.aval}, {self.sharding}",
+                    fix="Look at x.addressable_shards, or gather it with "
+                    "didax.experimental.multihost_utils.process_allgather.",
+                )
+            )
+        physical = self.aval.physical
+        whole = np.empty(physical.shape, physical.dtype)
+        for shard in shards:
+            if shard.replica_id == 0:
+                whole[shard.index] = shard.data.host_value()
+        return whole
+
+    def device_buffer(self, device: Any = None) -> Any:
+        """XLA's array of all parts; with `device` the whole as a buffer on one device."""
+        if self.is_deleted():
+            raise self._deleted()
+        if device is None:
+            return self._buffer
+        return ConcreteArray(self.aval, self.host_value()).device_buffer(device)
+
+    def is_deleted(self) -> bool:
+        """True when the contents were donated or deleted."""
+        return self._buffer is None or self._buffer.is_deleted()
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array on this process's devices."""
+        from didax.xla.partition import shards_of
+
+        local = self.sharding.addressable_devices
+        pieces = [piece for piece in self._pieces() if piece[0] in local]
+        aval = self.aval.update(shape=self.sharding.shard_shape(self.aval.shape))
+        parts = shards_of(self.device_buffer(), aval.physical, [device for device, _, _ in pieces])
+        return [
+            Shard(device, index, copy, on_device(aval, part))
+            for (device, index, copy), part in zip(pieces, parts, strict=True)
+        ]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of the array on the devices of all processes; `data` is None for those of other processes."""
+        mine = {shard.device: shard for shard in self.addressable_shards}
+        return [
+            mine.get(device) or Shard(device, index, copy, None) for device, index, copy in self._pieces()
+        ]
+
+    def _pieces(self) -> list[tuple[Any, Index, int]]:
+        """For each device: which part it holds, and how many devices before it hold the same."""
+        sharding, shape = self.sharding, self.aval.shape
+        seen: dict[Any, int] = {}
+        pieces: list[tuple[Any, Index, int]] = []
+        _, places = sharding.parts(self.aval.ndim)
+        for device, index, part in zip(sharding.devices, sharding.indices(shape), places, strict=True):
+            copy = seen[part] = seen.get(part, -1) + 1
+            pieces.append((device, index, copy))
+        return pieces
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self._is_here() else self._description()
+
+    def __str__(self) -> str:
+        return super().__str__() if self._is_here() else self._description()
+
+    def _is_here(self) -> bool:
+        return self.is_deleted() or self.is_fully_addressable or self.is_fully_replicated
+
+    def _description(self) -> str:
+        return (
+            f"Array(shape={self.aval.shape}, dtype={dtype_name(self.aval.dtype)}, sharding={self.sharding})"
+        )
+
+    def rows(self) -> None:
+        """None: the rows are made by a program, so that they stay on the devices."""
+        return
+
+    def own_buffer(self) -> None:
+        """Called before the buffer is given away: where other arrays have it too, this one gets a copy."""
+        if self._is_shared() and not self.is_deleted():
+            self._buffer = self.__copy__()._buffer
+
+    def twin(self) -> ShardedArray:
+        """An array of its own with the same buffer."""
+        twin = ShardedArray(self.aval, self._buffer, self.sharding)
+        twin._value = self._value
+        return twin
+
+    def platform(self) -> str:
+        """The platform of the array's devices: 'cpu' or 'cuda'."""
+        return self.sharding.devices[0].client.platform
+
+    def unsafe_buffer_pointer(self) -> int:
+        """ValueError: the array's memory is in several places."""
+        raise ValueError(self._in_parts("has no single address"))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """BufferError: the array's memory is in several places."""
+        raise BufferError(self._in_parts("cannot be shared by DLPack"))
+
+    def _in_parts(self, refused: str) -> str:
+        fix = "Use one of x.addressable_shards, or the whole array on the host: numpy.asarray(x)."
+        return message(
+            f"An array on several devices {refused}.", f"array: {self.aval}, {self.sharding}", fix=fix
+        )
+
+    def copy_to_host_async(self) -> None:
+        """Begin to bring the contents to the host, where that takes a copy."""
+        for shard in self.addressable_shards:
+            shard.data.copy_to_host_async()
+
+    def _reads_in_place(self) -> bool:
+        return self._value is not None or (
+            self.is_fully_replicated and self.addressable_shards[0].data._reads_in_place()
+        )
+
+    def __reduce__(self) -> Any:
+        return as_concrete, (np.asarray(self.host_value()),)
+
+    def __copy__(self) -> ShardedArray:
+        from didax.xla.buffers import copy_of
+
+        copies = [
+            on_device(shard.data.aval, copy_of(shard.data.device_buffer()))
+            for shard in self.addressable_shards
+        ]
+        copied = from_shards(self.aval, self.sharding, copies)
+        with_keys(copied, keys_of(self))
+        return copied
+
+
+ShardedArray.__name__ = "Array"
+
+
+def place(x: Any, sharding: NamedSharding, *where: str) -> ConcreteArray:
+    """The array, laid over devices; itself where it lies so already. `where` names it in the error for its shape."""
+    array = as_concrete(x)
+    sharding = sharding.constrained
+    sharding.check_shape(array.aval.shape, *where)
+    if isinstance(array, ShardedArray) and array.sharding.is_equivalent_to(sharding, array.aval.ndim):
+        return array if array.sharding is sharding else _relabelled(array, sharding)
+    if isinstance(array, ShardedArray) and not (array.is_fully_addressable or array.is_fully_replicated):
+        return with_keys(_exchanged(array, sharding), keys_of(array))
+    whole = array.host_value()
+    return with_keys(from_callback(array.aval, sharding, lambda index: whole[index]), keys_of(array))
+
+
+def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:
+    """The array of several processes, laid out in another way by a program in which they exchange parts."""
+    if set(array.place) != set(sharding.devices):
+        raise ValueError(
+            message(
+                "An array that is split over several processes stays on the same devices.",
+                f"array: {array.aval}, {array.sharding}, on {len(array.place)} devices",
+                f"wanted: {sharding}, on {len(sharding.devices)} devices",
+                fix="Gather it first: didax.experimental.multihost_utils.process_allgather(x, tiled=True).",
+            )
+        )
+    moved = array.exchanged(sharding)
+    return moved if moved.sharding is sharding else _relabelled(moved, sharding)
+
+
+def _relabelled(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
+    """The array by another name of its sharding; the parts stay where they are."""
+    relabelled = from_shards(array.aval, sharding, [shard.data for shard in array.addressable_shards])
+    with_keys(relabelled, keys_of(array))
+    return relabelled
+
+
+def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[Index], Any]) -> ConcreteArray:
+    """The array whose part at an index is `data(index)`, asked once for each part that this process holds."""
+    from didax.xla.partition import put_shards
+
+    parts: dict[Any, np.ndarray[Any, Any]] = {}
+    physical, local = aval.physical, sharding.addressable_devices
+    values: list[np.ndarray[Any, Any]] = []
+    _, places = sharding.parts(aval.ndim)
+    for device, index, part in zip(sharding.devices, sharding.indices(aval.shape), places, strict=True):
+        if device in local:
+            if part not in parts:
+                parts[part] = np.ascontiguousarray(np.asarray(data(index), physical.dtype))
+            values.append(parts[part])
+    return ShardedArray(aval, put_shards(values, physical, sharding), sharding)
+
+
+def from_shards(aval: ShapedArray, sharding: NamedSharding, shards: Sequence[ConcreteArray]) -> ShardedArray:
+    """The array of parts that are on their devices already, one for each device of this process."""
+    from didax.xla.partition import join_shards
+
+    return ShardedArray(
+        aval, join_shards([x.device_buffer() for x in shards], aval.physical, sharding), sharding
+    )
+
+
+@give(sharding_constraint_p, "evaluate")
+def constrain(x: Any, *, sharding: NamedSharding) -> ConcreteArray:
+    array = as_concrete(x)
+    if job.current is not None and not (isinstance(array, ShardedArray) or sharding.is_fully_addressable):
+        _check_same(array, sharding)
+    return place(array, sharding)
+
+
+def _check_same(array: ConcreteArray, sharding: NamedSharding) -> None:
+    """ValueError unless all processes that are to hold parts of an array pass the same."""
+    from didax.xla.agreement import others_differ, processes_of
+
+    value, processes = np.ascontiguousarray(array.host_value()), processes_of(sharding.devices)
+    digest = hashlib.sha256(f"{array.aval}{sharding.spec}".encode() + value.tobytes()).digest()
+    what = f"the transfer of {array.aval}"
+    others = [p for p in others_differ(job.current, "transfer", digest, processes, what) if p != processes[0]]
+    if others:
+        raise ValueError(
+            message(
+                "What is laid over the devices of several processes is the same in each of them.",
+                f"process {others[0]} has another array than process {processes[0]}; here it is {array.aval}",
+                f"wanted: {sharding}",
+                fix="Draw or load the same in all; or join what differs: make_array_from_process_local_data.",
+            )
+        )

@@ -1,0 +1,161 @@
+"""Programs on several devices: how they are laid out, and what the text of their modules says of it.
+
+`Partition` is the mesh of a program, with a sharding for each argument. `DeviceWriter` writes meshes, shardings in
+Shardy's words, groups of devices and numbers of channels into a module. Nothing here loads jaxlib.
+Read next: `core/sharding.py` (what users say), `partition.py` (arrays and compiled programs).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from didax.core.avals import ShapedArray
+from didax.core.errors import message
+from didax.core.mesh import Mesh
+from didax.core.primitive import Primitive
+from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
+
+_UINT32 = ShapedArray((), np.dtype(np.uint32))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Partition:
+    """The mesh of a program, and how each of its arguments lies on it; None leaves an argument to XLA."""
+
+    mesh: Mesh
+    arguments: tuple[NamedSharding | None, ...]
+
+    @property
+    def devices(self) -> tuple[Any, ...]:
+        """The devices, in the order in which XLA numbers them."""
+        return tuple(self.mesh.devices.flat)
+
+
+class Manual(NamedTuple):
+    """The mesh of the `shard_map` whose body is being written, and the manual axes of all that it is in."""
+
+    mesh: Mesh
+    axes: frozenset[str]
+
+
+class DeviceWriter:
+    """What the module of a program on several devices says of them: meshes, groups of devices, numbers of channels."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.manual: Manual | None = None
+        self._meshes: dict[Mesh, str] = {}
+        self._channels = 0
+
+    def header(self, name: str) -> str:
+        """The opening of the module, with the meshes that its text names."""
+        devices = self.partition.devices
+        count = f"mhlo.num_partitions = {len(devices)} : i32, mhlo.num_replicas = 1 : i32"
+        declared = [_mesh_text(mesh_name, mesh, devices) for mesh, mesh_name in self._meshes.items()]
+        return "\n".join([f"module @{name} attributes {{{count}}} {{", *declared])
+
+    def argument_attributes(self, avals: Sequence[ShapedArray]) -> list[list[str]]:
+        """For each argument of the program, what its declaration says of where it lies."""
+        return [
+            []
+            if sharding is None
+            else [f"sdy.sharding = #sdy.sharding<{self.sharding(sharding, aval.physical.ndim)}>"]
+            for sharding, aval in zip(self.partition.arguments, avals, strict=True)
+        ]
+
+    def mesh(self, mesh: Mesh) -> str:
+        """The name of a mesh in this module."""
+        return self._meshes.setdefault(mesh, f"mesh{len(self._meshes) or ''}")
+
+    def sharding(self, sharding: NamedSharding, ndim: int) -> str:
+        """How an array with `ndim` axes lies, as Shardy writes it: `@mesh, [{"x"}, {}]`."""
+        sharding.entries(ndim)  # checks the number
+        entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
+        return f"@{self.mesh(sharding.concrete_mesh)}, [{', '.join(map(_entry_text, entries))}]"
+
+    def manual_sharding(self, mesh: Mesh, axes: Sequence[str], spec: PartitionSpec, ndim: int) -> str:
+        """The same for an operand or result of a `shard_map`: the partitioner decides on other axes than `axes`."""
+        opened = ", ?" if len(axes) < len(mesh.axis_names) else ""
+        entries = [*map(entry_names, spec), *[()] * (ndim - len(spec))]
+        dims = [
+            "{" + (", ".join(f'"{n}"' for n in names) + opened).removeprefix(", ") + "}" for names in entries
+        ]
+        return f"<@{self.mesh(mesh)}, [{', '.join(dims)}]>"
+
+    def groups(self, primitive: Primitive, axes: Sequence[str]) -> list[list[int]]:
+        """The devices that a collective over manual axes joins: groups of numbers, the first axis varying slowest."""
+        mesh = self._manual_mesh(primitive, axes)
+        numbers = self._device_numbers(mesh)
+        along = [mesh.axis_names.index(name) for name in axes]
+        rest = [i for i in range(numbers.ndim) if i not in along]
+        size = math.prod(mesh.axis_sizes[i] for i in along)
+        return numbers.transpose([*rest, *along]).reshape(-1, size).tolist()
+
+    def positions(self, primitive: Primitive, axis: str) -> np.ndarray[Any, Any]:
+        """For the number of each device, its position along a manual axis."""
+        mesh = self._manual_mesh(primitive, [axis])
+        places = np.empty(mesh.size, np.int32)
+        places[self._device_numbers(mesh).ravel()] = np.indices(mesh.axis_sizes)[
+            mesh.axis_names.index(axis)
+        ].ravel()
+        return places
+
+    def device_number(self, ctx: Any) -> Any:
+        """The number of the running device, which has a meaning only where every axis is manual."""
+        assert self.manual is not None
+        mesh, axes = self.manual
+        left = ", ".join(f'"{name}"' for name in mesh.axis_names if name not in axes)
+        inner = ctx.region() if left else ctx
+        number = inner.emit("stablehlo.partition_id : tensor<ui32>", _UINT32)
+        if not left:
+            return number
+        body = f"{{\n{inner.lines[0]}\nsdy.return {number} : {number.type}\n}}"
+        return ctx.emit(
+            f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{self.mesh(mesh)}, []>] "
+            f"manual_axes={{{left}}} () {body} : () -> {number.type}",
+            _UINT32,
+        )
+
+    def channel(self) -> str:
+        """The attribute that tells one communication of the module from the others."""
+        self._channels += 1
+        return f"channel_handle = #stablehlo.channel_handle<handle = {self._channels}, type = 1>"
+
+    def _device_numbers(self, mesh: Mesh) -> np.ndarray[Any, Any]:
+        number = {device: i for i, device in enumerate(self.partition.devices)}
+        return np.array([number[device] for device in mesh.devices.flat]).reshape(mesh.devices.shape)
+
+    def _manual_mesh(self, primitive: Primitive, axes: Sequence[str]) -> Mesh:
+        if self.manual is None or not self.manual.axes.issuperset(axes):
+            raise unmapped(primitive, axes)
+        return self.manual.mesh
+
+
+def unmapped(primitive: Primitive, axes: Sequence[str]) -> NameError:
+    """The error of a collective whose axis nobody maps where it runs."""
+    return NameError(
+        message(
+            f"{primitive.name} runs outside of the function that maps its axis.",
+            f"axes: {tuple(axes)}",
+            fix="Collectives belong inside vmap(..., axis_name=...) or shard_map.",
+        )
+    )
+
+
+def _mesh_text(name: str, mesh: Mesh, devices: Sequence[Any]) -> str:
+    """The declaration of a mesh in a module whose partitions are `devices`, in their order."""
+    axes = ", ".join(f'"{axis}"={size}' for axis, size in mesh.shape_tuple)
+    numbers = [devices.index(device) for device in mesh.devices.flat]
+    ids = "" if numbers == list(range(len(numbers))) else f", device_ids=[{', '.join(map(str, numbers))}]"
+    return f"sdy.mesh @{name} = <[{axes}]{ids}>"
+
+
+def _entry_text(entry: Any) -> str:
+    if entry is PartitionSpec.UNCONSTRAINED:
+        return "{?}"
+    return "{" + ", ".join(f'"{name}"' for name in entry_names(entry)) + "}"

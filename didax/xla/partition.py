@@ -1,0 +1,163 @@
+"""Arrays and programs that lie on several devices, in XLA's words.
+
+`Partition` says how a program is laid out: its devices, and a sharding for each argument. `xla_sharding` is what
+jaxlib wants with every array on several devices; `put_shards`, `shards_of`, `reshard` move the parts.
+`found_sharding` reads the layout that XLA's partitioner chose for a result.
+Read next: `core/sharding.py` (what users say), `runtime/sharded.py` (the arrays).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from didax.core.avals import ShapedArray
+from didax.core.mesh import Mesh
+from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
+from didax.xla.client import backend, hlo, xe
+from didax.xla.device_text import Partition
+
+
+class XlaSharding(xe.Sharding):
+    """A sharding as jaxlib's arrays hold it."""
+
+    memory_kind = _memory_kind = None
+
+    def __init__(self, sharding: Sharding):
+        super().__init__()
+        self.sharding = sharding
+        self._devices = xe.DeviceList(sharding.devices)
+
+    @property
+    def _internal_device_list(self) -> Any:
+        return self._devices
+
+    @property
+    def device_set(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return self.sharding.device_set
+
+    def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
+        return hlo_sharding(self.sharding, num_dimensions)
+
+
+_xla_shardings: WeakKeyDictionary[Sharding, XlaSharding] = WeakKeyDictionary()
+
+
+def xla_sharding(sharding: Sharding) -> XlaSharding:
+    """The sharding as jaxlib's arrays hold it, one object for each."""
+    found = _xla_shardings.get(sharding)
+    if found is None:
+        found = _xla_shardings.setdefault(sharding, XlaSharding(sharding))
+    return found
+
+
+def hlo_sharding(sharding: Any, ndim: int) -> Any:
+    """The sharding of an array with `ndim` axes as XLA tiles it."""
+    if ndim == 0 or sharding.is_fully_replicated:
+        return hlo.HloSharding.replicate()
+    mesh, entries = sharding.mesh, sharding.entries(ndim)
+    split = [mesh.axis_names.index(name) for names in entries for name in names]
+    rest = [i for i in range(len(mesh.axis_names)) if i not in split]
+    tiles = [math.prod(mesh.shape[name] for name in names) for names in entries]
+    copies = math.prod(mesh.axis_sizes[i] for i in rest)
+    kinds = [hlo.OpSharding_Type.REPLICATED] if copies > 1 else []
+    return hlo.HloSharding.iota_tile(
+        [*tiles, *[copies] * len(kinds)], mesh.axis_sizes, [*split, *rest], kinds
+    )
+
+
+def layout_found(partition: Partition, message_: Any, ndim: int) -> NamedSharding:
+    """The sharding of an array with `ndim` axes that XLA tells of as a message of its own; None: it has chosen none."""
+    if message_ is None:
+        return NamedSharding(partition.mesh, PartitionSpec())
+    return found_sharding(hlo.HloSharding.from_proto(message_), partition.mesh, ndim)
+
+
+def found_sharding(found: Any, mesh: Mesh, ndim: int) -> NamedSharding:
+    """The sharding that XLA chose, by the mesh where a spec can say it; else by a mesh made for it."""
+    if found.is_replicated() or found.is_maximal() or found.is_unknown():
+        return NamedSharding(mesh, PartitionSpec())
+    tiles = list(found.tile_assignment_dimensions())
+    order = np.array(found.tile_assignment_devices()).reshape(tiles)
+    spec = _spec_for(order, mesh, ndim)
+    if spec is not None:
+        return NamedSharding(mesh, spec)
+    devices = np.array(list(mesh.devices.flat), dtype=object)[order]
+    names = [f"axis{i}" for i in range(order.ndim)]
+    return NamedSharding(Mesh(devices, names), PartitionSpec(*names[:ndim]))
+
+
+def _spec_for(order: np.ndarray[Any, Any], mesh: Mesh, ndim: int) -> PartitionSpec | None:
+    """The spec by which device number `order[i, j, ...]` holds part i, j, ... of an array; None where there is none."""
+    place = np.empty((order.size, order.ndim), int)
+    place[order.ravel()] = list(itertools.product(*map(range, order.shape)))
+    place = place[:, :ndim].reshape(*mesh.axis_sizes, ndim)
+    names: list[list[tuple[int, str]]] = [[] for _ in range(ndim)]
+    for axis, (name, _) in enumerate(mesh.shape_tuple):
+        step = np.diff(place, axis=axis)
+        moved = {d for d in range(ndim) if step[..., d].any()}
+        if len(moved) > 1:
+            return None
+        for d in moved:
+            names[d].append((int(step[(0,) * len(mesh.axis_sizes)][d]), name))
+    spec = PartitionSpec(*[tuple(name for _, name in sorted(found, reverse=True)) for found in names])
+    counts, places = NamedSharding(mesh, spec).parts(ndim)
+    fits = counts == order.shape[:ndim] and places == tuple(map(tuple, place.reshape(-1, ndim).tolist()))
+    return _trimmed(spec) if fits else None
+
+
+def _trimmed(spec: PartitionSpec) -> PartitionSpec:
+    """The spec without the Nones at its end."""
+    entries = list(spec)
+    while entries and entries[-1] is None:
+        entries.pop()
+    return PartitionSpec(*entries)
+
+
+# Buffers.
+
+
+def put_shards(parts: Sequence[np.ndarray[Any, Any]], aval: ShapedArray, sharding: Sharding) -> Any:
+    """One array of XLA's from the part of each of this process's devices, which are still on the host."""
+    local = [d for d in sharding.devices if d in sharding.addressable_devices]
+    return xe.batched_device_put(aval, xla_sharding(sharding), list(parts), local, True, enable_x64=True)
+
+
+def join_shards(buffers: Sequence[Any], aval: ShapedArray, sharding: Sharding) -> Any:
+    """One array of XLA's from a buffer on each of this process's devices; nothing is copied."""
+    return xe.ArrayImpl(aval, xla_sharding(sharding), list(buffers), committed=True, _skip_checks=True)
+
+
+def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any]) -> list[Any]:
+    """The parts of an array of XLA's, each of the given type, as arrays on one device each: these, in their order."""
+    with _jax_not_imported():
+        parts = list(buffer._arrays)
+    single = backend().shardings
+    return [
+        xe.ArrayImpl(aval, single[device], [part], committed=True, _skip_checks=True)
+        for part, device in zip(parts, devices, strict=True)
+    ]
+
+
+@contextlib.contextmanager
+def _jax_not_imported() -> Iterator[None]:
+    """jaxlib imports jax, where jax is installed, to split an array; here it finds none.
+
+    A thread that begins to import jax in these microseconds would be refused.
+    """
+    if "jax" in sys.modules:
+        yield
+        return
+    sys.modules["jax"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sys.modules.pop("jax", None)

@@ -1,0 +1,177 @@
+# ruff: noqa: E501 (a row is one line of a table)
+"""Meshes, specs, shardings, and arrays that lie on several devices."""
+
+import pickle
+
+import jax
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import NamedSharding, P, sharding
+from didax.sharding import AbstractMesh, AxisType, Mesh
+
+MESHES = {"1x8": (1, 8), "2x4": (2, 4), "8x1": (8, 1), "4x2": (4, 2)}
+SPECS = [
+    (),
+    ("a",),
+    ("b",),
+    ("a", "b"),
+    ("b", "a"),
+    (None, "a"),
+    (("a", "b"),),
+    (None, ("b", "a")),
+    (("b", "a"), None),
+]
+
+
+def mesh_of(shape: tuple[int, ...] = (2, 4), names: tuple[str, ...] = ("a", "b")) -> Mesh:
+    return dx.make_mesh(shape, names)
+
+
+def test_equal_meshes_specs_and_shardings_are_one_object() -> None:
+    mesh = mesh_of()
+    assert mesh is mesh_of() and mesh is not mesh_of((4, 2))
+    assert NamedSharding(mesh, P("a")) is NamedSharding(mesh, P(("a",)))
+    assert P("a") == P(("a",)) and P("a") != P("a", None) and hash(P("a")) == hash(P(("a",)))
+    assert P() + P("a") == P("a") and list(P("a", None)) == ["a", None]
+    assert pickle.loads(pickle.dumps(P("a", ("b", "c")))) == P("a", ("b", "c"))
+
+
+def test_what_a_mesh_knows() -> None:
+    mesh = mesh_of()
+    assert (mesh.shape, mesh.size, mesh.axis_names) == ({"a": 2, "b": 4}, 8, ("a", "b"))
+    assert mesh.device_ids.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert mesh.abstract_mesh is AbstractMesh((2, 4), ("a", "b")) and mesh.are_all_axes_auto
+    assert mesh.update(axis_types=AxisType.Manual).manual_axes == ("a", "b")
+    assert not mesh.is_multi_process and mesh.local_mesh is mesh
+
+
+@pytest.mark.parametrize("shape", MESHES.values(), ids=MESHES)
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_parts_are_where_jax_puts_them(shape: tuple[int, int], spec: tuple) -> None:
+    x = np.arange(16 * 8.0, dtype="float32").reshape(16, 8)
+    ours = dx.device_put(x, NamedSharding(dx.make_mesh(shape, ("a", "b")), P(*spec)))
+    theirs = jax.device_put(
+        x,
+        jax.NamedSharding(jax.make_mesh(shape, ("a", "b"), (jax.sharding.AxisType.Auto,) * 2), jax.P(*spec)),
+    )
+    np.testing.assert_array_equal(np.asarray(ours), x)
+    assert ours.is_fully_replicated == theirs.is_fully_replicated
+    for a, b in zip(ours.addressable_shards, theirs.addressable_shards, strict=True):
+        assert (a.device.id, a.index, a.replica_id) == (b.device.id, b.index, b.replica_id)
+        np.testing.assert_array_equal(np.asarray(a.data), np.asarray(b.data))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int4", "int8", "uint32", "float16", "bfloat16", "float8_e4m3fn", "complex64"]
+)
+def test_every_dtype_comes_back_whole(dtype: str) -> None:
+    x = dnp.arange(16).reshape(8, 2).astype(dtype)
+    y = dx.device_put(x, NamedSharding(mesh_of(), P("b", "a")))
+    assert y.dtype == x.dtype and y.sharding.spec == P("b", "a")
+    np.testing.assert_array_equal(np.asarray(y), np.asarray(x))
+
+
+def test_resharding_between_any_two() -> None:
+    mesh, other = mesh_of(), mesh_of((4, 2))
+    x = np.arange(16 * 8).reshape(16, 8).astype("float32")
+    y = dx.device_put(x, NamedSharding(mesh, P("a", "b")))
+    for place in [NamedSharding(other, P("a")), NamedSharding(mesh, P(("b", "a"))), NamedSharding(mesh, P())]:
+        z = dx.device_put(y, place)
+        assert z.sharding is place
+        np.testing.assert_array_equal(np.asarray(z), x)
+        y = z
+    single = dx.device_put(y, dx.devices()[3])
+    assert single.devices() == {dx.devices()[3]}
+    np.testing.assert_array_equal(np.asarray(single), x)
+
+
+def test_a_pytree_of_shardings_and_the_mesh_in_force() -> None:
+    with dx.set_mesh(mesh_of()):
+        tree = dx.device_put({"w": np.ones((8, 4)), "b": (np.ones(8), 2.0)}, {"w": P("a", "b"), "b": P()})
+        assert tree["w"].sharding.spec == P("a", "b") and tree["b"][1].sharding.spec == P()
+        assert sharding.get_mesh() is mesh_of() and sharding.get_abstract_mesh() is mesh_of().abstract_mesh
+    assert sharding.get_mesh().empty
+    with mesh_of((4, 2)) as mesh:
+        assert sharding.get_mesh() is mesh
+
+
+def test_arrays_made_of_parts() -> None:
+    place = NamedSharding(mesh_of(), P("a", "b"))
+    whole = np.arange(32.0, dtype="float32").reshape(4, 8)
+    asked: list = []
+
+    def part(index: tuple) -> np.ndarray:
+        asked.append(index)
+        return whole[index]
+
+    x = dx.make_array_from_callback((4, 8), place, part)
+    assert len(asked) == 8 and x.dtype == np.float32
+    y = dx.make_array_from_single_device_arrays((4, 8), place, [s.data for s in x.addressable_shards][::-1])
+    z = dx.make_array_from_process_local_data(place, whole)
+    for found in (x, y, z):
+        assert found.sharding is place
+        np.testing.assert_array_equal(np.asarray(found), whole)
+    assert [s.data.shape for s in x.global_shards] == [(2, 2)] * 8
+
+
+def test_printing_iterating_indexing_pickling_and_copying() -> None:
+    x = dx.device_put(dnp.arange(16.0).reshape(8, 2), NamedSharding(mesh_of(), P("a")))
+    assert repr(x) == repr(dnp.arange(16.0).reshape(8, 2))
+    assert [float(r.sum()) for r in x] == [1.0, 5.0, 9.0, 13.0, 17.0, 21.0, 25.0, 29.0]
+    assert float(x[3, 1]) == 7.0 and x[2:6].shape == (4, 2)
+    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(x))), np.asarray(x))
+    y = x.copy()
+    assert y.sharding is x.sharding and y.unsafe_buffer_pointer is not None
+    with pytest.raises(ValueError, match="no single address"):
+        x.unsafe_buffer_pointer()
+    assert np.from_dlpack(dx.device_put(x, dx.devices()[0])).shape == (8, 2)
+
+
+def test_donation_across_shardings() -> None:
+    place = NamedSharding(mesh_of(), P("a", "b"))
+    x = dx.device_put(np.ones((8, 8), "float32"), place)
+    twin = x.reshape(8, 8)  # nothing to do: an array of its own on the same memory
+    step = dx.jit(lambda x: x + 1, donate_argnums=0)
+    y = step(x)
+    assert x.is_deleted() and not twin.is_deleted()
+    np.testing.assert_array_equal(np.asarray(twin) + 1, np.asarray(y))
+    with pytest.raises(RuntimeError, match="donated"):
+        x + 1
+
+
+def test_random_keys_have_the_same_bits_in_any_sharding() -> None:
+    keys = dx.random.split(dx.random.key(0), 8)
+    wanted = np.asarray(dx.vmap(dx.random.normal)(keys))
+    for spec in (P("a"), P("b"), P(("a", "b"))):
+        laid = dx.device_put(keys, NamedSharding(mesh_of(), spec))
+        with dx.debug_key_reuse("off"):
+            np.testing.assert_array_equal(np.asarray(dx.vmap(dx.random.normal)(laid)), wanted)
+
+
+@pytest.mark.parametrize(
+    "bad, error, says",
+    [
+        (lambda m: NamedSharding(m, P("c")), ValueError, "axis 'c'; the mesh has ('a', 'b')"),
+        (lambda m: NamedSharding(m, P("a", "a")), sharding.DuplicateSpecError, "splits at most one axis"),
+        (lambda m: dx.device_put(np.ones(12), NamedSharding(m, P(("a", "b")))), sharding.IndivisibleError, "2 ('a') * 4 ('b') = 8; 12 % 8 = 4"),
+        (lambda m: dx.device_put(np.ones(8), NamedSharding(m, P("a", "b"))), ValueError, "with 2 entries; the array has 1 axes"),
+        (lambda m: dx.device_put(np.ones(8), P("a")), ValueError, "needs a mesh"),
+        (lambda m: dx.make_mesh((3, 3), ("a", "b")), ValueError, "3 * 3 = 9; devices: 8"),
+        (lambda m: dx.make_mesh((2,), ("a", "b")), ValueError, "one name for each axis"),
+        (lambda m: Mesh(dx.devices()[:1] * 2, ("a",)), ValueError, "each device once"),
+        (lambda m: Mesh(np.array(dx.devices()).reshape(2, 4), ("a", "a")), ValueError, "all different"),
+        (lambda m: P(1), TypeError, "None, the name of a mesh axis, or a tuple"),
+        (lambda m: NamedSharding(m.abstract_mesh, P("a")).devices, ValueError, "has no devices"),
+        (lambda m: dx.make_array_from_callback((8,), NamedSharding(m, P("a")), lambda i: np.ones(3)), ValueError, "has the shape that its index says"),
+        (lambda m: dx.make_array_from_single_device_arrays((8,), NamedSharding(m, P("a")), [dnp.ones(4)]), ValueError, "one part for each device"),
+        (lambda m: dx.device_put(np.ones(8), dx.devices()[1]) + dx.device_put(np.ones(8), NamedSharding(m, P("a"))), ValueError, "same devices"),
+    ],
+    ids=range(14),
+)  # fmt: skip
+def test_errors_name_the_rule_and_the_numbers(bad, error, says) -> None:
+    with pytest.raises(error) as caught:
+        bad(mesh_of())
+    assert says in str(caught.value)

@@ -1,0 +1,199 @@
+# ruff: noqa: E501 (a row is one line of a table)
+"""`shard_map`: parts in, collectives, parts out; every transformation; communication counted."""
+
+import jax
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import P, lax
+
+X = np.random.default_rng(1).normal(size=(8, 4)).astype("float32")
+line = lambda: dx.make_mesh((8,), ("x",))
+grid = lambda: dx.make_mesh((2, 4), ("a", "b"))
+
+
+SPLIT = P("x")
+
+
+def on_line(f, in_specs=SPLIT, out_specs=SPLIT, **how):
+    return dx.shard_map(f, mesh=line(), in_specs=in_specs, out_specs=out_specs, **how)
+
+
+def on_grid(f, in_specs, out_specs, **how):
+    return dx.shard_map(f, mesh=grid(), in_specs=in_specs, out_specs=out_specs, **how)
+
+
+@dx.custom_vjp
+def with_vjp(x):
+    return dnp.sin(x)
+
+
+with_vjp.defvjp(lambda x: (dnp.sin(x), x), lambda x, ct: (ct * dnp.cos(x),))
+
+
+@dx.custom_jvp
+def with_jvp(x):
+    return dnp.sin(x)
+
+
+with_jvp.defjvp(lambda p, t: (dnp.sin(p[0]), t[0] * dnp.cos(p[0])))
+
+# name -> a mapped function, and the same without devices
+PAIRS = {
+    "psum": (on_line(lambda x: x * lax.psum(x.sum(), "x")), lambda x: x * x.sum()),
+    "pmean": (on_line(lambda x: x - lax.pmean(x, "x")), lambda x: x - x.mean(0)),
+    "pmax": (on_line(lambda x: x * lax.pmax(x, "x")), lambda x: x * x.max(0)),
+    "all_gather": (on_line(lambda x: lax.all_gather(x, "x", tiled=True).sum(0) * x), lambda x: x.sum(0) * x),
+    "ppermute": (on_line(lambda x: lax.ppermute(x, "x", [(i, (i + 1) % 8) for i in range(8)]) * x), lambda x: dnp.roll(x, 1, 0) * x),
+    "pshuffle": (on_line(lambda x: lax.pshuffle(x, "x", [3, 2, 1, 0, 7, 6, 5, 4])), lambda x: x[dnp.array([3, 2, 1, 0, 7, 6, 5, 4])]),
+    "psum_scatter": (on_line(lambda x: lax.psum_scatter(dnp.tile(x, (8, 1)), "x", tiled=True)), lambda x: dnp.tile(x.sum(0), (8, 1))),
+    "all_to_all": (on_line(lambda x: lax.all_to_all(dnp.tile(x, (1, 2)), "x", 1, 0, tiled=True), out_specs=P(None, "x")), lambda x: dnp.tile(x, (1, 2))),
+    "axis_index": (on_line(lambda x: x * (lax.axis_index("x") + 1)), lambda x: x * dnp.arange(1, 9)[:, None]),
+    "two axes at once": (on_grid(lambda x: x * lax.psum(x, ("a", "b")), P(("a", "b")), P(("a", "b"))), lambda x: x * x.sum(0)),
+    "one axis of two": (on_grid(lambda x: lax.psum(x, "b"), P("a", "b"), P("a")), lambda x: x.sum(1, keepdims=True)),
+    "closure": (on_line(lambda y: y * X[0]), lambda y: y * X[0]),
+    "jit inside": (on_line(dx.jit(lambda x: dnp.sin(x) * lax.psum(x, "x"))), lambda x: dnp.sin(x) * x.sum(0)),
+    "checkpoint inside": (on_line(dx.checkpoint(lambda x: dnp.sin(x) * lax.psum(dnp.cos(x), "x"))), lambda x: dnp.sin(x) * dnp.cos(x).sum(0)),
+    "checkpoint outside": (dx.checkpoint(on_line(lambda x: dnp.sin(x) * lax.psum(dnp.cos(x), "x"))), lambda x: dnp.sin(x) * dnp.cos(x).sum(0)),
+    "custom_vjp": (on_line(lambda x: with_vjp(x) * lax.psum(x, "x")), lambda x: with_vjp(x) * x.sum(0)),
+    "custom_jvp": (on_line(lambda x: with_jvp(x) * lax.psum(x, "x")), lambda x: with_jvp(x) * x.sum(0)),
+    "grad inside": (on_line(lambda x: dx.grad(lambda y: lax.psum(y**2, "x").sum())(x)), lambda x: 2 * x),
+    "grad of what is shared": (on_line(lambda x: x * dx.grad(lambda w: (w * x).sum())(2.0)), lambda x: x * x.sum()),
+    "scan": (on_line(lambda x: lax.scan(lambda c, r: (c + r, c * r), dnp.zeros(4), dnp.concatenate([x, x]))[0][None]), lambda x: x * 2),
+    "scan with psum": (on_line(lambda x: lax.scan(lambda c, r: (c + lax.psum(r, "x"), c * r), dnp.zeros((1, 4)), dnp.stack([x, x * 2]))[0], out_specs=P()), lambda x: (3 * x).sum(0, keepdims=True)),
+    "fori_loop": (on_line(lambda x: lax.fori_loop(0, 3, lambda i, c: c + dnp.sin(x), dnp.zeros((1, 4)))), lambda x: 3 * dnp.sin(x)),
+    "cond": (on_line(lambda x: lax.cond(x.sum() > 0, lambda x: x * 2, lambda x: dnp.zeros((1, 4)), x)), lambda x: dnp.where(x.sum(1, keepdims=True) > 0, x * 2, 0 * x)),
+    "nested": (on_grid(lambda x: on_grid(lambda y: y * lax.psum(y, "b"), P("b"), P("b"), axis_names={"b"})(x), P("a"), P("a"), axis_names={"a"}), lambda x: (x.reshape(2, 4, 4) * x.reshape(2, 4, 4).sum(1, keepdims=True)).reshape(8, 4)),
+    "some axes": (dx.jit(on_grid(lambda x: x * lax.psum(x, "a"), P("a"), P("a"), axis_names={"a"})), lambda x: (x.reshape(2, 4, 4) * x.reshape(2, 4, 4).sum(0)).reshape(8, 4)),
+    "position along one of two": (dx.jit(on_grid(lambda x: x * lax.axis_index("a"), P("a"), P("a"), axis_names={"a"})), lambda x: x * dnp.repeat(dnp.arange(2), 4)[:, None]),
+    "linear algebra": (on_line(lambda x: dnp.linalg.solve(dnp.eye(4) * 2 + x.T @ x, x[0])[None]), lambda x: dx.vmap(lambda r: dnp.linalg.solve(dnp.eye(4) * 2 + dnp.outer(r, r), r))(x)),
+    "unchecked": (on_line(lambda x: x * lax.psum(x.sum(), "x"), check_vma=False), lambda x: x * x.sum()),
+    "unchecked, shared": (dx.jit(on_grid(lambda x: lax.psum(dnp.sin(x), "b") * 2, P("a", "b"), P("a"), check_vma=False)), lambda x: dnp.sin(x).sum(1, keepdims=True) * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_values_and_transformations(name: str) -> None:
+    f, plain = PAIRS[name]
+    x = dnp.asarray(X)
+    checks = [
+        (f, plain, (x,)),
+        (dx.jit(f), plain, (x,)),
+        (dx.grad(lambda x: (f(x) ** 2).sum()), dx.grad(lambda x: (plain(x) ** 2).sum()), (x,)),
+        (dx.jit(dx.grad(lambda x: (f(x) ** 2).sum())), dx.grad(lambda x: (plain(x) ** 2).sum()), (x,)),
+        (lambda x: dx.jvp(f, (x,), (x + 1,))[1], lambda x: dx.jvp(plain, (x,), (x + 1,))[1], (x,)),
+        (dx.vmap(f), dx.vmap(plain), (dnp.stack([x, x + 1]),)),
+    ]
+    for g, wanted, args in checks:
+        np.testing.assert_allclose(np.asarray(g(*args)), np.asarray(wanted(*args)), rtol=2e-3, atol=2e-3)
+
+
+def test_second_derivatives() -> None:
+    for check in (True, False):
+        f = on_grid(
+            lambda x, w: lax.psum(dnp.sin(x) @ w**2, ("a", "b")).sum(),
+            (P(("a", "b")), P()),
+            P(),
+            check_vma=check,
+        )
+        w = dnp.linspace(1.0, 2.0, 4)[:, None]
+        found = dx.hessian(lambda w: f(dnp.asarray(X), w))(w)
+        wanted = dx.hessian(lambda w: (dnp.sin(dnp.asarray(X)) @ w**2).sum())(w)
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-3, atol=1e-3)
+
+
+def test_extrema_keep_nan() -> None:
+    x = X.copy()
+    x[2, 1], x[5, 3] = np.nan, -np.inf
+    for collective, wanted in ((lax.pmax, x.max(0)), (lax.pmin, x.min(0))):
+        for dtype in ("float32", "float16", "bfloat16"):
+            found = on_line(lambda x: collective(x, "x"), out_specs=P())(x.astype(dnp.dtype(dtype)))[0]
+            np.testing.assert_allclose(np.asarray(found, "float32"), wanted, rtol=1e-2)
+
+
+def psums(f, *args) -> int:
+    return str(dx.make_jaxpr(f)(*args)).count(" psum[")
+
+
+def test_reverse_mode_communicates_only_where_it_must() -> None:
+    x = dnp.asarray(X)
+    loss = on_line(lambda x: lax.psum((x**2).sum(), "x"), out_specs=P())
+    assert (psums(loss, x), psums(dx.grad(loss), x)) == (1, 1)  # the forward one: the gradient adds none
+    shared = on_line(lambda w, x: lax.psum((w * x).sum(), "x"), (P(), P("x")), P())
+    assert (
+        psums(dx.grad(shared), x[0], x) == 2
+    )  # the gradient of what all devices share is a sum over devices
+
+    def identity(x):
+        return on_line(lambda x: x, P(), P())(x)
+
+    transposed = identity
+    for _ in range(4):
+        transposed = (lambda f: lambda y: dx.linear_transpose(f, x)(y)[0])(transposed)
+    assert psums(transposed, x) == 0
+
+
+def test_no_more_collectives_than_jax() -> None:
+    from tests.devices.test_partitioned import collectives
+
+    mesh = jax.make_mesh((8,), ("x",), (jax.sharding.AxisType.Auto,))
+    for body, theirs in (
+        (lambda x: lax.psum((x**2).sum(), "x"), lambda x: jax.lax.psum((x**2).sum(), "x")),
+        (lambda x: lax.psum(dnp.tanh(lax.all_gather(x, "x", tiled=True).sum() * x).sum(), "x"),
+         lambda x: jax.lax.psum(jax.numpy.tanh(jax.lax.all_gather(x, "x", tiled=True).sum() * x).sum(), "x")),
+    ):  # fmt: skip
+        ours = dx.jit(dx.grad(on_line(body, out_specs=P()))).lower(X).compile().as_text()
+        mapped = jax.shard_map(theirs, mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P())
+        wanted = jax.jit(jax.grad(mapped)).lower(X).compile().as_text()
+        assert collectives(ours).total() <= collectives(wanted).total()
+
+
+def test_types_say_what_varies() -> None:
+    seen: list = []
+
+    def body(x, w):
+        seen.append(
+            (dx.typeof(x).vma, dx.typeof(w).vma, dx.typeof(x * w).vma, dx.typeof(lax.psum(x, "a")).vma)
+        )
+        return lax.psum(x * w, ("a", "b"))
+
+    on_grid(body, (P("a", "b"), P()), P())(X, dnp.ones(1))
+    assert seen == [({"a", "b"}, set(), {"a", "b"}, {"b"})]
+    text = str(dx.make_jaxpr(on_line(lambda x: x * 2))(X))
+    assert "f32[1,4]{x}" in text
+
+
+def test_the_mesh_in_force_a_decorator_and_lists_of_specs() -> None:
+    with dx.set_mesh(line()):
+
+        @dx.shard_map(in_specs=[P("x"), {"w": P(), "b": P("x")}], out_specs=P("x"))
+        def f(x, p):
+            return x @ p["w"] + p["b"]
+
+        found = f(X, {"w": np.ones((4, 2), "float32"), "b": np.ones((8, 2), "float32")})
+    np.testing.assert_allclose(np.asarray(found), X @ np.ones((4, 2)) + 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "bad, error, says",
+    [
+        (lambda: on_line(lambda x: x)(X[:7]), ValueError, "7 % 8 = 7"),
+        (lambda: on_line(lambda x: x, P("y"))(X), ValueError, "axis 'y', the mesh has ('x',)"),
+        (lambda: on_line(lambda x: x, P("x", None, None))(X), ValueError, "with 3 entries; the array has 2 axes"),
+        (lambda: on_line(lambda x: x.sum(), out_specs=P("x"))(X), ValueError, "result: float32[]{x}"),
+        (lambda: on_line(lambda x: x * 2, out_specs=P())(X), ValueError, "the value may differ along 'x'"),
+        (lambda: on_line(lambda x: x, (P("x"), P("x")))(X), ValueError, "in_specs"),
+        (lambda: on_line(lambda x: x, "x")(X), TypeError, "holds PartitionSpecs"),
+        (lambda: on_line(lambda x: lax.psum(x, "y"))(X), NameError, "No mapped axis is named 'y' here"),
+        (lambda: dx.shard_map(lambda x: x, in_specs=P(), out_specs=P())(X), ValueError, "needs a mesh"),
+        (lambda: on_grid(lambda x: x, P("b"), P("b"), axis_names={"a"})(X), ValueError, "manual axes only"),
+        (lambda: on_line(lambda x: lax.pcast(x, "x", to="reduced"))(X), NotImplementedError, "varying"),
+    ],
+    ids=range(11),
+)  # fmt: skip
+def test_errors_name_the_spec_and_the_arithmetic(bad, error, says) -> None:
+    with pytest.raises(error) as caught:
+        bad()
+    assert says in str(caught.value)
