@@ -143,9 +143,9 @@ class Lowered:
         self.out_tree = traced.out_tree
         self.out_info = traced.out_info
 
-    def as_text(self) -> str:
-        """The StableHLO text."""
-        return self._program.text(partition=self._partition)
+    def as_text(self, *, debug_info: bool = False) -> str:
+        """The StableHLO text; with `debug_info` each operation with its names (`named_scope`) and the user's line."""
+        return self._program.text(partition=self._partition, located=debug_info)
 
     def compile(self) -> Compiled:
         """Compile with XLA."""
