@@ -47,6 +47,7 @@ ABSENT = {
     "custom_derivatives": "",
     "debug": "log DebugEffect OrderedDebugEffect inspect_array_sharding visualize_array_sharding visualize_sharding",
     "dlpack": "is_supported_dtype",
+    "ffi": "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type_id",
     "distributed": "",
     "dtypes": "",
     "errors": "InconclusiveDimensionOperation",
@@ -61,7 +62,7 @@ ABSENT = {
 }
 
 ABSENT_MODULES = """
-    api_util cloud_tpu_init collect_profile export ffi image interpreters lib monitoring profiler
+    api_util cloud_tpu_init collect_profile export image interpreters lib monitoring profiler
     test_util tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused

@@ -226,8 +226,8 @@ def compile_text(
     A module that calls Python comes with its `callbacks`.
 
     `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
-    compiled code is several times slower. `options` are XLA debug options by name. `located` writes the same module with
-    the names and lines of its operations, and is called if it has to be compiled: programs are known by what they
+    compiled code is several times slower. `options` are XLA debug options by name. `located` writes the same module
+    with names and lines of its operations, and is called if it has to be compiled: programs are known by what they
     compute.
     """
     started = backend()

@@ -131,17 +131,18 @@ def _nested(array: np.ndarray[Any, Any], text: Callable[[Any], str]) -> str:
 @functools.lru_cache(maxsize=4096)
 def _scalar_text(content: bytes, dtype: np.dtype[Any]) -> str:
     """The text of the scalar with these bytes."""
-    return _dense_scalar(np.frombuffer(content, dtype).reshape(()), dtype)
+    return number_text(np.frombuffer(content, dtype).reshape(()), dtype)
 
 
-def _dense_scalar(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
+def number_text(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
+    """A number as MLIR reads it exactly."""
     if dtype == np.bool_:
         return "true" if array else "false"
     if dtypes.is_integer(dtype):
         return str(int(array))
     if dtypes.is_complex(dtype):
         part = dtypes.real_dtype(dtype)
-        return f"({_dense_scalar(array.real, part)}, {_dense_scalar(array.imag, part)})"
+        return f"({number_text(array.real, part)}, {number_text(array.imag, part)})"
     return f"0x{array.tobytes()[::-1].hex().upper()}"
 
 
