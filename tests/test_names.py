@@ -47,6 +47,11 @@ ABSENT = {
     "custom_derivatives": "",
     "debug": "log DebugEffect OrderedDebugEffect inspect_array_sharding visualize_array_sharding visualize_sharding",
     "dlpack": "is_supported_dtype",
+    "export": """
+        DisabledSafetyCheck SymbolicScope default_export_platform is_symbolic_dim
+        maximum_supported_calling_convention_version minimum_supported_calling_convention_version
+        register_namedtuple_serialization register_pytree_node_serialization symbolic_args_specs symbolic_shape
+    """,
     "ffi": "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type_id",
     "distributed": "",
     "dtypes": "",
@@ -62,7 +67,7 @@ ABSENT = {
 }
 
 ABSENT_MODULES = """
-    api_util cloud_tpu_init collect_profile export image interpreters lib monitoring profiler
+    api_util cloud_tpu_init collect_profile image interpreters lib monitoring profiler
     test_util tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
