@@ -15,6 +15,7 @@ check_jaxlib(installed_jaxlib())
 from typing import TYPE_CHECKING
 
 from didax import (
+    ad,
     ad_checkpoint,
     checkify,
     checkpoint_policies,
@@ -26,7 +27,9 @@ from didax import (
     dtypes,
     errors,
     experimental,
+    export,
     extend,
+    ffi,
     lax,
     nn,
     numpy,
@@ -130,6 +133,7 @@ __all__ = [
     "Ref",
     "ShapeDtypeStruct",
     "__version__",
+    "ad",
     "ad_checkpoint",
     "array_garbage_collection_guard",
     "block_until_ready",
@@ -175,9 +179,11 @@ __all__ = [
     "eval_shape",
     "example_libraries",
     "experimental",
+    "export",
     "explain",
     "explain_cache_misses",
     "extend",
+    "ffi",
     "flatten_util",
     "float0",
     "free_ref",

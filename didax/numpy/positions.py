@@ -179,7 +179,7 @@ def ravel_multi_index(
     """Return positions along each axis as positions in the ravelled array.
 
     `mode` says what becomes of a position out of range: "raise" (which needs known values, so not under jit),
-    "clip" (to the nearest), or "wrap" (modulo the length).
+    "clip" (to the nearest), "wrap" (modulo the length), or "ignore" (computed with as it is).
 
     >>> import didax.numpy as dnp
     >>> dnp.ravel_multi_index((dnp.array([0, 1]), dnp.array([1, 2])), (2, 3))
@@ -210,10 +210,14 @@ def _inside(name: str, index: Array, length: int, mode: str) -> Array:
         return ufuncs.clip(index, 0, length - 1)
     if mode == "wrap":
         return ufuncs.remainder(index, length)
+    if mode == "ignore":
+        return index
     facts = f"positions: {index.aval}, allowed: 0 to {length - 1}, mode: {mode!r}"
     fix = "Use mode='clip' or mode='wrap', or correct the positions."
     if mode != "raise":
-        raise ValueError(message(f"{name} has the modes 'raise', 'clip' and 'wrap'.", facts, fix=fix))
+        raise ValueError(
+            message(f"{name} has the modes 'raise', 'clip', 'wrap' and 'ignore'.", facts, fix=fix)
+        )
     known = known_value(index)
     if known is None:
         rule = f"{name} with mode='raise' has to know the positions, and they are traced."
