@@ -100,8 +100,7 @@ class JitFunction(RepeatedCalls[P, R]):
             if key_reuse_is_on():
                 summarise(staged.jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated.of_leaves(args, kwargs)
-            options = self._settings.compiler_options, self._settings.keep_unused
-            found = Specialization(staged, of_values, flat.out_tree, donated, *options)
+            found = Specialization(staged, of_values, flat.out_tree, donated, self._settings)
             # See Note [What a program was staged under]
             if not found.captures_tracers and config.state() is state:
                 self._cache.specializations[signature] = found
@@ -167,6 +166,7 @@ def jit(
     compiler_options: dict[str, Any] | None = None,
     inline: bool = False,
     keep_unused: bool = False,
+    compile_in_background: bool | None = None,
 ) -> Any:
     """Compile `fun` with XLA: traced once per signature of its arguments, then run as a compiled program.
 
@@ -178,6 +178,7 @@ def jit(
       compiler_options: XLA debug options by name.
       inline: accepted for compatibility; calls are never inlined.
       keep_unused: hand the program also the arguments that no result depends on; by default they are left out.
+      compile_in_background: evaluate calls until their program is compiled; None: as the option of that name says.
 
     Without `fun` (`jit(static_argnums=1)`) it returns a decorator.
 
@@ -191,6 +192,7 @@ def jit(
         (as_numbers(donate_argnums), as_names(donate_argnames)),
         compiler_options,
         keep_unused,
+        compile_in_background,
     )
 
     def jitted(fun: Any) -> Any:

@@ -22,6 +22,7 @@ class JitOptions(TypedDict, total=False):
     compiler_options: dict[str, Any] | None
     inline: bool
     keep_unused: bool
+    compile_in_background: bool | None
 
 
 class JitSettings(NamedTuple):
@@ -31,12 +32,18 @@ class JitSettings(NamedTuple):
     donated: tuple[tuple[int, ...], tuple[str, ...]]
     compiler_options: dict[str, Any] | None
     keep_unused: bool
+    compile_in_background: bool | None
 
     @property
     def key(self) -> Hashable:
         """Equal for options that make the same programs."""
         marked = tuple(frozenset(which) for which in (*self.static, *self.donated))
-        return marked, self.keep_unused, repr(sorted((self.compiler_options or {}).items()))
+        return (
+            marked,
+            self.keep_unused,
+            self.compile_in_background,
+            repr(sorted((self.compiler_options or {}).items())),
+        )
 
     def check(self, fun: Callable[..., Any]) -> None:
         """ValueError for arguments that the function does not have."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.api.jit_options import JitSettings
 from didax.api.ref_programs import ref_operands, run_with_refs
 from didax.api.refs import RefArguments, store
 from didax.core import pytree
@@ -36,8 +37,7 @@ class Specialization:
         arguments: RefArguments,
         out_tree: Any,
         donated: Sequence[bool],
-        options: Any,
-        keep_unused: bool,
+        settings: JitSettings,
     ):
         self.jaxpr = staged.jaxpr
         self.captured = [x if isinstance(x, Tracer | Ref) else as_concrete(x) for x in staged.captured]
@@ -53,8 +53,9 @@ class Specialization:
                 with_index_checks(self.jaxpr),
                 constants,
                 donated,
-                options,
-                keep_unused=keep_unused,
+                settings.compiler_options,
+                keep_unused=settings.keep_unused,
+                in_background=settings.compile_in_background,
                 replaced=() if refs is None else refs.written,
             )
 

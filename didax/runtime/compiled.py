@@ -20,7 +20,7 @@ from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
-from didax.core.given import give
+from didax.core.given import give, given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
@@ -56,13 +56,16 @@ class Program:
       cheap: compile quickly, with the settings for one operation on small arrays.
       keep_unused: hand the compiled program also the inputs that no result depends on.
       replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
+      in_background: calls do not wait until it is compiled (`background.py`); None: as the option says.
     """
 
     __slots__ = (
+        "__weakref__",
         "_cheap",
         "_constants",
         "_executables",
         "_float0",
+        "_in_background",
         "_placed",
         "_replaced",
         "calls_python",
@@ -71,7 +74,10 @@ class Program:
         "kept",
         "key_flow",
         "options",
+        "uncompiled",
     )
+    run_uncompiled = given_by("didax.runtime.background")
+    may_call_python = given_by("didax.runtime.background")
 
     def __init__(
         self,
@@ -82,6 +88,7 @@ class Program:
         cheap: bool = False,
         keep_unused: bool = False,
         replaced: Sequence[int] = (),
+        in_background: bool | None = None,
     ):
         if (
             config.state().inspects_values
@@ -109,6 +116,8 @@ class Program:
         # Results without contents, which are NumPy's wherever they come from: eager derivatives give such arrays too.
         self._float0 = [i for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == float0]
         self.calls_python = False  # whether it calls back into Python: set when it is compiled
+        self._in_background = in_background
+        self.uncompiled: Any = None  # what `background.py` knows of it
 
     def partition_for(self, args: Sequence[Any]) -> Partition | None:
         """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
@@ -119,18 +128,28 @@ class Program:
         """Whether a result depends on argument number i, so that the compiled program gets it."""
         return self.kept is None or i in self.kept
 
+    @property
+    def donated_inputs(self) -> tuple[bool, ...]:
+        """For each input of the jaxpr, whether the results may take its memory."""
+        return (False,) * len(self._constants) + self.donated if True in self.donated else ()
+
     def prepare(self, args: Sequence[Any]) -> None:
-        """Compile for the device of these arguments, if that is not done; afterwards `calls_python` is set."""
-        if not self._executables:
+        """See to it that `calls_python` is right: compile for the device of these arguments, where that is needed."""
+        if not self._executables and (not self._may_be_evaluated() or self.may_call_python()):
             self.executable(common_device([*self._placed, *args]))
+
+    def _may_be_evaluated(self) -> bool:
+        """Whether calls may be evaluated as long as the program is not compiled."""
+        state = config.state()
+        asked = state.compile_in_background if self._in_background is None else self._in_background
+        return asked and not self._cheap and not state.inspects_values
 
     def text(self, callbacks: list[HostCallback] | None = None, partition: Partition | None = None) -> str:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`."""
-        donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
         # The partitioner looks into no function that XLA is told to leave alone.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         name = _module_name(jaxpr.name)
-        return lower_module(jaxpr, donated, name, outline, self._replaced, callbacks, partition)
+        return lower_module(jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition)
 
     def executable(self, where: Any = None) -> Executable:
         """The compiled program for a device or a partition, compiled on first use."""
@@ -190,7 +209,13 @@ class Program:
         device = common_device([*self._placed, *args] if self._placed else args)
         partition = partition_of(self.jaxpr, [*self._constants, *args]) if shardings.in_use else None
         where = partition or device
-        executable = self._executables.get(where) or self.executable(where)
+        executable = self._executables.get(where)
+        if executable is None:
+            if where is None and self._may_be_evaluated():
+                outs = self.run_uncompiled([*self._constants, *args])
+                if outs is not None:
+                    return self._with_float0(outs)
+            executable = self.executable(where)
         try:
             if True in self.donated:
                 donation.detach(args, self.donated)
@@ -217,6 +242,9 @@ class Program:
             results = list(map(kind, executable.out_avals, repeat(None), outs, repeat(device is not None)))
         if config.values_were_inspected and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
+        return self._with_float0(results)
+
+    def _with_float0(self, results: list[Any]) -> list[Any]:
         for i in self._float0:
             results[i] = np.zeros(results[i].shape, float0)
         return results

@@ -109,6 +109,7 @@ def test_options_are_looked_at_by_the_hot_path(x):
         assert double.count == 3
 
 
+@dx.compile_in_background(False)
 def test_a_call_for_one_array_is_one_python_call(x):
     """What keeps calls cheap, counted instead of timed."""
     f = dx.jit(lambda x: x + x)
@@ -576,6 +577,7 @@ def test_disable_jit_with_static_and_keyword_arguments(x):
 # --- Arrays that come out -----------------------------------------------------------------------------------
 
 
+@dx.compile_in_background(False)
 def test_results_stay_on_the_device_between_calls(x):
     f = dx.jit(lambda x: x + 1)
     y = f(f(x))
