@@ -21,12 +21,14 @@ from didax.core.primitive import application_key, require
 from didax.core.rule_types import check_list
 from didax.core.source import follows_equations
 from didax.passes.physical import physical_jaxpr
+from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.callback import CallPython
 from didax.primitives.control_flow.common import Unbounded
 from didax.runtime.array import ConcreteArray, as_concrete, join_sharers, sharing
 from didax.runtime.eager import has_plan, plan_of
 from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, Plan
 from didax.transforms.cache import cached_on_jaxpr
+from didax.xla.callbacks import Run
 
 # Measured on a core of 2024, in seconds. They decide what is waited for, never what is computed.
 _OPERATION = 3e-6  # an operation that NumPy evaluates, besides its elements
@@ -121,10 +123,13 @@ def cost_of(jaxpr: Jaxpr) -> Cost:
 class _Known:
     """What is worked out of a jaxpr for its evaluation."""
 
-    __slots__ = ("cost", "done_with", "literals", "plans")
+    __slots__ = ("cost", "done_with", "eqns", "invars", "literals", "outvars", "plans")
 
     def __init__(self, jaxpr: Jaxpr):
         self.cost = cost_of(jaxpr)
+        if self.cost.calls_python:  # equal calls of Python are one, and those that nobody needs are none
+            jaxpr = simplify_jaxpr(jaxpr)
+        self.invars, self.eqns, self.outvars = jaxpr.invars, jaxpr.eqns, jaxpr.outvars
         self.plans: list[Plan | None] = [None] * len(jaxpr.eqns)
         self.literals: dict[Literal, ConcreteArray] = {}
         # For each equation the values that no later one reads; None where all values may be kept to the end.
@@ -156,7 +161,13 @@ def _last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
 
 def evaluate(jaxpr: Jaxpr, args: Sequence[Any], budget: Budget) -> list[ConcreteArray]:
     """Results of a jaxpr on concrete arrays, which are arrays of their own; `TooLong` where it exceeds the budget."""
-    outs = _run(physical_jaxpr(jaxpr), [_as_words(x) for x in args], budget)
+    words = [_as_words(x) for x in args]
+    jaxpr_on_words = physical_jaxpr(jaxpr)
+    if cost_of(jaxpr_on_words).calls_python:
+        with Run([]) as run:  # for which `effects_barrier` waits
+            outs = run.around(lambda: _run(jaxpr_on_words, words, budget))
+    else:
+        outs = _run(jaxpr_on_words, words, budget)
     # An array that is returned twice, or that came in, must not be the same object: one of the two may be donated.
     seen = {id(x) for x in args}
     results: list[ConcreteArray] = []
@@ -186,8 +197,8 @@ def _run(jaxpr: Jaxpr, args: Sequence[Any], budget: Budget) -> list[Any]:
     known = _known(jaxpr)
     budget.spend(known.cost.own)
     plans, literal = known.plans, known.literal
-    env: dict[Var, ConcreteArray] = {v: _typed(x, v.aval) for v, x in zip(jaxpr.invars, args, strict=True)}
-    for k, eqn in enumerate(jaxpr.eqns):
+    env: dict[Var, ConcreteArray] = {v: _typed(x, v.aval) for v, x in zip(known.invars, args, strict=True)}
+    for k, eqn in enumerate(known.eqns):
         operands = tuple([env[x] if type(x) is Var else literal(x) for x in eqn.invars])
         plan = plans[k]
         if plan is not None:
@@ -208,7 +219,7 @@ def _run(jaxpr: Jaxpr, args: Sequence[Any], budget: Budget) -> list[Any]:
         if known.done_with is not None:
             for v in known.done_with[k]:
                 del env[v]
-    return [env[x] if type(x) is Var else literal(x) for x in jaxpr.outvars]
+    return [env[x] if type(x) is Var else literal(x) for x in known.outvars]
 
 
 def _typed(x: Any, aval: ShapedArray) -> ConcreteArray:

@@ -6,6 +6,7 @@ What is compiled when follows from counts and estimates, so these tests count, a
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -198,6 +199,40 @@ def test_effects_happen_once_and_in_order(compiled):
     f(dnp.arange(3))
     assert seen == [0, 1, 2] * (CALLS + 1)
     assert len(compiled) == 1
+
+
+def test_pure_callbacks_that_nobody_needs_are_not_called(compiled):
+    seen: list[int] = []
+
+    def noted(number):
+        return lambda x: (seen.append(number), x)[1]
+
+    one, two = noted(1), noted(2)
+
+    def f(x):
+        dx.pure_callback(one, x, x)
+        return dx.pure_callback(two, x, x) + dx.pure_callback(two, x, x)  # equal calls are one
+
+    assert float(in_background(f)(1.0)) == 2
+    assert (seen, compiled) == ([2], [])
+
+
+def test_a_barrier_waits_for_calls_that_are_evaluated_in_other_threads(compiled):
+    began, may_go, log = threading.Event(), threading.Event(), []
+
+    def slow(x):
+        dx.effects_barrier()  # does not wait for itself
+        began.set()
+        may_go.wait(30)
+        log.append(float(x))
+
+    thread = threading.Thread(target=lambda: in_background(lambda x: dx.debug.callback(slow, x))(1.0))
+    thread.start()
+    assert began.wait(30)
+    threading.Timer(0.05, may_go.set).start()
+    dx.effects_barrier()
+    assert (log, compiled) == ([1.0], [])
+    thread.join()
 
 
 def test_effects_in_a_loop_of_unknown_length_are_compiled(compiled):
