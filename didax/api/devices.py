@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from didax.api.flat import narrowed_scalar
 from didax.api.layouts import as_sharding, constrained
-from didax.core import pytree
+from didax.core import job, pytree
 from didax.core.errors import api_boundary, message
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.tracing import Tracer
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def devices(backend: str | None = None) -> list[Any]:
-    """The devices of the process's backend (which may be named, 'cpu' or 'cuda', only to insist on it).
+    """The devices of the backend, those of all processes (it may be named, 'cpu' or 'cuda', only to insist on it).
 
     >>> import didax as dx
     >>> len(dx.devices()) >= 1
@@ -34,11 +34,11 @@ def devices(backend: str | None = None) -> list[Any]:
                 fix=f"Set DIDAX_PLATFORMS={backend} before the first array is made.",
             )
         )
-    return list(started.devices)
+    return list(started.all_devices)
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices there are.
+    """How many devices there are, in all processes.
 
     >>> import didax as dx
     >>> dx.device_count() == len(dx.devices())
@@ -49,34 +49,39 @@ def device_count(backend: str | None = None) -> int:
 
 @api_boundary
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
-    """The devices of this process. It is process 0, the only one, so these are all devices.
+    """The devices of this process, or of the process of that number.
 
     >>> import didax as dx
-    >>> dx.local_devices() == dx.devices()
+    >>> dx.local_devices() == dx.devices()  # in a process that computes alone
     True
     """
-    if process_index not in (None, 0):
-        rule, fix = "There is one process, number 0.", "Leave process_index out."
-        raise ValueError(message(rule, f"process_index: {process_index}", fix=fix))
-    return devices(backend)
+    found, count = devices(backend), process_count()
+    if process_index is not None and process_index not in range(count):
+        rule = "Processes are numbered from 0 on."
+        fix = "Leave process_index out for this process, or pass one of process_indices()."
+        raise ValueError(message(rule, f"process_index: {process_index}, processes: {count}", fix=fix))
+    number = job.own_index() if process_index is None else process_index
+    return [device for device in found if device.process_index == number]
 
 
-local_device_count = device_count
+def local_device_count(backend: str | None = None) -> int:
+    """How many devices this process has."""
+    return len(local_devices(backend=backend))
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes compute together: 1."""
-    return 1
+    """How many processes compute together: 1, unless `didax.distributed.initialize` says otherwise."""
+    return job.own_count()
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process: 0."""
-    return 0
+    """The number of this process among those that compute together, from 0 on."""
+    return job.own_index()
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes: [0]."""
-    return [0]
+    """The numbers of all processes that compute together."""
+    return list(range(process_count()))
 
 
 def default_backend() -> str:
@@ -123,9 +128,9 @@ def _put(x: Any, device: Any) -> Any:
     if device is not None and device not in backend().shardings:
         raise ValueError(
             message(
-                "device_put takes one of the backend's devices.",
+                "device_put takes one of this process's devices.",
                 f"device: {device!r}, devices: {backend().devices}",
-                fix="Choose one of didax.devices().",
+                fix="Choose one of didax.local_devices().",
             )
         )
     array = as_concrete(narrowed_scalar(x))

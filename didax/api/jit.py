@@ -20,6 +20,7 @@ from didax.api.flat import FlatFunction, argument_names, check_callable, flatten
 from didax.api.function_objects import WrappedSignature, importable_name, update_wrapper
 from didax.api.jit_cache import cache_of
 from didax.api.jit_options import JitOptions, JitSettings
+from didax.api.jit_shardings import laid_out
 from didax.api.refs import RefArguments, check_not_captured, leaf_types
 from didax.api.repeated_calls import RepeatedCalls
 from didax.api.specialization import Specialization
@@ -77,7 +78,7 @@ class JitFunction(RepeatedCalls[P, R]):
             return found.result(found.bind(leaves))
         outs = found.run(leaves)
         if not self._has_static:
-            self._remember_call(found, args, kwargs, tree, avals, state)
+            self._remember_call(found, args, kwargs, leaves, tree, avals, state)
         return found.result(outs)
 
     def _specialize(
@@ -87,11 +88,12 @@ class JitFunction(RepeatedCalls[P, R]):
         signature = (tree, state, avals, static, tuple(axis_env.get().items()))
         found = self._cache.specializations.get(signature)
         if found is None:
-            args = with_gaps(args, static)
+            given, args = args, with_gaps(args, static)
             names = argument_names(self._fun, args, kwargs)
             if state.explain_cache_misses:
                 logger.warning(explain_miss(self._fun, signature, self._cache.specializations, names))
             flat = FlatFunction(self._static.filled(static), tree, "jit")
+            flat = laid_out(self._fun, flat, self._settings.shardings, given, kwargs, names)
             refs = [i for i, aval in enumerate(avals) if isinstance(aval, RefType)]
             of_values = RefArguments(flat, refs)
             in_avals = [aval.aval if isinstance(aval, RefType) else aval for aval in avals]
@@ -100,7 +102,7 @@ class JitFunction(RepeatedCalls[P, R]):
             if key_reuse_is_on():
                 summarise(staged.jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated.of_leaves(args, kwargs)
-            found = Specialization(staged, of_values, flat.out_tree, donated, self._settings)
+            found = Specialization(staged, of_values, flat, donated, self._settings)
             # See Note [What a program was staged under]
             if not found.captures_tracers and config.state() is state:
                 self._cache.specializations[signature] = found
@@ -167,6 +169,8 @@ def jit(
     inline: bool = False,
     keep_unused: bool = False,
     compile_in_background: bool | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
 ) -> Any:
     """Compile `fun` with XLA: traced once per signature of its arguments, then run as a compiled program.
 
@@ -179,6 +183,8 @@ def jit(
       inline: accepted for compatibility; calls are never inlined.
       keep_unused: hand the program also the arguments that no result depends on; by default they are left out.
       compile_in_background: evaluate calls until their program is compiled; None: as the option of that name says.
+      in_shardings, out_shardings: how the positional arguments and the results lie on devices: a prefix of the tuple of
+        arguments and of the results; None leaves them where they are, and to the partitioner.
 
     Without `fun` (`jit(static_argnums=1)`) it returns a decorator.
 
@@ -193,6 +199,7 @@ def jit(
         compiler_options,
         keep_unused,
         compile_in_background,
+        (in_shardings, out_shardings),
     )
 
     def jitted(fun: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -20,6 +20,7 @@ from didax.core.process import after_fork, lock_for_forks
 from didax.runtime.key_flow import KeyFlow
 
 if TYPE_CHECKING:
+    from didax.core.sharding import NamedSharding
     from didax.xla.compile import Executable
 
 
@@ -43,6 +44,7 @@ class RepeatedCall:
     captured: list[Any]
     kept: list[int] | None  # the arguments that results depend on; None: all
     key_flow: KeyFlow | None  # what it does to random keys; None where it gets none
+    layouts: Sequence[NamedSharding] | None  # how the kept arguments lie on several devices; None: on one
 
 
 class JitCache:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from didax.api.static import check_arguments_exist
+from didax.core import pytree
 
 
 class JitOptions(TypedDict, total=False):
@@ -23,6 +24,8 @@ class JitOptions(TypedDict, total=False):
     inline: bool
     keep_unused: bool
     compile_in_background: bool | None
+    in_shardings: Any
+    out_shardings: Any
 
 
 class JitSettings(NamedTuple):
@@ -33,20 +36,24 @@ class JitSettings(NamedTuple):
     compiler_options: dict[str, Any] | None
     keep_unused: bool
     compile_in_background: bool | None
+    shardings: tuple[Any, Any]  # of the arguments, of the results
 
     @property
     def key(self) -> Hashable:
         """Equal for options that make the same programs."""
         marked = tuple(frozenset(which) for which in (*self.static, *self.donated))
-        return (
-            marked,
-            self.keep_unused,
-            self.compile_in_background,
-            repr(sorted((self.compiler_options or {}).items())),
-        )
+        # None is no pytree here: pytrees load jaxlib, and the library's own functions are jitted when it is imported
+        laid_out = tuple(s if s is None else _leaves_and_tree(s) for s in self.shardings)
+        options = repr(sorted((self.compiler_options or {}).items()))
+        return marked, self.keep_unused, self.compile_in_background, options, laid_out
 
     def check(self, fun: Callable[..., Any]) -> None:
         """ValueError for arguments that the function does not have."""
         for option, (numbers, names) in (("static", self.static), ("donate", self.donated)):
             if numbers or names:
                 check_arguments_exist("jit", fun, option, numbers, names)
+
+
+def _leaves_and_tree(x: Any) -> Hashable:
+    leaves, tree = pytree.flatten(x, lambda leaf: leaf is None)
+    return tuple(leaves), tree

@@ -44,24 +44,24 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
     )
 
 
-def constrained(x: Any, sharding: NamedSharding | None) -> Any:
-    """The array, laid out as the sharding says; itself without one."""
+def constrained(x: Any, sharding: NamedSharding | None, *where: str) -> Any:
+    """The array, laid out as the sharding says; itself without one. `where` says in errors what it is."""
     if sharding is None:
         return x
-    sharding.check_shape(aval_of(x).shape)
+    sharding.check_shape(aval_of(x).shape, *where)
     return sharding_constraint_p.bind(x, sharding=sharding)
 
 
 def constrained_tree(what: str, x: Any, shardings: Any) -> Any:
     """The pytree of arrays, laid out as the shardings say, which are a prefix of it."""
     leaves, tree = pytree.flatten(x)
-    each = spread(what, shardings, x)
+    each = spread(f"{what} shardings", shardings, x)
     return pytree.unflatten(tree, [constrained(leaf, s) for leaf, s in zip(leaves, each, strict=True)])
 
 
-def spread(what: str, shardings: Any, tree: Any) -> list[NamedSharding | None]:
-    """A sharding for each leaf of a pytree, from shardings that are a prefix of it."""
-    found = pytree.broadcast_prefix(shardings, tree, f"{what} shardings", _is_sharding, "the arrays")
+def spread(what: str, shardings: Any, tree: Any, of: str = "the arrays") -> list[NamedSharding | None]:
+    """A sharding for each leaf of a pytree, from shardings that are a prefix of it; errors call it `of`."""
+    found = pytree.broadcast_prefix(shardings, tree, what, _is_sharding, of)
     return [as_sharding(what, s) for s in found]
 
 

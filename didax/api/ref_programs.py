@@ -49,7 +49,8 @@ def ref_operands(captured: Sequence[Any], num_written: int, arguments: RefArgume
 def run_with_refs(program: Program, refs: RefOperands, operands: Sequence[Any]) -> list[Any]:
     """Run a program on all inputs of its jaxpr, and store what it writes to Refs; returns its other outputs."""
     replaced = [i for i in refs.written if program.uses(i - refs.num_constants)]
-    program.prepare([x.location().cell.value if isinstance(x, Ref) else x for x in operands])
+    inputs = operands[refs.num_constants :]
+    program.prepare([x.location().cell.value if isinstance(x, Ref) else x for x in inputs])
     # Python that the program calls may use the Refs, also from another thread. It must not have to wait for the
     # program, which waits for it; so no lock is held then, and the memory of the Refs is not reused.
     exclusive = not program.calls_python

@@ -19,9 +19,12 @@ from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import strip_internal_frames
 from didax.core.primitive import current_trace_var, eager_trace
+from didax.core.sharding import NamedSharding
 from didax.core.source import user_line
 from didax.passes.key_reuse import is_on as key_reuse_is_on
-from didax.runtime.array import ConcreteArray, argument_buffer, with_keys
+from didax.runtime.array import ConcreteArray, PlacedArray, argument_buffer, with_keys
+from didax.runtime.partitioned import buffers_for, results_of
+from didax.runtime.sharded import ShardedArray
 from didax.transforms.named_axes import axis_env
 
 P = ParamSpec("P")
@@ -99,14 +102,18 @@ class RepeatedCalls(Generic[P, R]):
         leaves: Sequence[Any] = args
         tree: Any = None
         key: Any = tuple([x.aval for x in args if type(x) is ConcreteArray])
+        if not kwargs and len(key) < len(args):
+            key = tuple([(x.aval, x.sharding) for x in args if type(x) is ShardedArray])
         if kwargs or len(key) < len(args):
             leaves, tree = flatten_arguments(args, kwargs)
         try:
             if tree is not None:
-                key = tree, tuple([x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves])
+                key = tree, tuple([x.aval if type(x) is ConcreteArray else _kind(x) for x in leaves])
             call = self._cache.repeated_calls[key]
             if call.state is not config.state():
                 return _ABSENT
+            if call.layouts is not None:
+                return _repeat_on_devices(call, leaves, call.layouts)
             committed = False
             buffers = call.captured.copy()
             for x in leaves if call.kept is None else [leaves[i] for i in call.kept]:
@@ -114,8 +121,6 @@ class RepeatedCalls(Generic[P, R]):
                     buffer = x._buffer  # pyright: ignore[reportPrivateUsage]
                     buffers.append(x.device_buffer() if buffer is None else buffer)
                     committed = committed or x.committed
-                elif isinstance(x, ConcreteArray):  # the user has put it on other devices
-                    return _ABSENT
                 else:
                     buffers.append(argument_buffer(x))
             outs = call.executable.run(buffers)
@@ -145,6 +150,7 @@ class RepeatedCalls(Generic[P, R]):
         specialization: Specialization,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        leaves: Sequence[Any],
         tree: Any,
         avals: tuple[Any, ...],
         state: config.State,
@@ -159,15 +165,38 @@ class RepeatedCalls(Generic[P, R]):
             or config.state() is not state
         ):
             return
-        if (ready := program.ready_to_run()) is None:
+        if (ready := program.ready_to_run(leaves)) is None:
             return
-        executable, captured, kept = ready
+        executable, captured, kept, layouts = ready
         key_flow = program.key_flow if key_reuse_is_on() else None
         only_arrays = not kwargs and all(type(x) is ConcreteArray for x in args)
-        plain = key_flow is None and not captured and kept is None
+        only_sharded = not kwargs and all(type(x) is ShardedArray for x in args)
+        plain = key_flow is None and not captured and kept is None and layouts is None
         if only_arrays and len(args) == 1 and plain and specialization.single:
             call = OneArrayCall(executable.loaded, executable.handlers, executable.out_avals[0], state)
             self._cache.one_array_calls[avals[0]] = call
         else:
-            call = RepeatedCall(executable, specialization, state, captured, kept, key_flow)
-            self._cache.repeated_calls[avals if only_arrays else (tree, avals)] = call
+            call = RepeatedCall(executable, specialization, state, captured, kept, key_flow, layouts)
+            kinds = tuple([_kind(x) for x in leaves])
+            self._cache.repeated_calls[kinds if only_arrays or only_sharded else (tree, kinds)] = call
+
+
+def _kind(x: Any) -> Any:
+    """What calls must agree in to be the same program: the type of an argument, and how it lies on several devices."""
+    if type(x) is ShardedArray:
+        return x.aval, x.sharding
+    if type(x) is PlacedArray:
+        return x.aval, x.device
+    return aval_of(x)
+
+
+def _repeat_on_devices(call: RepeatedCall, leaves: Sequence[Any], layouts: Sequence[NamedSharding]) -> Any:
+    """The result of a call on several devices; `_ABSENT` for arguments that were put elsewhere."""
+    if any([type(x) is not ShardedArray and getattr(x, "committed", False) for x in leaves]):
+        return _ABSENT
+    used = leaves if call.kept is None else [leaves[i] for i in call.kept]
+    arrays = results_of(call.executable, call.executable.run(call.captured + buffers_for(layouts, used)))
+    if call.key_flow is not None:
+        keys = call.key_flow.note(leaves, user_line())
+        arrays = arrays if keys is None else list(map(with_keys, arrays, keys))
+    return call.specialization.result(arrays)

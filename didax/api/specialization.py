@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from didax.api.flat import FlatFunction
 from didax.api.jit_options import JitSettings
+from didax.api.jit_shardings import LaidOut
 from didax.api.ref_programs import ref_operands, run_with_refs
 from didax.api.refs import RefArguments, store
 from didax.core import pytree
@@ -22,6 +24,7 @@ from didax.core.tracing import Tracer
 from didax.primitives.call import jit_p
 from didax.runtime.array import as_concrete
 from didax.runtime.compiled import Program
+from didax.runtime.partitioned import Asked
 from didax.runtime.value_checks import with_index_checks
 from didax.transforms.staging import StagedProgram, values_of
 
@@ -35,20 +38,23 @@ class Specialization:
         self,
         staged: StagedProgram,
         arguments: RefArguments,
-        out_tree: Any,
+        function: FlatFunction | LaidOut,
         donated: Sequence[bool],
         settings: JitSettings,
     ):
         self.jaxpr = staged.jaxpr
         self.captured = [x if isinstance(x, Tracer | Ref) else as_concrete(x) for x in staged.captured]
-        self.out_tree = out_tree
-        self.single = out_tree == pytree.structure(0)  # the result is one array, in no container
+        self.out_tree = function.out_tree
+        self.single = self.out_tree == pytree.structure(0)  # the result is one array, in no container
         self.refs = refs = ref_operands(self.captured, staged.num_written, arguments)
         constants = self.captured if refs is None else self.captured[: refs.num_constants]
         if refs is not None:
             donated = refs.donated(donated, len(self.jaxpr.invars))
         self.program: Program | None = None
         if not self.captures_tracers:
+            asked: Sequence[Asked | None] = function.asked if isinstance(function, LaidOut) else ()
+            if asked and refs is not None:
+                asked = [*[None] * (len(self.captured) - refs.num_constants), *asked]
             self.program = Program(
                 with_index_checks(self.jaxpr),
                 constants,
@@ -57,6 +63,7 @@ class Specialization:
                 keep_unused=settings.keep_unused,
                 in_background=settings.compile_in_background,
                 replaced=() if refs is None else refs.written,
+                asked=asked,
             )
 
     @property

@@ -125,6 +125,10 @@ class DivisionByZeroError(CheckError, ZeroDivisionError):
     """A divisor is zero."""
 
 
+class DistributedError(RuntimeError):
+    """Processes that compute together do not: one has ended, is late, cannot be reached, or runs another program."""
+
+
 class KeyReuseWarning(UserWarning):
     """A random key was used a second time (the option `debug_key_reuse` is 'warn')."""
 
@@ -160,7 +164,7 @@ def strip_internal_frames(error: BaseException) -> BaseException:
 _ONE_DEVICE = "one process computes on one device at a time"
 IDLE: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(
-        ["abstracted_axes", "axis_index_groups", "backend", "device", "in_shardings", "out_sharding", "out_shardings",
+        ["abstracted_axes", "axis_index_groups", "backend", "device", "out_sharding",
          "sharding", "spmd_axis_name"], (None, _ONE_DEVICE)),
     "sum_match": (False, _ONE_DEVICE),
     **dict.fromkeys(["axis_env", "host_id", "token"], (None, "JAX has it for older programs")),

@@ -149,8 +149,9 @@ class Mesh(AbstractMesh):
     Mesh('x': 1, axis_types=(Auto,))
     """
 
-    __slots__ = ("abstract", "devices")
+    __slots__ = ("abstract", "device_set", "devices")
     devices: np.ndarray[Any, Any]
+    device_set: frozenset[Any]
     abstract: AbstractMesh
 
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
@@ -170,6 +171,7 @@ class Mesh(AbstractMesh):
             found.axis_sizes, found.axis_names, found.axis_types = array.shape, names, types
             found.abstract = AbstractMesh(array.shape, names, types)
             found.devices = array
+            found.device_set = frozenset(flat)
             _meshes[key] = found
         return found
 

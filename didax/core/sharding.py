@@ -294,12 +294,13 @@ class NamedSharding(Sharding):
         """The mesh axes along which devices hold the same."""
         return frozenset(self.mesh.axis_names) - frozenset(self.axes)
 
-    def entries(self, ndim: int) -> tuple[tuple[str, ...], ...]:
+    def entries(self, ndim: int, *where: str) -> tuple[tuple[str, ...], ...]:
         """The mesh axes over which each of `ndim` axes is split."""
         if ndim < len(self.spec):
             raise ValueError(
                 message(
                     "A PartitionSpec has at most one entry for each axis of the array.",
+                    *where,
                     f"spec: {self.spec}, with {len(self.spec)} entries; the array has {ndim} axes",
                     fix="Leave entries out of the spec, or give the array more axes.",
                 )
@@ -315,7 +316,7 @@ class NamedSharding(Sharding):
 
     def check_shape(self, shape: Sequence[int], *where: str) -> None:
         """IndivisibleError unless an array of this shape can be cut into equal parts; `where` says what it is."""
-        for axis, (length, names) in enumerate(zip(shape, self.entries(len(shape)), strict=True)):
+        for axis, (length, names) in enumerate(zip(shape, self.entries(len(shape), *where), strict=True)):
             sizes = [self.mesh.shape[name] for name in names]
             if length % math.prod(sizes):
                 split = " * ".join(f"{size} ({name!r})" for name, size in zip(names, sizes, strict=True))

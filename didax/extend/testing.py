@@ -36,6 +36,7 @@ from didax.core.jaxpr_print import jaxpr_text
 from didax.core.primitive import Primitive, infer
 from didax.core.rule_types import as_list, check_numpy
 from didax.runtime.array import ConcreteArray, as_concrete
+from didax.runtime.partitioned import buffers_for, partition_of, results_of
 from didax.xla.compile import compile_text
 from didax.xla.lowering import lower_module
 
@@ -420,10 +421,17 @@ def _compiled(fun: F, args: Sequence[Any], has_text: bool, options: Any = None) 
     if has_text:
         assert_round_trips(jaxpr)
     callbacks: list[Any] = []
-    text = lower_module(jaxpr.jaxpr, callbacks=callbacks)
-    executable = compile_text(text, jaxpr.out_avals, options=options, callbacks=callbacks)
-    buffers = executable.run([as_concrete(x).device_buffer() for x in (*jaxpr.consts, *tree.leaves(args))])
-    values = [ConcreteArray(aval, None, b) for aval, b in zip(jaxpr.out_avals, buffers, strict=True)]
+    inputs = [as_concrete(x) for x in (*jaxpr.consts, *tree.leaves(args))]
+    partition = partition_of(jaxpr.jaxpr, inputs)
+    text = lower_module(jaxpr.jaxpr, callbacks=callbacks, partition=partition)
+    executable = compile_text(
+        text, jaxpr.out_avals, None, False, options, callbacks, partition, jaxpr.jaxpr.in_avals
+    )
+    if partition is not None:
+        values = results_of(executable, executable.run(buffers_for(executable.in_shardings, inputs)))
+    else:
+        buffers = executable.run([x.device_buffer() for x in inputs])
+        values = [ConcreteArray(aval, None, b) for aval, b in zip(jaxpr.out_avals, buffers, strict=True)]
     return tree.unflatten(tree.structure(out), values)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -36,14 +36,24 @@ from didax.primitives.shard_map import shard_map_p
 from didax.runtime import donation
 from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_device, with_keys
 from didax.runtime.key_flow import KeyFlow
-from didax.runtime.partitioned import buffers_for, partition_of, results_of
+from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
 from didax.runtime.value_checks import with_index_checks
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:
+    from didax.core.sharding import NamedSharding
     from didax.xla.callbacks import HostCallback
     from didax.xla.compile import Executable
     from didax.xla.device_text import Partition
+
+
+class ReadyToRun(NamedTuple):
+    """What a run of a program needs besides its arguments."""
+
+    executable: Executable
+    captured: list[Any]  # the buffers of the captured values
+    kept: list[int] | None  # the arguments that results depend on; None: all
+    layouts: Sequence[NamedSharding] | None  # how the kept arguments lie on several devices; None: on one
 
 
 class Program:
@@ -57,10 +67,12 @@ class Program:
       keep_unused: hand the compiled program also the inputs that no result depends on.
       replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
       in_background: calls do not wait until it is compiled (`background.py`); None: as the option says.
+      asked: for each argument, how it has to lie on devices; None leaves it where it is.
     """
 
     __slots__ = (
         "__weakref__",
+        "_asked",
         "_cheap",
         "_constants",
         "_executables",
@@ -89,6 +101,7 @@ class Program:
         keep_unused: bool = False,
         replaced: Sequence[int] = (),
         in_background: bool | None = None,
+        asked: Sequence[Asked | None] = (),
     ):
         if (
             config.state().inspects_values
@@ -109,6 +122,7 @@ class Program:
             None if all(needs) else [i for i, needed in enumerate(needs) if needed]
         )  # None: all are used
         self.options = options
+        self._asked = list(compress(asked, needs))
         self._cheap = cheap
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
@@ -121,8 +135,15 @@ class Program:
 
     def partition_for(self, args: Sequence[Any]) -> Partition | None:
         """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
-        args = args if self.kept is None else [args[i] for i in self.kept]
-        return partition_of(self.jaxpr, [*self._constants, *args]) if shardings.in_use else None
+        return self._partition(self._used(args))
+
+    def _partition(self, args: Sequence[Any]) -> Partition | None:
+        if not shardings.in_use:
+            return None
+        return partition_of(self.jaxpr, [*self._constants, *args], self._asked)
+
+    def _used(self, args: Sequence[Any]) -> Sequence[Any]:
+        return args if self.kept is None else [args[i] for i in self.kept]
 
     def uses(self, i: int) -> bool:
         """Whether a result depends on argument number i, so that the compiled program gets it."""
@@ -134,9 +155,10 @@ class Program:
         return (False,) * len(self._constants) + self.donated if True in self.donated else ()
 
     def prepare(self, args: Sequence[Any]) -> None:
-        """See to it that `calls_python` is right: compile for the device of these arguments, where that is needed."""
+        """See to it that `calls_python` is right: compile for where these arguments are, where that is needed."""
         if not self._executables and (not self._may_be_evaluated() or self.may_call_python()):
-            self.executable(common_device([*self._placed, *args]))
+            args = self._used(args)
+            self.executable(self._partition(args) or common_device([*self._placed, *args]))
 
     def _may_be_evaluated(self) -> bool:
         """Whether calls may be evaluated as long as the program is not compiled."""
@@ -204,10 +226,9 @@ class Program:
         return outs if keys is None else list(map(with_keys, outs, keys))
 
     def _run(self, args: Sequence[Any]) -> list[Any]:
-        if self.kept is not None:
-            args = [args[i] for i in self.kept]
+        args = self._used(args)
         device = common_device([*self._placed, *args] if self._placed else args)
-        partition = partition_of(self.jaxpr, [*self._constants, *args]) if shardings.in_use else None
+        partition = self._partition(args)
         where = partition or device
         executable = self._executables.get(where)
         if executable is None:
@@ -220,7 +241,7 @@ class Program:
             if True in self.donated:
                 donation.detach(args, self.donated)
             if partition is not None:
-                buffers = buffers_for(executable, [*self._constants, *args])
+                buffers = buffers_for(executable.in_shardings, [*self._constants, *args])
             else:
                 buffers = argument_buffers(args, device)
                 if self._constants:
@@ -249,24 +270,29 @@ class Program:
             results[i] = np.zeros(results[i].shape, float0)
         return results
 
-    def ready_to_run(self) -> tuple[Executable, list[Any], list[int] | None] | None:
-        """The executable, the buffers of the captured values, and `kept`: all that a run needs besides its arguments.
+    def ready_to_run(self, args: Sequence[Any]) -> ReadyToRun | None:
+        """All that a run needs besides arguments like these, with which the program has run.
 
         None where a run does more: where arguments are donated, where the program calls Python, where its results are
-        looked at, where one of them is of float0, or where there are several devices, among which the arguments choose.
-        What a run does to random keys is left to the caller (`key_flow`).
+        looked at, where one of them is of float0, or where it runs on one device other than the default one. What a run
+        does to random keys is left to the caller (`key_flow`).
         """
         from didax.xla.client import backend
 
-        executable = self._executables.get(None)
-        if executable is None or True in self.donated or len(backend().devices) > 1 or self.calls_python:
+        if True in self.donated or self.calls_python or self._float0 or config.state().inspects_values:
             return None
-        if self._float0:
+        partition, args = self.partition_for(args), self._used(args)
+        device = common_device([*self._placed, *args])
+        executable = self._executables.get(partition or device)
+        if executable is None:
             return None
-        if config.state().inspects_values:
-            return None
-        captured = [x.device_buffer() for x in self._constants]
-        return executable, captured, self.kept
+        if partition is None:
+            on_default = device is None or device is backend().default_device
+            captured = [x.device_buffer() for x in self._constants]
+            return ReadyToRun(executable, captured, self.kept, None) if on_default else None
+        n = len(self._constants)
+        captured = buffers_for(executable.in_shardings[:n], self._constants)
+        return ReadyToRun(executable, captured, self.kept, executable.in_shardings[n:])
 
 
 def _wrong_text(jaxpr: Jaxpr, error: RuntimeError) -> RuleError | None:

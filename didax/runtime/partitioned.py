@@ -7,10 +7,11 @@ Read next: `runtime/sharded.py` (the arrays), `xla/partition.py`, `runtime/compi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.mesh import Mesh
 from didax.core.sharding import NamedSharding
@@ -19,11 +20,68 @@ from didax.runtime.sharded import ShardedArray, place
 from didax.xla.device_text import Partition
 
 
-def partition_of(jaxpr: Jaxpr, args: Sequence[Any]) -> Partition | None:
-    """Where the program runs on these arguments, one for each input; None for a single device."""
+class Asked(NamedTuple):
+    """How an argument has to lie on devices; `where` says in errors which one it is."""
+
+    sharding: NamedSharding
+    where: str
+
+
+def partition_of(jaxpr: Jaxpr, args: Sequence[Any], asked: Sequence[Asked | None] = ()) -> Partition | None:
+    """Where the program runs on these arguments, one for each input; None for a single device.
+
+    `asked` are the layouts that the last arguments have to have. ValueError where one of them was placed otherwise, and
+    where the program and its arguments name different devices.
+    """
     layouts = [_layout(x) for x in args]
-    meshes = [layout.concrete_mesh for layout in layouts if layout is not None] or _meshes_in(jaxpr)
-    return Partition(meshes[0], tuple(layouts)) if meshes else None
+    for i, how in enumerate(asked, len(args) - len(asked)):
+        if how is not None:
+            _check_placed(args[i], how)
+            layouts[i] = how.sharding.constrained
+    meshes = [*[layout.concrete_mesh for layout in layouts if layout is not None], *_meshes_in(jaxpr)]
+    if not meshes:
+        return None
+    _check_devices(jaxpr, meshes, args)
+    return Partition(meshes[0], tuple(layouts))
+
+
+def _check_placed(x: Any, asked: Asked) -> None:
+    found = x.sharding if getattr(x, "committed", True) and hasattr(x, "sharding") else None
+    if found is None or asked.sharding.is_equivalent_to(found, x.ndim):
+        return
+    if asked.sharding.device_set == found.device_set and len(found.device_set) == 1:
+        return
+    raise ValueError(
+        message(
+            "An argument that was placed on devices lies there as in_shardings of jit says.",
+            asked.where,
+            f"in_shardings: {asked.sharding}",
+            f"placed by:    {found}",
+            fix="Leave its sharding out of in_shardings (None), or move it before: device_put(x, sharding).",
+        )
+    )
+
+
+def _check_devices(jaxpr: Jaxpr, meshes: Sequence[Mesh], args: Sequence[Any]) -> None:
+    """ValueError unless the meshes of a program, and what its arguments were placed on, are the same devices."""
+    first = meshes[0].device_set
+    others = [mesh.device_set for mesh in meshes if mesh is not meshes[0]]
+    others += [x.devices() for x in args if isinstance(x, ConcreteArray) and x.committed]
+    for found in others:
+        if found != first:
+            raise ValueError(
+                message(
+                    "The arrays and the meshes of one program are on the same devices.",
+                    f"program: {jaxpr.name or 'a program'}",
+                    f"devices: {_ids(first)}",
+                    f"devices: {_ids(found)}",
+                    fix="Use one mesh, or move the arrays: device_put(x, NamedSharding(mesh, spec)).",
+                )
+            )
+
+
+def _ids(devices: Iterable[Any]) -> str:
+    return ", ".join(sorted(map(str, devices)))
 
 
 def _layout(x: Any) -> NamedSharding | None:
@@ -53,11 +111,17 @@ def _search(jaxpr: Jaxpr) -> Iterator[Mesh]:
             yield from _meshes_in(inner)
 
 
-def buffers_for(executable: Any, args: Sequence[Any]) -> list[Any]:
+def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[Any]:
     """XLA's arrays of the arguments, laid out as the program wants them."""
-    return [
-        place(x, sharding).device_buffer() for x, sharding in zip(args, executable.in_shardings, strict=True)
-    ]
+    buffers: list[Any] = []
+    for x, layout in zip(args, layouts, strict=True):
+        buffer = x._buffer if type(x) is ShardedArray and x.sharding is layout else None  # pyright: ignore[reportPrivateUsage]
+        if (
+            buffer is None or buffer.is_deleted()
+        ):  # XLA would read the memory of a deleted array, which is gone
+            buffer = place(x, layout).device_buffer()
+        buffers.append(buffer)
+    return buffers
 
 
 def results_of(executable: Any, outs: Sequence[Any]) -> list[ConcreteArray]:

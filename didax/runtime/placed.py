@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from didax.core.given import give
 from didax.core.primitive import Primitive, application_key, infer
+from didax.core.sharding import NamedSharding
+from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.compiled import Program, application_jaxpr
+from didax.runtime.sharded import ShardedArray
 
 _PROGRAMS_MAX = 20_000
 _programs: dict[Any, Program] = {}  # by `application_key`
@@ -38,3 +42,9 @@ def run_placed(primitive: Primitive, args: tuple[Any, ...], params: dict[str, An
 def clear_placed() -> None:
     """Forget the program of every operation."""
     _programs.clear()
+
+
+@give(ShardedArray, "exchanged")
+def exchanged(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
+    """The array, laid out by a program in which the devices exchange parts."""
+    return run_placed(sharding_constraint_p, (array,), {"sharding": sharding})

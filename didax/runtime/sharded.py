@@ -6,14 +6,17 @@ Read next: `core/sharding.py` (which part is where), `xla/partition.py` (what XL
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from didax.core import job
 from didax.core.avals import ShapedArray
+from didax.core.dtypes import dtype_name
 from didax.core.errors import message
-from didax.core.given import give
+from didax.core.given import give, given_by
 from didax.core.sharding import Index, NamedSharding
 from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
@@ -22,40 +25,41 @@ from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, 
 class ShardedArray(PlacedArray):
     """An array on several devices: `_buffer` is XLA's array of all parts, `_value` the whole on the host."""
 
-    __slots__ = ("_named",)
+    __slots__ = ("sharding",)
+    sharding: NamedSharding  # how the array is laid out over devices; a slot, which hot paths read
+    exchanged: Any = given_by("didax.runtime.placed")
 
     def __init__(self, aval: ShapedArray, buffer: Any, sharding: NamedSharding):
-        super().__init__(aval, None, buffer, committed=True)
-        self._named = sharding
-
-    @property
-    def sharding(self) -> NamedSharding:
-        """How the array is laid out over devices."""
-        return self._named
+        self.aval = aval
+        self._value = None
+        self._buffer = buffer
+        self.committed = True
+        self.sharding = sharding
 
     @property
     def device(self) -> Any:
         """The sharding: the array has no single device."""
-        return self._named
+        return self.sharding
 
     @property
-    def place(self) -> tuple[Any, ...]:
-        """The devices that programs on this array run on."""
-        return self._named.devices
+    def place(self) -> Any:
+        """The devices that programs on this array run on; one alone is no tuple."""
+        first, *others = self.sharding.devices
+        return (first, *others) if others else first
 
     def devices(self) -> set[Any]:
         """The devices that hold a part of the array."""
-        return self._named.device_set
+        return self.sharding.device_set
 
     @property
     def is_fully_addressable(self) -> bool:
         """Every device that holds a part of the array belongs to this process."""
-        return self._named.is_fully_addressable
+        return self.sharding.is_fully_addressable
 
     @property
     def is_fully_replicated(self) -> bool:
         """Every device holds the whole array."""
-        return self._named.is_fully_replicated
+        return self.sharding.is_fully_replicated
 
     def host_value(self) -> Any:
         """The whole array as a NumPy array that must not be written to; waits for the devices if need be."""
@@ -72,7 +76,7 @@ class ShardedArray(PlacedArray):
             raise RuntimeError(
                 message(
                     "A process sees only its own part of an array that is split over several processes.",
-                    f"array: {self.aval}, {self._named}",
+                    f"array: {self.aval}, {self.sharding}",
                     fix="Look at x.addressable_shards, or gather it with "
                     "didax.experimental.multihost_utils.process_allgather.",
                 )
@@ -101,9 +105,9 @@ class ShardedArray(PlacedArray):
         """The parts of the array on this process's devices."""
         from didax.xla.partition import shards_of
 
-        local = self._named.addressable_devices
+        local = self.sharding.addressable_devices
         pieces = [piece for piece in self._pieces() if piece[0] in local]
-        aval = self.aval.update(shape=self._named.shard_shape(self.aval.shape))
+        aval = self.aval.update(shape=self.sharding.shard_shape(self.aval.shape))
         parts = shards_of(self.device_buffer(), aval.physical, [device for device, _, _ in pieces])
         return [
             Shard(device, index, copy, on_device(aval, part))
@@ -120,7 +124,7 @@ class ShardedArray(PlacedArray):
 
     def _pieces(self) -> list[tuple[Any, Index, int]]:
         """For each device: which part it holds, and how many devices before it hold the same."""
-        sharding, shape = self._named, self.aval.shape
+        sharding, shape = self.sharding, self.aval.shape
         seen: dict[Any, int] = {}
         pieces: list[tuple[Any, Index, int]] = []
         _, places = sharding.parts(self.aval.ndim)
@@ -128,6 +132,20 @@ class ShardedArray(PlacedArray):
             copy = seen[part] = seen.get(part, -1) + 1
             pieces.append((device, index, copy))
         return pieces
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self._is_here() else self._description()
+
+    def __str__(self) -> str:
+        return super().__str__() if self._is_here() else self._description()
+
+    def _is_here(self) -> bool:
+        return self.is_deleted() or self.is_fully_addressable or self.is_fully_replicated
+
+    def _description(self) -> str:
+        return (
+            f"Array(shape={self.aval.shape}, dtype={dtype_name(self.aval.dtype)}, sharding={self.sharding})"
+        )
 
     def rows(self) -> None:
         """None: the rows are made by a program, so that they stay on the devices."""
@@ -140,13 +158,13 @@ class ShardedArray(PlacedArray):
 
     def twin(self) -> ShardedArray:
         """An array of its own with the same buffer."""
-        twin = ShardedArray(self.aval, self._buffer, self._named)
+        twin = ShardedArray(self.aval, self._buffer, self.sharding)
         twin._value = self._value
         return twin
 
     def platform(self) -> str:
         """The platform of the array's devices: 'cpu' or 'cuda'."""
-        return self._named.devices[0].client.platform
+        return self.sharding.devices[0].client.platform
 
     def unsafe_buffer_pointer(self) -> int:
         """ValueError: the array's memory is in several places."""
@@ -159,7 +177,7 @@ class ShardedArray(PlacedArray):
     def _in_parts(self, refused: str) -> str:
         fix = "Use one of x.addressable_shards, or the whole array on the host: numpy.asarray(x)."
         return message(
-            f"An array on several devices {refused}.", f"array: {self.aval}, {self._named}", fix=fix
+            f"An array on several devices {refused}.", f"array: {self.aval}, {self.sharding}", fix=fix
         )
 
     def copy_to_host_async(self) -> None:
@@ -182,7 +200,7 @@ class ShardedArray(PlacedArray):
             on_device(shard.data.aval, copy_of(shard.data.device_buffer()))
             for shard in self.addressable_shards
         ]
-        copied = from_shards(self.aval, self._named, copies)
+        copied = from_shards(self.aval, self.sharding, copies)
         with_keys(copied, keys_of(self))
         return copied
 
@@ -197,8 +215,25 @@ def place(x: Any, sharding: NamedSharding, *where: str) -> ConcreteArray:
     sharding.check_shape(array.aval.shape, *where)
     if isinstance(array, ShardedArray) and array.sharding.is_equivalent_to(sharding, array.aval.ndim):
         return array if array.sharding is sharding else _relabelled(array, sharding)
+    if isinstance(array, ShardedArray) and not (array.is_fully_addressable or array.is_fully_replicated):
+        return with_keys(_exchanged(array, sharding), keys_of(array))
     whole = array.host_value()
     return with_keys(from_callback(array.aval, sharding, lambda index: whole[index]), keys_of(array))
+
+
+def _exchanged(array: ShardedArray, sharding: NamedSharding) -> ConcreteArray:
+    """The array of several processes, laid out in another way by a program in which they exchange parts."""
+    if set(array.place) != set(sharding.devices):
+        raise ValueError(
+            message(
+                "An array that is split over several processes stays on the same devices.",
+                f"array: {array.aval}, {array.sharding}, on {len(array.place)} devices",
+                f"wanted: {sharding}, on {len(sharding.devices)} devices",
+                fix="Gather it first: didax.experimental.multihost_utils.process_allgather(x, tiled=True).",
+            )
+        )
+    moved = array.exchanged(sharding)
+    return moved if moved.sharding is sharding else _relabelled(moved, sharding)
 
 
 def _relabelled(array: ShardedArray, sharding: NamedSharding) -> ShardedArray:
@@ -235,4 +270,26 @@ def from_shards(aval: ShapedArray, sharding: NamedSharding, shards: Sequence[Con
 
 @give(sharding_constraint_p, "evaluate")
 def constrain(x: Any, *, sharding: NamedSharding) -> ConcreteArray:
-    return place(x, sharding)
+    array = as_concrete(x)
+    if job.current is not None and not (isinstance(array, ShardedArray) or sharding.is_fully_addressable):
+        _check_same(array, sharding)
+    return place(array, sharding)
+
+
+def _check_same(array: ConcreteArray, sharding: NamedSharding) -> None:
+    """ValueError unless all processes that are to hold parts of an array pass the same."""
+    from didax.xla.agreement import others_differ, processes_of
+
+    value, processes = np.ascontiguousarray(array.host_value()), processes_of(sharding.devices)
+    digest = hashlib.sha256(f"{array.aval}{sharding.spec}".encode() + value.tobytes()).digest()
+    what = f"the transfer of {array.aval}"
+    others = [p for p in others_differ(job.current, "transfer", digest, processes, what) if p != processes[0]]
+    if others:
+        raise ValueError(
+            message(
+                "What is laid over the devices of several processes is the same in each of them.",
+                f"process {others[0]} has another array than process {processes[0]}; here it is {array.aval}",
+                f"wanted: {sharding}",
+                fix="Draw or load the same in all; or join what differs: make_array_from_process_local_data.",
+            )
+        )

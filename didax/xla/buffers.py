@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import dtypes
+from didax.core import dtypes, job
 from didax.core.avals import ShapedArray
 from didax.xla.client import Backend, backend, forked, is_forked, xe  # pyright: ignore[reportAttributeAccessIssue]
 from didax.xla.dlpack import CPU, CUDA, capsule_of_buffer, capsule_of_host, view_of_buffer
@@ -75,6 +75,8 @@ def to_host(buffer: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
 
 def wait(buffer: Any) -> None:
     """Wait until the contents of a buffer are there; the handler of a signal may end that."""
+    if job.current is not None:
+        return job.current.wait_until_ready(buffer)
     if not buffer.is_ready():
         if is_forked():  # nobody computes them here
             raise forked(backend())

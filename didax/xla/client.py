@@ -14,7 +14,8 @@ import importlib.util
 import os
 import sys
 import threading
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 from didax.core import config
 from didax.core.errors import message
@@ -29,12 +30,23 @@ except ImportError:  # jaxlib 0.10.0 and 0.10.1
     hlo = xe
 
 
+class Distributed(NamedTuple):
+    """What a client of several processes is made with: jaxlib's client of their service, and their collectives."""
+
+    client: Any
+    index: int
+    count: int
+    collectives: Any
+
+
 class Backend:
     """A client with its local devices and, per device, the sharding and device list XLA wants with every call."""
 
-    def __init__(self, client: Any, platform: str):
+    def __init__(self, client: Any, platform: str, processes: int = 1):
         self.client = client
         self.platform = platform
+        self.processes = processes
+        self.all_devices: list[Any] = client.devices()  # of all processes
         self.devices: list[Any] = client.local_devices()
         self.shardings = {device: SingleDeviceSharding(device) for device in self.devices}
         self.device_lists = {device: xe.DeviceList((device,)) for device in self.devices}
@@ -119,6 +131,19 @@ def backend() -> Backend:
     return _started
 
 
+def start_among(distributed: Distributed, local_device_ids: Sequence[int] | None) -> None:
+    """Start the backend as one of several processes; the others do so at the same time."""
+    global _started
+    with _lock:
+        state = config.state()
+        _started = _start(state.platforms, state.num_cpu_devices, distributed, local_device_ids)
+
+
+def is_started() -> bool:
+    """Whether there is a backend."""
+    return _started is not None
+
+
 def is_forked() -> bool:
     """Whether this process was forked from one in which XLA had started."""
     return isinstance(_started, ForkedBackend)
@@ -146,18 +171,28 @@ def calling_backend(depth: int) -> Backend:
     return to_the_end(lambda: Backend(xe.get_tfrt_cpu_client(asynchronous=False), "cpu"))
 
 
-def _start(platforms: str, num_cpu_devices: int) -> Backend:
+def _start(
+    platforms: str,
+    num_cpu_devices: int,
+    distributed: Distributed | None = None,
+    local_device_ids: Sequence[int] | None = None,
+) -> Backend:
+    processes = 1 if distributed is None else distributed.count
     if "jax" not in sys.modules:  # which shares the setting
         xe.set_tracebacks_enabled(False)  # one with every result takes 0.3 us, on a deep stack 2 us
     wanted = [p.strip() for p in platforms.split(",") if p.strip()] or ["cuda?", "cpu"]
     for platform in wanted:
         if platform == "cpu":
-            count = {"num_devices": num_cpu_devices} if num_cpu_devices > 0 else {}
-            return Backend(xe.get_tfrt_cpu_client(asynchronous=True, **count), "cpu")
+            given: dict[str, Any] = {"num_devices": num_cpu_devices} if num_cpu_devices > 0 else {}
+            if distributed is not None:
+                client, index, count, collectives = distributed
+                given |= {"distributed_client": client, "node_id": index, "num_nodes": count}
+                given |= {"collectives": collectives}
+            return Backend(xe.get_tfrt_cpu_client(asynchronous=True, **given), "cpu", processes)
         if platform in ("cuda?", "cuda", "gpu"):
             if _cuda_plugin() is not None:
                 try:
-                    return Backend(_cuda_client(), "cuda")
+                    return Backend(_cuda_client(distributed, local_device_ids), "cuda", processes)
                 except Exception:
                     if platform != "cuda?":
                         raise
@@ -214,7 +249,7 @@ def _preload_cuda_libraries() -> None:
                         continue  # the system's own copy may serve
 
 
-def _cuda_client() -> Any:
+def _cuda_client(distributed: Distributed | None, local_device_ids: Sequence[int] | None) -> Any:
     from jaxlib import xla_client
 
     found = _cuda_plugin()
@@ -226,7 +261,13 @@ def _cuda_client() -> Any:
     if not xe.pjrt_plugin_initialized("cuda"):
         xe.initialize_pjrt_plugin("cuda")
     _register_cuda_kernels(c_api, name.replace("xla_", "jax_") + "_plugin")
-    return xe.get_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options(), None, None, False, True)
+    options = dict(xla_client.generate_pjrt_gpu_plugin_options())
+    if distributed is not None:
+        options |= {"node_id": distributed.index, "num_nodes": distributed.count}
+    if local_device_ids is not None:
+        options["visible_devices"] = list(local_device_ids)
+    service = None if distributed is None else distributed.client
+    return xe.get_c_api_client("cuda", options, service, None, False, True)
 
 
 def _check_plugin_version(name: str) -> None:

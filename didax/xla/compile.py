@@ -24,11 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import config
+from didax.core import config, job
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.process import after_fork, lock_for_forks, to_the_end
+from didax.core.sharding import NamedSharding
 from didax.version import __version__, installed_jaxlib
+from didax.xla.agreement import agree, processes_of
 from didax.xla.buffers import lend, put
 from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, register_handler
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
@@ -46,6 +48,8 @@ class Executable:
     """A compiled program on one device: `run(buffers) -> buffers`."""
 
     __slots__ = ("device", "handlers", "loaded", "out_avals")
+    in_shardings: Sequence[NamedSharding] = ()  # on several devices: how arguments and results lie on them
+    out_shardings: Sequence[NamedSharding] = ()
 
     def __init__(self, loaded: Any, out_avals: Sequence[ShapedArray], device: Any):
         self.loaded = loaded
@@ -62,7 +66,7 @@ class Executable:
 class PartitionedExecutable(Executable):
     """A compiled program on several devices: arguments and results are XLA's arrays of all parts."""
 
-    __slots__ = ("in_shardings", "out_shardings", "partition")
+    __slots__ = ("in_shardings", "out_shardings", "partition", "processes")
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class PartitionedExecutable(Executable):
         self.out_avals = tuple(out_avals)
         self.device = None
         self.partition = partition
+        self.processes = processes_of(partition.devices)
         chosen = loaded.get_parameter_shardings() or [None] * len(in_avals)
         self.in_shardings = [
             given or layout_found(partition, found, aval.ndim)
@@ -89,6 +94,12 @@ class PartitionedExecutable(Executable):
             _result_handler(aval.physical, xla_sharding(sharding))
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
+
+    def run(self, buffers: list[Any]) -> list[Any]:
+        """Start the program, here and, where the processes of a job compute together, in each of them."""
+        if len(self.processes) == 1:
+            return super().run(buffers)
+        return job.in_force().run(lambda: Executable.run(self, buffers), self.processes)
 
 
 def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
@@ -233,6 +244,8 @@ def compile_text(
         )
 
     if partition is not None:
+        if job.current is not None and len(processes := processes_of(partition.devices)) > 1:
+            agree(job.current, f"{text}\noptions: {flags}", processes)
         return PartitionedExecutable(load(started, partition.devices), in_avals, out_avals, partition)
     if callbacks:
         return CallingExecutable(load, out_avals, device, callbacks)

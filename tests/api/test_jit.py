@@ -109,10 +109,9 @@ def test_options_are_looked_at_by_the_hot_path(x):
         assert double.count == 3
 
 
-@dx.compile_in_background(False)
 def test_a_call_for_one_array_is_one_python_call(x):
     """What keeps calls cheap, counted instead of timed."""
-    f = dx.jit(lambda x: x + x)
+    f = dx.jit(lambda x: x + x, compile_in_background=False)
     f(x), f(x)
     called: list[str] = []
 

@@ -1,6 +1,8 @@
 """Programs that XLA partitions: equal to those on one device, and no more communication than jax's."""
 
+import functools
 import re
+import sys
 from collections import Counter
 
 import jax
@@ -11,6 +13,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import NamedSharding, P, lax
+from didax.sharding import IndivisibleError
 
 MESHES = {
     "1x8": ((1, 8), ("a", "b")),
@@ -201,3 +204,102 @@ def test_callbacks_are_refused() -> None:
     x = dx.device_put(np.ones(8, "float32"), NamedSharding(dx.make_mesh((8,), ("a",)), P("a")))
     with pytest.raises(NotImplementedError, match="cannot call back into Python"):
         dx.jit(lambda x: dx.pure_callback(lambda y: y, x, x))(x)
+
+
+def test_repeated_calls_take_the_hot_path() -> None:
+    """A sharded call is one run of XLA's and 13 Python calls; arguments laid out otherwise are another program."""
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    rows, columns = (dx.device_put(np.ones((8, 8), "float32"), NamedSharding(mesh, P(s))) for s in ("a", "b"))
+    shift = dx.device_put(np.arange(8.0, dtype="float32"), NamedSharding(mesh, P("b")))
+    f = dx.jit(lambda x: x * 2)
+    g = dx.jit(lambda x, y, k=1.0: {"y": x * y + shift, "k": k * 2})
+    called: list[str] = []
+
+    def count(frame, event, _):
+        if event == "call" and "didax" in frame.f_code.co_filename:
+            called.append(frame.f_code.co_name)
+
+    for _ in range(2):
+        assert f(rows).sharding is rows.sharding and f(columns).sharding is columns.sharding
+        assert f(dnp.ones((8, 8))).devices() == {dx.devices()[0]}
+        assert f(dx.device_put(dnp.ones((8, 8)), dx.devices()[3])).devices() == {dx.devices()[3]}
+        for args, k in (
+            ((rows, columns), 2.0),
+            ((rows, np.ones(8, "float32")), dnp.arange(2.0)),
+            ((1.0, rows), 3),
+        ):
+            found = g(*args, k=k)
+            np.testing.assert_array_equal(np.asarray(found["y"]), np.ones((8, 8)) + np.arange(8))
+            np.testing.assert_array_equal(np.asarray(found["k"]), np.asarray(k) * 2)
+    sys.setprofile(count)
+    try:
+        f(rows)
+    finally:
+        sys.setprofile(None)
+    assert len(called) <= 13 and "call_by_signature" not in called
+    with pytest.raises(ValueError, match="same devices"):
+        g(rows, dx.device_put(dnp.ones(8), dx.devices()[3]))
+    rows.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        f(rows)
+
+
+def test_jit_lays_out_arguments_and_results() -> None:
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    rows, columns = NamedSharding(mesh, P("a")), NamedSharding(mesh, P("b"))
+    x = operands()[0]
+    f = dx.jit(lambda x, y: (x + 1, {"y": y}), in_shardings=(rows, None), out_shardings=(None, columns))
+    for args in ((x, x), (dx.device_put(x, rows), dx.device_put(x, columns)), (x, dx.device_put(x, rows))):
+        for _ in range(2):
+            out = f(*args)
+            assert (out[0].sharding, out[1]["y"].sharding) == (rows, columns)
+            np.testing.assert_array_equal(np.asarray(out[0]), x + 1)
+    compiled = f.lower(x, x).compile()
+    assert compiled.input_shardings == ((rows, columns), {}) and compiled.output_shardings == (
+        rows,
+        {"y": columns},
+    )
+    assert dx.grad(lambda x: f(x, x)[0].sum())(x).sharding is rows
+    assert dx.vmap(f)(x[None], x[None])[1]["y"].sharding.spec == P(None, "b")
+    assert dx.jit(lambda n, x: x * n, static_argnums=0, in_shardings=(rows,))(3, x).sharding is rows
+    one = dx.jit(lambda x: x, in_shardings=dx.device_put(x, dx.devices()[3]).sharding)(x)
+    assert one.devices() == {dx.devices()[3]}
+    with dx.set_mesh(mesh):
+        assert dx.jit(lambda x: x, in_shardings=P("b"), out_shardings=[P("a")][0])(x).sharding is rows
+        assert dx.jit(lambda x: [x], in_shardings=[P("b")], out_shardings=[P("a")])(x)[0].sharding is rows
+    ref = dx.new_ref(dnp.zeros((8, 8)))
+
+    @functools.partial(dx.jit, in_shardings=(None, rows), out_shardings=columns)
+    def accumulate(ref, x):
+        ref[...] += x
+        return x
+
+    assert accumulate(ref, x).sharding is columns
+    np.testing.assert_array_equal(np.asarray(ref[...]), x)
+
+
+def test_jit_refuses_what_does_not_fit_its_shardings() -> None:
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    rows, columns = NamedSharding(mesh, P("a")), NamedSharding(mesh, P("b"))
+    small = dx.make_mesh((2,), ("a",), devices=dx.devices()[:2])
+    x = operands()[0]
+    elsewhere = dx.device_put(x, dx.devices()[1])
+    f = dx.jit(lambda x, y: x + y, in_shardings=(rows, None))
+    for bad, error, says in (
+        (lambda: f(dx.device_put(x, columns), x), ValueError, "argument x\n  in_shardings: NamedSharding"),
+        (lambda: f(dx.device_put(x, dx.devices()[0]), x), ValueError, "placed by:    SingleDeviceSharding(cpu:0)"),
+        (lambda: f(x, y=x), ValueError, "keywords: y"),
+        (lambda: f(x[:3], x), IndivisibleError, "argument x\n  shape: (3, 8), axis 0 has length 3"),
+        (lambda: dx.jit(lambda x: x[:3], out_shardings=rows)(x), IndivisibleError, "result\n  shape: (3, 8)"),
+        (lambda: dx.jit(lambda x: x[0, 0], out_shardings=rows)(x), ValueError, "with 1 entries; the array has 0 axes"),
+        (lambda: dx.jit(lambda x, y: x, in_shardings=(rows,))(x, x), ValueError, "in_shardings is a tuple of 1"),
+        (lambda: dx.jit(lambda x: x, out_shardings=(rows, rows))(x), ValueError, "out_shardings is a tuple of 2"),
+        (lambda: dx.jit(lambda x: x, in_shardings="a")(x), TypeError, "takes a NamedSharding"),
+        (lambda: dx.jit(lambda x: x, in_shardings=P("a"))(x), ValueError, "needs a mesh"),
+        (lambda: dx.jit(lambda r: r[...], in_shardings=rows)(dx.new_ref(x)), ValueError, "A Ref lies where the array"),
+        (lambda: f(x, dx.device_put(x, NamedSharding(small, P("a")))), ValueError, "same devices"),
+        (lambda: dx.jit(lambda x: lax.with_sharding_constraint(x, rows))(elsewhere), ValueError, "same devices"),
+    ):  # fmt: skip
+        with pytest.raises(error) as caught:
+            bad()
+        assert says in str(caught.value), caught.value
