@@ -77,8 +77,7 @@ class JitFunction(RepeatedCalls[P, R]):
         if not eager or found.program is None:
             return found.result(found.bind(leaves))
         outs = found.run(leaves)
-        if not self._has_static:
-            self._remember_call(found, args, kwargs, leaves, tree, avals, state)
+        self._remember_call(found, dynamic, named, static, leaves, avals, state)
         return found.result(outs)
 
     def _specialize(

@@ -273,13 +273,13 @@ class Program:
     def ready_to_run(self, args: Sequence[Any]) -> ReadyToRun | None:
         """All that a run needs besides arguments like these, with which the program has run.
 
-        None where a run does more: where arguments are donated, where the program calls Python, where its results are
-        looked at, where one of them is of float0, or where it runs on one device other than the default one. What a run
-        does to random keys is left to the caller (`key_flow`).
+        None where a run does more: where arguments on several devices are donated, where the program calls Python,
+        where its results are looked at, where one of them is of float0, or where it runs on one device other than the
+        default one. What a run does to random keys, and to donated arguments on one device, is left to the caller.
         """
         from didax.xla.client import backend
 
-        if True in self.donated or self.calls_python or self._float0 or config.state().inspects_values:
+        if self.calls_python or self._float0 or config.state().inspects_values:
             return None
         partition, args = self.partition_for(args), self._used(args)
         device = common_device([*self._placed, *args])
@@ -290,6 +290,8 @@ class Program:
             on_default = device is None or device is backend().default_device
             captured = [x.device_buffer() for x in self._constants]
             return ReadyToRun(executable, captured, self.kept, None) if on_default else None
+        if True in self.donated:
+            return None
         n = len(self._constants)
         captured = buffers_for(executable.in_shardings[:n], self._constants)
         return ReadyToRun(executable, captured, self.kept, executable.in_shardings[n:])

@@ -81,9 +81,7 @@ def has_plan(key: Any) -> bool:
     return key in _plans
 
 
-def plan_of(
-    primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
-) -> tuple[Plan, Plan]:
+def plan_of(primitive: Primitive, avals: tuple[ShapedArray, ...], params: Any) -> tuple[Plan, Plan]:
     """How such an operation is evaluated now, and from then on: the first time what its rule returns is looked at."""
     key = application_key(primitive, avals, params)
     if (plan := _plans.get(key)) is not None:
