@@ -71,6 +71,7 @@ from didax.api.options import (
     check_tracer_leaks,
     checking_leaks,
     clear_caches,
+    compile_in_background,
     debug_infs,
     debug_key_reuse,
     debug_nans,
@@ -90,6 +91,7 @@ from didax.api.options import (
     transfer_guard_device_to_device,
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
+    wait_for_compilations,
 )
 from didax.api.placement import (
     make_array_from_callback,
@@ -144,6 +146,7 @@ __all__ = [
     "checkpoint_name",
     "checkpoint_policies",
     "clear_caches",
+    "compile_in_background",
     "closure_convert",
     "config",
     "copy_to_host_async",
@@ -241,4 +244,5 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "wait_for_compilations",
 ]
