@@ -17,6 +17,7 @@ Read next: `stack.py` (threads for what is nested deeply),
 from __future__ import annotations
 
 import _thread
+import contextvars
 import importlib
 import os
 import threading
@@ -40,6 +41,8 @@ def to_the_end(work: Callable[[], T]) -> T:
 def in_a_thread(work: Callable[[], T]) -> T:
     """The result of `work()`, or its exception, from a thread of its own. Waiting for it can be interrupted.
 
+    The work sees the options in force here: the thread runs in a copy of this thread's context.
+
     >>> in_a_thread(lambda: 1 + 1)
     2
     """
@@ -47,10 +50,11 @@ def in_a_thread(work: Callable[[], T]) -> T:
     errors: list[BaseException] = []
     running = threading.Lock()
     running.acquire()
+    context = contextvars.copy_context()
 
     def run() -> None:
         try:
-            results.append(work())
+            results.append(context.run(work))
         except BaseException as error:
             errors.append(error)
         finally:

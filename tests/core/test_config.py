@@ -16,6 +16,7 @@ import pytest
 
 import didax as dx
 from didax.core import config, jax_options
+from didax.core.process import in_a_thread
 from didax.extend.core import jaxpr_as_fun
 
 
@@ -294,3 +295,9 @@ def test_transformed_programs_are_remembered_under_the_options_of_the_time() -> 
     assert "HIGHEST" not in str(dx.make_jaxpr(derivative)(x))
     with dx.default_matmul_precision("highest"):
         assert "HIGHEST" in str(dx.make_jaxpr(derivative)(x))
+
+
+def test_work_for_another_thread_keeps_the_options_of_its_caller() -> None:
+    """Programs are lowered a second time, with the user's lines, in the thread that compiles them."""
+    with dx.enable_x64(not dx.config.enable_x64):
+        assert in_a_thread(lambda: config.state().enable_x64) is dx.config.enable_x64
