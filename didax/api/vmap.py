@@ -102,7 +102,15 @@ def vmap(
         ]
         return pytree.unflatten(flat.out_tree, moved)
 
+    mapped.__doc__ = _documented(fun)
     return api_boundary(mapped)
+
+
+def _documented(fun: Any) -> str:
+    """The docstring of the mapped function: what it is, then that of the function."""
+    name, doc = getattr(fun, "__name__", repr(fun)), getattr(fun, "__doc__", None)
+    note = f"Vectorized version of {name}: mapped arguments have one axis more, and so have the results."
+    return f"{note}\n\nOriginal documentation:\n\n{doc}" if doc else note
 
 
 def _in_chunks(
