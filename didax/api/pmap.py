@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from didax.api.devices import devices as all_devices
 from didax.api.flat import argument_names, check_callable
@@ -96,7 +96,7 @@ def _program(
 
     def element(*parts: Any) -> Any:
         args, kwargs = pytree.unflatten(tree, [_without_axis(x, d) for x, d in zip(parts, dims, strict=True)])
-        return pytree.map(lambda y: reshape(y, (1, *aval_of(y).shape)), fun(*args, **kwargs))
+        return pytree.map(_with_axis, fun(*args, **kwargs))
 
     def run(*leaves: Any) -> Any:
         specs = tuple(_spec(name, d) for d in dims)
@@ -118,6 +118,10 @@ def _spec(name: str, dim: int | None) -> PartitionSpec:
     return PartitionSpec() if dim is None else PartitionSpec(*[None] * dim, name)
 
 
+def _with_axis(y: Any) -> Any:
+    return reshape(y, (1, *aval_of(y).shape))
+
+
 def _without_axis(x: Any, dim: int | None) -> Any:
     shape = aval_of(x).shape
     return x if dim is None else reshape(x, (*shape[:dim], *shape[dim + 1 :]))
@@ -135,10 +139,12 @@ def _dims(
     in_axes: Any, static: StaticArguments, args: Any, dynamic: Any, leaves: Sequence[Any]
 ) -> tuple[Any, ...]:
     """The mapped axis of each leaf, counted from the front; keyword arguments are mapped over axis 0."""
-    if isinstance(in_axes, tuple | list) and len(in_axes) == len(args) > len(dynamic):
-        marked = {i % len(args) for i in static.numbers}
-        in_axes = [axis for i, axis in enumerate(in_axes) if i not in marked]
-    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    if isinstance(in_axes, tuple | list):
+        each = cast("Sequence[Any]", in_axes)
+        marked = (
+            {i % len(args) for i in static.numbers} if len(each) == len(args) > len(dynamic) else set[int]()
+        )
+        in_axes = tuple([axis for i, axis in enumerate(each) if i not in marked])
     found = pytree.broadcast_prefix(in_axes, tuple(dynamic), "pmap in_axes", _is_none)
     found += [0] * (len(leaves) - len(found))
     return tuple(

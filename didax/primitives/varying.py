@@ -13,7 +13,7 @@ Read next: `collectives.py`; `shard_map.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from didax.core.avals import ShapedArray, aval_of
@@ -63,9 +63,10 @@ def sum_over(x: Any, axes: Sequence[str]) -> Any:
     return psum_p.bind(x, axis_name=tuple(axes), axis_size=size)
 
 
-def pvary(x: Any, axes: Sequence[str]) -> Any:
+def pvary(x: Any, axes: Iterable[str]) -> Any:
     """The value, free to differ along these manual axes too."""
-    return pvary_p.bind(x, axes=tuple(sorted(axes))) if axes else x
+    names = tuple(sorted(axes))
+    return pvary_p.bind(x, axes=names) if names else x
 
 
 def match_varying(x: Any, aval: ShapedArray) -> Any:

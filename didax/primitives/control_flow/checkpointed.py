@@ -84,8 +84,8 @@ class Checkpointed(Unbounded):
     ) -> list[Any]:
         """A loop with as many checkpoints, on operands in parts: constants of condition and body, the carry."""
         operands, sizes = WhileLayout.join(*parts)
-        jaxprs = {"cond_jaxpr": cond, "body_jaxpr": body}
-        return self.bind(*operands, **jaxprs, **sizes, save=save, checkpoints=params["checkpoints"])
+        more: dict[str, Any] = {**sizes, "save": save, "checkpoints": params["checkpoints"]}
+        return self.bind(*operands, cond_jaxpr=cond, body_jaxpr=body, **more)
 
     def bind(self, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **params: Any) -> list[Any]:
         """As of every primitive, but of jaxprs whose types say along which axes devices take different steps."""

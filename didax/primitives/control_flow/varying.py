@@ -91,7 +91,7 @@ def fit_while(
     consts: Sequence[Any],
     carry: Sequence[Any],
     uneven: Axes = NO_AXES,
-) -> tuple[Jaxpr, Jaxpr, list[Any], list[Any]]:
+) -> tuple[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any]]:
     """Condition, body, constants and carry of a loop that ends by a condition, which may differ between devices.
 
     Along the axes in `uneven` devices take different numbers of steps whatever the condition says.
