@@ -66,7 +66,7 @@ class Executable:
 class PartitionedExecutable(Executable):
     """A compiled program on several devices: arguments and results are XLA's arrays of all parts."""
 
-    __slots__ = ("in_shardings", "out_shardings", "partition", "processes")
+    __slots__ = ("in_shardings", "out_shardings", "partition")
 
     def __init__(
         self,
@@ -79,7 +79,6 @@ class PartitionedExecutable(Executable):
         self.out_avals = tuple(out_avals)
         self.device = None
         self.partition = partition
-        self.processes = processes_of(partition.devices)
         chosen = loaded.get_parameter_shardings() or [None] * len(in_avals)
         self.in_shardings = [
             given or layout_found(partition, found, aval.ndim)
@@ -95,11 +94,16 @@ class PartitionedExecutable(Executable):
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
 
+
+class SharedExecutable(PartitionedExecutable):
+    """A compiled program on devices of several processes, each of which runs it."""
+
+    __slots__ = ()
+
     def run(self, buffers: list[Any]) -> list[Any]:
-        """Start the program, here and, where the processes of a job compute together, in each of them."""
-        if len(self.processes) == 1:
-            return super().run(buffers)
-        return job.in_force().run(lambda: Executable.run(self, buffers), self.processes)
+        """Start the program here; the other processes of the job start it too."""
+        processes = processes_of(self.partition.devices)
+        return job.in_force().run(lambda: Executable.run(self, buffers), processes)
 
 
 def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
@@ -246,7 +250,9 @@ def compile_text(
     if partition is not None:
         if job.current is not None and len(processes := processes_of(partition.devices)) > 1:
             agree(job.current, f"{text}\noptions: {flags}", processes)
-        return PartitionedExecutable(load(started, partition.devices), in_avals, out_avals, partition)
+        shared = len(processes_of(partition.devices)) > 1
+        kind = SharedExecutable if shared else PartitionedExecutable
+        return kind(load(started, partition.devices), in_avals, out_avals, partition)
     if callbacks:
         return CallingExecutable(load, out_avals, device, callbacks)
     return Executable(load(started, (device,)), out_avals, device)
