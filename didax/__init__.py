@@ -15,6 +15,7 @@ check_jaxlib(installed_jaxlib())
 from typing import TYPE_CHECKING
 
 from didax import (
+    ad,
     ad_checkpoint,
     checkify,
     checkpoint_policies,
@@ -26,7 +27,9 @@ from didax import (
     dtypes,
     errors,
     experimental,
+    export,
     extend,
+    ffi,
     lax,
     nn,
     numpy,
@@ -97,6 +100,7 @@ from didax.api.placement import (
     make_mesh,
     set_mesh,
 )
+from didax.api.pmap import pmap
 from didax.api.shard_map import shard_map
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
@@ -116,9 +120,13 @@ if TYPE_CHECKING:
     from didax import distributed as distributed
     from didax import example_libraries as example_libraries
     from didax import flatten_util as flatten_util
+    from didax import image as image
     from didax import scipy as scipy
+    from didax import test_util as test_util
 else:
-    __getattr__, __dir__ = on_access(__name__, "distributed", "example_libraries", "flatten_util", "scipy")
+    __getattr__, __dir__ = on_access(
+        __name__, "distributed", "example_libraries", "flatten_util", "image", "scipy", "test_util"
+    )
 
 __all__ = [
     "Array",
@@ -127,6 +135,7 @@ __all__ = [
     "Ref",
     "ShapeDtypeStruct",
     "__version__",
+    "ad",
     "ad_checkpoint",
     "array_garbage_collection_guard",
     "block_until_ready",
@@ -173,9 +182,11 @@ __all__ = [
     "eval_shape",
     "example_libraries",
     "experimental",
+    "export",
     "explain",
     "explain_cache_misses",
     "extend",
+    "ffi",
     "flatten_util",
     "float0",
     "free_ref",
@@ -217,6 +228,7 @@ __all__ = [
     "remat",
     "scipy",
     "set_mesh",
+    "pmap",
     "shard_map",
     "sharding",
     "stages",

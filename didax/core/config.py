@@ -80,6 +80,25 @@ JAX_VALUES: dict[str, dict[str, str]] = {
         "bfloat16": "default",
         "tensorfloat32": "high",
         "float32": "highest",
+        # names of algorithms: the precision here that loses no more digits
+        **dict.fromkeys(
+            (
+                "ANY_F8_ANY_F8_F32",
+                "ANY_F8_ANY_F8_F32_FAST_ACCUM",
+                "ANY_F8_ANY_F8_ANY",
+                "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+                "F16_F16_F16",
+                "F16_F16_F32",
+                "BF16_BF16_BF16",
+                "BF16_BF16_F32",
+            ),
+            "default",
+        ),
+        **dict.fromkeys(("BF16_BF16_F32_X3", "TF32_TF32_F32", "bfloat16_3x"), "high"),
+        **dict.fromkeys(
+            ("BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
+            "highest",
+        ),
     },
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}

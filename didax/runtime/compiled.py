@@ -8,6 +8,7 @@ Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper use
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -166,12 +167,22 @@ class Program:
         asked = state.compile_in_background if self._in_background is None else self._in_background
         return asked and not self._cheap and not state.inspects_values
 
-    def text(self, callbacks: list[HostCallback] | None = None, partition: Partition | None = None) -> str:
-        """The StableHLO module; the Python functions that it calls back are added to `callbacks`."""
+    def text(
+        self,
+        callbacks: list[HostCallback] | None = None,
+        partition: Partition | None = None,
+        located: bool = False,
+    ) -> str:
+        """The StableHLO module; the Python functions that it calls back are added to `callbacks`.
+
+        With `located` the text says where operations come from.
+        """
         # The partitioner looks into no function that XLA is told to leave alone.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         name = _module_name(jaxpr.name)
-        return lower_module(jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition)
+        return lower_module(
+            jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition, located
+        )
 
     def executable(self, where: Any = None) -> Executable:
         """The compiled program for a device or a partition, compiled on first use."""
@@ -193,6 +204,8 @@ class Program:
         from didax.xla.compile import compile_text  # loads jaxlib: on first need
         from didax.xla.device_text import Partition
 
+        if True in self.donated:
+            donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
         callbacks: list[HostCallback] = []
         partition = where if isinstance(where, Partition) else None
         text = self.text(callbacks, partition)
@@ -209,7 +222,15 @@ class Program:
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         try:
             return compile_text(
-                text, out_avals, device, self._cheap, self.options, callbacks, partition, in_avals
+                text,
+                out_avals,
+                device,
+                self._cheap,
+                self.options,
+                callbacks,
+                partition,
+                in_avals,
+                None if self._cheap else functools.partial(self.text, None, partition, True),
             )
         except RuntimeError as error:
             if (explained := _wrong_text(self.jaxpr, error)) is None:

@@ -7,11 +7,15 @@ Note [Arrays that share a buffer].
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations, compress
 from typing import Any
 
 from didax.core.errors import message
+from didax.core.jaxpr import Jaxpr
+from didax.core.source import user_line
 from didax.runtime.array import ConcreteArray
 
 
@@ -30,6 +34,30 @@ def forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
                 x._buffer.delete()
             if x._buffer.is_deleted():
                 x.forget_donated()
+
+
+def warn_of_unusable(jaxpr: Jaxpr, num_constants: int, donated: Sequence[bool], replaced: Any) -> None:
+    """Warn of donated inputs that have the type of no result: nothing takes their memory."""
+    left = Counter(
+        [aval.strip_weak_type() for i, aval in enumerate(jaxpr.out_avals) if i not in replaced.values()]
+    )
+    unusable: list[str] = []
+    for i, is_donated in enumerate(donated, num_constants):
+        if not is_donated or i in replaced:
+            continue
+        aval = jaxpr.in_avals[i].strip_weak_type()
+        if left[aval]:
+            left[aval] -= 1
+        else:
+            unusable.append(str(aval))
+    if unusable:
+        text = message(
+            "Some donated buffers were not usable: no result has their shape and dtype.",
+            f"donated: {', '.join(unusable)}",
+            fix="Donate arguments that results replace, such as the parameters of an update.",
+        )
+        line = user_line()
+        warnings.warn_explicit(text, UserWarning, line.file if line else __file__, line.line if line else 1)
 
 
 def take(args: Sequence[Any], donated: Sequence[bool], outs: Sequence[Any]) -> None:
