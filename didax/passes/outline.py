@@ -1,20 +1,29 @@
 """Cutting a large program into blocks that XLA compiles one by one.
 
-XLA's compile time grows faster than the program. `cut` splits the equations of a large jaxpr into consecutive blocks,
-each a jaxpr of its own. What crosses a cut is written to memory instead of fused, so cuts are made only before
-contractions (products of matrices, convolutions), whose operands are in memory anyway, and of these where the fewest
-bytes cross. Measured, gradient of 150 layers `x = tanh(x @ w); x = x - mean(x)`, 2,555 equations: 0.50 s instead of
-0.65 s to compile, 4.9 ms instead of 4.8 to run. A chain of elementwise operations is left whole: cut, its gradient
-ran 6 times slower. Read next: `xla/lowering.py`, which calls each block as a function that is not to be inlined.
+`cut` splits the equations of a large jaxpr into consecutive blocks, each a jaxpr of its own. What crosses a cut is
+written to memory instead of fused, so cuts are made only before contractions (products of matrices, convolutions),
+whose operands are in memory anyway, and of these where the fewest bytes cross. A chain of elementwise operations is
+left whole: cut, its gradient ran 6 times slower.
+
+Whether it pays follows from the longest path that no contraction interrupts, such as the state of a recurrent network
+or the sum that residual layers add to. XLA repeats the values on it in every fusion that reads them; cut, such programs
+compile in a third to four fifths of the time. Programs of short paths, as those of perceptrons and convolutions,
+compile up to 4 times slower when they are cut. docs/design/compiling.md has the measurements.
+Read next: `xla/lowering.py`, which calls each block as a function that is not to be inlined.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from didax.core.jaxpr import Atom, Jaxpr, Var
 
 BLOCK = 128  # equations in a block, about
 WINDOW = 48  # how far a cut may move to find a cheaper place
 SMALL = 3 * BLOCK  # programs up to this size are left whole
+LONG = (
+    35  # values on a path that are read more than once; programs whose paths are all shorter are left whole
+)
 
 
 def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
@@ -23,7 +32,7 @@ def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
     Each block's inputs are the variables it takes from before, its outputs those that are needed after.
     """
     n = len(jaxpr.eqns)
-    if n <= SMALL:
+    if n <= SMALL or longest_path(jaxpr) < LONG:
         return [jaxpr]
     last_use = _last_uses(jaxpr)
     crossing = _crossing_bytes(jaxpr, last_use)
@@ -37,6 +46,18 @@ def cut(jaxpr: Jaxpr) -> list[Jaxpr]:
         blocks.append(_block(jaxpr, start, stop, last_use))
         start = stop
     return blocks
+
+
+def longest_path(jaxpr: Jaxpr) -> int:
+    """How many values on a path that no contraction interrupts are read by several equations; of the longest path."""
+    readers = Counter(x for eqn in jaxpr.eqns for x in dict.fromkeys(eqn.invars) if type(x) is Var)
+    counts: dict[Atom, int] = {}
+    for eqn in jaxpr.eqns:
+        if not eqn.primitive.materializes_operands:
+            before = max([counts.get(x, 0) for x in eqn.invars], default=0)
+            for v in eqn.outvars:
+                counts[v] = before + (readers[v] > 1)
+    return max(counts.values(), default=0)
 
 
 def _last_uses(jaxpr: Jaxpr) -> dict[Atom, int]:
