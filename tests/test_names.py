@@ -18,9 +18,9 @@ from didax.core import errors
 
 ABSENT = {
     "": """
-        Device Shard auto_pcast memory pmap remove_size_one_mesh_axis_from_type reshard smap
+        Device Shard auto_pcast memory remove_size_one_mesh_axis_from_type reshard smap
         live_arrays make_user_context no_execution no_tracing print_environment_info
-        ad allow_f16_reductions ds enable_custom_prng fwd_and_bwd host_count host_id host_ids
+        allow_f16_reductions ds enable_custom_prng fwd_and_bwd host_count host_id host_ids
         jax2tf_associative_scan_reductions legacy_prng_key softmax_custom_jvp threefry_partitionable
     """,
     "lax": """
@@ -59,6 +59,12 @@ ABSENT = {
     "debug": "log DebugEffect OrderedDebugEffect inspect_array_sharding visualize_array_sharding visualize_sharding",
     "dlpack": "",
     "test_util": "",
+    "export": """
+        DisabledSafetyCheck SymbolicScope default_export_platform is_symbolic_dim
+        maximum_supported_calling_convention_version minimum_supported_calling_convention_version
+        register_namedtuple_serialization register_pytree_node_serialization symbolic_args_specs symbolic_shape
+    """,
+    "ffi": "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type_id",
     "distributed": "",
     "dtypes": "",
     "errors": "InconclusiveDimensionOperation",
@@ -73,7 +79,7 @@ ABSENT = {
 }
 
 ABSENT_MODULES = """
-    api_util cloud_tpu_init collect_profile export ffi interpreters lib monitoring profiler
+    api_util cloud_tpu_init collect_profile interpreters lib monitoring profiler
     tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused

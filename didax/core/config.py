@@ -42,6 +42,7 @@ class State:
     debug_infs: str = "off"
     error_checking_behavior_oob: str = "ignore"
     check_tracer_leaks: bool = False
+    compile_in_background: bool = False
     mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
 
     @property
@@ -193,7 +194,7 @@ def option_named(option: str) -> str:
 
 def names_in_jax() -> list[str]:
     """The options that JAX has too, by their names there."""
-    own = {"check", "optimize_loops", *NOT_OPTIONS}
+    own = {"check", "optimize_loops", "compile_in_background", *NOT_OPTIONS}
     return [f"jax_{name}" for name in (*NAMES, *_OTHER_NAMES) if name not in own]
 
 
@@ -303,3 +304,8 @@ class override(contextlib.ContextDecorator):
     def _recreate_cm(self) -> override:
         """Each call of a decorated function enters a block of its own: threads may run it at once."""
         return override(**self._options)
+
+
+def pinned(snapshot: State) -> override:
+    """A block in which exactly these options are in force, whatever other threads set meanwhile."""
+    return override(**_values(snapshot))

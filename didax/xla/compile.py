@@ -223,13 +223,16 @@ def compile_text(
     callbacks: Sequence[HostCallback] = (),
     partition: Partition | None = None,
     in_avals: Sequence[ShapedArray] = (),
+    located: Callable[[], str] | None = None,
 ) -> Executable:
     """Compile a module for one device, or for those of a partition, which comes with the types of the arguments.
 
     A module that calls Python comes with its `callbacks`.
 
     `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
-    compiled code is several times slower. `options` are XLA debug options by name.
+    compiled code is several times slower. `options` are XLA debug options by name. `located` writes the same module
+    with names and lines of its operations, and is called if it has to be compiled: programs are known by what they
+    compute.
     """
     started = backend()
     device = started.default_device if device is None else device
@@ -244,7 +247,9 @@ def compile_text(
         # programs that differ in their callbacks only are one: `Run` has the callbacks
         return _remembered(
             (text, devices, tuple(flags)),
-            lambda: _compile(started, text, devices, flags, store, len(callbacks), partition is not None),
+            lambda: _compile(
+                started, text, devices, flags, store, len(callbacks), partition is not None, located
+            ),
         )
 
     if partition is not None:
@@ -348,6 +353,7 @@ def _compile(
     store: DiskStore | None,
     num_callbacks: int,
     partitioned: bool,
+    located: Callable[[], str] | None,
 ) -> Any:
     """Compile, or load from `store`. Cheap programs have no store: each would be a file."""
     given: dict[str, Any] = {}
@@ -358,13 +364,13 @@ def _compile(
     options = _options(devices, flags, partitioned)
     on = xe.DeviceList(devices)
     if store is None and not given:
-        return started.client.compile_and_load(text, on, options)
+        return started.client.compile_and_load(located() if located else text, on, options)
     name = _fingerprint(text, devices, flags)
     saved = None if store is None else store.read(name)
     if saved is not None:
         with contextlib.suppress(Exception):  # a corrupt or foreign entry counts as a miss
             return started.client.deserialize_executable(saved, on, options, **given)
-    loaded = started.client.compile_and_load(text, on, options)
+    loaded = started.client.compile_and_load(located() if located else text, on, options)
     if given:
         saved = loaded.serialize()
         loaded = started.client.deserialize_executable(saved, on, options, **given)
