@@ -58,6 +58,7 @@ def test_errors() -> None:
     ones = np.ones(1, "float32")
     for call, text in (
         (lambda: image.resize(X, (2, 2), "linear"), "resize takes the whole shape of the result"),
+        (lambda: image.resize(X[:0], X.shape, "nearest"), "No element of an empty axis is nearest"),
         (lambda: image.resize(X, X.shape, "fast"), "No method of resizing has this name"),
         (lambda: image.scale_and_translate(X, X.shape, (0,), ones, ones, "nearest"), "needs a kernel"),
         (lambda: image.scale_and_translate(X, X.shape, (0, 1), ones, ones, "linear"), "for each axis"),

@@ -169,6 +169,11 @@ def resize(
     for axis, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old == new:
             continue
+        if chosen is ResizeMethod.NEAREST and not old:
+            fix = "Leave the empty image out."
+            raise ArgumentError(
+                message("No element of an empty axis is nearest.", f"image: {x.aval}", fix=fix)
+            )
         if chosen is ResizeMethod.NEAREST:
             x = dnp.take(x, _nearest(old, new), axis=axis)
         else:

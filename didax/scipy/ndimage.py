@@ -64,6 +64,11 @@ def map_coordinates(
         fix = "Pass one array of coordinates for each axis."
         facts = f"input: {x.aval}, number of coordinates: {len(at)}"
         raise ArgumentError(message("map_coordinates takes coordinates for all axes.", facts, fix=fix))
+    if 0 in x.shape:
+        fix = "Leave the empty array out."
+        raise ArgumentError(
+            message("map_coordinates takes an array with elements.", f"input: {x.aval}", fix=fix)
+        )
     if mode not in _MODES:
         fix = f"Use one of {', '.join(map(repr, _MODES))}."
         raise ArgumentError(message("map_coordinates knows five modes.", f"mode: {mode!r}", fix=fix))

@@ -571,6 +571,8 @@ def detrend(
     if type == "constant":
         return dnp.moveaxis(x - x.mean(-1, keepdims=True), -1, axis)
     n = x.shape[-1]
+    if not n:
+        return dnp.moveaxis(x, -1, axis)
     ends = sorted({0, n, *np.atleast_1d(np.asarray(bp)).tolist()})
     if ends[0] < 0 or ends[-1] > n:
         fix = f"Choose breakpoints from 0 to {n}."

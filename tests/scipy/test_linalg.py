@@ -119,6 +119,8 @@ def test_functions_of_matrices() -> None:
     assert_close(linalg.expm(np.triu(A), upper_triangular=True), linalg.expm(np.triu(A)), 1e-5, 1e-5)
     assert dnp.isnan(linalg.expm(1e4 * A, max_squarings=3)).all()
     assert dnp.isnan(linalg.sqrtm(nilpotent)).all()
+    empty = np.zeros((2, 0, 0), "float32")
+    assert linalg.sqrtm(empty).shape == linalg.solve_sylvester(empty, empty, empty).shape == (2, 0, 0)
     for f, wanted in ((dnp.exp, scipy.linalg.expm(A)), (dnp.sin, scipy.linalg.sinm(A))):
         assert_close(linalg.funm(A, f), wanted.astype("complex64"), 1e-3, 1e-3)
     value, error = linalg.funm(np.eye(2, dtype="float32"), dnp.exp, disp=False)

@@ -105,6 +105,7 @@ def test_spectra() -> None:
         assert_all_close(signal.istft(z, **options)[1], scipy.signal.istft(z, **options)[1], options)
         for options in trends:
             assert_all_close(signal.detrend(x, **options), scipy.signal.detrend(x, **options), options)
+    assert signal.detrend(np.zeros((2, 0))).shape == (2, 0)
     found = dx.jit(lambda x: signal.welch(x, nperseg=16)[1])(x[0].astype("float32"))
     assert found.dtype == np.float32
 
@@ -171,6 +172,7 @@ ERRORS = [
     (lambda: ndimage.map_coordinates(X, [X, X], 1, "x"), "map_coordinates knows five modes"),
     (lambda: interpolate.RegularGridInterpolator((X[0], X[0]), X), "takes the points of each axis"),
     (lambda: interpolate.RegularGridInterpolator((X[:, 0],), X)(X), "takes points of 1 coordinates"),
+    (lambda: ndimage.map_coordinates(X[:0], [X, X], 1), "map_coordinates takes an array with elements"),
     (lambda: cluster.vq.vq(X, X[:, :2]), "vq takes observations and codes of one length"),
 ]
 

@@ -146,6 +146,8 @@ def _principal_root_jvp(primals: Any, tangents: Any) -> Any:
 def _triangular_root(t: Any) -> Any:
     """The root of upper triangular matrices: column j above the diagonal solves (R + r_jj) x = t_j, R known so far."""
     n = t.shape[-1]
+    if not t.size:
+        return t
     rows, diagonal = dnp.arange(n), dnp.sqrt(matrix.diagonal(t))
 
     def column(j: Any, root: Any) -> Any:

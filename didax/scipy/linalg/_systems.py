@@ -360,6 +360,8 @@ def _by_schur(a: Any, b: Any, c: Any, tol: float) -> Any:
 
 def triangular_sylvester(r: Any, s: Any, f: Any) -> Any:
     """The Y with `r @ Y + Y @ s = f` for upper triangular matrices: column k needs the ones before it."""
+    if not f.size:
+        return f
     identity = dnp.eye(r.shape[-1], dtype=r.dtype)
 
     def column(k: Any, y: Any) -> Any:
