@@ -71,6 +71,7 @@ from didax.api.options import (
     check_tracer_leaks,
     checking_leaks,
     clear_caches,
+    compile_in_background,
     debug_infs,
     debug_key_reuse,
     debug_nans,
@@ -90,6 +91,7 @@ from didax.api.options import (
     transfer_guard_device_to_device,
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
+    wait_for_compilations,
 )
 from didax.api.placement import (
     make_array_from_callback,
@@ -98,6 +100,7 @@ from didax.api.placement import (
     make_mesh,
     set_mesh,
 )
+from didax.api.pmap import pmap
 from didax.api.shard_map import shard_map
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
@@ -117,9 +120,13 @@ if TYPE_CHECKING:
     from didax import distributed as distributed
     from didax import example_libraries as example_libraries
     from didax import flatten_util as flatten_util
+    from didax import image as image
     from didax import scipy as scipy
+    from didax import test_util as test_util
 else:
-    __getattr__, __dir__ = on_access(__name__, "distributed", "example_libraries", "flatten_util", "scipy")
+    __getattr__, __dir__ = on_access(
+        __name__, "distributed", "example_libraries", "flatten_util", "image", "scipy", "test_util"
+    )
 
 __all__ = [
     "Array",
@@ -139,6 +146,7 @@ __all__ = [
     "checkpoint_name",
     "checkpoint_policies",
     "clear_caches",
+    "compile_in_background",
     "closure_convert",
     "config",
     "copy_to_host_async",
@@ -220,6 +228,7 @@ __all__ = [
     "remat",
     "scipy",
     "set_mesh",
+    "pmap",
     "shard_map",
     "sharding",
     "stages",
@@ -235,4 +244,5 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "wait_for_compilations",
 ]

@@ -74,15 +74,10 @@ def depending_on(eqns: Sequence[Eqn], variables: Sequence[Var]) -> list[Eqn]:
 class LinearizedFunction(LinearFunction):
     """The linear half of `linearize`: tangents of the arguments to tangents of the results."""
 
-    __slots__ = ("_avals", "_fun", "_inexact", "_out_tree", "_tree")
-    static_fields = ("_avals", "_out_tree", "_tree")
+    __slots__ = ("_fun",)
 
-    def __init__(self, program: LinearProgram, fun: Any, tree: Any, avals: Any, inexact: Any, out_tree: Any):
-        super().__init__(program)
-        self._tree = tree
-        self._avals = avals
-        self._inexact = inexact
-        self._out_tree = out_tree
+    def __init__(self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, fun: Any):
+        super().__init__(program, tree, avals, inexact, out_tree)
         self._fun = fun
 
     @api_boundary
@@ -105,17 +100,13 @@ class LinearizedFunction(LinearFunction):
 class VJPFunction(LinearFunction):
     """The reverse-mode half of `vjp`: cotangents of the results to cotangents of the arguments."""
 
-    __slots__ = ("_avals", "_inexact", "_out_avals", "_out_tree", "_tree")
-    static_fields = ("_avals", "_out_avals", "_out_tree", "_tree")
+    __slots__ = ("_out_avals",)
+    static_fields = (*LinearFunction.static_fields, "_out_avals")
 
     def __init__(
         self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any, out_avals: Any
     ):
-        super().__init__(program)
-        self._tree = tree
-        self._avals = avals
-        self._inexact = inexact
-        self._out_tree = out_tree
+        super().__init__(program, tree, avals, inexact, out_tree)
         self._out_avals = out_avals
 
     @api_boundary
