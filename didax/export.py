@@ -10,8 +10,6 @@ Shapes are concrete. Read next: `docs/export.md`; `didax/primitives/exported.py`
 
 from __future__ import annotations
 
-import hashlib
-import json
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -121,12 +119,12 @@ class Exported:
     @api_boundary
     def serialize(self, vjp_order: int = 0) -> bytearray:
         """The program as bytes, with its vjps up to that order."""
+        import json  # on first need
+
         blobs: list[bytes] = []
         description = json.dumps({"didax": __version__, "program": self._describe(vjp_order, blobs)}).encode()
         payload = struct.pack("<Q", len(description)) + description + b"".join(blobs)
-        return bytearray(
-            _HEADER.pack(_MAGIC, _FORMAT, len(payload), hashlib.sha256(payload).digest()) + payload
-        )
+        return bytearray(_HEADER.pack(_MAGIC, _FORMAT, len(payload), _digest(payload)) + payload)
 
     def _describe(self, vjp_order: int, blobs: list[bytes]) -> dict[str, Any]:
         start = sum(map(len, blobs))
@@ -239,8 +237,10 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         rule = f"The exported program has a {age} format than this version of Didax reads."
         fix = "Update Didax." if found > _FORMAT else "Export it again."
         raise ValueError(message(rule, f"format: {found}, read: {_OLDEST} to {_FORMAT}", fix=fix))
+    import json  # on first need
+
     payload = data[_HEADER.size :]
-    if len(payload) != length or hashlib.sha256(payload).digest() != digest:
+    if len(payload) != length or _digest(payload) != digest:
         rule = "The exported program is damaged."
         raise ValueError(
             message(rule, f"bytes: {len(payload)}, wanted: {length}", fix="Copy or export it again.")
@@ -248,6 +248,12 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     (size,) = struct.unpack_from("<Q", payload)
     description = json.loads(payload[8 : 8 + size])
     return _read(description["program"], payload[8 + size :])
+
+
+def _digest(payload: bytes) -> bytes:
+    import hashlib  # on first need
+
+    return hashlib.sha256(payload).digest()
 
 
 def _read(parts: dict[str, Any], blobs: bytes) -> Exported:

@@ -7,7 +7,6 @@ TracerIntegerConversionError. Read next: `promotion.py` (what counts as an array
 
 from __future__ import annotations
 
-import array as array_module
 import math
 import operator
 from collections.abc import Sequence
@@ -162,10 +161,18 @@ def _stated_scalar(x: Any, dtype: np.dtype[Any]) -> Any:
         return dtypes.numpy_scalar(x, dtype)
 
 
+def _is_buffer(x: Any) -> bool:
+    """True for objects with the buffer protocol, such as `array.array` and `bytearray`; bytes are taken for text."""
+    try:
+        return not isinstance(x, bytes) and memoryview(x) is not None
+    except TypeError:
+        return False
+
+
 def _from_buffer(x: Any) -> Any:
     """Return a NumPy array for an object that NumPy understands: another library's array, a range, a buffer."""
-    buffers = range | memoryview | bytearray | array_module.array
-    if x is not None and (hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, buffers)):
+    is_array = hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range)
+    if x is not None and (is_array or _is_buffer(x)):
         return from_numpy(np.asarray(x))
     raise ArgumentError(
         message(

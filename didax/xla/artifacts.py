@@ -5,7 +5,6 @@ Read next: `didax/export.py`, what users call.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import re
 from typing import Any
@@ -45,6 +44,8 @@ class ArtifactFunctions:
         body = text[text.index("{\n", text.index("module")) + 2 : text.rindex("}")]
         if "attributes {" in text[: text.index("\n")]:
             body = text[text.index("\n") + 1 : text.rindex("}")]
+        import hashlib  # on first need
+
         prefix = f"exported_{hashlib.sha256(artifact).hexdigest()[:16]}"
         names = {name: f"@{prefix}_{i}" for i, name in enumerate(_DEFINITION.findall(body))}
         pattern = re.compile(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -20,7 +19,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import ArgumentError, message
 from didax.core.process import to_the_end
-from didax.xla.text import FunctionContext, Value, element_type, function_type, names, number_text
+from didax.xla.text import FunctionContext, Value, element_type, function_type, names, number_text, quoted
 
 _PLATFORMS = {"cpu": "Host", "host": "Host", "cuda": "CUDA", "gpu": "CUDA", "rocm": "ROCM"}
 
@@ -107,7 +106,7 @@ def attribute_text(name: str, value: Any) -> str:
     if isinstance(value, float):
         value = np.float64(value)
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return quoted(value)
     if isinstance(value, np.generic) and not dtypes.is_complex(value.dtype):
         dtype = dtypes.dtype(value.dtype)
         return f"{number_text(np.asarray(value), dtype)} : {element_type(dtype)}"

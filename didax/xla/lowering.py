@@ -11,7 +11,6 @@ Read next: `text.py` (what rules write with), `compile.py`.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -43,6 +42,7 @@ from didax.xla.text import (
     Value,
     function_type,
     names,
+    quoted,
     tensor_type,
     types,
 )
@@ -172,10 +172,10 @@ def _place(path: str, eqn: Eqn) -> str:
     """Where an equation comes from, as a location of MLIR's: its names, and the line."""
     line = eqn.source
     scope = f"{line.scope}/" if line is not None and line.scope else ""
-    names = json.dumps(
+    names = quoted(
         f"{path}{'transpose/' if line is not None and line.backward else ''}{scope}{eqn.primitive.name}"
     )
-    return f" loc({names})" if line is None else f" loc({names}({json.dumps(line.file)}:{line.line}:1))"
+    return f" loc({names})" if line is None else f" loc({names}({quoted(line.file)}:{line.line}:1))"
 
 
 def _lower_in_supported_dtypes(

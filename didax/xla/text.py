@@ -179,6 +179,12 @@ _NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8
 PLACE = re.compile(r' loc\("(?:[^"\\]|\\.)*"(?:\("(?:[^"\\]|\\.)*":\d+:\d+\))?\)')
 
 
+def quoted(text: str) -> str:
+    """A string as MLIR reads it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
 class Module:
     """The functions and callbacks of a module that is being written; with `outline` large functions are cut."""
 
