@@ -206,7 +206,7 @@ assert dx.process_count() == 1 and float(dx.numpy.ones(1000).sum()) == 1000
     [
         ("2, min(me, 0)", "must be free"),
         ("3, min(me, 1)", "there are two processes with process_id=1"),
-        ("3 - me // 2, me % 2", "process 0 has num_processes=2, process 0 has 3"),
+        ("3 - me % 2, me", "process 1 has num_processes=2, process 0 has 3"),
     ],
 )
 @pytest.mark.slow
