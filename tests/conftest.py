@@ -6,6 +6,9 @@ import os
 os.environ["DIDAX_CHECK"] = "1"  # check_jaxpr after every transformation
 os.environ["JAX_PLATFORMS"] = "cpu"  # the oracle, on a machine that has a GPU too
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # it compiles each operation it is asked for
+os.environ["JAX_TRACEBACK_FILTERING"] = (
+    "off"  # it takes longer than what raised: each frame asks for a path on disk
+)
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -136,6 +139,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 # --- Memory -------------------------------------------------------------------------------------------------
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave what collection has made, which lives to the end, out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
+
 
 _STATM = Path("/proc/self/statm")
 _GROWTH = 1_500_000_000  # bytes: thousands of compiled programs, of both libraries, which no later test needs

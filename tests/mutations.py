@@ -201,7 +201,7 @@ MUTATIONS = [
         "didax/transforms/transpose.py",
         "add(sums[out], ct) if out in sums else ct",
         "ct",
-        "tests/test_compositions.py tests/test_random_programs.py tests/api/test_autodiff.py",
+        "tests/api/test_autodiff.py tests/test_compositions.py tests/test_random_programs.py",
     ),
     Mutation(
         "weak type of a join",
@@ -229,7 +229,14 @@ MUTATIONS = [
         DTYPES,
         "for pair in rest[:-1]:",
         "for pair in rest[:-2]:",
-        "tests/numpy/test_promotion.py",
+        "tests/core/test_dtypes.py",
+    ),
+    Mutation(
+        "a key of transformed programs without the options",
+        "didax/transforms/cache.py",
+        "key = (config.state(), args, tuple(kwargs.items()))",
+        "key = (args, tuple(kwargs.items()))",
+        "tests/core/test_config.py",
     ),
     Mutation(
         "a key of jit without the options",

@@ -155,7 +155,8 @@ def primitives_in(jaxpr: Jaxpr) -> Iterator[Primitive]:
 
 
 def test_every_primitive_is_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bound while a row is staged, or in its jaxpr (inner functions may have been staged before)."""
+    """Bound while a row is staged, or in its jaxpr; what earlier tests staged is forgotten, so that it is bound."""
+    dx.clear_caches()
     found: set[Primitive] = set()
     bind = Primitive.bind
     monkeypatch.setattr(

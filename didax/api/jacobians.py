@@ -23,12 +23,14 @@ from didax.api.argnums import (
     chosen_avals,
 )
 from didax.api.autodiff import jvp, vjp
+from didax.api.chunks import checked_size
 from didax.api.flat import check_callable, flatten_arguments
 from didax.api.vmap import vmap
-from didax.core import pytree
+from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
-from didax.primitives.convert import convert_element_type
+from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.elementwise import eq, sub
 from didax.primitives.shape import reshape
 from didax.runtime.array import Array, ConcreteArray
 
@@ -37,11 +39,17 @@ P = ParamSpec("P")
 
 @api_boundary
 def jacfwd(
-    fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """The Jacobian, column by column in forward mode: best for few inputs and many outputs.
 
-    Each leaf of the result has the axes of a result of `fun`, then those of an argument.
+    Each leaf of the result has the axes of a result of `fun`, then those of an argument. With a `chunk_size`, so many
+    columns are computed at a time: the result is the same, and needs less memory on the way.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.jacfwd(lambda x: x * x)(dnp.array([1.0, 2.0]))
@@ -58,9 +66,8 @@ def jacfwd(
         avals = chosen_avals("jacfwd", fun, args, chosen, flatten_arguments(x, {})[0])
         check_arguments_differentiable("jacfwd", fun, args, chosen, avals, holomorphic, forward=True)
         push = functools.partial(jvp, as_function_of(chosen, fun, args, kwargs), x, has_aux=has_aux)
-        out, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(
-            _standard_basis(x)
-        )
+        along = _mapped_basis(push, x, (None, -1, None) if has_aux else (None, -1), chunk_size)
+        out, columns, *aux = along
         if holomorphic:
             check_results_differentiable("jacfwd", fun, out, holomorphic)
         blocks = [
@@ -79,11 +86,14 @@ def jacrev(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    *,
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """The Jacobian, row by row in reverse mode: best for many inputs and few outputs.
 
     Each leaf of the result has the axes of a result of `fun`, then those of an argument. Complex arguments are taken as
-    by `grad`; `jacfwd` takes them with `holomorphic` only.
+    by `grad`; `jacfwd` takes them with `holomorphic` only. With a `chunk_size`, so many rows are computed at a time:
+    the result is the same, and needs less memory on the way.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.jacrev(lambda x: x * x)(dnp.array([1.0, 2.0]))
@@ -101,7 +111,7 @@ def jacrev(
         check_arguments_differentiable("jacrev", fun, args, chosen, avals, holomorphic, allow_int)
         out, pull, *aux = vjp(as_function_of(chosen, fun, args, kwargs), *x, has_aux=has_aux)
         check_results_differentiable("jacrev", fun, out, holomorphic)
-        rows = vmap(pull)(_standard_basis(out))
+        rows = _mapped_basis(pull, out, 0, chunk_size)
         blocks = _split_outputs(pytree.map(_as_weak_as, x, rows), out)
         return _assembled(out, blocks, argnums, aux)
 
@@ -116,21 +126,59 @@ def _assembled(out: Any, blocks: Sequence[Any], argnums: int | Sequence[int], au
 
 @api_boundary
 def hessian(
-    fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """The matrix of second derivatives: forward mode over reverse mode.
+    """The matrix of second derivatives: forward mode over reverse mode. With a `chunk_size`, so many columns at a time.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> dx.hessian(lambda x: (x**3).sum())(dnp.array([1.0, 2.0]))
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float32)
     """
-    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    gradient = jacrev(fun, argnums, has_aux, holomorphic, chunk_size=chunk_size)
+    return jacfwd(gradient, argnums, has_aux, holomorphic, chunk_size=chunk_size)
 
 
 def _as_weak_as(like: Any, x: Any) -> Any:
     """A block of a Jacobian, weakly typed where `like` is: the argument in reverse mode, the result in forward mode."""
     return convert_element_type(x, x.dtype, aval_of(like).weak_type) if isinstance(x, Array) else x
+
+
+def _mapped_basis(f: Callable[[Any], Any], tree: Any, out_axes: Any, chunk_size: int | None) -> Any:
+    """`f` of all unit vectors; in chunks, each is made when its turn comes."""
+    total = sum(aval_of(x).size for x in pytree.leaves(tree))
+    size = checked_size("jacfwd, jacrev and hessian", "chunk_size", chunk_size)
+    if size is None or size >= total:
+        return vmap(f, out_axes=out_axes)(_standard_basis(tree))
+    numbers = np.arange(total, dtype=np.int32)
+
+    def along(i: Any) -> Any:
+        return f(_unit_vector(tree, i))
+
+    return vmap(along, out_axes=out_axes, chunk_size=size)(numbers)
+
+
+def _unit_vector(tree: Any, i: Any) -> Any:
+    """The unit vector of that number."""
+    leaves, structure = pytree.flatten(tree)
+    units: list[Any] = []
+    for x, start, stop in _ranges(leaves):
+        aval = aval_of(x)
+        places = reshape(iota(np.dtype(np.int32), (stop - start,), 0), aval.shape)
+        is_one = eq(places, sub(i, np.int32(start)))
+        tangent = aval.tangent()
+        is_number = tangent.dtype != dtypes.float0
+        units.append(
+            convert_element_type(is_one, tangent.dtype, aval.weak_type)
+            if is_number
+            else np.zeros(aval.shape, dtypes.float0)
+        )
+    return pytree.unflatten(structure, units)
 
 
 def _standard_basis(tree: Any) -> Any:

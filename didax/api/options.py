@@ -7,7 +7,7 @@ from typing import Any
 
 from didax.api import jit_cache
 from didax.core import config, primitive
-from didax.core.jax_options import Unheeded
+from didax.core.jax_options import OptionWithoutEffect
 from didax.passes import key_reuse
 from didax.runtime import compiled, eager
 from didax.transforms import cache
@@ -135,44 +135,44 @@ def checking_leaks(new_val: bool = True) -> config.override:
 check_tracer_leaks = checking_leaks
 
 
-def log_compiles(new_val: bool = True) -> Unheeded:
+def log_compiles(new_val: bool = True) -> OptionWithoutEffect:
     """Has no effect, for programs of JAX; `explain_cache_misses` tells why a function is compiled again."""
-    return Unheeded("jax_log_compiles", new_val)
+    return OptionWithoutEffect("jax_log_compiles", new_val)
 
 
-def default_device(new_val: Any) -> Unheeded:
+def default_device(new_val: Any) -> OptionWithoutEffect:
     """Has no effect, for programs of JAX: a process computes on one device, which the option `platforms` chooses."""
-    return Unheeded("jax_default_device", new_val)
+    return OptionWithoutEffect("jax_default_device", new_val)
 
 
-def transfer_guard(new_val: str | None) -> Unheeded:
+def transfer_guard(new_val: str | None) -> OptionWithoutEffect:
     """Has no effect, for programs of JAX; so have the guards of one direction."""
-    return Unheeded("jax_transfer_guard", new_val)
+    return OptionWithoutEffect("jax_transfer_guard", new_val)
 
 
-def transfer_guard_host_to_device(new_val: str | None) -> Unheeded:
+def transfer_guard_host_to_device(new_val: str | None) -> OptionWithoutEffect:
     """Has no effect; see `transfer_guard`."""
-    return Unheeded("jax_transfer_guard_host_to_device", new_val)
+    return OptionWithoutEffect("jax_transfer_guard_host_to_device", new_val)
 
 
-def transfer_guard_device_to_device(new_val: str | None) -> Unheeded:
+def transfer_guard_device_to_device(new_val: str | None) -> OptionWithoutEffect:
     """Has no effect; see `transfer_guard`."""
-    return Unheeded("jax_transfer_guard_device_to_device", new_val)
+    return OptionWithoutEffect("jax_transfer_guard_device_to_device", new_val)
 
 
-def transfer_guard_device_to_host(new_val: str | None) -> Unheeded:
+def transfer_guard_device_to_host(new_val: str | None) -> OptionWithoutEffect:
     """Has no effect; see `transfer_guard`."""
-    return Unheeded("jax_transfer_guard_device_to_host", new_val)
+    return OptionWithoutEffect("jax_transfer_guard_device_to_host", new_val)
 
 
-def array_garbage_collection_guard(new_val: str | None) -> Unheeded:
+def array_garbage_collection_guard(new_val: str | None) -> OptionWithoutEffect:
     """Has no effect, for programs of JAX."""
-    return Unheeded("jax_array_garbage_collection_guard", new_val)
+    return OptionWithoutEffect("jax_array_garbage_collection_guard", new_val)
 
 
-def thread_guard(new_val: bool = True) -> Unheeded:
+def thread_guard(new_val: bool = True) -> OptionWithoutEffect:
     """Has no effect, for programs of JAX."""
-    return Unheeded("jax_thread_guard", new_val)
+    return OptionWithoutEffect("jax_thread_guard", new_val)
 
 
 def clear_caches() -> None:

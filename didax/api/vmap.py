@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, cast
 
+from didax.api.chunks import checked_size, depends_on_rows, map_chunks
 from didax.api.flat import (
     FlatFunction,
     argument_names,
@@ -23,6 +24,7 @@ from didax.api.flat import (
     result_name,
 )
 from didax.api.refs import RefArguments, leaf_types, vmap_of_refs
+from didax.api.traced import trace_function
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import api_boundary, message
@@ -41,6 +43,8 @@ def vmap(
     out_axes: Any = 0,
     axis_name: str | None = None,
     axis_size: int | None = None,
+    *,
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """Vectorise `fun` over a batch axis of its arguments.
 
@@ -51,6 +55,8 @@ def vmap(
       out_axes: where the batch axis appears in the results; None for results that do not depend on the batch.
       axis_name: a name for collectives (`lax.psum(x, axis_name)`) inside `fun`.
       axis_size: length of the batch, needed when no argument is mapped.
+      chunk_size: map so many elements at a time, one chunk after another: the results are the same, and memory for
+        intermediate values is that of one chunk. Not with `axis_name`, and not over Refs.
 
     Raises ValueError when mapped axes have different lengths or do not exist, TypeError for malformed axes.
 
@@ -63,6 +69,7 @@ def vmap(
         in_axes = tuple(cast("list[Any]", in_axes))
     _check_axes_tree("in_axes", in_axes)
     _check_axes_tree("out_axes", out_axes)
+    chunk_size = _checked_chunk_size(fun, chunk_size, axis_name)
 
     @functools.wraps(fun)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -77,7 +84,10 @@ def vmap(
         flat = FlatFunction(fun, tree, "vmap")
         mapped_refs = [i for i in refs if dims[i] is not None]
         if mapped_refs:
+            _check_no_chunks(fun, args, kwargs, mapped_refs[0], chunk_size)
             outs, out_dims = vmap_of_refs(RefArguments(flat, mapped_refs), axis, dims, leaves, fun)
+        elif chunk_size is not None and chunk_size < axis.size:
+            outs, out_dims = _in_chunks(flat, axis.size, dims, leaves, chunk_size)
         else:
             outs, out_dims = vmap_flat(flat, axis, dims, leaves, function=fun)
         out = pytree.unflatten(flat.out_tree, list(range(len(outs))))
@@ -89,6 +99,48 @@ def vmap(
         return pytree.unflatten(flat.out_tree, moved)
 
     return api_boundary(mapped)
+
+
+def _in_chunks(
+    flat: FlatFunction, length: int, dims: Sequence[int | None], leaves: Sequence[Any], size: int
+) -> tuple[list[Any], list[int | None]]:
+    """Results of the flat function over the batch, a chunk at a time, and their batch axes."""
+    mapped = [i for i, dim in enumerate(dims) if dim is not None]
+    rows = [move_batch_axis(as_array(leaves[i]), dims[i], 0, length) for i in mapped]
+
+    def of_rows(*elements: Any) -> Any:
+        every = list(leaves)
+        for i, x in zip(mapped, elements, strict=True):
+            every[i] = x
+        return flat(*every)
+
+    avals = tuple([element_aval(aval_of(x), 0) for x in rows])
+    body = trace_function("vmap", of_rows, pytree.structure((avals, {})), avals)
+    batched = depends_on_rows(body, len(rows))
+    outs = map_chunks(body, rows, length, size)
+    return [y if b else y[0] for y, b in zip(outs, batched, strict=True)], [0 if b else None for b in batched]
+
+
+def _checked_chunk_size(fun: Any, chunk_size: Any, axis_name: str | None) -> int | None:
+    size = checked_size("vmap", "chunk_size", chunk_size)
+    if size is not None and axis_name is not None:
+        raise ValueError(
+            message(
+                "Elements that vmap maps in chunks are not all there at once, so the axis cannot have a name.",
+                f"function: {describe_function(fun)}, axis_name: {axis_name!r}, chunk_size: {size}",
+                fix="Drop chunk_size, or axis_name where no collective needs it.",
+            )
+        )
+    return size
+
+
+def _check_no_chunks(fun: Any, args: Any, kwargs: Any, i: int, chunk_size: int | None) -> None:
+    if chunk_size is not None:
+        rule = "vmap with a chunk_size maps arrays, not Refs."
+        names = f"argument {argument_names(fun, args, kwargs)[i]}, function: {describe_function(fun)}"
+        raise ValueError(
+            message(rule, names, fix="Pass ref[...] and return the new value, or drop chunk_size.")
+        )
 
 
 def _without_objects(leaves: Sequence[Any], tree: Any, dims: Sequence[int | None]) -> Any:

@@ -8,6 +8,7 @@ Interpreters know no primitive by name, so the primitives floor gives these oper
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from didax.core.avals import ShapedArray
@@ -35,6 +36,18 @@ class ArrayOps(Protocol):
 
     def add(self, x: Any, y: Any) -> Any:
         """Sum of two tangents or cotangents of one type."""
+        ...
+
+    def scale(self, x: Any, number: float) -> Any:
+        """`x` times a Python number, in the type of `x`."""
+        ...
+
+    def stack(self, xs: Sequence[Any]) -> Any:
+        """Arrays of one type as one array, along a new last axis."""
+        ...
+
+    def unstack(self, x: Any) -> list[Any]:
+        """The arrays along the last axis."""
         ...
 
     def move_axis(self, x: Any, source: int, destination: int) -> Any:
@@ -67,9 +80,9 @@ class ArrayOps(Protocol):
 
 
 class _Given:
-    zeros = add = move_axis = broadcast_axis = convert = match_varying = select = check = no_nan = given_by(
-        "didax.primitives"
-    )
+    zeros = add = scale = stack = unstack = given_by("didax.primitives")
+    move_axis = broadcast_axis = convert = match_varying = given_by("didax.primitives")
+    select = check = no_nan = given_by("didax.primitives")
 
 
 array_ops: ArrayOps = _Given()

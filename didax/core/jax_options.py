@@ -1,11 +1,12 @@
-"""`didax.config`: Didax's options, under their own names and JAX's, and JAX's options that mean nothing here.
+"""`didax.config`: Didax's options, under their own names and JAX's names, and JAX's options that have no effect here.
 
-    didax.config.update("jax_enable_x64", True)        # an option of both
+    didax.config.update("jax_enable_x64", True)        # an option of both libraries
     didax.config.update("jax_log_compiles", True)      # has no effect; its type is checked, and it can be read back
 
-A name with the prefix `jax_` reads as JAX's does: `config.jax_debug_nans` is True or False, where `config.debug_nans`
-is "off", "on" or "outputs". `config.without_effect()` lists the options that are accepted and change nothing.
-Environment variables named `JAX_*` are not read: a machine may set them for JAX itself. Read next: `config.py`.
+An option that is read with the prefix `jax_` has the value that JAX would show: `config.jax_debug_nans` is
+True or False, while `config.debug_nans` is "off", "on" or "outputs". `config.without_effect()` lists the options that
+are accepted and change nothing. Environment variables named `JAX_*` are not read: they may be meant for JAX.
+Read next: `config.py`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any
 from didax.core import config
 from didax.core.errors import ArgumentError, message
 
-# Each entry: what the options take (types, words or numbers), their default, and their names, which are JAX's. For a
-# bool JAX takes the truth value of anything; for "any" it checks nothing.
+# Each entry has the values that the options take (types, words or numbers), the default, and the names of the options,
+# which are JAX's. As in JAX, a bool takes the truth value of anything, and "any" takes every value.
 _TABLE = """
 bool False: check_vma eager_constant_folding jax2tf_associative_scan_reductions jax_bcoo_cusparse_lowering
     jax_check_static_indices jax_compilation_cache_check_contents jax_compilation_cache_expect_pgle
@@ -94,7 +95,7 @@ def _constant(text: str) -> Any:
 
 @functools.cache
 def _options() -> dict[str, tuple[str, Any]]:
-    """What each option without effect takes, and its default."""
+    """For each option without effect, the values that it takes and its default."""
     found: dict[str, tuple[str, Any]] = {}
     for entry in _TABLE.replace("\n    ", " ").strip().splitlines():
         head, _, names = entry.partition(": ")
@@ -103,7 +104,7 @@ def _options() -> dict[str, tuple[str, Any]]:
     return found
 
 
-# Values that were set, for the process, and on top of them for the current thread or task.
+# Values that were set for the process, and values that override them in the current thread or task.
 _values: dict[str, Any] = {}
 _overlay: ContextVar[dict[str, Any] | None] = ContextVar("didax_jax_options", default=None)
 
@@ -133,7 +134,7 @@ def _read(name: str) -> Any:
     return {**_values, **(_overlay.get() or {})}.get(name, _options()[name][1])
 
 
-class Unheeded(ContextDecorator):
+class OptionWithoutEffect(ContextDecorator):
     """An option that has no effect, set inside of a block or a function; its value is checked at once."""
 
     def __init__(self, name: str, value: Any):
@@ -146,12 +147,12 @@ class Unheeded(ContextDecorator):
     def __exit__(self, *_: object) -> None:
         _overlay.reset(self._tokens.pop())
 
-    def _recreate_cm(self) -> Unheeded:
+    def _recreate_cm(self) -> OptionWithoutEffect:
         """Each call of a decorated function enters a block of its own."""
-        return Unheeded(*next(iter(self._set.items())))
+        return OptionWithoutEffect(*next(iter(self._set.items())))
 
 
-# What an option of Didax reads as by its name in JAX, for values that JAX does not have.
+# The value that an option shows under its name in JAX, for values that JAX does not have.
 _AS_IN_JAX: dict[str, dict[Any, Any]] = {
     "jax_debug_nans": {"off": False, "on": True, "outputs": True},
     "jax_debug_infs": {"off": False, "on": True, "outputs": True},
@@ -196,7 +197,7 @@ class Config:
         return {name: self.read(name) for name in (*config.names_in_jax(), *_options())}
 
     def without_effect(self) -> tuple[str, ...]:
-        """The options of JAX that are taken, checked and read back, and change nothing.
+        """The options of JAX that can be set and read, with values that are checked, and that change nothing.
 
         >>> import didax as dx
         >>> "jax_log_compiles" in dx.config.without_effect()
@@ -205,7 +206,7 @@ class Config:
         return tuple(sorted(_options()))
 
     def parse_flags_with_absl(self) -> None:
-        """Set the options that the command line names, as `--jax_enable_x64=true`; absl is not needed for it."""
+        """Set the options that the command line names, as `--jax_enable_x64=true`. This does not need absl."""
         for argument in sys.argv[1:]:
             if argument == "--":
                 return
@@ -217,7 +218,9 @@ class Config:
 
     def config_with_absl(self) -> None:
         """Declare the options as flags of absl, and take their values when absl has read the command line."""
-        flags: Any = importlib.import_module("absl.flags")  # which Didax does not depend on
+        flags: Any = importlib.import_module(
+            "absl.flags"
+        )  # imported here because Didax does not depend on absl
         app: Any = importlib.import_module("absl.app")
         for name, value in self.values.items():
             define = flags.DEFINE_bool if isinstance(value, bool) else flags.DEFINE_string

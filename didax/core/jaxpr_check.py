@@ -146,3 +146,19 @@ def _is_type_of(aval: ShapedArray, value: Any) -> bool:
         return aval_of(value) is aval
     # The widths of Python's numbers depend on enable_x64, which may have changed since the jaxpr was made.
     return aval.shape == () and aval.weak_type and kind_of(aval.dtype) == kind
+
+
+def check_jaxpr_operands(holder: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:
+    """TypeError unless the operands have the types that the jaxpr was staged for; weak types need not agree."""
+    wanted = jaxpr.in_avals
+    if len(wanted) != len(avals) or any(
+        a is not b and (a.shape != b.shape or a.dtype != b.dtype) for a, b in zip(wanted, avals, strict=True)
+    ):
+        raise TypeError(
+            message(
+                f"The operands of {holder} must have the types its program was staged for.",
+                f"staged for: {', '.join(map(str, wanted))}",
+                f"operands: {', '.join(map(str, avals))}",
+                fix="Cast or reshape the operands.",
+            )
+        )

@@ -110,6 +110,12 @@ class Primitive:
     moves_elements: bool = False
     # True for primitives that are compiled in `dtypes.supported_dtype`, as all that move elements are.
     in_supported_dtype: bool = False
+    # True for primitives that are linear in all operands that carry derivatives, taken together: a power series goes
+    # through them coefficient by coefficient (transforms/jet.py).
+    linear: bool = False
+    # True for primitives that hold jaxprs, and whose jvp rule takes `forward`, the transformation of these
+    # (transforms/jvp.py, transforms/jet.py).
+    pushes_programs: ClassVar[bool] = False
     # True where 0.0 and -0.0 are different parameters. `infer` sets it when it first meets a parameter that is a float.
     exact_params: bool = False
 
@@ -118,6 +124,7 @@ class Primitive:
     evaluate: Rule = None  # like eager, from Arrays: for primitives that run programs of their own
     lower: Rule = None  # StableHLO
     jvp: Rule = None  # results, and their tangents
+    taylor: Rule = None  # the next coefficient of the result's power series; see transforms/jet.py
     linearize: Rule = None  # like jvp, but splits off the linear part: for primitives that hold jaxprs
     transpose: Rule = None  # cotangents of the linear operands
     batch: Rule = None  # results, and their batch dimensions
@@ -128,6 +135,7 @@ class Primitive:
     keys: Rule = None  # which random keys it uses up or returns; see passes/key_reuse.py
     conditions: Rule = None  # what must hold of the values of its operands; see passes/checkify.py
     checkify: Rule = None  # its application with failed checks as data: for primitives that hold jaxprs
+    sparsity: Rule = None  # which elements of operands its results depend on; see passes/sparsity.py
     stage: Rule = None  # stages another primitive in its place: for primitives that hold Python functions
     replace_captured: Rule = None  # replaces what its Python functions captured; see transforms/closure.py
     run_jaxprs: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py

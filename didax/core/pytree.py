@@ -1,17 +1,17 @@
 """Pytrees: nested containers of leaves, taken apart and put together again.
 
 A *pytree* is a leaf, or a node whose children are pytrees. None (no children), tuples, namedtuples, lists,
-dicts (in the order of their sorted keys), OrderedDicts and defaultdicts are nodes; a class becomes one
-through `register_node`, `register_dataclass` or `register_static`. All else is a leaf. Transformations work
-on the list
+dicts (in the order of their sorted keys), OrderedDicts and defaultdicts are nodes; a class becomes a node
+through `register_node`, `register_dataclass` or `register_static`. Everything else is a leaf. Transformations
+work on the list of leaves:
 
     leaves, treedef = flatten(tree)        unflatten(treedef, leaves) == tree
 
-The walk itself is jaxlib's, in C++, on a registry of our own. jaxlib takes a fifth of a second to load, so
-the first flatten loads it, not the import; registrations made earlier wait in a queue. For the same reason
-`PyTreeDef` and the key classes (`SequenceKey`, ...) are looked up late: write `pytree.PyTreeDef`, or import
-the name under `TYPE_CHECKING` only, because `from didax.core.pytree import PyTreeDef` loads jaxlib on the
-spot.
+The walk over the tree is C++ code of jaxlib, with a registry of our own. Loading jaxlib takes a fifth of a
+second, so the first flatten loads it, and not the import; registrations made earlier wait in a queue. For the
+same reason `PyTreeDef` and the key classes (`SequenceKey`, ...) are looked up late: write `pytree.PyTreeDef`, or
+import the name under `TYPE_CHECKING` only, because `from didax.core.pytree import PyTreeDef` loads jaxlib at
+once.
 
 Read next: `didax/tree/__init__.py`, the public face, and `didax/tree_util.py`, the same functions under
 longer names.
@@ -106,7 +106,7 @@ def _load() -> Any:
 
 def _filled_registry() -> Any:
     filled = _cxx.PyTreeRegistry()
-    # A pickled PyTreeDef refers to its registry by these two names: they lead to __getattr__ below.
+    # A pickled PyTreeDef names its registry by module and name, which lead to __getattr__ below.
     filled.__module__, filled.__name__ = __name__, "default_registry"
     for method, arguments in _queue:
         getattr(filled, method)(*arguments)
@@ -139,7 +139,7 @@ def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], PyTree
     >>> flatten({"b": [1, 2], "a": (3, None)})
     ([3, 1, 2], PyTreeDef({'a': (*, None), 'b': [*, *]}))
     """
-    # Each jitted call comes through here: nothing but the C++ call on the way that succeeds.
+    # Each jitted call comes through here, so a call that succeeds does nothing but call C++.
     try:
         return _flatten(tree, is_leaf)
     except (ValueError, TypeError) as error:
@@ -286,7 +286,7 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], 
 
 
 def _keyed_children(node: Any) -> list[tuple[KeyEntry, Any]]:
-    # jaxlib's own flatten_one_level_with_keys gives each child of a namedtuple the key of the first.
+    # jaxlib's flatten_one_level_with_keys gives every child of a namedtuple the key of the first child.
     pairs, _ = _walk_with_path(node, lambda path, _x: len(path) == 1)
     return [(path[0], child) for path, child in pairs]
 
@@ -319,8 +319,8 @@ def register_node(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[KeyEntry, Any]], Any]] | None = None,
 ) -> None:
-    """Makes a class a pytree node. `flatten_func(node)` gives `(children, metadata)`, which
-    `unflatten_func(metadata, children)` undoes; it must take any object as a child. Metadata is hashable.
+    """Makes a class a pytree node. `flatten_func(node)` gives `(children, metadata)`, and
+    `unflatten_func(metadata, children)` gives the node back, for any objects as children. Metadata is hashable.
 
     >>> class Box:
     ...     def __init__(self, content):
@@ -352,10 +352,10 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Any:
-    """Makes a dataclass a pytree node: data fields are children, meta fields hashable metadata.
+    """Makes a dataclass a pytree node: data fields are children, meta fields are hashable metadata.
 
-    Without the two lists, fields declared with `metadata={"static": True}` are meta fields, the others data
-    fields. Fields the constructor does not take, and `drop_fields`, are not part of the pytree.
+    Without the two lists, fields declared with `metadata={"static": True}` are meta fields, and the others are
+    data fields. Fields that the constructor does not take, and `drop_fields`, are not part of the pytree.
 
     >>> @register_dataclass
     ... @dataclasses.dataclass
@@ -485,7 +485,7 @@ register_node(
 
 
 class _Opaque:
-    """A callable that `functools.partial` does not see through: it merges with a partial it is given."""
+    """A callable around a partial. `functools.partial` would merge with the partial itself."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -506,8 +506,8 @@ class _Opaque:
 class Partial(functools.partial[Any]):
     """A `functools.partial` that is a pytree: bound arguments are children, the function is metadata.
 
-    A Partial of a Partial binds more arguments of the same function; what a plain `functools.partial` has
-    bound stays part of the function.
+    A Partial of a Partial binds more arguments of the same function; arguments that a plain `functools.partial`
+    has bound stay part of the function.
 
     >>> scale = Partial(lambda factor, x: factor * x, 3)
     >>> leaves(scale), map(lambda factor: 2 * factor, scale)(10)
@@ -536,7 +536,7 @@ def broadcast_prefix(
 ) -> list[Any]:
     """For each leaf of `tree`, the leaf of `prefix` at or above it. Raises ValueError if there is none.
 
-    In the error `what` names the prefix, its last word the value, and `of` names the tree.
+    In the error, `what` names the prefix, the last word of `what` names a value, and `of` names the tree.
 
     >>> broadcast_prefix((0, None), ([1, 2], {"a": 3}), "vmap in_axes", is_leaf=lambda x: x is None)
     [0, 0, None]
@@ -549,7 +549,7 @@ def broadcast_prefix(
 
 
 def mismatch(tree1: Any, tree2: Any, name1: str, name2: str, root: str = "out") -> str:
-    """Where the structures of two trees (or treedefs) differ, a line for each place; empty if they are equal.
+    """The places where the structures of two trees (or treedefs) differ, one a line; empty if they are equal.
 
     >>> print(mismatch({"a": (1, 2)}, {"a": {"x": 1, "y": 2}}, "true_fun", "false_fun"))
     out['a'] is a tuple of 2 in true_fun, a dict with keys 'x', 'y' in false_fun
@@ -566,13 +566,13 @@ def _as_treedef(tree: Any) -> PyTreeDef:
 
 
 def _flatten_up_to(treedef: PyTreeDef, tree: Any, rule: str, prefix_name: str, tree_name: str) -> list[Any]:
-    """The subtrees of `tree` at the holes of `treedef`; an error that states `rule` if it has none."""
+    """The subtrees of `tree` at the holes of `treedef`; an error that states `rule` if the tree does not fit."""
     try:
         return treedef.flatten_up_to(tree)
     except ValueError:
         full = structure(tree)
         differences = list(_differences(treedef, full, prefix=True))
-        if not differences:  # a class's own flatten function raised
+        if not differences:  # the flatten function of a class raised the error
             raise
     paths = [(keystr(path), one, two) for path, one, two in differences]
     where = [f"  {prefix_name}{at} is {one}, but {tree_name}{at} is {two}" for at, one, two in paths]
@@ -584,7 +584,7 @@ def _flatten_up_to(treedef: PyTreeDef, tree: Any, rule: str, prefix_name: str, t
 def _differences(
     one: PyTreeDef, two: PyTreeDef, prefix: bool = False, path: KeyPath = ()
 ) -> Iterator[tuple[KeyPath, str, str]]:
-    """Yields (path, node of one, node of two) where they differ. A leaf of a prefix goes with any subtree."""
+    """Yields (path, node of one, node of two) where they differ. A leaf of a prefix fits any subtree."""
     if one == two or (prefix and one.node_data() is None):
         return
     children = _child_structures(one)
@@ -603,10 +603,10 @@ def _kind(treedef: PyTreeDef) -> type | None:
 
 
 def _child_structures(treedef: PyTreeDef) -> list[tuple[KeyEntry, PyTreeDef]]:
-    """The children of a structure and their keys, which only an instance tells: one is made of dummies."""
+    """The children of a structure and their keys. Only an instance knows the keys, so one is made of dummies."""
     children = treedef.children()
     n = len(children)
-    # A class that refuses dummies must not break an error report: its children go by number.
+    # A class that refuses dummies must not break an error report: its children are numbered.
     with contextlib.suppress(Exception):
         shallow = _with_children(treedef.node_data(), [_with_children(None, ())] * n)
         keys = [key for key, _ in _keyed_children(shallow.unflatten([object()] * n))] if n else []
@@ -618,7 +618,7 @@ def _describe_both(one: PyTreeDef, two: PyTreeDef) -> tuple[str, str]:
     texts = _describe(one), _describe(two)
     if texts[0] != texts[1]:
         return texts
-    # The same words for both: what differs is the number of children, the metadata, or the class's module.
+    # The words are the same, so the number of children, the metadata or the module of the class differs.
     data1, data2 = one.node_data(), two.node_data()
     if data1 == data2:
         return f"{texts[0]} of {len(one.children())}", f"{texts[1]} of {len(two.children())}"
@@ -644,23 +644,23 @@ def _describe(treedef: PyTreeDef) -> str:
 
 
 def _raise_if_unsortable(tree: Any, error: Exception) -> None:
-    """Raises an error that names the dict whose keys have no order, if that is what went wrong."""
+    """Raises an error that names the dict whose keys have no order, if there is one."""
     pairs: list[tuple[KeyPath, Any]] = []
-    # The flatten function of a class may be what raised, and raise again here: the caller reports that one.
+    # The flatten function of a class may have raised the error, and may raise it here again: the caller reports it.
     with contextlib.suppress(ValueError, TypeError):
         pairs, _ = _walk_with_path(tree, lambda _path, x: _unsortable(x))
     for path, mapping in pairs:
         if _unsortable(mapping):
             keys = ", ".join(f"{key!r} ({type(key).__name__})" for key in mapping)
             raise ValueError(
-                "The keys of a dict in a pytree must be sortable: their order is that of the leaves.\n"
+                "The keys of a dict in a pytree must be sortable: their order is the order of the leaves.\n"
                 f"  tree{keystr(path)} has keys {keys}\n"
                 "Use keys of one type, or an OrderedDict, which keeps the order of insertion."
             ) from error
 
 
 def _too_deep(tree: Any, error: SystemError) -> Exception:
-    """What to raise where jaxlib's recursion over a tree came to Python's limit: jaxlib itself says SystemError."""
+    """The error to raise where jaxlib's recursion reached Python's limit, for which jaxlib raises a SystemError."""
     if not isinstance(error.__cause__ or error.__context__, RecursionError):
         return error
     cycle = _path_to_itself(tree)
@@ -679,7 +679,7 @@ def _too_deep(tree: Any, error: SystemError) -> Exception:
 
 
 def _path_to_itself(tree: Any) -> tuple[KeyPath, KeyPath] | None:
-    """The paths to a node and to the same object within it; None where there is none."""
+    """The paths to an object within a node and to this node, if they are one object; None without a cycle."""
     path: list[KeyEntry] = []
     above: dict[int, int] = {}  # id of a node on the path -> how deep it is
     nodes: list[tuple[Any, Iterator[tuple[KeyEntry, Any]]]] = []

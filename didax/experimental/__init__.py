@@ -1,6 +1,6 @@
-"""Modules of `jax.experimental`: `checkify`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`.
+"""Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`.
 
-Beyond JAX there is `implicit`.
+Beyond JAX there are `implicit` and `sparse_derivatives`.
 
 Each module is loaded when it is first used. Read next: `ode.py`, `implicit.py`.
 """
@@ -10,11 +10,26 @@ from typing import TYPE_CHECKING
 from didax.api.callbacks import io_callback
 from didax.core.modules import on_access
 
-__all__ = ["checkify", "compilation_cache", "implicit", "io_callback", "multihost_utils", "ode"]
+__all__ = [
+    "checkify",
+    "compilation_cache",
+    "implicit",
+    "io_callback",
+    "jet",
+    "multihost_utils",
+    "ode",
+    "sparse_derivatives",
+]
 
 if TYPE_CHECKING:
-    from didax.experimental import checkify, compilation_cache, implicit, multihost_utils, ode
-else:
-    __getattr__, __dir__ = on_access(
-        __name__, "checkify", "compilation_cache", "implicit", "multihost_utils", "ode"
+    from didax.experimental import (
+        checkify,
+        compilation_cache,
+        implicit,
+        jet,
+        multihost_utils,
+        ode,
+        sparse_derivatives,
     )
+else:
+    __getattr__, __dir__ = on_access(__name__, *(name for name in __all__ if name != "io_callback"))

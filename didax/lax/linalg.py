@@ -8,31 +8,84 @@ unique. `didax.numpy.linalg` is the friendlier layer above. Read next: `primitiv
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 from didax.core.avals import aval_of
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.lax.operands import operation
-from didax.primitives.linalg import eigen, matrix, triangular, tridiagonal
+from didax.lax.qdwh import qdwh
+from didax.primitives.elementwise import add, mul
+from didax.primitives.linalg import eigen, matrix, similarity, triangular
 from didax.primitives.linalg import lu as lu_
 from didax.primitives.linalg import qr as qr_
 from didax.primitives.linalg import svd as svd_
+from didax.primitives.linalg import tridiagonal as tridiagonal_
+from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
+from didax.xla.lapack import platform
 
 __all__ = [
-    "cholesky",
-    "cholesky_update",
-    "eig",
-    "eigh",
-    "householder_product",
-    "lu",
-    "lu_pivots_to_permutation",
-    "qr",
-    "svd",
-    "triangular_solve",
-    "tridiagonal_solve",
-]
+    "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_update", "eig", "eigh",
+    "hessenberg", "householder_product", "lu", "lu_pivots_to_permutation", "ormqr", "qdwh", "qr", "schur", "svd",
+    "symmetric_product", "triangular_solve", "tridiagonal", "tridiagonal_solve",
+]  # fmt: skip
+
+
+class SvdAlgorithm(enum.Enum):
+    """How singular values are computed; each platform has some of these."""
+
+    DEFAULT = "default"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
+
+
+class EighImplementation(enum.Enum):
+    """How eigenvalues of Hermitian matrices are computed; each platform has one of these."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class EigImplementation(enum.Enum):
+    """Which library computes eigenvalues: LAPACK on the CPU."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+# What the routines of the platforms can stand for: gesdd and syevd of LAPACK, the Jacobi method and syevd of cuSOLVER.
+# Divide and conquer gives what the QR iteration gives.
+_CHOICES: dict[type[enum.Enum], dict[str, tuple[enum.Enum, ...]]] = {
+    SvdAlgorithm: {
+        "cpu": (SvdAlgorithm.DEFAULT, SvdAlgorithm.QR, SvdAlgorithm.DIVIDE_AND_CONQUER),
+        "cuda": (SvdAlgorithm.DEFAULT, SvdAlgorithm.JACOBI),
+    },
+    EighImplementation: {"cpu": (EighImplementation.QR,), "cuda": (EighImplementation.QR,)},
+    EigImplementation: {"cpu": (EigImplementation.LAPACK,), "cuda": ()},
+}
+
+
+def _check_choice(name: str, option: str, choice: Any, kind: type[enum.Enum]) -> None:
+    """Raise for an algorithm that the platform has not."""
+    if choice is None:
+        return
+    if not isinstance(choice, kind):
+        fix = f"Pass a member of lax.linalg.{kind.__name__}, or leave {option} out."
+        raise TypeError(
+            message(f"{option} of {name} is one of an enumeration.", f"{option}: {choice!r}", fix=fix)
+        )
+    if choice not in _CHOICES[kind][platform()]:
+        names = ", ".join([str(x) for x in _CHOICES[kind][platform()]]) or "none of them"
+        facts = f"{option}: {choice}, platform: {platform()}, which has {names}"
+        raise NotImplementedError(
+            message(f"{name} has not this algorithm here.", facts, fix=f"Leave {option} out.")
+        )
 
 
 @operation
@@ -148,19 +201,19 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
 def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:
     """Return `(q, r)` with `q @ r = x`: q has orthonormal columns and r is upper triangular.
 
-    For m x n matrices q is m x m, or m x min(m, n) without `full_matrices`.
+    For m x n matrices q is m x m, or m x min(m, n) without `full_matrices`. With `pivoting` (on the CPU) return
+    `(q, r, pivots)` with `q @ r = x[:, pivots]`, where the diagonal of r descends in absolute value.
 
     >>> import numpy as np
     >>> from didax import lax
     >>> q, r = lax.linalg.qr(np.ones((3, 2), "float32"), full_matrices=False)
     >>> q.shape, r.shape
     ((3, 2), (2, 2))
+    >>> lax.linalg.qr(np.float32([[1, 3, 2]]), pivoting=True)[2][0]
+    Array(1, dtype=int32)
     """
-    if pivoting:
-        fix = "Use pivoting=False, or svd where the rank is in question."
-        raise NotImplementedError(message("qr exchanges no columns.", f"pivoting: {pivoting}", fix=fix))
     _only_default("qr", use_magma=use_magma)
-    return qr_.qr(x, bool(full_matrices))
+    return qr_.qr_pivoting(x, bool(full_matrices)) if pivoting else qr_.qr(x, bool(full_matrices))
 
 
 @operation
@@ -180,6 +233,108 @@ def householder_product(a: Any, taus: Any) -> Any:
 
 
 @operation
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+    """Return `Q @ c`, or `c @ Q` without `left`, for the product Q of the reflections of `householder_product`.
+
+    Q is square. With `transpose` its conjugate transpose stands in its place. `a` has shape (..., m, n), `taus`
+    (..., k) with k <= min(m, n), and `c` m rows (`left`) or m columns.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.linalg.ormqr(np.float32([[0], [1]]), np.float32([1]), np.eye(2, dtype="float32"))
+    Array([[ 0., -1.],
+           [-1.,  0.]], dtype=float32)
+    """
+    return qr_.ormqr(a, taus, c, left=bool(left), transpose=bool(transpose))
+
+
+@operation
+def hessenberg(a: Any) -> tuple[Any, Any]:
+    """Return `(a, taus)`: the Hessenberg form of square matrices, on the CPU.
+
+    The form has zeros below its first subdiagonal; there stand the vectors of the reflections that lead to it, and
+    `taus` has their factors. `didax.scipy.linalg.hessenberg` gives the form and the unitary matrix apart.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> [x.shape for x in lax.linalg.hessenberg(np.eye(3, dtype="float32"))]
+    [(3, 3), (2,)]
+    """
+    return similarity.hessenberg(a)
+
+
+@operation
+def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
+    """Return `(a, d, e, taus)`: Hermitian matrices, of which one triangle is read, in tridiagonal form.
+
+    `d` is the diagonal of the form and `e` the one beside it, both real. Beyond them `a` holds the vectors of the
+    reflections that lead to the form, and `taus` their factors.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.linalg.tridiagonal(np.float32([[2, 1], [1, 3]]))[1]
+    Array([2., 3.], dtype=float32)
+    """
+    return similarity.tridiagonal(a, bool(lower))
+
+
+@operation
+def schur(
+    x: Any,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: None = None,
+) -> Any:
+    """Return `(t, z)` with `z @ t @ z^H = x` for square matrices, on the CPU; without `compute_schur_vectors` `[t]`.
+
+    z is unitary and t is upper triangular, with the eigenvalues on its diagonal; t of a real matrix is real and has
+    blocks of two rows where a pair of eigenvalues is complex. The eigenvalues are not sorted.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> t, z = lax.linalg.schur(np.float32([[1, 0], [1, 2]]))
+    >>> np.allclose(z @ t @ z.T, [[1, 0], [1, 2]], atol=1e-6)
+    True
+    """
+    _only_default("schur", sort_eig_vals=sort_eig_vals, select_callable=select_callable)
+    return similarity.schur(x, bool(compute_schur_vectors))
+
+
+@operation
+def symmetric_product(
+    a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
+) -> Any:
+    """Return `alpha a a^T + beta c` for matrices a of shape (..., m, n) and symmetric c of shape (..., m, m).
+
+    With `symmetrize_output` the upper triangle of the result is the transpose of the lower one.
+
+    >>> import numpy as np
+    >>> from didax import lax
+    >>> lax.linalg.symmetric_product(np.float32([[1], [2]]), np.eye(2, dtype="float32"), beta=1.0)
+    Array([[2., 2.],
+           [2., 5.]], dtype=float32)
+    """
+    a, c = aval_of(a_matrix), aval_of(c_matrix)
+    matrix.check_matrices("symmetric_product", a, "a_matrix")
+    matrix.check_square("symmetric_product", c, "c_matrix")
+    if a.dtype != c.dtype or a.shape[:-1] != c.shape[:-1]:
+        raise ArgumentError(
+            message(
+                "symmetric_product takes a square matrix of the dtype and the rows of the other one.",
+                f"a_matrix: {a}, c_matrix: {c}",
+                fix="Pass a_matrix of shape (..., m, n) and c_matrix of shape (..., m, m).",
+            )
+        )
+    factor, share = [scalar_like(x, a.dtype) for x in (alpha, beta)]
+    product = mul(matrix.matmul(a_matrix, matrix.transposed(a_matrix)), factor)
+    out = add(product, mul(c_matrix, share))
+    if not symmetrize_output:
+        return out
+    return add(matrix.tril(out), matrix.transposed(matrix.tril(out, -1)))
+
+
+@operation
 def eigh(
     x: Any,
     *,
@@ -187,7 +342,7 @@ def eigh(
     symmetrize_input: bool = True,
     sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None,
-    implementation: None = None,
+    implementation: EighImplementation | None = None,
 ) -> tuple[Any, Any]:
     """Return `(v, w)`: the eigenvectors of Hermitian matrices, as columns, and the ascending eigenvalues.
 
@@ -204,7 +359,7 @@ def eigh(
     >>> w
     Array([1., 2.], dtype=float32)
     """
-    _only_default("eigh", implementation=implementation)
+    _check_choice("eigh", "implementation", implementation, EighImplementation)
     v, w = eigen.eigh(_symmetrized("eigh", x) if symmetrize_input else x, bool(lower))
     if subset_by_index is None:
         return v, w
@@ -219,7 +374,7 @@ def svd(
     full_matrices: bool = True,
     compute_uv: bool = True,
     subset_by_index: tuple[int, int] | None = None,
-    algorithm: None = None,
+    algorithm: SvdAlgorithm | None = None,
 ) -> Any:
     """Return `(u, s, vh)` with `u @ diag(s) @ vh = x`; s descends. Without `compute_uv` return s.
 
@@ -231,7 +386,7 @@ def svd(
     >>> lax.linalg.svd(np.float32([[3, 0], [0, 4]]), compute_uv=False)
     Array([4., 3.], dtype=float32)
     """
-    _only_default("svd", algorithm=algorithm)
+    _check_choice("svd", "algorithm", algorithm, SvdAlgorithm)
     if not compute_uv:
         s = svd_.singular_values(x)
         return (
@@ -257,7 +412,7 @@ def eig(
     compute_left_eigenvectors: bool = True,
     compute_right_eigenvectors: bool = True,
     enable_eigvec_derivs: bool = False,
-    implementation: None = None,
+    implementation: EigImplementation | None = None,
     use_magma: bool | None = None,
 ) -> list[Any]:
     """Return `[w, left, right]`: the eigenvalues and the requested eigenvectors of square matrices; all complex.
@@ -271,7 +426,8 @@ def eig(
     >>> w
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
-    _only_default("eig", implementation=implementation, use_magma=use_magma)
+    _check_choice("eig", "implementation", implementation, EigImplementation)
+    _only_default("eig", use_magma=use_magma)
     return eigen.eig(x, bool(compute_left_eigenvectors), bool(compute_right_eigenvectors))
 
 
@@ -290,7 +446,7 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
            [1.]], dtype=float32)
     """
     _only_default("tridiagonal_solve", perturb_singular=perturb_singular)
-    return tridiagonal.tridiagonal_solve(dl, d, du, b)
+    return tridiagonal_.tridiagonal_solve(dl, d, du, b)
 
 
 def _symmetrized(name: str, x: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from didax.api.chunks import checked_size, map_chunks, map_rows
 from didax.api.flat import as_array, check_callable, flatten_arguments
 from didax.api.refs import RefArguments, store
 from didax.api.traced import (
@@ -52,7 +53,6 @@ from didax.primitives.elementwise import add, lt, min_, sub
 from didax.primitives.select import select_n
 from didax.primitives.shape import broadcast_axis, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
-from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import check_only_read, trace_to_jaxpr, values_of
 
@@ -160,39 +160,16 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
     check_callable("map", f)
     rows, tree, row_avals, length = _rows("map", xs, None)
-    size = _checked_batch_size(batch_size)
+    size = checked_size("map", "batch_size", batch_size)
     if config.state().disable_jit and length and size is None:
         return _scan_in_python(lambda _, x: (None, f(x)), None, xs, length, False)[1]
     args_tree = pytree.structure(((pytree.unflatten(tree, row_avals),), {}))
     if size is None:
         body = trace_with_refs("map", f, args_tree, row_avals)
-        outs = _map_rows(body.jaxpr, body.read, values_of(body.written), rows, length)
+        outs = map_rows(body.jaxpr, body.read, values_of(body.written), rows, length)
         return pytree.unflatten(body.out_tree, store(body.written, outs))
     body = trace_function("map", f, args_tree, row_avals)
-    whole = length - length % size
-    parts = [_map_batches(body, [slice_axis(x, 0, whole, 0) for x in rows], whole // size, size)]
-    if whole < length:
-        rest = [slice_axis(x, whole, length, 0) for x in rows]
-        parts.append(_map_batches(body, rest, 1, length - whole))
-    joined = [concatenate(ys, 0) for ys in zip(*parts, strict=True)]
-    return pytree.unflatten(body.out_tree, joined)
-
-
-def _map_rows(
-    jaxpr: Jaxpr, captured: Sequence[Any], carry: Sequence[Any], rows: Sequence[Any], length: int
-) -> list[Any]:
-    args, sizes = BodyLayout.join(captured, carry, rows)
-    outs = scan_p.bind(*args, jaxpr=jaxpr, **sizes, length=length, reverse=False, unroll=1)
-    return [as_array(y) for y in outs]
-
-
-def _map_batches(body: TracedFunction, rows: Sequence[Any], count: int, size: int) -> list[Any]:
-    """Results for `count` batches of `size` rows."""
-    dims = (None,) * len(body.captured) + (0,) * len(rows)
-    batched, _ = batch_jaxpr(body.jaxpr, AxisData(None, size), dims, (True,) * len(body.jaxpr.outvars))
-    batches = [reshape(x, (count, size, *aval_of(x).shape[1:])) for x in rows]
-    outs = _map_rows(batched, body.captured, (), batches, count)
-    return [reshape(y, (count * size, *y.shape[2:])) for y in outs]
+    return pytree.unflatten(body.out_tree, map_chunks(body, rows, length, size))
 
 
 def _rows(function: str, xs: Any, length: int | None) -> tuple[list[Any], Any, tuple[ShapedArray, ...], int]:
@@ -269,20 +246,6 @@ def _checked_segments(checkpoint: Any, length: int) -> int | None:
             )
         )
     return count if length else None
-
-
-def _checked_batch_size(batch_size: Any) -> int | None:
-    if batch_size is None:
-        return None
-    if not hasattr(batch_size, "__index__") or (size := operator.index(batch_size)) < 1:
-        raise (ValueError if isinstance(batch_size, int) else TypeError)(
-            message(
-                "The batch_size of map is how many elements are mapped at a time.",
-                f"batch_size: {batch_size!r:.100} of type {type(batch_size).__name__}",
-                fix="Pass a positive integer, or None.",
-            )
-        )
-    return size
 
 
 # --- while_loop and fori_loop ---------------------------------------------------------------------

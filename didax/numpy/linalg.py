@@ -28,6 +28,7 @@ from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
 from didax.lax.dot import PrecisionLike
 from didax.numpy import creation, linear, manipulation, reductions, selection, ufuncs
+from didax.numpy.linalg_operands import inexact_array, matrices, square_matrices
 from didax.numpy.linear import matmul, tensordot, vecdot
 from didax.numpy.manipulation import matrix_transpose
 from didax.numpy.promotion import (
@@ -37,7 +38,6 @@ from didax.numpy.promotion import (
     broadcast,
     broadcast_shapes,
     cast,
-    inexact,
     promote_dtypes,
 )
 from didax.numpy.reductions import canonical_axes
@@ -97,24 +97,6 @@ class SlogdetResult(NamedTuple):
 
 
 # --- operands -----------------------------------------------------------------------------------------------
-
-
-def _inexact(name: str, x: Any, argument: str = "a") -> Array:
-    """Return `x` in an inexact dtype."""
-    value = as_array(name, x, argument)
-    return cast(value, inexact(value.dtype, value.weak_type)[0])
-
-
-def _matrices(name: str, x: Any, argument: str = "a") -> Array:
-    value = _inexact(name, x, argument)
-    matrix.check_matrices(name, value.aval, argument)
-    return value
-
-
-def _square(name: str, x: Any) -> Array:
-    value = _inexact(name, x)
-    matrix.check_square(name, value.aval, "a")
-    return value
 
 
 def _with_two_axes(name: str, x: Any, argument: str = "x") -> Array:
@@ -190,7 +172,7 @@ def inv(a: ArrayLike) -> Array:
     Array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
     """
-    x = _square("inv", a)
+    x = square_matrices("inv", a)
     return solve_.solve(x, solve_.identity(x.aval))
 
 
@@ -208,7 +190,7 @@ def pinv(
     Array([[0.5, 0. ],
            [0. , 0. ]], dtype=float32)
     """
-    x = _matrices("pinv", a)
+    x = matrices("pinv", a)
     tolerance = _given_value("pinv", rtol=rtol, rcond=rcond)
     tolerance = 10 * max(x.shape[-2:]) * _eps(x) if tolerance is None else tolerance
     return pinv_.pinv(x, _tolerance_per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
@@ -322,7 +304,7 @@ def det(a: ArrayLike) -> Array:
     >>> dnp.linalg.det(dnp.array([[1, 2], [3, 4]]))
     Array(-2., dtype=float32)
     """
-    return solve_.det(_square("det", a))
+    return solve_.det(square_matrices("det", a))
 
 
 @array_function
@@ -338,7 +320,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     if method not in (None, "lu", "qr"):
         rule = "slogdet has two methods."
         raise ValueError(message(rule, f"method: {method!r}", fix="Use 'lu' or 'qr', or leave it out."))
-    return SlogdetResult(*solve_.slogdet(_square("slogdet", a)))
+    return SlogdetResult(*solve_.slogdet(square_matrices("slogdet", a)))
 
 
 # --- factorisations -----------------------------------------------------------------------------------------
@@ -356,7 +338,7 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    x = _square("cholesky", a)
+    x = square_matrices("cholesky", a)
     if upper:
         return matrix.adjoint(lax_linalg.cholesky(matrix.adjoint(x), symmetrize_input=symmetrize_input))
     return lax_linalg.cholesky(x, symmetrize_input=symmetrize_input)
@@ -378,7 +360,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     if mode not in ("reduced", "complete", "r", "raw"):
         fix = "Use 'reduced', 'complete', 'r' or 'raw'."
         raise ValueError(message("qr has four modes.", f"mode: {mode!r}", fix=fix))
-    x = _matrices("qr", a)
+    x = matrices("qr", a)
     if mode == "raw":
         reflections, taus = qr_.geqrf(x)
         return QRResult(matrix_transpose(reflections), taus)
@@ -405,7 +387,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     >>> dnp.linalg.eigh(dnp.array([[2, 0], [0, 1]])).eigenvalues
     Array([1., 2.], dtype=float32)
     """
-    x = _square("eigh", a)
+    x = square_matrices("eigh", a)
     v, w = lax_linalg.eigh(x, lower=_is_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
     return EighResult(w, v)
 
@@ -418,7 +400,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
     >>> dnp.linalg.eigvalsh(dnp.array([[0, 2], [2, 0]]))
     Array([-2.,  2.], dtype=float32)
     """
-    x, lower = _square("eigvalsh", a), _is_lower("eigvalsh", UPLO)
+    x, lower = square_matrices("eigvalsh", a), _is_lower("eigvalsh", UPLO)
     return eigen.eigvalsh(matrix.hermitian_part(x) if symmetrize_input else x, lower)
 
 
@@ -430,7 +412,7 @@ def eig(a: ArrayLike) -> EigResult:
     >>> dnp.linalg.eig(dnp.array([[0, 1], [-1, 0]])).eigenvalues
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
-    w, v = lax_linalg.eig(_square("eig", a), compute_left_eigenvectors=False)
+    w, v = lax_linalg.eig(square_matrices("eig", a), compute_left_eigenvectors=False)
     return EigResult(w, v)
 
 
@@ -442,7 +424,7 @@ def eigvals(a: ArrayLike) -> Array:
     >>> dnp.linalg.eigvals(dnp.array([[1, 1], [0, 2]]))
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
-    x = _square("eigvals", a)
+    x = square_matrices("eigvals", a)
     return lax_linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
@@ -464,7 +446,7 @@ def svd(
     >>> dnp.linalg.svd(dnp.array([[3, 0], [0, 4]])).S
     Array([4., 3.], dtype=float32)
     """
-    x = _square("svd", a) if hermitian else _matrices("svd", a)
+    x = square_matrices("svd", a) if hermitian else matrices("svd", a)
     if subset_by_index is not None and ((full_matrices and compute_uv) or hermitian):
         facts = f"subset_by_index: {subset_by_index}, full_matrices: {full_matrices}, hermitian: {hermitian}"
         fix = "Pass full_matrices=False, and leave out hermitian."
@@ -498,7 +480,7 @@ def svdvals(x: ArrayLike, /) -> Array:
     >>> dnp.linalg.svdvals(dnp.array([[0, 3], [4, 0]]))
     Array([4., 3.], dtype=float32)
     """
-    return lax_linalg.svd(_matrices("svdvals", x, "x"), compute_uv=False)
+    return lax_linalg.svd(matrices("svdvals", x, "x"), compute_uv=False)
 
 
 # --- norms --------------------------------------------------------------------------------------------------
@@ -521,7 +503,7 @@ def norm(
     >>> dnp.linalg.norm(dnp.array([3, 4]))
     Array(5., dtype=float32)
     """
-    value = _inexact("norm", x, "x")
+    value = inexact_array("norm", x, "x")
     if axis is None and ord is None:
         return _vector_norm("norm", value, 2, tuple(range(value.ndim)), keepdims)
     axes = canonical_axes("norm", axis, value.ndim)
@@ -555,7 +537,7 @@ def vector_norm(
     >>> dnp.linalg.vector_norm(dnp.array([[3, 4], [6, 8]]), axis=1)
     Array([ 5., 10.], dtype=float32)
     """
-    value = _inexact("vector_norm", x, "x")
+    value = inexact_array("vector_norm", x, "x")
     return _vector_norm("vector_norm", value, ord, canonical_axes("vector_norm", axis, value.ndim), keepdims)
 
 
@@ -571,7 +553,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | N
     >>> dnp.linalg.matrix_norm(dnp.array([[1, 2], [3, 4]]), ord=1)
     Array(6., dtype=float32)
     """
-    value = _inexact("matrix_norm", _with_two_axes("matrix_norm", x), "x")
+    value = inexact_array("matrix_norm", _with_two_axes("matrix_norm", x), "x")
     return _matrix_norm("matrix_norm", value, ord, (value.ndim - 2, value.ndim - 1), keepdims)
 
 
@@ -667,7 +649,7 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     >>> dnp.linalg.cond(dnp.array([[1, 0], [0, 4]]))
     Array(4., dtype=float32)
     """
-    value = _matrices("cond", x, "x")
+    value = matrices("cond", x, "x")
     if not value.size:
         fix = "Pass an array with elements."
         raise ValueError(message("cond takes matrices with elements.", f"x: {value.aval}", fix=fix))
@@ -699,7 +681,7 @@ def matrix_rank(
     x = as_array("matrix_rank", M, "M")
     if x.ndim < 2:
         return cast(reductions.any(x != 0), dtypes.default_dtype("i"))
-    x = _square("matrix_rank", x) if hermitian else _matrices("matrix_rank", x, "M")
+    x = square_matrices("matrix_rank", x) if hermitian else matrices("matrix_rank", x, "M")
     s = ufuncs.abs(eigvalsh(x)) if hermitian else svdvals(x)
     given = max(x.shape[-2:]) * _eps(x) if given is None else given
     limit = _tolerance_per_matrix("matrix_rank", given, x, "rtol" if tol is None else "tol")[..., None]

@@ -6,15 +6,18 @@ Read in this order: `shape.py`, `families.py`, `elementwise/`, then any other.
 
 from didax.core.array_ops import array_ops
 from didax.core.given import give
-from didax.primitives import filled, shape
+from didax.primitives import filled, shape, slicing
 from didax.primitives.check import check_condition, no_nan
 from didax.primitives.convert import convert_element_type
-from didax.primitives.elementwise import add
+from didax.primitives.elementwise import add, mul
 from didax.primitives.select import where
 from didax.primitives.varying import match_varying
 
 give(array_ops, "zeros", __name__)(filled.zeros)
 give(array_ops, "add", __name__)(add)
+give(array_ops, "scale", __name__)(mul)
+give(array_ops, "stack", __name__)(slicing.stack_last)
+give(array_ops, "unstack", __name__)(slicing.unstack_last)
 give(array_ops, "move_axis", __name__)(shape.move_axis)
 give(array_ops, "broadcast_axis", __name__)(shape.broadcast_axis)
 give(array_ops, "convert", __name__)(convert_element_type)

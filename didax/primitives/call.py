@@ -8,20 +8,20 @@ Read next: `checkpoint.py`, a call that saves memory; `control_flow/cond.py`, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray
-from didax.core.errors import message
 from didax.core.given import given_by
 from didax.core.jaxpr import Jaxpr
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.primitives.call_in_passes import CallInPasses
 from didax.transforms.batching import AxisData, batch_jaxpr
-from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.split import Split
+from didax.transforms.split import run_split
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import call
@@ -29,6 +29,8 @@ from didax.xla.lowering import call
 
 class Call(CallInPasses):
     """A primitive that runs `jaxpr` once on its operands: rules that run a transformed jaxpr in the same way."""
+
+    pushes_programs = True
 
     def type(self, *avals: ShapedArray, jaxpr: Jaxpr, **params: Any) -> Sequence[ShapedArray]:
         check_jaxpr_operands(f"a {self.kind}", jaxpr, avals)
@@ -38,10 +40,16 @@ class Call(CallInPasses):
         return call(ctx, jaxpr, args)
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        forward: Forward = jvp_jaxpr,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
         nonzero = tuple(type(t) is not Zero for t in tangents)
-        new, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
+        new, nonzero_out = forward(jaxpr, nonzero)
         outs = self.bind(*primals, *(t for t in tangents if type(t) is not Zero), jaxpr=new, **params)
         n = len(jaxpr.outvars)
         return outs[:n], fill_zeros(outs[n:], nonzero_out, jaxpr.out_avals)
@@ -84,22 +92,6 @@ class Jit(Call):
         return run_split(split, known_args, unknown_args, lambda j, *xs: self.bind(*xs, jaxpr=j))
 
 
-def check_jaxpr_operands(holder: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> None:
-    """TypeError unless the operands have the types that the jaxpr was staged for; weak types need not agree."""
-    wanted = jaxpr.in_avals
-    if len(wanted) != len(avals) or any(
-        a is not b and (a.shape != b.shape or a.dtype != b.dtype) for a, b in zip(wanted, avals, strict=True)
-    ):
-        raise TypeError(
-            message(
-                f"The operands of {holder} must have the types its program was staged for.",
-                f"staged for: {', '.join(map(str, wanted))}",
-                f"operands: {', '.join(map(str, avals))}",
-                fix="Cast or reshape the operands.",
-            )
-        )
-
-
 def fill_zeros(values: Sequence[Any], nonzero: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
     """`values` at the nonzero places, symbolic zeros elsewhere."""
     given = iter(values)
@@ -111,18 +103,6 @@ def scatter_cotangents(ct_xs: Sequence[Any], nonzero: Sequence[bool], linear: Se
     given = iter(ct_xs)
     per_linear = iter([next(given) if nz else None for nz in nonzero])
     return [next(per_linear) if lin else None for lin in linear]
-
-
-def run_split(
-    split: Split, known_args: Sequence[Any], unknown_args: Sequence[Any], run: Callable[..., Sequence[Any]]
-) -> list[Any]:
-    """Run both halves of a split with `run(jaxpr, *args)`; the results are in the order from before the split."""
-    outs = list(run(split.known, *known_args))
-    n = len(outs) - split.num_residual_outputs
-    residuals = split.residual_values(known_args, outs[n:])
-    unknown_outs = iter(run(split.unknown, *residuals, *unknown_args))
-    known_outs = iter(outs[:n])
-    return [next(unknown_outs if unk else known_outs) for unk in split.unknown_out]
 
 
 jit_p = Jit("jit")

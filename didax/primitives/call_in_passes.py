@@ -13,6 +13,7 @@ from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import call_keys
 from didax.passes.simplify import dce_jaxpr
+from didax.passes.sparsity import Dependence, dependence
 from didax.transforms.split import Split
 
 
@@ -31,6 +32,9 @@ class CallInPasses(Primitive):
     ) -> tuple[list[Any], Report | None]:
         new = checkify_jaxpr(jaxpr, kinds)
         return new.split(self.bind(*args, jaxpr=new.jaxpr, **params))
+
+    def sparsity(self, operands: Sequence[Dependence], *, jaxpr: Jaxpr, **params: Any) -> list[Dependence]:
+        return dependence(jaxpr, operands)
 
     def run_jaxprs(self, run: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return run(jaxpr, args, f"the {self.kind} {jaxpr.name}" if jaxpr.name else f"a {self.kind}")

@@ -26,7 +26,7 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.core.rule_types import check_parts
 from didax.passes.key_reuse import summarise
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.call import Call, fill_zeros, run_split
+from didax.primitives.call import Call, fill_zeros
 from didax.primitives.control_flow.common import run_compiled
 from didax.primitives.control_flow.layout import nonzero, where_false, where_true
 from didax.primitives.shape import LinearUnary
@@ -34,7 +34,7 @@ from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.split import Split
+from didax.transforms.split import Split, run_split
 from didax.xla.lowering import call
 from didax.xla.text import FunctionContext, Value
 

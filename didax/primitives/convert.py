@@ -20,6 +20,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence
 from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData
@@ -32,6 +33,8 @@ _NO_OPERANDS = "it has no operands"
 
 class ConvertElementType(Primitive):
     """The same values in another dtype, as well as it can hold them."""
+
+    linear = True
 
     def type(self, x: ShapedArray, *, new_dtype: np.dtype[Any], weak_type: bool) -> ShapedArray:
         out = x.update(dtype=new_dtype, weak_type=weak_type)
@@ -57,6 +60,9 @@ class ConvertElementType(Primitive):
         if new_dtype == _E8M0 and x.aval.dtype != _E8M0:
             x = ctx.barrier(x)  # XLA drops the signs of constants
         return ctx.convert(x, new_dtype)
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        return operands[0].rows
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
@@ -144,6 +150,9 @@ class ReducePrecision(LinearUnary):
         text = f"stablehlo.reduce_precision {x}, format = e{exponent_bits}m{mantissa_bits} : {x.type}"
         return ctx.emit(text, x.aval)
 
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        return operands[0].rows
+
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
         return [self.bind(ct, **params)]
 
@@ -188,6 +197,9 @@ class StopGradient(Primitive):
     def lower(self, ctx: Any, x: Any) -> Any:
         return x
 
+    def sparsity(self, operands: Sequence[Dependence]) -> Any:
+        return None
+
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         out = self.bind(*primals)
         return out, Zero(aval_of(out).tangent())
@@ -199,8 +211,8 @@ class StopGradient(Primitive):
 class OptimizationBarrier(Primitive):
     """Its operands, all computed before any result is used: XLA moves and merges nothing across it."""
 
+    linear = True
     moves_elements = True
-
     multiple_results = True
 
     def type(self, *avals: ShapedArray) -> Sequence[ShapedArray]:

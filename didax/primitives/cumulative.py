@@ -21,6 +21,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, along_axes
 from didax.primitives import complex_functions as at_corners
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import add, complex_, exp, imag, log, max_, min_, mul, real_part
@@ -90,6 +91,9 @@ class Cumulative(Primitive):
         wide = ctx.convert(x, _FLOAT32) if self.in_float32 and is_narrow_float(dtype) else x
         out = lower_scan(ctx, wide, axis, reverse, self.op, self.identity(wide.aval.dtype))
         return ctx.convert(out, dtype)
+
+    def sparsity(self, operands: Sequence[Dependence], *, axis: int, reverse: bool) -> Any:
+        return along_axes(operands[0], (axis,), keepdims=True)
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool

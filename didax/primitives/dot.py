@@ -25,10 +25,12 @@ from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, infer
+from didax.passes.sparsity import Dependence, by_basis
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import transpose
 from didax.transforms.batching import AxisData
+from didax.transforms.jet import Series, cauchy
 from didax.transforms.transpose import is_undef
 from didax.xla.text import function_type
 
@@ -93,6 +95,14 @@ class BilinearContraction(Primitive):
         if type(y_dot) is not Zero:
             out_dot = add_tangents(out_dot, self.bind(x, y_dot, **params))
         return out, out_dot
+
+    def taylor(self, k: int, out: Series, args: Sequence[Series], **params: Any) -> Any:
+        x, y = args
+        return cauchy(lambda x, y: self.bind(x, y, **params), k, x, y)
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        (aval,) = infer(self, tuple([x.aval for x in operands]), params)
+        return by_basis(self, operands, params, aval)
 
     def out_dtype(self, x: ShapedArray, y: ShapedArray, preferred: np.dtype[Any] | None) -> np.dtype[Any]:
         """Dtype of the result; TypeError where the operands' dtypes differ or do not go with `preferred`."""

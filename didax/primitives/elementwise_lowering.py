@@ -12,6 +12,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, stretched, union
 from didax.xla.text import tensor_type
 
 
@@ -25,6 +26,7 @@ class ElementwiseLowering(Primitive):
     hlo: str
     out_dtype: Callable[[np.dtype[Any]], np.dtype[Any]] | None
     emit: Callable[..., Any]
+    jvps: tuple[Any, ...]
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> Any:
         dtype = operands[0].aval.dtype
@@ -34,6 +36,13 @@ class ElementwiseLowering(Primitive):
         if wide is not None:
             return self._lower_widened(ctx, operands, wide, **params)
         return self.emit(ctx, *[ctx.fill(x, ctx.out_avals[0]) for x in operands], **params)
+
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        """Element by element, of the operands that it has a derivative by."""
+        shape = max([x.aval.shape for x in operands], key=len)
+        return union(
+            [stretched(x, shape) for x, rule in zip(operands, self.jvps, strict=True) if rule is not None]
+        )
 
     def _lower_widened(self, ctx: Any, operands: Sequence[Any], wide: np.dtype[Any], **params: Any) -> Any:
         """Compute in a wider dtype, and round once."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.core.errors import message
+from didax.core.errors import MissingRuleError, message
+from didax.transforms.transpose import is_undef
 
 _KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating point", "c": "complex",
           "x": "extended"}  # fmt: skip
@@ -38,3 +40,15 @@ def check_dtypes(name: str, accepts: str, avals: Sequence[ShapedArray]) -> None:
 def operand_error(name: str, rule: str, avals: Sequence[ShapedArray], fix: str) -> TypeError:
     """The error for operands of these types."""
     return TypeError(message(f"{name} {rule}.", f"operands: {', '.join(map(str, avals))}", fix=fix))
+
+
+def not_linear(name: str, ct: Any, *args: Any, **params: Any) -> NoReturn:
+    """The transpose of an operand in which the primitive is not linear."""
+    operands = [i for i, x in enumerate(args) if is_undef(x)]
+    raise MissingRuleError(
+        message(
+            f"{name} cannot be transposed: it is not linear in each of its operands.",
+            f"operands that are to be transposed: {', '.join(map(str, operands))}",
+            fix="Keep it out of functions that are transposed.",
+        )
+    )

@@ -9,12 +9,14 @@ jvp entry maps `(t, y, *xs)`, the tangent of one operand, the result and the ope
 share of the result's tangent. A transpose entry maps `(ct, *xs)` to that operand's cotangent, where the
 operand is linear. A `lower` entry maps `(ctx, *xs)` to the result where one StableHLO operation does not
 do; scalars are stretched before it is called. Parameters, if any, reach every entry as keywords.
-`numpy_kinds` names the kinds of dtypes the eager rule is exact for.
+`numpy_kinds` names the kinds of dtypes the eager rule is exact for. A primitive with all transposes is linear in all
+operands together, unless it has a `taylor` rule.
 Read next: `elementwise/`, the tables written with this.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,9 +26,8 @@ from didax.core import dtypes
 from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
-from didax.core.errors import MissingRuleError, message
 from didax.primitives.elementwise_lowering import ElementwiseLowering
-from didax.primitives.elementwise_operands import check_dtypes, operand_error
+from didax.primitives.elementwise_operands import check_dtypes, not_linear, operand_error
 from didax.primitives.scalars import match_scalars
 from didax.primitives.stretching import align_batches, stretch, unstretch
 from didax.transforms.batching import AxisData
@@ -55,6 +56,7 @@ class Elementwise(ElementwiseLowering):
         numpy_kinds: str | None = None,
         physical: Callable[..., Any] | None = None,
         conditions: Callable[..., Any] | None = None,
+        taylor: Callable[..., Any] | None = None,
     ):
         super().__init__(name)
         self.arity = arity
@@ -65,7 +67,9 @@ class Elementwise(ElementwiseLowering):
         self.out_dtype = out_dtype
         self.physical = physical
         self.conditions = conditions
-        self.transposes = tuple([rule or self._not_linear for rule in transpose or ()])
+        self.taylor = taylor
+        self.linear = taylor is None and transpose is not None and None not in transpose
+        self.transposes = tuple([rule or functools.partial(not_linear, name) for rule in transpose or ()])
         if transpose is None:
             self.transpose = None  # type: ignore[assignment]
             self.holes = {  # type: ignore[misc]
@@ -115,16 +119,6 @@ class Elementwise(ElementwiseLowering):
             unstretch(rule(ct, *args, **params), x.aval) if is_undef(x) else None
             for rule, x in zip(self.transposes, args)  # noqa: B905, the arity is fixed, and this is hot
         ]
-
-    def _not_linear(self, ct: Any, *args: Any, **params: Any) -> Any:
-        operands = [i for i, x in enumerate(args) if is_undef(x)]
-        raise MissingRuleError(
-            message(
-                f"{self.name} cannot be transposed: it is not linear in each of its operands.",
-                f"operands that are to be transposed: {', '.join(map(str, operands))}",
-                fix="Keep it out of functions that are transposed.",
-            )
-        )
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any

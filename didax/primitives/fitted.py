@@ -118,7 +118,7 @@ _EI_FAR = (
 )  # fmt: skip
 
 
-def _chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
+def chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
     """c0 T0(y) + c1 T1(y) + ..., by Clenshaw's recurrence."""
     twice = mul(y, 2)
     b, after = like(coefficients[-1], y), like(0, y)
@@ -132,20 +132,20 @@ def _chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
 
 def _bessel_far(x: Any, table: Sequence[float]) -> Any:
     """For x > 8."""
-    return mul(_chebyshev(sub(div(16, x), 1), table), rsqrt(x))
+    return mul(chebyshev(sub(div(16, x), 1), table), rsqrt(x))
 
 
 def _bessel_i0e(x: Any) -> Any:
     x = abs_(x)
     near = le(x, 8)
-    small = _chebyshev(sub(mul(x, 0.25), 1), _I0E_NEAR)
+    small = chebyshev(sub(mul(x, 0.25), 1), _I0E_NEAR)
     return where(near, small, _bessel_far(where(near, like(8, x), x), _I0E_FAR))
 
 
 def _bessel_i1e(x: Any) -> Any:
     size = abs_(x)
     near = le(size, 8)
-    small = mul(_chebyshev(sub(mul(size, 0.25), 1), _I1E_NEAR), size)
+    small = mul(chebyshev(sub(mul(size, 0.25), 1), _I1E_NEAR), size)
     return mul(where(near, small, _bessel_far(where(near, like(8, x), size), _I1E_FAR)), sign(x))
 
 
@@ -170,7 +170,7 @@ bessel_i1 = composed("bessel_i1", lambda x: mul(exp(abs_(x)), _bessel_i1e(x)),
 def _erfcx(x: Any) -> Any:
     size = abs_(x)
     finite = where(lt(size, math.inf), size, like(1, x))
-    right = div(_chebyshev(div(sub(finite, 3.75), add(finite, 3.75)), _ERFCX), add(mul(finite, 2), 1))
+    right = div(chebyshev(div(sub(finite, 3.75), add(finite, 3.75)), _ERFCX), add(mul(finite, 2), 1))
     right = where(eq(size, math.inf), like(0, x), where(eq(size, size), right, size))
     negative = lt(x, 0)
     grown = exp(square(where(negative, x, like(0, x))))
@@ -237,7 +237,7 @@ def _singular(x: Any) -> Any:
 def _exp1_far(x: Any) -> Any:
     """E1 for x >= 1."""
     finite = where(lt(x, math.inf), x, like(1, x))
-    scaled = _chebyshev(div(sub(finite, 4), add(finite, 2)), _E1_FAR)
+    scaled = chebyshev(div(sub(finite, 4), add(finite, 2)), _E1_FAR)
     return where(eq(x, math.inf), like(0, x), where(eq(x, x), mul(div(scaled, finite), exp(neg(finite))), x))
 
 
@@ -253,7 +253,7 @@ def _expi(x: Any) -> Any:
     left, near = lt(x, -1), lt(x, 6)
     middle = where(left, like(1, x), where(near, x, like(1, x)))
     far = where(near, like(6, x), x)
-    right = mul(div(_chebyshev(sub(div(12, far), 1), _EI_FAR), far), exp(far))
+    right = mul(div(chebyshev(sub(div(12, far), 1), _EI_FAR), far), exp(far))
     right = where(eq(far, math.inf), far, right)
     inside = where(near, add(_singular(middle), _entire(middle)), right)
     return where(left, neg(_exp1_far(where(left, neg(x), like(1, x)))), inside)

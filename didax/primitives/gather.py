@@ -23,8 +23,10 @@ from didax.core import dtypes
 from didax.core.array_ops import Zero, add_tangents, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import MissingRuleError, message
-from didax.core.primitive import Primitive
+from didax.core.primitive import Primitive, eager_trace
+from didax.core.tracing import set_current_trace
 from didax.passes.checkify import Condition
+from didax.passes.sparsity import Dependence, everything, grouped, union
 from didax.primitives.convert import iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
 from didax.primitives.filled import full, zeros
@@ -83,6 +85,7 @@ def materialized_update(ctx: Any, update: Any) -> Any:
 class Gather(Primitive):
     """Windows of the operand at positions given by `start_indices`."""
 
+    linear = True
     moves_elements = True
     exact_params = True  # the fill value
 
@@ -240,6 +243,7 @@ class Scatter(Primitive):
     update meets what is there (`hlo`, `ufunc`) and in what follows from that for derivatives.
     """
 
+    linear = True
     in_supported_dtype = True
 
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
@@ -381,6 +385,16 @@ class Scatter(Primitive):
             return out, self.bind(instantiate(x_dot), indices, instantiate(u_dot), **params)
         return out, _last_writers_tangent(indices, aval_of(updates), x_dot, u_dot, params)
 
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
+        """An element depends on the one that is there, and on all updates of it."""
+        x, indices, updates = operands
+        if indices.value is None:
+            return everything(operands, x.aval.size)
+        numbers = np.arange(1, x.aval.size + 1, dtype=np.int32).reshape(x.aval.shape)
+        with set_current_trace(eager_trace):
+            read = read_back(numbers, indices.value, updates.aval.shape, params)
+        return union([x.rows, grouped(updates, np.asarray(read) - 1, x.aval.size)])
+
     def transpose(self, ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
         # recorded by the jvp above, for indices that do not repeat
         ct_x = self.bind(
@@ -460,6 +474,8 @@ class ScatterAdd(Scatter):
 class ScatterMul(Scatter):
     """`operand[i] *= updates`."""
 
+    linear = False
+
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         operand, indices, updates = primals
         out = self.bind(*primals, **params)
@@ -487,6 +503,7 @@ class ScatterMul(Scatter):
 class ScatterExtremum(Scatter):
     """`operand[i] = min(operand[i], updates)`, or max."""
 
+    linear = False
     holes = {"transpose": "the operation is not linear"}
     transpose = None  # pyright: ignore[reportAssignmentType]
 

@@ -1,10 +1,10 @@
 """Eager rules of elementwise primitives for which NumPy's functions and XLA's differ.
 
 Operands are NumPy arrays or scalars of one dtype; results have XLA's value at every corner: integer
-division by zero, the smallest integer over -1, shifts beyond the width, the sign of zero. 16-bit floats
-whose result takes several steps are computed in float32 and rounded once, as XLA does; denormal numbers are
-kept, where XLA on the CPU takes them for 0.
-Read next: `elementwise/`, the tables that name these.
+division by zero, the smallest integer over -1, shifts beyond the width, the sign of zero. A rule that takes
+several steps computes 16-bit floats in float32 and rounds the result once, as XLA does. There is one difference:
+denormal numbers keep their values here, while XLA on the CPU takes them for 0.
+Read next: `elementwise/`, the tables that name these rules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _is_integer(x: Any) -> bool:
 
 
 def divide(x: Any, y: Any) -> Any:
-    """The quotient; of integers it is truncated, and all bits are set where the divisor is zero."""
+    """The quotient. Of integers it is truncated, and has all bits set where the divisor is zero."""
     if not _is_integer(x):
         return np.divide(x, y)
     quotient = (x - np.fmod(x, y)) // y
@@ -59,7 +59,7 @@ def power(x: Any, y: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """-1 or 1; zeros (with their sign) and NaN as they are; z / |z| for complex numbers."""
+    """-1 or 1; zeros keep their sign, and NaN stays NaN; of a complex number z it is z / |z|."""
     return (
         np.sign(x) if x.dtype.kind in "iuc" else np.where(np.abs(x) > 0, np.copysign(1, x).astype(x.dtype), x)
     )
@@ -94,13 +94,13 @@ logistic = _in_float32(lambda x: np.reciprocal(1 + np.exp(-x)))
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """The larger one, of real zeros 0.0; NaN where either is."""
+    """The larger operand: NaN if one of them is NaN, and 0.0 of the zeros 0.0 and -0.0."""
     out = np.maximum(x, y)
     return out if x.dtype.kind in "biuc" else np.where((x == 0) & (y == 0), x + y, out)
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller one, of real zeros -0.0; NaN where either is."""
+    """The smaller operand: NaN if one of them is NaN, and -0.0 of the zeros 0.0 and -0.0."""
     out = np.minimum(x, y)
     return out if x.dtype.kind in "biuc" else np.where((x == 0) & (y == 0), -(-x - y), out)
 
@@ -120,18 +120,18 @@ def _unsigned(x: Any) -> Any:
 
 
 def shift_left(x: Any, y: Any) -> Any:
-    """Bits moved up; 0 for an amount of the width or more."""
+    """Bits moved up; the result is 0 where the amount is at least the width."""
     return np.left_shift(x, y)
 
 
 def shift_right_arithmetic(x: Any, y: Any) -> Any:
-    """Bits moved down, with copies of the highest bit moved in, for unsigned dtypes too."""
+    """Bits moved down; copies of the highest bit move in, for unsigned dtypes too."""
     signed = f"i{x.dtype.itemsize}"
     return np.right_shift(x.view(signed), y.view(signed)).view(x.dtype)
 
 
 def shift_right_logical(x: Any, y: Any) -> Any:
-    """Bits moved down, zeros moving in."""
+    """Bits moved down; zeros move in."""
     return np.right_shift(_unsigned(x), _unsigned(y)).view(x.dtype)
 
 
@@ -150,14 +150,13 @@ def count_leading_zeros(x: Any) -> Any:
 
 
 def convert(x: Any, dtype: np.dtype[Any]) -> Any:
-    """The values in another dtype: complex to real keeps the real part, float to integer saturates."""
+    """The values in another dtype. Complex to real keeps the real part; float to integer saturates."""
     if dtypes.is_complex(x.dtype) and not dtypes.is_complex(dtype) and dtype != np.bool_:
         x = x.real
     if dtypes.is_integer(dtype) and dtypes.is_float(x.dtype):
         return _saturate(x.astype(np.float64), dtype)
-    if (
-        x.dtype.isbuiltin == dtype.isbuiltin == 2
-    ):  # ml_dtypes knows not every way between two dtypes of its own
+    # The package ml_dtypes cannot cast between all pairs of its own dtypes.
+    if x.dtype.isbuiltin == dtype.isbuiltin == 2:
         x = x.astype(np.int8 if dtypes.is_integer(dtype) else np.float32)
     return x.astype(dtype)
 

@@ -16,9 +16,9 @@ from typing import Any
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.key_reuse import call_keys
-from didax.primitives.call import check_jaxpr_operands
 from didax.primitives.elementwise import mul
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.special import log_random_gamma_grad, random_gamma_grad

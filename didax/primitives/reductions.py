@@ -22,6 +22,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, along_axes
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
@@ -100,6 +101,9 @@ class Reduction(Primitive):
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         return ctx.reduce(x, axes, self.op, self.identity(x.aval.dtype))
+
+    def sparsity(self, operands: Sequence[Dependence], *, axes: tuple[int, ...]) -> Any:
+        return along_axes(operands[0], axes)
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: tuple[int, ...]

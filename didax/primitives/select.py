@@ -4,9 +4,9 @@
 
 `which` is boolean (False takes the first case) or int32; an index out of range takes the nearest case.
 Scalars among `which` and the cases stretch, so a mask beside a scalar zero needs no array of zeros. The
-function is linear in the cases: a tangent is selected as its case was, and a cotangent goes back to the
-chosen case.
-Read next: `elementwise/`, whose derivatives mask with it.
+function is linear in the cases: the tangents are chosen from as the cases are, and each element of the cotangent
+goes back to the case that was chosen there.
+Read next: `elementwise/`, whose derivatives choose elements with `where`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
+from didax.passes.sparsity import Dependence, moved, union
 from didax.primitives.scalars import scalar_like
 from didax.primitives.stretching import align_batches, stretch, unstretch
 from didax.transforms.batching import AxisData
@@ -31,6 +32,7 @@ _INT32 = np.dtype(np.int32)
 class SelectN(Primitive):
     """`select_n(which, *cases)`: the element of the case that `which` names."""
 
+    linear = True
     moves_elements = True
 
     def type(self, which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
@@ -73,6 +75,10 @@ class SelectN(Primitive):
             )
             out = ctx.select(takes, case, out)
         return out
+
+    def sparsity(self, operands: Sequence[Dependence]) -> Any:
+        which, *cases = operands
+        return moved(self, operands, {}) if which.value is not None else union([x.rows for x in cases])
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         out = self.bind(*primals)

@@ -1,6 +1,6 @@
-"""Changing shapes: broadcasting, reshaping, permuting axes, and the sum over axes, broadcasting's transpose.
+"""Changing shapes: broadcasting, reshaping, permuting axes, and the sum over axes, which is broadcasting's transpose.
 
-All are linear, so their jvp is the operation itself on the tangent (`LinearUnary`) and each names its transpose.
+All are linear: the jvp applies the operation to the tangent (`LinearUnary`), and each states its transpose.
 Read next: `families.py` (elementwise primitives), which stretches scalars with these.
 """
 
@@ -17,12 +17,15 @@ from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive, infer
+from didax.passes.sparsity import along_axes
 from didax.primitives.reduced import batched_axes, reduced_aval
 from didax.transforms.batching import AxisData
 
 
 class LinearUnary(Primitive):
     """A primitive that is linear in its only operand."""
+
+    linear = True
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
@@ -92,7 +95,7 @@ class BroadcastInDim(LinearUnary):
         shape: tuple[int, ...],
         broadcast_dimensions: tuple[int, ...],
     ) -> tuple[Any, int]:
-        if dims[0] == len(broadcast_dimensions):  # the batch axis is the last: it stays that
+        if dims[0] == len(broadcast_dimensions):  # the batch axis is the last one, and stays the last
             ndim = len(shape)
             return broadcast_in_dim(args[0], (*shape, axis.size), (*broadcast_dimensions, ndim)), ndim
         x = array_ops.move_axis(args[0], dims[0], 0)
@@ -132,7 +135,7 @@ class Reshape(LinearUnary):
         return [reshape(ct, x.aval.shape)]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, new_sizes: tuple[int, ...]) -> tuple[Any, int]:
-        if dims[0] == aval_of(args[0]).ndim - 1:  # the batch axis is the last: it stays that
+        if dims[0] == aval_of(args[0]).ndim - 1:  # the batch axis is the last one, and stays the last
             return reshape(args[0], (*new_sizes, axis.size)), len(new_sizes)
         return reshape(array_ops.move_axis(args[0], dims[0], 0), (axis.size, *new_sizes)), 0
 
@@ -194,6 +197,9 @@ class ReduceSum(LinearUnary):
     def batch(self, axis: AxisData, args: Any, dims: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
         inner, out_dim = batched_axes(axes, dims[0])
         return self.bind(args[0], axes=inner), out_dim
+
+    def sparsity(self, operands: Sequence[Any], *, axes: tuple[int, ...]) -> Any:
+        return along_axes(operands[0], axes)
 
 
 broadcast_in_dim_p = BroadcastInDim("broadcast_in_dim")

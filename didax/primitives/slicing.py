@@ -2,9 +2,10 @@
 
     slice(x)[i] = x[start + stride * i]          dynamic_slice(x, start)[i] = x[clamp(start) + i]
 
-All are linear in the arrays and transposes of each other: what slice takes out, pad puts back between zeros;
-what dynamic_slice reads, dynamic_update_slice writes. The dynamic ones move a window that would not fit
-inside the array. Batched over their start indices they become a gather and a scatter. Read next: `gather.py`.
+All of them are linear in the arrays, and they are transposes of each other: what slice takes out, pad puts back
+between zeros; what dynamic_slice reads, dynamic_update_slice writes. The dynamic operations move a window that
+sticks out of the array until it fits. Batched over their start indices, they become a gather and a scatter.
+Read next: `gather.py`.
 """
 
 from __future__ import annotations
@@ -119,11 +120,7 @@ class Slice(LinearUnary):
 def _python_slices(
     *, start_indices: tuple[int, ...], limit_indices: tuple[int, ...], strides: tuple[int, ...] | None
 ) -> tuple[Any, ...]:
-    return tuple(map(_python_slice, start_indices, limit_indices, strides or itertools.repeat(None)))
-
-
-# the class `slice`, whose name the function below takes
-_python_slice = slice
+    return tuple(map(slice, start_indices, limit_indices, strides or itertools.repeat(None)))
 
 
 def _insert(values: Sequence[Any], position: int, value: Any) -> tuple[Any, ...]:
@@ -167,6 +164,7 @@ class Rev(LinearUnary):
 class Concatenate(Primitive):
     """Arrays joined along an axis."""
 
+    linear = True
     moves_elements = True
 
     def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
@@ -214,6 +212,7 @@ class Pad(Primitive):
     Negative `low` and `high` remove elements. `padding_config` holds `(low, high, interior)` for each axis.
     """
 
+    linear = True
     moves_elements = True
 
     def type(self, x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
@@ -239,10 +238,10 @@ class Pad(Primitive):
         grown = tuple((max(low, 0), max(high, 0), interior) for low, high, interior in padding_config)
         out = np.full([_padded(n, p) for n, p in zip(x.shape, grown, strict=True)], value, x.dtype)
         spread = [_dilated(n, p[2]) for n, p in zip(x.shape, grown, strict=True)]
-        out[tuple(_python_slice(p[0], p[0] + n, p[2] + 1) for p, n in zip(grown, spread, strict=True))] = x
+        out[tuple(slice(p[0], p[0] + n, p[2] + 1) for p, n in zip(grown, spread, strict=True))] = x
         return out[
             tuple(
-                _python_slice(max(-p[0], 0), n - max(-p[1], 0))
+                slice(max(-p[0], 0), n - max(-p[1], 0))
                 for p, n in zip(padding_config, out.shape, strict=True)
             )
         ]
@@ -291,7 +290,7 @@ def _padded(length: int, config: tuple[int, int, int]) -> int:
 
 
 def _is_padding(shape: tuple[int, ...], config: Padding) -> Any:
-    """Which elements of the result of a pad are the padding value."""
+    """A mask of the result of `pad`: True where the element is the padding value."""
     boolean = np.dtype(bool)
     return pad(full(shape, False, boolean), np.True_, config)
 
@@ -307,6 +306,7 @@ def _unpad(ct: Any, config: Padding) -> Any:
 class DynamicSlice(Primitive):
     """A window of sizes `slice_sizes` that begins at scalar start indices, one for each axis."""
 
+    linear = True
     moves_elements = True
 
     def type(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: tuple[int, ...]) -> ShapedArray:
@@ -367,8 +367,9 @@ class DynamicSlice(Primitive):
 
 
 class DynamicUpdateSlice(Primitive):
-    """The operand with a window overwritten; it begins at scalar start indices, one for each axis."""
+    """The operand with one window overwritten; the window begins at scalar start indices, one for each axis."""
 
+    linear = True
     moves_elements = True
 
     def type(self, x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
@@ -389,9 +390,8 @@ class DynamicUpdateSlice(Primitive):
         if not starts:
             return update
         indices = [lower_indices(ctx, i) for i in starts]
-        return ctx.dynamic_update_slice(
-            x, materialized_update(ctx, update), indices
-        )  # See Note [Updates in place]
+        # See Note [Updates in place].
+        return ctx.dynamic_update_slice(x, materialized_update(ctx, update), indices)
 
     def conditions(self, x: Any, update: Any, *starts: Any) -> list[Condition]:
         return _fit(aval_of(x).shape, starts, aval_of(update).shape)
@@ -456,7 +456,7 @@ def _check_window(
 
 
 def _fit(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> list[Condition]:
-    """That a window lies inside; starts in the program's text that do are not asked about."""
+    """The condition that a window lies inside the array, without the axes along which a constant start shows it."""
     unknown = [
         k
         for k, (start, length, size) in enumerate(zip(starts, shape, sizes, strict=True))
@@ -469,9 +469,9 @@ def _fit(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> l
 
 
 def _window(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> tuple[Any, ...]:
-    """Python slices for a window, moved inside where it would stick out."""
+    """Python slices for a window, which is moved inside the array where it would stick out."""
     inside = [min(max(int(i), 0), n - size) for i, n, size in zip(starts, shape, sizes, strict=True)]
-    return tuple([_python_slice(i, i + size) for i, size in zip(inside, sizes, strict=True)])
+    return tuple([slice(i, i + size) for i, size in zip(inside, sizes, strict=True)])
 
 
 def _first(starts: Sequence[Any]) -> Any:
@@ -523,6 +523,19 @@ def pad(x: Any, value: Any, padding_config: Padding) -> Any:
 def concatenate(xs: Sequence[Any], dimension: int) -> Any:
     """Arrays joined along an axis."""
     return xs[0] if len(xs) == 1 else concatenate_p.bind(*xs, dimension=dimension)
+
+
+def stack_last(xs: Sequence[Any]) -> Any:
+    """Arrays of one type along a new last axis."""
+    ndim = aval_of(xs[0]).ndim
+    return concatenate([reshape(x, (*aval_of(x).shape, 1)) for x in xs], ndim)
+
+
+def unstack_last(x: Any) -> list[Any]:
+    """The arrays along the last axis."""
+    shape = aval_of(x).shape
+    last = len(shape) - 1
+    return [reshape(slice_axis(x, i, i + 1, last), shape[:-1]) for i in range(shape[-1])]
 
 
 def rev(x: Any, dimensions: tuple[int, ...]) -> Any:

@@ -1,10 +1,10 @@
 """Sorting along an axis: `sort` of any number of arrays by the first few of them, and `top_k`.
 
-    sort(keys, values)    both in the order that sorts the keys, equal keys keeping theirs
+    sort(keys, values)    both in the order that sorts the keys; equal keys stay in the order they had
 
-Floats are in numeric order, with NaN (of either sign) last and -0.0 equal to 0.0; complex numbers compare by
-real, then imaginary part. `top_k` orders as JAX does, by the total order of IEEE 754 from above: NaN, inf,
-..., 0.0, -0.0. Tangents are gathered as the values were. Read next: `gather.py`.
+Floats are in numeric order, with NaN (of either sign) last and -0.0 equal to 0.0; complex numbers are compared by
+their real parts, then by their imaginary parts. `top_k` orders as JAX does, by the total order of IEEE 754 from
+above: NaN, inf, ..., 0.0, -0.0. Tangents are gathered from where the values came from. Read next: `gather.py`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sort(Primitive):
         if num_keys > 1 or not _fits_half_word(key):
             return _lower_by_comparator(ctx, xs, dimension, num_keys)
         if len(xs) == 1:
-            return [_lower_alone(ctx, xs[0], dimension)]
+            return [_lower_single(ctx, xs[0], dimension)]
         order = _lower_argsort(ctx, xs[0], dimension)
         return [_lower_take(ctx, x, order, dimension) for x in xs]
 
@@ -99,7 +99,7 @@ class Sort(Primitive):
 
 
 def _numpy_keys(x: Any) -> list[Any]:
-    """Arrays that NumPy orders as `x` is to be ordered, compared in turn."""
+    """Arrays by which NumPy orders as `x` is to be ordered: a later array decides where the earlier ones are equal."""
     if x.dtype.kind == "c":
         return [x.real, x.imag]
     if _is_ordered_by_numpy(x):
@@ -108,14 +108,14 @@ def _numpy_keys(x: Any) -> list[Any]:
 
 
 def _is_ordered_by_numpy(x: Any) -> bool:
-    """Whether NumPy sorts the dtype, with NaN last. Of those of ml_dtypes float8_e5m2 only says that it does."""
+    """Whether NumPy sorts the dtype, with NaN last. It cannot sort float8_e5m2, though its kind is that of floats."""
     return x.dtype.kind in "biuf" and x.dtype.isbuiltin == 1
 
 
 def take_along(x: Any, indices: Any, axis: int) -> Any:
     """out[i, ..., k, ..., j] = x[i, ..., indices[i, ..., k, ..., j], ..., j], for indices within bounds."""
     shape = aval_of(indices).shape
-    if 0 in shape:  # no window of one element fits into an axis without any
+    if 0 in shape:  # gather's window of one element would not fit into an empty axis
         return zeros(aval_of(x).update(shape=shape))
     others = tuple(i for i in range(len(shape)) if i != axis)
     return gather_p.bind(
@@ -135,10 +135,10 @@ def take_along(x: Any, indices: Any, axis: int) -> Any:
 # Note [Sorting packed keys]
 # XLA calls the C++ library's sort where the comparator is a plain `<` of one integer operand, and otherwise
 # calls the comparator through a pointer for each pair. So keys of up to 32 bits become the upper half of an
-# int64 whose lower half is the position: one integer to sort, equal keys in order. Floats become integers in
-# the same order, with every NaN the greatest and -0.0 as 0.0. Where the keys alone are sorted the lowest bit
-# keeps the sign that a zero had. Milliseconds, float32, one AMD Zen core, fastest of 9, XLA's comparator ->
-# packed:
+# int64 whose lower half is the position: this is one integer to sort, and equal keys stay in order. Floats become
+# integers in the same order, where every NaN is the greatest integer and -0.0 is the same as 0.0. When there are
+# no other operands, the lowest bit keeps the sign that a zero had. Milliseconds for float32 on one AMD Zen core,
+# the fastest of 9 runs, XLA's comparator -> packed keys:
 #
 #     shape, axis          sort            sort with a second operand
 #     (1000,)              0.126 -> 0.028   0.183 -> 0.048
@@ -151,7 +151,7 @@ def _fits_half_word(key: ShapedArray) -> bool:
     return not dtypes.is_complex(key.dtype) and key.dtype.itemsize <= 4 and max(key.shape) < 1 << 31
 
 
-def _lower_alone(ctx: FunctionContext, x: Value, dimension: int) -> Value:
+def _lower_single(ctx: FunctionContext, x: Value, dimension: int) -> Value:
     dtype = x.aval.dtype
     if not dtypes.is_float(dtype):
         return _sort_integers(ctx, x, dimension)
@@ -171,7 +171,7 @@ def _lower_argsort(ctx: FunctionContext, key: Value, dimension: int) -> Value:
 
 
 def _ordered(ctx: FunctionContext, x: Value) -> Value:
-    """int64 in the order of `x`, within 32 bits."""
+    """int64 numbers in the order of `x`, which fit into 32 bits."""
     dtype = x.aval.dtype
     if dtypes.is_float(dtype):
         return ctx.convert(_ordered_floats(ctx, ctx.convert(x, _FLOAT32)), _INT64)
@@ -180,9 +180,9 @@ def _ordered(ctx: FunctionContext, x: Value) -> Value:
 
 
 def _ordered_floats(ctx: FunctionContext, x: Value) -> Value:
-    """Signed integers of the same width in the order of floats: the bits, taken as sign and magnitude.
+    """Signed integers of the same width in the order of floats: the bits, read as a sign and a magnitude.
 
-    XLA's own comparisons take denormals for zeros.
+    Integers are needed because XLA's comparisons of floats take denormal numbers for zeros.
     """
     bits = ctx.op("bitcast_convert", [x], x.aval.update(dtype=np.dtype(f"i{x.aval.dtype.itemsize}")))
     greatest = ctx.constant(np.iinfo(bits.aval.dtype).max, bits.aval)
@@ -199,7 +199,7 @@ def _pack(ctx: FunctionContext, high: Value, low: Value) -> Value:
 
 
 def _unpack_float(ctx: FunctionContext, packed: Value) -> Value:
-    """The float32 of which the upper half is the ordered key and the lowest bit the sign."""
+    """The float32 whose ordered key is the upper half of `packed`, and whose sign is the lowest bit."""
     key = ctx.convert(ctx.op("shift_right_arithmetic", [packed, ctx.constant(32, packed.aval)]), _INT32)
     sign = ctx.op("shift_left", [ctx.convert(packed, _INT32), ctx.constant(31, key.aval)])
     return ctx.op(
@@ -241,7 +241,7 @@ def _precedes(body: FunctionContext, pairs: Sequence[tuple[Value, Value]]) -> Va
 
 
 def _comparable(body: FunctionContext, x: Value) -> list[Value]:
-    """Integers to compare in turn."""
+    """Integers whose lexicographic order is the order of `x`."""
     if dtypes.is_complex(x.aval.dtype):
         part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
         return [_ordered_floats(body, body.op(name, [x], part)) for name in ("real", "imag")]
@@ -259,7 +259,7 @@ def _lower_take(ctx: FunctionContext, x: Value, order: Value, axis: int) -> Valu
 
 
 class TopK(Primitive):
-    """The `k` largest elements along `axis`, from the largest down, and where they are."""
+    """The `k` largest elements along `axis`, from the largest down, and their positions."""
 
     multiple_results = True
     in_supported_dtype = True
@@ -322,10 +322,10 @@ class TopK(Primitive):
 
 
 def _descending(x: Any) -> Any:
-    """Integers in the opposite order of `x`: for floats of the total order."""
+    """Integers in the opposite order of `x`; floats are in the total order of IEEE 754."""
     if not dtypes.is_float(x.dtype):
         return ~x
-    if dtypes.is_sub_byte(x.dtype):  # its sign is not the highest bit of the byte
+    if dtypes.is_sub_byte(x.dtype):  # the sign of a 4-bit float is not the highest bit of its byte
         x = x.astype(_FLOAT32)
     bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
     return ~(bits ^ ((bits >> (8 * x.dtype.itemsize - 1)) & np.iinfo(bits.dtype).max))
@@ -336,7 +336,7 @@ top_k_p = TopK("top_k")
 
 
 def argsort(x: Any, axis: int) -> Any:
-    """Positions in the order that sorts `x` along an axis, equal elements in their own order."""
+    """Positions in the order that sorts `x` along an axis; equal elements stay in the order they had."""
     shape = aval_of(x).shape
     return sort_p.bind(
         x, iota(dtypes.position_dtype(shape[axis]), shape, axis), dimension=axis, is_stable=True, num_keys=1

@@ -9,8 +9,8 @@ With W = x^a exp(-x) / Gamma(a + 1) two expansions share the plane (Abramowitz a
     P = W S     S = 1 + x/(a + 1) + x^2/((a + 1)(a + 2)) + ...             where x <= 1 or x <= a
     Q = W a h   h = 1/(x + 1 - a - 1(1 - a)/(x + 3 - a - 2(2 - a)/(...)))  elsewhere
 
-Each is evaluated with its derivative by `a`, until no element changes. An operation of this file is lowered as the
-jaxpr of a Python function over other primitives. Read next: `control_flow/while_loop.py`.
+Each expansion is evaluated together with its derivative by `a`, until no element changes. An operation of this file
+is lowered as the jaxpr of a Python function over other primitives. Read next: `control_flow/while_loop.py`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class _Fraction(NamedTuple):
     d_c: Any
     d_d: Any
     d_h: Any
-    change: Any  # of h by the last step, relative
+    change: Any  # the relative change of h in the last step
     d_change: Any
 
 
@@ -116,7 +116,7 @@ def _fraction(a: Any, x: Any) -> tuple[Any, Any]:
         d = div(1, add(b, mul(numerator, s.d)))
         d_d = mul(square(d), sub(1, add(mul(n, s.d), mul(numerator, s.d_d))))
         change, d_factor = sub(mul(c, d), 1), add(mul(d_c, d), mul(c, d_d))
-        # other elements may go on for long: what is only rounding must not add up here
+        # Other elements may need many more steps: changes that are only rounding errors must not add up here.
         change = where(_matters(change, one), change, zero)
         d_change = add(mul(s.d_h, change), mul(s.h, d_factor))
         d_change = where(_matters(d_change, add(s.h, abs_(s.d_h))), d_change, zero)
@@ -134,19 +134,21 @@ def _fraction(a: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _matters(change: Any, total: Any) -> Any:
-    eps = 4 * float(dtypes.finfo(aval_of(change).dtype).eps)  # more than the rounding of two products
+    eps = 4 * float(dtypes.finfo(aval_of(change).dtype).eps)  # more than the rounding error of two products
     return gt(abs_(change), mul(abs_(total), eps))
 
 
 def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any) -> Any:
-    """Apply `step` to a named tuple whose first field counts, while an element `moves`.
+    """Apply `step` to a named tuple, whose first field counts the steps, as long as any element `moves`.
 
-    Elements that arrived early must take no harm from further steps.
+    All elements take all steps, so `step` must not harm the elements that have converged.
     """
     state = type(start)
     first = aval_of(start[0])
     axes = tuple(range(first.ndim))
-    most = 20 * math.sqrt(_large_from(first.dtype))  # several times what was seen: it always ends
+    most = 20 * math.sqrt(
+        _large_from(first.dtype)
+    )  # several times the most steps that were seen; a bound, so that the loop ends
 
     def goes_on(*args: Any) -> Any:
         s = state(*args)
@@ -159,9 +161,10 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
 
 
 # Note [Large parameters]
-# The expansions take about 5 sqrt(a) steps near x = a, and none would end where a + 1 rounds to a. Beyond `_large(a)`
-# x is nearly normal: with z = (x - a) / sqrt(a), x = a + z sqrt(a) + (z^2 - 1) / 3 + O(1 / sqrt(a)), so dx/da for fixed
-# z is 1 + z / (2 sqrt(a)), and P is Temme's uniform expansion cut after its first term. Both are off by O(1 / a).
+# The expansions take about 5 sqrt(a) steps near x = a, and would not end where a + 1 rounds to a. For `_large(a)` the
+# variable x is nearly normal: with z = (x - a) / sqrt(a), x = a + z sqrt(a) + (z^2 - 1) / 3 + O(1 / sqrt(a)), so dx/da
+# for fixed z is 1 + z / (2 sqrt(a)), and P is Temme's uniform expansion, of which the first term is used. The errors of
+# both are O(1 / a).
 
 
 def _large(a: Any) -> Any:
@@ -173,7 +176,7 @@ def _large_from(dtype: np.dtype[Any]) -> float:
 
 
 class _Plane(NamedTuple):
-    """A point (a, x) with what the functions need there."""
+    """Both expansions at points (a, x), and the masks that say which of the two holds there."""
 
     by_series: Any
     by_fraction: Any
@@ -196,7 +199,7 @@ def _expand(a: Any, x: Any) -> _Plane:
 
 
 def log_weight(a: Any, x: Any) -> Any:
-    """log(x^a exp(-x) / Gamma(a + 1)); by Stirling's series for a > 10, where its terms would cancel."""
+    """log(x^a exp(-x) / Gamma(a + 1)). For a > 10 the three terms would cancel, and Stirling's series is used."""
     direct = sub(sub(mul(a, log(x)), x), lgamma(add(a, 1)))
     large = where(gt(a, 10), a, like(10, a))
     inverse = div(1, large)
@@ -240,7 +243,7 @@ def _igammac(a: Any, x: Any) -> Any:
 
 
 def _distribution(a: Any, x: Any, upper: bool) -> Any:
-    """P(a, x), or Q(a, x), each from the expansion that does not cancel."""
+    """P(a, x), or Q(a, x) if `upper`; the expansion at a point gives one of the two, and the other is 1 minus it."""
     at = _expand(a, x)
     weight = exp(log_weight(a, x))
     p, q = mul(weight, at.s), mul(mul(weight, a), at.h)
@@ -273,7 +276,7 @@ def _temme(a: Any, x: Any, upper: bool) -> Any:
 
 
 def _random_gamma_grad(a: Any, x: Any) -> Any:
-    """-(dP/da) / (dP/dx): the weight W cancels, and nothing overflows."""
+    """-(dP/da) / (dP/dx). The weight W is a factor of both and is left out, so nothing overflows."""
     safe = where(gt(x, 0), x, like(1, x))
     inside = where(eq(x, 0), like(0, x), mul(safe, _relative_grad(a, safe, log(safe))))
     return where(and_(and_(gt(a, 0), lt(a, math.inf)), ge(x, 0)), inside, like(math.nan, x))
@@ -284,7 +287,7 @@ def _log_random_gamma_grad(a: Any, log_x: Any) -> Any:
 
 
 def _relative_grad(a: Any, x: Any, log_x: Any) -> Any:
-    """(dx/da) / x, finite also where `x` has become 0 and its logarithm tells it."""
+    """(dx/da) / x, finite also where `x` has rounded to 0 and only `log_x` knows its value."""
     at = _expand(a, x)
     below = neg(div(add(mul(sub(log_x, digamma(add(a, 1))), at.s), at.d_s), a))
     above = add(mul(sub(log_x, digamma(a)), at.h), at.d_h)
@@ -310,9 +313,10 @@ def like(value: float, x: Any) -> Any:
 
 
 def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
-    """An operation of one operand for each entry of `jvp`, made of the operations of `function`.
+    """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
 
-    `function` is given arrays of float32, or of float64 where the operands are such, and its result is rounded.
+    `function` is given float64 arrays if the operands are float64, and float32 arrays otherwise. Its result is cast to
+    the dtype of the operands.
     """
 
     @functools.wraps(function)

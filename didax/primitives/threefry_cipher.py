@@ -31,7 +31,7 @@ _BIG_INTEGER_MAX = 256  # counters; from here on NumPy is faster
 def rounds(
     k0: Any, k1: Any, x0: Any, x1: Any, rotate: Callable[[Any, int], Any], number: Callable[[int], Any]
 ) -> Any:
-    """The 20 rounds on anything with `+` and `^` of 32-bit words: NumPy arrays, big integers, `_Words`."""
+    """The 20 rounds, on anything whose `+` and `^` act on 32-bit words: NumPy arrays, big integers, `_Words`."""
     keys = (k0, k1, k0 ^ k1 ^ number(_PARITY))
     x0, x1 = x0 + k0, x1 + k1
     for i in range(5):
@@ -60,8 +60,8 @@ def _blocks_numpy(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
 def _blocks_big_integer(k0: int, k1: int, x1: np.ndarray[Any, Any]) -> tuple[Any, Any]:
     """Blocks of one key and the counters (0, x1), all at once in big integers.
 
-    Each word lies in 64 bits of the integer. Sums are not reduced to 32 bits: a word at most doubles in a
-    round, so in 20 rounds it stays below 2**54. `rotate` sees to the bits it moves.
+    Each word lies in 64 bits of the integer. Sums are not reduced to 32 bits, because a word at most doubles in a
+    round and so stays below 2**54 in 20 rounds. `rotate` reduces the words that it rotates.
     """
     n = x1.size
     ones = int.from_bytes(b"\1\0\0\0\0\0\0\0" * n, "little")
@@ -80,7 +80,7 @@ def _blocks_big_integer(k0: int, k1: int, x1: np.ndarray[Any, Any]) -> tuple[Any
 def blocks(keys: np.ndarray[Any, Any], x1: np.ndarray[Any, Any]) -> tuple[Any, Any]:
     """Blocks of an array of keys and counters (0, x1).
 
-    x1 has the axes of the array of keys and one more, or that one alone.
+    `x1` has the axes of the array of keys and a last axis of counters, or only this last axis.
     """
     if keys.ndim == 1 and 0 < x1.size <= _BIG_INTEGER_MAX:
         return _blocks_big_integer(int(keys[0]), int(keys[1]), x1)

@@ -2,11 +2,12 @@
 
     reduce_window_sum(x)[i] = sum over k of x[i * stride + k * window_dilation - low]    (0 <= k < window)
 
-Every parameter has one entry per axis; `padding` has pairs (low, high), and padding is the identity of the
-operation. `base_dilation` spreads the operand, with the identity between its elements. The sum is linear, and
-its transpose is a sum over windows of the cotangent. The tangent of an extremum is the tangent of the first
-element that attains it, found axis by axis with slices: all of that fuses, where XLA's select_and_scatter
-runs serially. Read next: `reductions.py`; `didax/lax/windows.py`, what users call.
+Every parameter has one entry per axis. The entries of `padding` are pairs (low, high), and the operand is padded
+with the identity of the operation. `base_dilation` spreads the operand, with the identity between its elements.
+The sum is linear, and its transpose is a sum over windows of the cotangent. The tangent of an extremum is the
+tangent of the first element that attains it. This element is found axis by axis with slices and comparisons, which
+XLA fuses into one loop, while its select_and_scatter runs serially.
+Read next: `reductions.py`; `didax/lax/windows.py`, what users call.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Window(NamedTuple):
 
     @property
     def extent(self) -> int:
-        """From its first to its last element."""
+        """The distance from the first element of the window to the last, both included."""
         return (self.size - 1) * self.dilation + 1
 
     def padded(self, n: int) -> int:
@@ -55,6 +56,7 @@ class Window(NamedTuple):
         return max((self.padded(n) - self.extent) // self.stride + 1, 0)
 
 
+_ONE = Window(1, 1, (0, 0), 1, 1)  # along an axis that the reduction leaves as it is
 Entries = tuple[int, ...]
 
 
@@ -77,7 +79,7 @@ def params_of(windows: Sequence[Window]) -> dict[str, Any]:
 
 
 def counts(name: str, x: ShapedArray, params: dict[str, Any]) -> tuple[int, ...]:
-    """How many windows fit along each axis; ArgumentError for parameters that describe none."""
+    """How many windows fit along each axis; ArgumentError or ValueError for parameters that describe no windows."""
     facts = [f"operand: {x}", *(f"{name}: {value}" for name, value in params.items())]
     if any(len(value) != x.ndim for value in params.values()):
         fix = f"Give {x.ndim} entries each."
@@ -91,12 +93,15 @@ def counts(name: str, x: ShapedArray, params: dict[str, Any]) -> tuple[int, ...]
 
 # Note [Windows that XLA does not take]
 # XLA's simplifier writes windows of one element as pads and slices, and ends the process where their padding is
-# negative: the gradient of a padded window has such ones. So axes of size 1, and those that padding cuts elements off,
-# are padded here, and windows that have one element along every axis are slices.
+# negative, as it is in the gradient of a padded window. So axes along which the window has one element, and axes from
+# which the padding cuts elements off, are padded here, and a window that has one element along every axis is a slice.
 
 
 def _lower_edges(ctx: Any, x: Any, start: Any, windows: Sequence[Window]) -> tuple[Any, list[Window]]:
-    """The operand padded along some axes, and the windows over that. See Note [Windows that XLA does not take]."""
+    """The operand padded along some axes, and windows over the padded operand.
+
+    See Note [Windows that XLA does not take].
+    """
     config = [
         (*w.padding, w.base_dilation - 1) if w.size == 1 or min(w.padding) < 0 else (0, 0, 0) for w in windows
     ]
@@ -165,17 +170,17 @@ class ReduceWindow(Primitive):
         )
 
     def combine(self, body: Any, x: Any, y: Any) -> Any:
-        """What the reducer makes of two elements."""
+        """The operation on two elements, in the body of the reduction."""
         return body.op(self.op, [x, y])
 
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
         windows = windows_of(**params)
-        windows.insert(dims[0], Window(1, 1, (0, 0), 1, 1))
+        windows.insert(dims[0], _ONE)
         return self.bind(args[0], **params_of(windows)), dims[0]
 
 
 def _windows_view(x: Any, windows: Sequence[Window], identity: Any) -> Any:
-    """A view with the windows along the leading axes and their elements along the trailing ones."""
+    """A view whose leading axes count the windows and whose trailing axes are those of a window."""
     spread = np.full(
         [w.padded(n) + 2 * _spare(w) for w, n in zip(windows, x.shape, strict=True)], identity, x.dtype
     )
@@ -186,12 +191,12 @@ def _windows_view(x: Any, windows: Sequence[Window], identity: Any) -> Any:
     shape = [w.count(n) for w, n in zip(windows, x.shape, strict=True)] + [w.size for w in windows]
     steps = [s * w.stride for s, w in zip(spread.strides, windows, strict=True)]
     steps += [s * w.dilation for s, w in zip(spread.strides, windows, strict=True)]
-    raw = spread.view(f"V{spread.itemsize}")  # as_strided knows no float8_e5m2
+    raw = spread.view(f"V{spread.itemsize}")  # as_strided does not take float8_e5m2
     return np.lib.stride_tricks.as_strided(raw, shape, steps, writeable=False).view(spread.dtype)
 
 
 def _spare(w: Window) -> int:
-    """Room on either side for the elements that negative padding cuts off."""
+    """The room that is left on either side for the elements that negative padding cuts off."""
     return max(0, -min(w.padding))
 
 
@@ -239,23 +244,22 @@ class ReduceWindowExtremum(ReduceWindow):
         if type(t) is Zero:
             return y, Zero(aval_of(y).tangent())
         windows = windows_of(**params)
-        for i in reversed(
-            range(len(windows))
-        ):  # the last axis first: ties go to the first element in row-major order
+        # The last axis comes first, so that ties go to the first element in row-major order.
+        for i in reversed(range(len(windows))):
             x, t = self._along_axis(x, t, i, windows[i])
         return y, t
 
     def _along_axis(self, x: Any, t: Any, axis: int, window: Window) -> tuple[Any, Any]:
         """Extrema of windows along one axis, and the tangents of the elements that attain them first."""
-        if window == Window(1, 1, (0, 0), 1, 1):
+        if window == _ONE:
             return x, t
         aval = aval_of(x)
-        alone = [window if i == axis else Window(1, 1, (0, 0), 1, 1) for i in range(aval.ndim)]
-        y = self.bind(x, **params_of(alone))
+        windows = [window if i == axis else _ONE for i in range(aval.ndim)]
+        y = self.bind(x, **params_of(windows))
         count = aval_of(y).shape[axis]
         if not count:
             return y, slice_axis(t, 0, 0, axis)
-        config = tuple((*w.padding, w.base_dilation - 1) for w in alone)
+        config = tuple((*w.padding, w.base_dilation - 1) for w in windows)
         x = pad(x, scalar_like(self.identity(aval.dtype), aval.dtype), config)
         t = pad(t, scalar_like(0, aval_of(t).dtype), config)
         starts = [k * window.dilation for k in range(window.size)]

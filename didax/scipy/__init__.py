@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from didax.core.modules import on_access
 
-__all__ = ["sparse", "special"]
+__all__ = ["linalg", "sparse", "special"]
 
 if TYPE_CHECKING:
-    from didax.scipy import sparse, special
+    from didax.scipy import linalg, sparse, special
 else:
-    __getattr__, __dir__ = on_access(__name__, "sparse", "special")
+    __getattr__, __dir__ = on_access(__name__, "linalg", "sparse", "special")

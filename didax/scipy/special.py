@@ -25,16 +25,18 @@ from didax.numpy.promotion import promote_dtypes
 from didax.numpy.ufunc import ufunc
 from didax.primitives import beta as _beta
 from didax.primitives import elementwise as el
-from didax.primitives import fitted, logarithmic
+from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import special as loops
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
+from didax.scipy._families import bessel_jn, complex_loggamma, sph_harm_y, wofz
 
 __all__ = [
-    "bernoulli", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfcx",
-    "erfinv", "exp1", "expi", "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0",
-    "i0e", "i1", "i1e", "kl_div", "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri",
-    "poch", "polygamma", "rel_entr", "softmax", "spence", "xlog1py", "xlogy", "zeta",
+    "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
+    "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "fresnel", "gamma", "gammainc",
+    "gammaincc", "gammaln", "gammasgn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr",
+    "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma",
+    "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 
 ArrayLike = Any
@@ -153,6 +155,13 @@ def _poch(z: Any, m: Any) -> Any:
 
 gamma = _function("gamma", 1, "The gamma function; NaN at negative integers.", logarithmic.gamma)
 gammaln = _function("gammaln", 1, "log|gamma(x)|.", el.lgamma)
+loggamma = _function(
+    "loggamma",
+    1,
+    "log(gamma(x)), NaN for negative numbers; of complex numbers its continuation, with a cut there.",
+    lambda x: _choose(el.lt(x, 0), math.nan, el.lgamma(x)),
+)
+loggamma.implementations["c"] = complex_loggamma
 gammasgn = _function("gammasgn", 1, "The sign of gamma(x); NaN at negative integers.", _gammasgn)
 digamma = _function("digamma", 1, "The derivative of `gammaln`.", el.digamma)
 gammainc = _function("gammainc", 2, "P(a, x), the regularised lower incomplete gamma function.", loops.igamma)
@@ -246,6 +255,43 @@ i1e = _function("i1e", 1, "exp(-|x|) i1(x), which does not overflow.", fitted.be
 exp1 = _function("exp1", 1, "The exponential integral E1(x), of exp(-t) / t from x to infinity.", fitted.exp1)
 expi = _function("expi", 1, "The exponential integral Ei(x), the principal value of exp(t) / t from -infinity to x.",
                  fitted.expi)  # fmt: skip
+expn = _function("expn", 2, "The exponential integral E_n(x), of exp(-x t) / t^n from 1 to infinity, for whole n >= 0.",
+                 integrals.expn)  # fmt: skip
+dawsn = _function("dawsn", 1, "Dawson's integral, of exp(t^2 - x^2) from 0 to x.", integrals.dawsn)
+owens_t = _function("owens_t", 2, "Owen's T function, of exp(-h^2 (1 + t^2) / 2) / (2 pi (1 + t^2)) from 0 to a.",
+                    integrals.owens_t)  # fmt: skip
+_sine_integral = _function("sici", 1, "", integrals.sine_integral)
+_cosine_integral = _function("sici", 1, "", integrals.cosine_integral)
+_fresnel_sine = _function("fresnel", 1, "", integrals.fresnel_sine)
+_fresnel_cosine = _function("fresnel", 1, "", integrals.fresnel_cosine)
+
+
+@api_boundary
+def sici(x: ArrayLike) -> tuple[Array, Array]:
+    """Return the integrals of sin(t) / t from 0 to x, and of cos(t) / t from infinity to |x|.
+
+    >>> from didax.scipy import special
+    >>> special.sici(0.0)
+    (Array(0., dtype=float32, weak_type=True), Array(-inf, dtype=float32, weak_type=True))
+    """
+    return _sine_integral(x), _cosine_integral(x)
+
+
+@api_boundary
+def fresnel(x: ArrayLike) -> tuple[Array, Array]:
+    """Return the integrals S of sin(pi t^2 / 2) and C of cos(pi t^2 / 2) from 0 to x.
+
+    >>> from didax.scipy import special
+    >>> special.fresnel(math.inf)
+    (Array(0.5, dtype=float32, weak_type=True), Array(0.5, dtype=float32, weak_type=True))
+    """
+    return _fresnel_sine(x), _fresnel_cosine(x)
+
+
+hyp1f1 = _function("hyp1f1", 3, "Kummer's function M(a, b, x), the sum of (a)_k / (b)_k x^k / k!.",
+                   hypergeometric.hyp1f1)  # fmt: skip
+hyp2f1 = _function("hyp2f1", 4, "Gauss's F(a, b; c; x), the sum of (a)_k (b)_k / (c)_k x^k / k!; inf for x > 1.",
+                   hypergeometric.hyp2f1)  # fmt: skip
 spence = _function("spence", 1, "The integral of log(t) / (1 - t) from 1 to x, the dilogarithm of 1 - x.",
                    logarithmic.spence)  # fmt: skip
 

@@ -21,6 +21,7 @@ from didax.core.primitive import Primitive, Trace, eager_trace
 from didax.core.rule_types import check_kind
 from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
+from didax.transforms.jet import JetTracer
 from didax.transforms.jvp import JVPTracer
 from didax.transforms.linearize import LinearizeTracer
 
@@ -97,8 +98,8 @@ def run_closure(
 
 
 def is_differentiated(x: Any) -> TypeGuard[Tracer]:
-    """True for a tracer that carries a tangent."""
-    return isinstance(x, JVPTracer | LinearizeTracer)
+    """True for a tracer that carries derivatives."""
+    return isinstance(x, JVPTracer | LinearizeTracer | JetTracer)
 
 
 def _is_array(x: Any) -> bool:

@@ -115,6 +115,10 @@ def jvp_flat(
     return [y for y, _ in pairs], [y_dot for _, y_dot in pairs]
 
 
+# `jvp_jaxpr`, or what takes its place: a rule that pushes programs forward takes it (`Primitive.pushes_programs`).
+Forward = Callable[..., tuple[Jaxpr, tuple[bool, ...]]]
+
+
 @cached_on_jaxpr
 def jvp_jaxpr(
     jaxpr: Jaxpr, nonzero_in: tuple[bool, ...], nonzero_out: tuple[bool, ...] | None = None

@@ -9,7 +9,7 @@ the staged program is a residual. Read next: `partial_eval.py` and `linearize.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -85,3 +85,15 @@ def prune(eqns: Sequence[Eqn], outs: Sequence[Atom]) -> list[Eqn]:
             kept.append(eqn)
             needed.update(x for x in eqn.invars if type(x) is Var)
     return kept[::-1]
+
+
+def run_split(
+    split: Split, known_args: Sequence[Any], unknown_args: Sequence[Any], run: Callable[..., Sequence[Any]]
+) -> list[Any]:
+    """Run both halves of a split with `run(jaxpr, *args)`; the results are in the order from before the split."""
+    outs = list(run(split.known, *known_args))
+    n = len(outs) - split.num_residual_outputs
+    residuals = split.residual_values(known_args, outs[n:])
+    unknown_outs = iter(run(split.unknown, *residuals, *unknown_args))
+    known_outs = iter(outs[:n])
+    return [next(unknown_outs if unk else known_outs) for unk in split.unknown_out]

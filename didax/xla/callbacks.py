@@ -1,13 +1,13 @@
-"""Calls from compiled programs back into Python: what happens when XLA makes one.
+"""Calls from compiled programs back into Python: how XLA makes such a call.
 
     with Run([HostCallback(f, in_avals, out_avals, name), ...]) as run:
         ...                                          # execute the program, with `run.number` as its first argument
 
-A program that calls back takes the number of the run as its first argument and hands it to each call: by it `Run` is
-found, which knows the callbacks of the program, the context of the thread that started it (options, depth) and keeps
-the exception that a callback raises, so that the user meets it as it was raised.
-On the CPU the call is a handler of XLA's foreign function interface, written with ctypes against its C structures:
-callbacks see XLA's own memory. On a GPU it is the one of jaxlib's plugin, which copies.
+A program with callbacks takes the number of the run as its first argument and passes it to each call, which finds the
+`Run` by this number. The run knows the callbacks of the program and the context of the thread that started it (options,
+depth), and keeps the exception that a callback raises, so that the user meets the exception as it was raised.
+On the CPU the call is a handler of XLA's foreign function interface, written with ctypes against its C structures, and
+callbacks see XLA's own memory. On a GPU it is the handler of jaxlib's plugin, which copies the arrays.
 Read next: `lowering.py` (`call_python` writes the calls), `compile.py` (`CallingExecutable`),
 `didax/primitives/callback.py` (the primitives).
 """
@@ -35,7 +35,9 @@ from didax.xla.signals import fragile, raise_held, sound
 
 CPU_TARGET = "didax_python_callback"
 GPU_TARGET = "xla_ffi_python_gpu_callback"
-_COPIED = 1 << 18  # bytes: smaller arguments are copied, and may be kept; larger ones are views for the call
+_COPIED = (
+    1 << 18
+)  # bytes: smaller arguments are copied and may be kept; larger ones are views during the call
 _NARROW = {
     "int2": np.int8,
     "int4": np.int8,
@@ -46,9 +48,9 @@ _NARROW = {
 
 
 class HostCallback:
-    """A Python function on NumPy arrays, with the types of what it takes and returns.
+    """A Python function on NumPy arrays, with the types of its arguments and results.
 
-    `function(*arrays)` returns a sequence of arrays or scalars, which are checked; `name` is what errors call it.
+    `function(*arrays)` returns a sequence of arrays or scalars, which are checked; `name` names it in errors.
     """
 
     __slots__ = ("function", "in_avals", "name", "out_avals", "wire_in", "wire_out")
@@ -68,7 +70,7 @@ class HostCallback:
         self.wire_out = [_wire(aval) for aval in out_avals]
 
     def same_as(self, other: HostCallback) -> bool:
-        """Whether a program needs only one of the two."""
+        """Whether the two are equal, so that a program needs only one of them."""
         return (
             self.function == other.function
             and self.in_avals == other.in_avals
@@ -86,7 +88,7 @@ class HostCallback:
 
 
 def _wire(aval: ShapedArray) -> np.dtype[Any]:
-    """The dtype in which arrays cross the border: those narrower than a byte in wider ones."""
+    """The dtype in which an array is passed; dtypes narrower than a byte are passed as wider ones."""
     if aval.dtype == dtypes.float0:
         return np.dtype(bool)
     narrow = _NARROW.get(aval.dtype.name)
@@ -102,9 +104,9 @@ def _unpacked(x: np.ndarray[Any, Any], aval: ShapedArray) -> np.ndarray[Any, Any
 def checked_results(
     name: str, results: Sequence[Any], avals: Sequence[ShapedArray]
 ) -> list[np.ndarray[Any, Any]]:
-    """The results of a callback as arrays of the declared types; TypeError or ValueError where they are others.
+    """The results of a callback as arrays of the declared types; TypeError or ValueError if the types differ.
 
-    Scalars of Python take the declared dtype. NumPy's 64-bit numbers also fit the default width.
+    Python scalars take the declared dtype. NumPy's 64-bit numbers also fit a declaration of the default width.
     """
     if len(results) != len(avals):
         raise ValueError(
@@ -122,7 +124,9 @@ def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[An
     fits = array.dtype == aval.dtype or (
         array.dtype.kind in "iufc" and dtypes.narrowed(array.dtype) == aval.dtype
     )
-    if (kind := dtypes.PYTHON_SCALARS.get(type(result))) is not None:  # it has no dtype of its own
+    if (
+        kind := dtypes.PYTHON_SCALARS.get(type(result))
+    ) is not None:  # a Python scalar has no dtype of its own
         fits = dtypes.KIND_RANKS[kind] <= dtypes.KIND_RANKS[dtypes.kind_of(aval.dtype)]
     if array.shape != aval.shape or not fits:
         raise TypeError(
@@ -138,24 +142,25 @@ def _checked(name: str, i: int, result: Any, aval: ShapedArray) -> np.ndarray[An
 # --- Runs -----------------------------------------------------------------------------------------
 
 _enclosing: contextvars.ContextVar[tuple[Run, ...]] = contextvars.ContextVar("didax_runs", default=())
-_runs: dict[int, Run] = {}  # those that have not ended, by number
+_runs: dict[int, Run] = {}  # runs that have not ended, by number
 _ended = lock_for_forks(threading.Condition())
-_free: list[int] = []  # numbers of runs that have: taken again, as each executable keeps buffers with them
+# Numbers of runs that have ended. They are used again, because each executable keeps buffers with its numbers.
+_free: list[int] = []
 _numbers = itertools.count()
 
 
-after_fork(_runs.clear)  # the parent's go on there
+after_fork(_runs.clear)  # the runs of the parent continue in the parent
 
 
 def depth() -> int:
-    """How many callbacks this code runs inside of."""
+    """How many callbacks are running around this code, one inside the other."""
     return len(_enclosing.get())
 
 
 def wait_for_runs() -> None:
-    """Wait for the runs of other threads that call Python and have begun by now.
+    """Wait for the runs with callbacks that other threads have begun before this call.
 
-    In a callback it returns at once: two that wait for each other's runs would never end.
+    In a callback it returns at once: two callbacks that wait for each other's runs would never end.
     """
     if depth():
         return
@@ -165,7 +170,7 @@ def wait_for_runs() -> None:
 
 
 class Run:
-    """One run of a program that calls back; a context manager, inside of which the program runs."""
+    """One run of a program with callbacks: a context manager in which the program runs."""
 
     __slots__ = ("_context", "callbacks", "error", "number")
 
@@ -190,7 +195,7 @@ class Run:
     def call(self, index: int, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """Call a callback, in the context of the thread that started the run."""
         if self.error is not None:
-            raise RuntimeError("a callback of this run has failed before")  # which is what the user sees
+            raise RuntimeError("a callback of this run has failed before")  # the user sees `self.error`
         return self._context.copy().run(self._call, index, arrays)
 
     def keep(self, error: BaseException) -> None:
@@ -204,7 +209,7 @@ class Run:
 
 
 def dispatchers(count: int) -> list[Callable[..., Any]]:
-    """What jaxlib's own callbacks (on GPUs) are given: functions that find the run by its number."""
+    """Functions for jaxlib's own callbacks (on GPUs); each finds the run by its number."""
     return [_dispatcher(index) for index in range(count)]
 
 
@@ -224,7 +229,7 @@ def _dispatcher(index: int) -> Callable[..., Any]:
 
 
 # --- The handler of XLA's foreign function interface (CPU) ----------------------------------------
-# The structures of xla/ffi/api/c_api.h, as far as they are read. That interface only ever grows at the ends.
+# The structures of xla/ffi/api/c_api.h, up to the last field that is read. New fields are only ever added at the ends.
 
 
 class _Extension(ctypes.Structure):
@@ -314,7 +319,7 @@ class _CallFrame(ctypes.Structure):
     )
 
 
-_VERSION = (0, 1)  # of the interface that the structures above are of
+_VERSION = (0, 1)  # of the interface whose structures are above
 _METADATA = 1
 _TOKEN = 17
 _INTERNAL = 13
@@ -322,7 +327,7 @@ _INTERNAL = 13
 
 @fragile
 def _handle(pointer: Any) -> int | None:
-    """What XLA calls: None, or the address of an error."""
+    """The function that XLA calls. It returns None, or the address of an error."""
     frame = pointer.contents
     if frame.extension and frame.extension.contents.type == _METADATA:
         extension = ctypes.cast(frame.extension, ctypes.POINTER(_MetadataExtension)).contents
@@ -340,9 +345,9 @@ def _handle(pointer: Any) -> int | None:
 
 
 def _answer(frame: _CallFrame) -> None:
-    """Find the run and its callback, call it, and write its results where XLA wants them.
+    """Find the run and its callback, call the callback, and write its results where XLA wants them.
 
-    Every exception is kept in the run, so only inside of `_call` may the handler of a signal raise one.
+    The run keeps every exception, so a signal handler may raise an exception only inside of `_call`.
     """
     number, *pointers = [frame.args.items[i].contents for i in range(frame.args.count)]
     run = _runs[ctypes.cast(number.data, ctypes.POINTER(ctypes.c_int64))[0]]
@@ -359,7 +364,7 @@ def _answer(frame: _CallFrame) -> None:
 
 @sound
 def _call(run: Run, index: int, operands: Sequence[int | None], results: Sequence[int]) -> None:
-    """Call a callback on the memory at the addresses of its operands, and fill that at those of its results."""
+    """Call a callback on the memory at the addresses `operands`, and write its results to the addresses `results`."""
     raise_held()
     callback = run.callbacks[index]
     shapes = [aval.shape for aval in callback.in_avals]
@@ -390,7 +395,7 @@ Owner = weakref.ReferenceType["np.ndarray[Any, Any]"]
 def _argument(
     address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[np.ndarray[Any, Any], Owner | None]:
-    """A read-only array of the memory at an address; of a view also what lives as long as anything looks at it."""
+    """A read-only array of the memory at an address; for a view, also a reference that dies with the last user."""
     size = math.prod(shape) * dtype.itemsize
     if size <= _COPIED:
         content = ctypes.string_at(address, size) if address and size else b""
@@ -405,10 +410,8 @@ def _check_released(callback: HostCallback, owners: Sequence[Owner]) -> None:
     """RuntimeError where a callback has kept an array whose memory is XLA's again."""
     from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
 
-    for collect in (
-        xe.collect_garbage,
-        gc.collect,
-    ):  # frees arrays that XLA has copied from; frees arrays in cycles of garbage
+    # The first frees arrays from which XLA has copied, the second frees arrays in cycles of garbage.
+    for collect in (xe.collect_garbage, gc.collect):
         if any(owner() is not None for owner in owners):
             collect()
     if any(owner() is not None for owner in owners):

@@ -19,6 +19,12 @@ from didax.core.process import lock_for_forks, to_the_end
 from didax.xla.text import FunctionContext, Value, function_type, names
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+
+
+class Int32(int):
+    """A flag of 32 bits; other integers have eight."""
+
+
 Flag = str | bool | int
 
 _lock = lock_for_forks(threading.Lock())
@@ -92,6 +98,8 @@ def _custom_call(
 def _flag_text(flag: Flag) -> str:
     if isinstance(flag, bool):
         return "true" if flag else "false"
+    if isinstance(flag, Int32):
+        return f"{flag} : i32"
     return f"{ord(flag) if isinstance(flag, str) else flag} : ui8"
 
 

@@ -11,6 +11,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import float0, lax
+from tests.quickly import AS_USERS
 
 
 class Params(NamedTuple):
@@ -533,3 +534,44 @@ def test_linear_functions_are_results_of_branches_and_carries_of_loops(jitted):
     np.testing.assert_allclose(wrap(pull_at)(True, 0.5), derivative(1.5), rtol=1e-6)
     once = 0.5 * derivative(0.5)
     np.testing.assert_allclose(wrap(carried)(0.5), derivative(0.5 * derivative(once)), rtol=1e-5)
+
+
+def test_jacobians_in_chunks_are_the_same_and_need_less_memory() -> None:
+    """Peak memory is what the compiled program says of itself, compiled as users' programs are."""
+
+    def f(p: Any) -> Any:
+        x = dnp.concatenate([p["a"], p["b"].ravel()])
+        for _ in range(3):
+            x = dnp.tanh(dnp.cumsum(x) * x)
+        return {"y": x * p["a"][0], "n": x.sum()}
+
+    p = {"a": np.linspace(0, 1, 8).astype("float32"), "b": np.ones((2, 3), "float32")}
+    energy = lambda p: f(p)["n"]
+    cases = [(dx.jacfwd, f), (dx.jacrev, f), (dx.hessian, energy)]
+
+    def every(p: Any, chunk_size: int | None) -> Any:
+        return [jacobian(g, chunk_size=chunk_size)(p) for jacobian, g in cases]
+
+    every = dx.jit(every, static_argnums=1)
+    for size in (3, 14):
+        dx.tree.map(
+            functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6),
+            every(p, size),
+            every(p, None),
+        )
+    out, aux = dx.jacfwd(lambda x: (x**2, x.sum()), has_aux=True, chunk_size=2)(
+        np.arange(3.0, dtype="float32")
+    )
+    np.testing.assert_array_equal(out, np.diag([0.0, 2.0, 4.0]))
+    assert float(aux) == 3.0
+
+    def temporaries(chunk_size: int | None) -> int:
+        def g(x: Any) -> Any:
+            rows = dnp.broadcast_to(x, (64, 256)) * dnp.arange(64.0)[:, None]
+            return dnp.sort(dnp.sin(rows), 1).sum(0)
+
+        jacobian = dx.jit(dx.jacfwd(g, chunk_size=chunk_size), compiler_options=AS_USERS)
+        memory = jacobian.lower(np.ones(256, "float32")).compile().memory_analysis()
+        return memory.temp_size_in_bytes
+
+    assert temporaries(8) < temporaries(None) / 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -204,3 +206,60 @@ def test_what_is_passed_whole_may_be_no_array(value):
     assert seen[0] == seen[1] == value
     with pytest.raises(TypeError, match="argument given"):
         dx.vmap(f)(value, np.ones(2))
+
+
+CHUNKED: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "one argument": (lambda x: dnp.sin(x) * 2, (np.arange(7.0, dtype="float32"),), {}),
+    "axes": (
+        lambda x, y: (y @ x, x.sum()),
+        (np.arange(30.0, dtype="float32").reshape(2, 5, 3), np.ones(2, "float32")),
+        {"in_axes": (1, None), "out_axes": (-1, 0)},
+    ),
+    "whole results": (
+        lambda x, y: (x + y, y * 2),
+        (np.arange(5), np.int32(3)),
+        {"in_axes": (0, None), "out_axes": (0, None)},
+    ),
+    "a pytree": (
+        lambda p: {"out": p["a"] + p["b"].sum()},
+        ({"a": np.arange(6.0), "b": np.ones((6, 2))},),
+        {},
+    ),
+    "no argument": (lambda: dnp.ones(2), (), {"axis_size": 5}),
+}
+
+
+def test_chunks_give_the_same_results() -> None:
+    def all_of(chunk_size: int | None) -> Any:
+        return {
+            name: dx.vmap(f, **options, chunk_size=chunk_size)(*args)
+            for name, (f, args, options) in CHUNKED.items()
+        }
+
+    whole = dx.jit(all_of, static_argnums=0)(None)
+    for size in (2, 3, 100):
+        dx.tree.map(np.testing.assert_array_equal, dx.jit(all_of, static_argnums=0)(size), whole)
+    f, x = lambda x: dnp.sin(x).sum() ** 2, np.arange(10.0, dtype="float32").reshape(5, 2)
+    grads = dx.grad(lambda x: dx.vmap(f, chunk_size=2)(x).sum())(x)
+    np.testing.assert_allclose(grads, dx.grad(lambda x: dx.vmap(f)(x).sum())(x), rtol=1e-6)
+    calls: list[int] = []
+    dx.vmap(lambda x: calls.append(1) or x, chunk_size=2)(np.arange(7))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "part"),
+    [
+        ({"chunk_size": 0}, ValueError, "chunk_size of vmap"),
+        ({"chunk_size": 2.0}, TypeError, "of type float"),
+        ({"chunk_size": 2, "axis_name": "i"}, ValueError, "axis_name: 'i', chunk_size: 2"),
+    ],
+)
+def test_errors_of_chunks(options: dict[str, Any], error: type[Exception], part: str) -> None:
+    with pytest.raises(error, match=part):
+        dx.vmap(lambda x: x, **options)(np.arange(3))
+
+
+def test_refs_are_not_mapped_in_chunks() -> None:
+    with pytest.raises(ValueError, match="argument ref"):
+        dx.vmap(lambda ref: ref[...], chunk_size=2)(dx.new_ref(dnp.arange(5)))

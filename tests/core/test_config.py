@@ -11,10 +11,12 @@ import types
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import didax as dx
 from didax.core import config, jax_options
+from didax.extend.core import jaxpr_as_fun
 
 
 def test_equal_snapshots_are_one_object():
@@ -275,3 +277,20 @@ def test_flags_of_absl_set_options(monkeypatch: pytest.MonkeyPatch, restored: No
     dx.config.config_with_absl()
     later[0]()
     assert dx.config.jax_enable_x64 and not dx.config.jax_disable_jit
+
+
+def test_transformed_programs_are_remembered_under_the_options_of_the_time() -> None:
+    @dx.custom_jvp
+    def product(x: Any) -> Any:
+        return x @ x
+
+    product.defjvp(lambda primals, tangents: (product(*primals), tangents[0] @ primals[0]))
+    x = np.ones((2, 2), np.float32)
+    program = dx.make_jaxpr(dx.jit(product))(x)  # one program, whose derivative is taken twice
+
+    def derivative(x: Any) -> Any:
+        return dx.jvp(jaxpr_as_fun(program), (x,), (x,))
+
+    assert "HIGHEST" not in str(dx.make_jaxpr(derivative)(x))
+    with dx.default_matmul_precision("highest"):
+        assert "HIGHEST" in str(dx.make_jaxpr(derivative)(x))

@@ -153,6 +153,51 @@ def eig_row() -> Operation:
     )
 
 
+def pivoted_qr_row(m: int, n: int) -> Operation:
+    k = min(m, n)
+
+    def described(lib: Any, q: Any, r: Any, order: Any) -> Any:
+        return q[..., :k], r, order, columns(lib, q, k)[1]
+
+    return row(
+        f"pivoted qr {m} by {n}",
+        lambda x: described(dnp, *lax.linalg.qr(x, pivoting=True)),
+        lambda x: described(np, *map(np.asarray, jax.lax.linalg.qr(x, pivoting=True))),
+        numbers(2, m, n),
+        dtypes=DTYPES if m == n else WIDE,
+        signed_reference=False,
+    )
+
+
+def form_row(name: str, draw: Draw, **options: Any) -> Operation:
+    """A form under unitary similarity, as LAPACK gives it."""
+    empty_batch = {"corners": lambda dtype: [(np.zeros((0, 2, 2), dtype),)]}
+    return same(name, name, draw, differentiable=False, dtypes=DTYPES, **empty_batch, **options)
+
+
+def ormqr_row(left: bool, transpose: bool) -> Operation:
+    def args(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[np.ndarray, ...]:
+        factors, taus = np.linalg.qr(numbers(2, 4, 3)(rng, dtype), "raw")
+        a = np.ascontiguousarray(np.swapaxes(factors, -1, -2)).astype(dtype)
+        return a, taus.astype(dtype), numbers(2, *((4, 2) if left else (2, 4)))(rng, dtype)
+
+    def whole(a: Any, taus: Any, c: Any) -> Any:
+        square = np.concatenate([a, np.zeros((2, 4, 1), a.dtype)], -1)
+        q = np.asarray(jax.lax.linalg.householder_product(square, taus))
+        q = adjoint(q) if transpose else q
+        return q @ c if left else c @ q
+
+    return Operation(
+        f"ormqr {left} {transpose}",
+        lambda *xs: lax.linalg.ormqr(*xs, left=left, transpose=transpose),
+        whole,
+        args,
+        DTYPES if left else WIDE,
+        differentiable=False,
+        rtol=RTOL,
+    )
+
+
 def solve_row(shape: tuple[int, ...], *flags: str) -> Operation:
     options: dict[str, Any] = dict.fromkeys(flags, True) | {"dtypes": WIDE if flags else DTYPES}
     label = " ".join(["triangular_solve", str(len(shape)), *flags])
@@ -245,7 +290,12 @@ ROWS = [
         corners=lambda dtype: [(np.zeros(shape, dtype),) for shape in ((0,), (0, 2), (2, 0))],
     ),
     *[qr_row(*how) for how in ((3, 3, True), (4, 2, True), (4, 2, False), (2, 3, False))],
+    *[pivoted_qr_row(*shape) for shape in ((3, 3), (4, 2))],
     householder_row(4, 3),
+    *[ormqr_row(left, transpose) for left, transpose in ((True, False), (True, True), (False, True))],
+    form_row("schur", numbers(2, 3, 3)),
+    form_row("hessenberg", numbers(2, 4, 4)),
+    form_row("tridiagonal", hermitian(2, 4, 4)),
     eigh_row(lower=True),
     eigh_row(lower=False),
     row("eigvalsh", eigen.eigvalsh, np.linalg.eigvalsh, hermitian(2, 3, 3), corners=empty((0, 0), (0, 2, 2))),

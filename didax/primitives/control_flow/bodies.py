@@ -14,11 +14,13 @@ from didax.primitives.control_flow.common import with_invars
 from didax.primitives.control_flow.layout import BodyLayout, Mask, all_false, fixpoint, split_at, where_true
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.jvp import Forward, jvp_jaxpr
 
 
 @cached_on_jaxpr
-def jvp_body(jaxpr: Jaxpr, layout: BodyLayout, nonzero_in: Mask) -> tuple[Jaxpr, Mask]:
+def jvp_body(
+    jaxpr: Jaxpr, layout: BodyLayout, nonzero_in: Mask, forward: Forward = jvp_jaxpr
+) -> tuple[Jaxpr, Mask]:
     """The body on primals and tangents, and which results have a tangent.
 
     In each part of its inputs and of its results the primals come first, then the tangents that are not zero.
@@ -28,7 +30,7 @@ def jvp_body(jaxpr: Jaxpr, layout: BodyLayout, nonzero_in: Mask) -> tuple[Jaxpr,
     num_ys = len(jaxpr.outvars) - num_carry
 
     def step(carry: Mask) -> tuple[Jaxpr, Mask]:
-        return jvp_jaxpr(jaxpr, (*consts, *carry, *xs), (*carry, *all_false(num_ys)))
+        return forward(jaxpr, (*consts, *carry, *xs), (*carry, *all_false(num_ys)))
 
     carry = fixpoint(start, lambda mask: step(mask)[1][:num_carry])
     new, nonzero_out = step(carry)

@@ -18,10 +18,11 @@ import numpy as np
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
-from didax.primitives.call import check_jaxpr_operands, fill_zeros
+from didax.primitives.call import fill_zeros
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -48,6 +49,7 @@ from didax.primitives.control_flow.while_loop import carry_keys, with_unread
 from didax.primitives.elementwise import and_, lt
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body
@@ -65,6 +67,7 @@ class Bounded(Primitive):
     """
 
     multiple_results = True
+    pushes_programs = True
 
     def run(self, length: int, cond: Jaxpr, body: Jaxpr, limit: Any, *parts: Sequence[Any]) -> list[Any]:
         """The loop on operands in parts: constants of the condition, constants of the body, the carry."""
@@ -109,12 +112,19 @@ class Bounded(Primitive):
         return lower_loop(ctx, [ctx.scalar(0, INT32), *carry, *ys], goes_on, step)
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        forward: Forward = jvp_jaxpr,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
         layout = WhileLayout.of(params)
         cond_consts, consts, carry = layout.split(primals[1:])
         _, const_dots, carry_dots = layout.split(tangents[1:])
-        new, out = jvp_body(params["body_jaxpr"], _body_layout(params), nonzero([*const_dots, *carry_dots]))
+        new, out = jvp_body(
+            params["body_jaxpr"], _body_layout(params), nonzero([*const_dots, *carry_dots]), forward
+        )
         carry_dots = instantiated(carry_dots, out[: len(carry)])
         cond = with_unread(params["cond_jaxpr"], tuple(aval_of(t) for t in carry_dots))
         parts = cond_consts, [*consts, *nonzero_only(const_dots)], [*carry, *carry_dots]

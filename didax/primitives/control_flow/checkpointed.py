@@ -19,9 +19,10 @@ import numpy as np
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.call import check_jaxpr_operands, fill_zeros, jit_p
+from didax.primitives.call import fill_zeros, jit_p
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -56,6 +57,7 @@ from didax.primitives.elementwise import add, and_, lt
 from didax.primitives.filled import full
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.split import Split
@@ -74,6 +76,7 @@ class Checkpointed(Unbounded):
     """
 
     multiple_results = True
+    pushes_programs = True
 
     def run(
         self, params: dict[str, Any], cond: Jaxpr, body: Jaxpr, *parts: Sequence[Any], save: bool = False
@@ -106,13 +109,18 @@ class Checkpointed(Unbounded):
         return lower_jaxpr_body(ctx, _loops(params, plain=True), args)
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        forward: Forward = jvp_jaxpr,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
         layout, save = WhileLayout.of(params), params["save"]
         cond_consts, consts, carry = layout.split(primals)
         _, const_dots, carry_dots = layout.split(tangents)
         dots = nonzero([*const_dots, *carry_dots])
-        new, out = jvp_body(params["body_jaxpr"], _body_layout(params), dots)
+        new, out = jvp_body(params["body_jaxpr"], _body_layout(params), dots, forward)
         carry_dots = instantiated(carry_dots, out)
         cond = with_unread(params["cond_jaxpr"], tuple(aval_of(t) for t in carry_dots))
         parts = cond_consts, [*consts, *nonzero_only(const_dots)], [*carry, *carry_dots]

@@ -24,12 +24,14 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.core.tracing import known_value
 from didax.passes.checkify import Checkified, Kinds, Report, Site, checkify_jaxpr, nothing_failed
 from didax.passes.key_reuse import branch_keys, holds_keys
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.call import check_jaxpr_operands, fill_zeros, run_split, scatter_cotangents
+from didax.passes.sparsity import Dependence, dependence, either
+from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.control_flow.batches import along_first, fill_inactive, replace_inactive
 from didax.primitives.control_flow.bodies import batch_dims
 from didax.primitives.control_flow.common import BOOL, INT32, trace_closed, with_invars
@@ -45,10 +47,10 @@ from didax.primitives.select import SelectN, select_n
 from didax.primitives.shape import BroadcastInDim
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.jvp import jvp_jaxpr
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
-from didax.transforms.split import Split
+from didax.transforms.split import Split, run_split
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_region
@@ -61,6 +63,7 @@ class Cond(Primitive):
     """`cond_p.bind(index, *operands, branches=branches)` runs `branches[index]`; the index is in range."""
 
     multiple_results = True
+    pushes_programs = True
 
     def bind(self, *args: Any, branches: Branches) -> list[Any]:
         """As of every primitive, but an index known now picks its branch now, under the current trace."""
@@ -83,6 +86,12 @@ class Cond(Primitive):
             _join_types(column, branches) for column in zip(*(b.out_avals for b in branches), strict=True)
         ]
 
+    def sparsity(self, operands: Sequence[Dependence], *, branches: Branches) -> list[Dependence]:
+        index, *args = operands
+        if index.value is not None:
+            branches = (branches[int(np.clip(index.value, 0, len(branches) - 1))],)
+        return either([dependence(branch, args) for branch in branches])
+
     def lower(self, ctx: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
         order = list(ctx.tokens)
         avals = [*[TOKEN] * len(order), *ctx.out_avals]
@@ -94,10 +103,15 @@ class Cond(Primitive):
         return outs[len(order) :]
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        branches: Branches,
+        forward: Forward = jvp_jaxpr,
     ) -> tuple[list[Any], list[Any]]:
         tangents = tangents[1:]  # the index has none
-        new, nonzero_out = _jvp(branches[0], branches[1:], nonzero(tangents))
+        new, nonzero_out = _jvp(branches[0], branches[1:], nonzero(tangents), forward)
         outs = self.bind(*primals, *nonzero_only(tangents), branches=new)
         n = len(nonzero_out)
         return outs[:n], fill_zeros(outs[n:], nonzero_out, branches[0].out_avals)
@@ -221,8 +235,8 @@ def _agree(
 
 
 @cached_on_jaxpr
-def _jvp(first: Jaxpr, rest: Branches, nonzero_in: Mask) -> tuple[Branches, Mask]:
-    return _agree(lambda branch, wanted: jvp_jaxpr(branch, nonzero_in, wanted), (first, *rest))
+def _jvp(first: Jaxpr, rest: Branches, nonzero_in: Mask, forward: Forward) -> tuple[Branches, Mask]:
+    return _agree(lambda branch, wanted: forward(branch, nonzero_in, wanted), (first, *rest))
 
 
 @cached_on_jaxpr

@@ -33,6 +33,7 @@ from didax.primitives.elementwise import sub
 from didax.primitives.reductions import reduce_max_p
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.xla.text import FunctionContext, Value
 
 
@@ -44,6 +45,7 @@ class Counted(Primitive):
     """
 
     multiple_results = True
+    pushes_programs = True
 
     def bind(self, n: Any, *args: Any, **params: Any) -> list[Any]:
         """As of `scan_p`."""
@@ -76,9 +78,14 @@ class Counted(Primitive):
         return lower_loop(ctx, [ctx.scalar(0, INT32), *carry, *ys], condition, body)[1:]
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        forward: Forward = jvp_jaxpr,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
-        return _CountedRules(primals[0]).jvp(primals[1:], tangents[1:], **params)
+        return _CountedRules(primals[0]).jvp(primals[1:], tangents[1:], forward=forward, **params)
 
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any

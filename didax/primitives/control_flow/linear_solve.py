@@ -23,10 +23,11 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effects
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import summarise
-from didax.primitives.call import check_jaxpr_operands, jit_p
+from didax.primitives.call import jit_p
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims
 from didax.primitives.control_flow.layout import Mask, fixpoint, nonzero, split_at, union

@@ -21,9 +21,10 @@ import numpy as np
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
-from didax.primitives.call import check_jaxpr_operands, fill_zeros, jit_p, scatter_cotangents
+from didax.primitives.call import fill_zeros, jit_p, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
 from didax.primitives.control_flow.common import (
@@ -57,6 +58,7 @@ from didax.primitives.select import select_n
 from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.transpose import is_undef
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body
@@ -81,6 +83,7 @@ class Replay(Primitive):
     """
 
     multiple_results = True
+    pushes_programs = True
 
     def __init__(self, name: str, loop: CheckpointedLoop):
         super().__init__(name)
@@ -118,14 +121,19 @@ class Replay(Primitive):
         return lower_jaxpr_body(ctx, self._loops(params, plain=True), args)
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        forward: Forward = jvp_jaxpr,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
         head, saved, body_consts, consts, state = _split(primals, params)
         _, saved_dots, body_dots, const_dots, state_dots = _split(tangents, params)
         dots = nonzero([*body_dots, *saved_dots])
-        body, moving = jvp_body(params["body_jaxpr"], _loop_layout(params), dots)
+        body, moving = jvp_body(params["body_jaxpr"], _loop_layout(params), dots, forward)
         dots = (*nonzero([*const_dots, *state_dots]), *moving)
-        step, out = jvp_body(params["jaxpr"], _step_layout(params), dots)
+        step, out = jvp_body(params["jaxpr"], _step_layout(params), dots, forward)
         outs = self.run(
             params,
             head,

@@ -20,10 +20,12 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
-from didax.primitives.call import check_jaxpr_operands, fill_zeros, scatter_cotangents
+from didax.passes.sparsity import Dependence, columns_of, dependence, everything, stack, step_row
+from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_body, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import checkify_scan_body
@@ -46,10 +48,13 @@ from didax.primitives.control_flow.unchanged import changed_only
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, dynamic_slice_p
 from didax.transforms.batching import AxisData
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.split import Split
 from didax.transforms.transpose import is_undef
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.text import FunctionContext, Value
+
+_MAX_FOLLOWED = 10_000  # steps of a loop that are followed one by one, in search of what depends on what
 
 
 class Scan(Primitive):
@@ -61,6 +66,7 @@ class Scan(Primitive):
     """
 
     multiple_results = True
+    pushes_programs = True
 
     def bind(self, *args: Any, **params: Any) -> list[Any]:
         """As of every primitive, but what the body hands on unchanged is a result at once."""
@@ -122,11 +128,30 @@ class Scan(Primitive):
             return writer.unrolled(ctx, carry, out_avals)
         return writer.loop(ctx, carry, out_avals, params["unroll"])
 
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> list[Dependence]:
+        """Step by step: what is known of the carry, such as a count, says which elements each step reads."""
+        layout, avals = BodyLayout.of(params), self.type(*[x.aval for x in operands], **params)
+        if params["length"] > _MAX_FOLLOWED:
+            return [Dependence(aval, rows=everything(operands, aval.size)) for aval in avals]
+        consts, carry, xs = layout.split(operands)
+        found: dict[int, list[Dependence]] = {}
+        for i in range(params["length"])[:: -1 if params["reverse"] else 1]:
+            outs = dependence(params["jaxpr"], [*consts, *carry, *[step_row(x, i) for x in xs]])
+            carry, found[i] = layout.split_results(outs)
+        columns = [[found[i][k] for i in sorted(found)] for k in range(len(avals) - len(carry))]
+        ys = zip(columns, avals[len(carry) :], strict=True)
+        return [*carry, *(stack(column, aval, columns_of(operands)) for column, aval in ys)]
+
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        forward: Forward = jvp_jaxpr,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
         layout = BodyLayout.of(params)
-        new, out = jvp_body(params["jaxpr"], layout, nonzero(tangents))
+        new, out = jvp_body(params["jaxpr"], layout, nonzero(tangents), forward)
         consts, carry, xs = layout.split(primals)
         const_dots, carry_dots, x_dots = layout.split(tangents)
         carry_dots = instantiated(carry_dots, out[: len(carry)])

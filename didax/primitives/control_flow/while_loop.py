@@ -18,10 +18,12 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.passes.checkify import Kinds, Report
 from didax.passes.key_reuse import loop_keys, summarise
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
-from didax.primitives.call import check_jaxpr_operands, fill_zeros
+from didax.passes.sparsity import Dependence, dependence, settled
+from didax.primitives.call import fill_zeros
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -46,6 +48,7 @@ from didax.primitives.control_flow.order import read_before_writing
 from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.lowering import lower_jaxpr_body
@@ -60,6 +63,7 @@ class While(Unbounded):
     """
 
     multiple_results = True
+    pushes_programs = True
 
     def bind(self, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **sizes: int) -> list[Any]:
         """As of every primitive, but what the body hands on unchanged is a result at once."""
@@ -109,14 +113,23 @@ class While(Unbounded):
             lambda region, xs: lower_jaxpr_body(region, body_jaxpr, [*body_consts, *xs]),
         )
 
+    def sparsity(self, operands: Sequence[Dependence], **params: Any) -> list[Dependence]:
+        _, consts, carry = WhileLayout.of(params).split(operands)
+        return settled(lambda carry: dependence(params["body_jaxpr"], [*consts, *carry]), carry)
+
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+        self,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        forward: Forward = jvp_jaxpr,
+        **params: Any,
     ) -> tuple[list[Any], list[Any]]:
         layout = WhileLayout.of(params)
         cond_consts, consts, carry = layout.split(primals)
         _, const_dots, carry_dots = layout.split(tangents)
         body_layout = BodyLayout((len(consts), len(carry)))
-        new, out = jvp_body(params["body_jaxpr"], body_layout, nonzero([*const_dots, *carry_dots]))
+        new, out = jvp_body(params["body_jaxpr"], body_layout, nonzero([*const_dots, *carry_dots]), forward)
         carry_dots = instantiated(carry_dots, out)
         cond = with_unread(params["cond_jaxpr"], tuple(aval_of(t) for t in carry_dots))
         consts = [*consts, *nonzero_only(const_dots)]

@@ -1,11 +1,13 @@
-"""Calls of functions that bring rules along: `python_call_p` where Python runs, `rules_call_p` in programs.
+"""Calls of functions with rules of their own: `python_call_p` where Python runs, `rules_call_p` in programs.
 
-A call of such a function binds `python_call_p`, which holds Python functions and no program. Interpreters with values
-at hand run these: eager evaluation the function, differentiation its rule; vmap hands on the function over a batch,
-with its rules over a batch. So Python control flow works in both, and a debugger stops inside them. A trace that writes
-programs stages the function, and writes a `rules_call_p` that holds its jaxpr and the rules. Its rules are the same.
+A call of such a function binds `python_call_p`, which holds Python functions and no program. Interpreters that have
+values run these Python functions: eager evaluation runs the function, differentiation runs its rule, and vmap binds
+the primitive again, with the function and its rules over a batch. So Python control flow works in functions and rules,
+and a debugger stops inside them. A trace that writes programs stages the function, and writes a `rules_call_p` that
+holds its jaxpr and the same rules.
 
-What is missing is derived: forward mode from a vjp (the transpose of its backward rule), reverse mode from a jvp.
+A rule that is missing is derived: forward mode from a vjp (the transpose of its backward rule), reverse mode from a
+jvp.
 Read next: `didax/api/custom.py`, what users call.
 """
 
@@ -59,7 +61,7 @@ _ANY_AXES = _AnyAxes()
 
 
 class _CallWithRules(Primitive):
-    """The derivatives of a call: by the rules that the function has, in the order that suits the mode."""
+    """The derivatives of a call, by the first rule that the function has, in the order that suits the mode."""
 
     multiple_results = True
 
@@ -147,7 +149,7 @@ def _by_transpose(
 
 
 def _by_vmap(rules: Rules, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The function differentiated, and its vmap rule with it; results apart, which need no tangents."""
+    """The function and its vmap rule are differentiated; the results come from a call of their own."""
     outs = python_call_p.bind(*primals, rules=rules)
     marks = [type(t) is not Zero for t in tangents]
     pushed = python_call_p.bind(*primals, *compress(tangents, marks), rules=Pushed(rules, marks))
@@ -206,7 +208,8 @@ class RulesCall(_CallWithRules, Call):
     """`rules_call_p.bind(*args, jaxpr=jaxpr, rules=rules)`: a call of a jaxpr whose derivatives are the rules'."""
 
     kind = "function with rules of its own"
-    # It is saved or runs again as a whole.
+    pushes_programs = False  # derivatives are the rules'
+    # checkpoint saves the results of the call, or runs the call again, as a whole.
     recompute = None  # pyright: ignore[reportAssignmentType]
 
     def evaluate(self, *args: Any, jaxpr: Jaxpr, rules: Rules) -> list[Any]:
@@ -239,7 +242,7 @@ class RulesCall(_CallWithRules, Call):
     def checkify(
         self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, rules: Rules
     ) -> tuple[list[Any], Report | None]:
-        """The report comes from a run of its own: results keep their rules, which know of no report."""
+        """The report comes from a run of its own, because the rules of the function know only its results."""
         new = checkify_jaxpr(jaxpr, kinds)
         plain = checkify_jaxpr(jaxpr, frozenset()).jaxpr
         outs = self.bind(*args, jaxpr=plain, rules=rules)
@@ -249,7 +252,7 @@ class RulesCall(_CallWithRules, Call):
         return outs, report
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        """Without results nobody needs; all operands stay, for the rules."""
+        """Leave out the results that are not used; all operands stay, because the rules take them."""
         jaxpr, _ = dce_jaxpr(eqn.params["jaxpr"], tuple(used), keep_inputs=True)
         rules = SelectedRules(eqn.params["rules"], used, [v.aval for v in eqn.outvars])
         return eqn.replace(outvars=list(compress(eqn.outvars, used)), params={"jaxpr": jaxpr, "rules": rules})

@@ -1,8 +1,8 @@
 """`constant_p`: an array written into a program.
 
-Programs take the arrays that their functions closed over as inputs. A rule that a user wrote may be staged after its
-program was closed: then the arrays it brings along are written into it.
-Read next: `didax/transforms/closure.py`, where values from outside are met.
+Programs take the arrays that their functions closed over as inputs. A rule that a user wrote may be staged after the
+inputs of its program are fixed. The arrays that such a rule closed over are written into the program.
+Read next: `didax/transforms/closure.py`, which finds values from outside.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ class Held:
     __slots__ = ("aval", "value")
 
     def __init__(self, value: Any):
-        self.value = (
-            np.array(value) if isinstance(value, np.ndarray) else value
-        )  # NumPy's owner may write to it
+        # A NumPy array is copied, because its owner may write to it.
+        self.value = np.array(value) if isinstance(value, np.ndarray) else value
         self.aval = aval_of(value)
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ _VMAP = {"vmap": "a derived rule"}
 
 
 class Pushed(Rules):
-    """The jvp of a function: takes primals, then the tangents of those marked; gives results, then their tangents."""
+    """The jvp of a function: from primals and the tangents of marked primals to results and tangents of results."""
 
     __slots__ = ("_inner", "_marks")
 
@@ -73,7 +73,7 @@ def _push(f: Callable[..., list[Any]], primals: Values, tangents: Values) -> lis
 
 
 class Transposed(Rules):
-    """The transpose of a function: takes its known arguments, then cotangents of its results (those marked)."""
+    """The transpose of a function: takes its known arguments, then the nonzero cotangents of its results."""
 
     __slots__ = ("_avals", "_inner", "_linear", "_nonzero")
 
@@ -130,7 +130,7 @@ class Transposed(Rules):
 
 
 def _as_result(ct: Any, batched: bool, out_batched: bool, size: int) -> Any:
-    """A cotangent with the batch axis of its result: all elements share a result without one."""
+    """A cotangent with the batch axis of its result; a result without a batch axis gets the sum over the batch."""
     if out_batched:
         return ct if batched else move_batch_axis(ct, None, 0, size)
     return reduce_sum(ct if batched else move_batch_axis(ct, None, 0, size), (0,))

@@ -1,9 +1,10 @@
-"""`forward_pass_p`: the forward pass of a vjp rule, in a program, that becomes the plain function where it can.
+"""`forward_pass_p`: the forward pass of a vjp rule in a program, which becomes the plain function where it can.
 
-    y, residuals = forward_pass(x; jaxpr=fwd, plain=f)      and, if nobody needs the residuals,      y = f(x)
+    y, residuals = forward_pass(x; jaxpr=fwd, plain=f)      or, if no equation uses the residuals,      y = f(x)
 
-A checkpointed function runs the forward pass twice, and the first time throws the residuals away: `optimize_remat` of
-`custom_vjp.defvjp` lets the function itself run then. Read next: `call.py`, where it is bound.
+A checkpointed function runs the forward pass twice, and throws away the residuals of the first run. With
+`optimize_remat` of `custom_vjp.defvjp` the first run calls the function itself instead.
+Read next: `call.py`, where it is bound.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from didax.transforms.staging import trace_to_jaxpr
 
 
 class ForwardPass(Call):
-    """`forward_pass_p.bind(*args, jaxpr=jaxpr, plain=plain)` runs the jaxpr; `plain` returns the first of its results.
+    """`forward_pass_p.bind(*args, jaxpr=jaxpr, plain=plain)` runs the jaxpr; `plain` returns no residuals.
 
-    Once it is transformed itself, it is a call of the jaxpr like any other.
+    Every transformation treats it as a call of the jaxpr.
     """
 
     kind = "forward pass"
-    # It is saved or runs again as a whole.
+    # checkpoint saves the results of the call, or runs the call again, as a whole.
     recompute = None  # pyright: ignore[reportAssignmentType]
 
     def evaluate(self, *args: Any, jaxpr: Jaxpr, plain: Jaxpr) -> list[Any]:
         return eval_jaxpr(jaxpr, args)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any) -> Any:
-        return jit_p.jvp(primals, tangents, jaxpr=jaxpr)
+        params.pop("plain")
+        return jit_p.jvp(primals, tangents, jaxpr=jaxpr, **params)
 
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any

@@ -1,10 +1,10 @@
-"""`linear_map_p`: a linear step y = L(r) x whose two directions are functions of the user's own.
+"""`linear_map_p`: a linear step y = L(r) x whose two directions are Python functions of the user.
 
     apply(r, x) = L(r) x        transpose(r, ct_y) = L(r)^T ct_y
 
-Either is derived from the other where it is missing: the transpose by transposing, and the map as the transpose of its
-transpose. It is what a `custom_vjp` leaves on the tape: the residuals its forward pass saved, and its backward rule,
-which runs as Python when the tape is walked. Read next: `call.py`, where such steps come from.
+A direction that is missing is derived by transposing the other. A call of a `custom_vjp` leaves such a step on the
+tape, with the residuals r that its forward pass saved. Its backward rule is `transpose`, and runs as Python when the
+tape is walked. Read next: `call.py`, which makes these steps.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import Undef, backward, is_undef, substitute_known
 from didax.xla.lowering import call
 
-Direction = Callable[
-    [Sequence[Any], Sequence[Any]], Sequence[Any]
-]  # (residuals, x) -> y; entries may be Zero
+# (residuals, x) -> y; entries may be Zero.
+Direction = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 class LinearMap:
-    """A linear function, by one of its directions or both. `num_residuals` operands come before the linear ones."""
+    """A linear function, given by one of its directions or both. `num_residuals` operands precede the linear ones."""
 
     __slots__ = ("apply", "in_avals", "name", "num_residuals", "out_avals", "transpose")
 
@@ -120,7 +119,7 @@ def transposed(
     linear = [False] * len(captured) + [True] * len(avals)
     try:
         eqns, outs = substitute_known(jaxpr, linear, captured)
-        if any(type(y) is Literal and y.aval.size for y in outs):  # an empty one is 0, however it was made
+        if any(type(y) is Literal and y.aval.size for y in outs):  # an empty result is zero in any case
             raise MissingRuleError("a result does not depend on the cotangent")
         return [instantiate(x) for x in backward(jaxpr.invars[len(captured) :], eqns, outs, live)]
     except (MissingRuleError, TypeError, ValueError) as error:
@@ -161,7 +160,7 @@ class LinearMapPrimitive(Primitive):
     def linearize(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, map: LinearMap
     ) -> tuple[list[Any], list[Any]]:
-        """As jvp, but what depends on the residuals' tangents is split: the map's own calls may mix both."""
+        """As jvp, unless residuals have tangents: then the operations of the map itself are linearized."""
         marks = [type(t) is not Zero for t in tangents]
         if not any(marks[: map.num_residuals]):
             return self.jvp(primals, tangents, map=map)
@@ -198,7 +197,7 @@ class LinearMapPrimitive(Primitive):
         return outs, [0] * len(outs)
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        """Whole: a rule of the user's gives all results at once."""
+        """The equation stays whole, because a rule of the user gives all results at once."""
         return eqn
 
 

@@ -1,13 +1,14 @@
-"""`Rules`: a function and the rules it brings along, on flat lists of arrays; and the same function elsewhere.
+"""`Rules`: a function with rules of its own, on flat lists of arrays; and what transformations make of it.
 
     CustomCall     (didax/api/custom_call.py)  one call of a function, with Python functions over pytrees as rules
-    StagedRules    after staging: operands are what the function captured, then its arguments
-    EnclosedRules  called by another such function, whose captured values have been replaced
-    BatchedRules   under vmap: the function and all of its derivative rules over a batch, so none is lost
-    SelectedRules  with only some of the results
+    StagedRules    the function after staging: its operands are the values it captured, then its arguments
+    EnclosedRules  the function called by another such function, whose captured values have been replaced
+    BatchedRules   the function and all of its derivative rules over a batch, so that vmap loses none
+    SelectedRules  the function with only some of its results
 
 Each is a `Rules` again, so transformations nest in any order. Rules run when a transformation asks for them, under the
-trace that is current then; values that they closed over are replaced by what these are there (`ClosureTrace`).
+trace that is current at that time; `ClosureTrace` replaces the values that they closed over by the values under this
+trace.
 Tangents and cotangents may be symbolic `Zero`s on both sides. Read next: `call.py`, the primitives that ask.
 """
 
@@ -45,19 +46,18 @@ Dims = Sequence[int | None]
 
 
 class Forward(NamedTuple):
-    """What the forward pass of a vjp rule leaves: results, residuals, and cotangents as a function of residuals."""
+    """The outcome of the forward pass of a vjp rule: results, residuals, and the backward pass."""
 
     outs: list[Any]
     residuals: list[Any]
-    backward: Callable[
-        [Values, Values], list[Any]
-    ]  # (residuals, cotangents of results) -> those of arguments
+    # (residuals, cotangents of results) -> cotangents of arguments
+    backward: Callable[[Values, Values], list[Any]]
 
 
 class Rules:
-    """A function on flat lists, and what it says of itself.
+    """A function on flat lists, and its rules.
 
-    `given` are the rules that it has, and what errors call them.
+    `given` maps the name of each rule that the function has to the words that errors use for it.
     """
 
     __slots__ = ("given", "name", "optimize_remat")
@@ -85,25 +85,25 @@ class Rules:
         raise NotImplementedError
 
     def along(self, primals: Values, tangents: Values) -> list[Any]:
-        """Operands for the tangents of a function that is linear in its arguments; what is not differentiated stays."""
+        """Operands with which a linear function computes its tangents; arguments without derivatives stay."""
         fixed = [aval_of(x).tangent().dtype == dtypes.float0 for x in primals]
         return [x if stays else instantiate(t) for x, t, stays in zip(primals, tangents, fixed, strict=True)]
 
     def transpose(self, args: Values, cts: Values) -> list[Any]:
-        """Cotangents of the arguments, of a function that is linear in all of them: known are captured values only."""
+        """Cotangents of the arguments of a function that is linear in all of them; only captured values are known."""
         raise NotImplementedError
 
     def vmap(self, size: int, args: Values, batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
-        """Results over a batch, batch axes first on both sides, and which of them have one."""
+        """Results over a batch, and which of them have a batch axis; batch axes come first in arguments and results."""
         raise NotImplementedError
 
     @property
     def __name__(self) -> str:
-        """The function's name alone."""
+        """The function's name without its file and line."""
         return self.name.partition(" (")[0]
 
     def held_tracers(self) -> list[Any]:
-        """Tracers that the rules are seen to hold (in closures), beside those that the function uses."""
+        """Tracers that are found in the closures of the rules, whether or not the function uses them."""
         return []
 
     def __repr__(self) -> str:
@@ -119,7 +119,7 @@ def hold(x: Any) -> Any:
 
 
 def held_in_scope(rules: Rules, trace: Trace) -> list[Tracer]:
-    """Tracers of `trace` and of those around it that the rules hold: once it has ended, it is too late to ask."""
+    """Tracers of `trace`, and of the traces around it, that the rules hold; to be asked before the trace ends."""
     held = {id(x): x for x in rules.held_tracers() if isinstance(x, Tracer)}
     return [x for x in held.values() if _is_around(x.owner, trace)]
 
@@ -131,7 +131,7 @@ def _is_around(owner: Trace, trace: Trace) -> bool:
 
 
 def with_held(held: Values, now: Values, f: Callable[..., Values], *args: Any) -> Values:
-    """`f(*args)` with tracers that its rules hold replaced by the first values of `now`."""
+    """`f(*args)`, with the tracers `held` replaced by the first values of `now`."""
     if not held:
         return f(*args)
     found = {id(x): y for x, y in zip(held, now, strict=False)}
@@ -139,14 +139,14 @@ def with_held(held: Values, now: Values, f: Callable[..., Values], *args: Any) -
 
 
 def closed_jaxpr(name: str, f: Callable[..., Values], avals: Sequence[ShapedArray]) -> Jaxpr:
-    """`f` staged; arrays that it brings along are written into the jaxpr."""
+    """`f` staged; arrays that it closed over are written into the jaxpr."""
     jaxpr, captured = trace_to_jaxpr(lambda *xs: run_closure(name, f, xs, constant=hold), avals, what=name)
-    assert not captured, "arrays are held, tracers of others are refused"
+    assert not captured, "arrays become constants, and tracers of other traces are refused"
     return jaxpr
 
 
 class Over:
-    """Runs functions on the elements of batches along a mapped axis; tracers of that axis that they hold stay good."""
+    """Runs functions on the elements of batches along an axis; tracers of this axis that they hold remain valid."""
 
     __slots__ = ("axis", "name")
 
@@ -183,7 +183,7 @@ class Over:
 def _flat_forward(
     rules: Rules, perturbed: tuple[bool, ...], run: Callable[[Callable[..., list[Any]]], R]
 ) -> tuple[R, int, Callable[[Values, Values], list[Any]]]:
-    """The forward pass as a flat function, run by `run`; the number of its results that are no residuals; backward.
+    """`(what run gives of the forward pass as a flat function, how many of its results are no residuals, backward)`.
 
     Backward functions live as long as programs do, so they hold no tracers.
     """
@@ -198,20 +198,19 @@ def _flat_forward(
 
 
 class _Elsewhere(Rules):
-    """A function whose captured values are replaced; its first operands may be what some of these are now."""
+    """A function whose captured values are replaced; its first operands may be the new values of some of them."""
 
     __slots__ = ("_captured", "_held", "_inner")
 
     def __init__(self, inner: Rules, captured: Sequence[Any], held: Sequence[Any] = ()):
         super().__init__(inner.name, inner.given, inner.optimize_remat)
         self._inner = inner
-        self._held = frozenset(map(id, held))  # those that only the rules use
-        self._captured = [
-            x if isinstance(x, Tracer) else None for x in captured
-        ]  # others are the same anywhere
+        self._held = frozenset(map(id, held))  # captured values that only the rules use
+        # Values that are no tracers are the same under every trace.
+        self._captured = [x if isinstance(x, Tracer) else None for x in captured]
 
     def _with(self, operands: Values) -> tuple[Callable[..., list[Any]], Values]:
-        """What runs a function with captured values replaced; the operands that are arguments."""
+        """A runner of functions with the captured values replaced, and the operands that are arguments."""
         raise NotImplementedError
 
     def _check(self, perturbed: Sequence[bool]) -> None:
@@ -316,7 +315,7 @@ class StagedRules(_Elsewhere):
 
 
 class EnclosedRules(_Elsewhere):
-    """A function that was called in a closure: what is replaced there is replaced in its rules."""
+    """A function that was called in a closure: values that are replaced there are replaced in its rules too."""
 
     __slots__ = ("_constant", "_replace")
 
@@ -393,17 +392,17 @@ class SelectedRules(Rules):
 
 
 class BatchedRules(Rules):
-    """A function over a batch: the axis of its i-th argument is at `dims[i]`; those of its results are at 0.
+    """A function over a batch. The batch axis of its i-th argument is at `dims[i]`, the batch axes of its results at 0.
 
-    If any argument has the axis all results have it. If none does, what the function closed over decides: `out_batched`
-    is known when it has run.
+    If any argument has a batch axis, all results have one. If none does, the results have one if the function closed
+    over batched values; `out_batched` is known once the function has run.
     """
 
     __slots__ = ("_axis", "_dims", "_inner", "_over", "out_batched")
 
     def __init__(self, inner: Rules, axis: AxisData, dims: Dims, out_batched: bool | None = None):
         everywhere = any(dim is not None for dim in dims)
-        # a vmap rule is for arguments with the axis
+        # A vmap rule has done its work where an argument is batched.
         given = {rule: f for rule, f in inner.given.items() if not (rule == "vmap" and everywhere)}
         super().__init__(inner.name, given, inner.optimize_remat)
         self._inner = inner
@@ -427,7 +426,7 @@ class BatchedRules(Rules):
         return self._placed(*self._over(self._inner.run, args, self._dims))
 
     def _placed(self, outs: Values, dims: Dims) -> list[Any]:
-        """Results with their axes at 0, or all without."""
+        """Results, all with their batch axes at 0 or all without."""
         if self.out_batched is None:
             self.out_batched = any(dim is not None for dim in dims)
         if self.out_batched:
@@ -473,7 +472,7 @@ class BatchedRules(Rules):
         return Forward(outs, ys[m:], backward)
 
     def vmap(self, size: int, args: Values, batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
-        """Of another axis, where no argument has this one: it comes second in results."""
+        """The vmap rule for another axis, where no argument has this one. In the results this axis comes second."""
         flags: list[bool] = []
 
         def rule(*xs: Any) -> list[Any]:
@@ -501,8 +500,8 @@ class BatchedRules(Rules):
         return [None if x is None else self._for_argument(x, at, dim, arg.aval) for x, at, dim, arg in found]
 
     def _for_argument(self, ct_x: Any, found: int | None, dim: int | None, aval: ShapedArray) -> Any:
-        """The cotangent of an argument: that of each element, or the sum over the batch that shares it."""
-        if type(ct_x) is Zero or (self.out_batched and not self._axis.size):  # of no results
+        """The cotangent of an argument: batched as the argument is, or the sum over the batch that shares it."""
+        if type(ct_x) is Zero or (self.out_batched and not self._axis.size):  # an empty batch has no results
             return Zero(aval)
         if dim is not None:
             return move_batch_axis(ct_x, found, dim, self._axis.size)
@@ -527,7 +526,7 @@ class BatchedRules(Rules):
 
 
 def by_vmap_rule(rules: Rules, axis: AxisData, args: Values, dims: Dims) -> tuple[list[Any], list[bool]]:
-    """Results over a batch by the function's own vmap rule, axes first, and which have one."""
+    """Results over a batch by the function's own vmap rule, and which of them have a batch axis, at 0."""
     rows = [
         x if dim is None else move_batch_axis(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True)
     ]

@@ -20,6 +20,7 @@ from didax.primitives import numpy_rules
 from didax.primitives.elementwise.comparisons import ne
 from didax.primitives.families import binary, unary
 from didax.primitives.scalars import scalar_like
+from didax.transforms.jet import cauchy, quotient
 
 neg = unary("neg", hlo="negate", eager=np.negative, accepts="iufc",
             jvp=lambda t, y, x: neg(t), transpose=lambda ct, x: neg(ct))  # fmt: skip
@@ -31,11 +32,13 @@ sub = binary("sub", hlo="subtract", eager=np.subtract,
              transpose=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)))  # fmt: skip
 mul = binary("mul", hlo="multiply", eager=np.multiply,
              jvp=(lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)),
-             transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)))  # fmt: skip
+             transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)),
+             taylor=lambda k, z, xs: cauchy(mul, k, *xs))  # fmt: skip
 div = binary("div", hlo="divide", eager=numpy_rules.divide, numpy_kinds="iuf",
              lower=lambda ctx, x, y: lower_division(ctx, "divide", x, y),
              jvp=(lambda t, z, x, y: div(t, y), lambda t, z, x, y: neg(mul(t, div(z, y)))),
              transpose=(lambda ct, x, y: div(ct, y), None),
+             taylor=lambda k, z, xs: quotient(div, mul, k, z, *xs),
              conditions=lambda x, y: [Condition("division", ne(y, 0), "Division by zero.", {})])  # fmt: skip
 square = unary("square", hlo="multiply", eager=np.square, accepts="iufc",
                lower=lambda ctx, x: ctx.op("multiply", [x, x]),

@@ -3,8 +3,8 @@
     eigh:  A V = V diag(w), V unitary, w real and ascending; one triangle of A is read
     eig:   A V = V diag(w), and A^H U = U diag(w)^* for the left vectors U; columns of norm 1
 
-A column may be turned by any number of modulus 1 and remains an eigenvector; derivatives are those of columns that
-do not turn. Where eigenvalues coincide see Note [Degenerate gaps]. Read next: `svd.py`.
+A column times any number of modulus 1 is an eigenvector too; derivatives are those of columns that this number does
+not turn. Where eigenvalues coincide, see Note [Degenerate gaps] in `matrix.py`. Read next: `svd.py`.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Eig(MatrixPrimitive):
 
 
 def _eig_tangents(t: Any, w: Any, v: Any) -> tuple[Any, Any]:
-    """With M = V^-1 A' V: w' = diag(M), V' = V (M / gaps), less what would change a column's length or turn it."""
+    """With M = V^-1 A' V: w' = diag(M), and V' = V (M / gaps), without the part that scales or turns a column."""
     inner = solve(v, matmul(t, v))
     moved = matmul(v, mul(inner, reciprocal_or_zero(gaps(w), w)))
     overlap = reduce_sum(mul(conjugate(v), moved), (aval_of(v).ndim - 2,))

@@ -1,8 +1,8 @@
 """LU factors with row exchanges: P A = L U.
 
-L and U share one array: L below the diagonal (its own diagonal is 1), U on and above it. LAPACK gives the exchanges
-as `pivots`, row i having been exchanged with row pivots[i], in order; `lu_pivots_to_permutation` makes of them the
-permutation with A[permutation] = L U. Read next: `qr.py`.
+L and U share one array: L stands below the diagonal (its own diagonal is 1), U on and above it. LAPACK gives the
+exchanges as `pivots`: for i = 0, 1, ... in order, row i was exchanged with row pivots[i]. `lu_pivots_to_permutation`
+turns the pivots into the permutation with A[permutation] = L U. Read next: `qr.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from didax.xla.text import FunctionContext, Value
 
 
 class LU(MatrixPrimitive):
-    """`[lu, pivots]`: the factors in one array, and for each row which one it was exchanged with."""
+    """`[lu, pivots]`: the factors in one array, and for each row the row with which it was exchanged."""
 
     multiple_results = True
     holes = {"transpose": NOT_LINEAR}
@@ -55,7 +55,7 @@ class LU(MatrixPrimitive):
         call, routine = (lapack_call, "getrf") if platform() == "cpu" else (cuda_call, "cusolver_getrf")
         out, pivots, info = call(ctx, routine, [x], [lu_aval, pivots_aval, info_aval(x.aval)])
         pivots = ctx.op("subtract", [pivots, ctx.constant(1, pivots_aval)])  # LAPACK counts from 1
-        # a positive status says that U is singular: the factors are right
+        # A positive status says that U is singular; the factors are right nevertheless.
         return [nan_unless(ctx, succeeded(ctx, info, "GE"), out), pivots]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -102,7 +102,7 @@ def _corner(x: Any, k: int) -> Any:
 def take_rows(x: Any, rows: Any) -> Any:
     """`x[..., rows[..., i], :]`, for a permutation `rows` of the rows of each matrix."""
     aval = aval_of(x)
-    if not aval.size:  # no row is as long as gather's window
+    if not aval.size:  # gather's window of one row would not fit
         return x
     batch = tuple(range(aval.ndim - 2))
     return gather_p.bind(
@@ -216,7 +216,7 @@ lu_pivots_to_permutation_p = PivotsToPermutation("lu_pivots_to_permutation")
 
 
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
-    """The permutation that the exchanges make, in order."""
+    """The permutation that results from the exchanges, made one after the other."""
     return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
 
 

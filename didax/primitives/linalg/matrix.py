@@ -1,15 +1,15 @@
 """What the factorisations share: checks of their operands, the batching rule, small matrix algebra, lowering helpers.
 
-Matrices are the last two axes of an array, vectors the last one; all axes before are walked over ("batch axes"). So a
-batch made by vmap is one more leading axis, for every primitive here (`MatrixPrimitive`).
+Matrices are the last two axes of an array, vectors are the last axis; all axes before them are batch axes. So vmap adds
+one more leading axis, for every primitive here (`MatrixPrimitive`).
 
 # Note [Degenerate gaps]
-The derivatives of eigenvectors and singular vectors divide by the gaps between eigenvalues. Within a group of equal
-ones the vectors are any basis of the group's space, and have no derivative. Functions of the matrix that do not depend
-on the choice of basis (its norms, the trace of f(A), a projector on whole groups) get the right derivative when the
-share of rotations within a group is left out, where a division by zero would give NaN. Equal means: closer than the
-rounding error of the eigenvalues themselves. The same holds for the extra columns of full factors.
-All of V f(w) V^H is not among these functions: in a group it changes by f'(w), which no rule for V can know.
+The derivatives of eigenvectors and singular vectors divide by the gaps between eigenvalues. Within a group of
+equal eigenvalues the vectors are any basis of the group's space, and have no derivative. Functions of the matrix that
+do not depend on the choice of basis (its norms, the trace of f(A), a projector on whole groups) get the right
+derivative when rotations within a group are left out, where a division by zero would give NaN. Eigenvalues count as
+equal when they are closer than their rounding error. The same holds for the extra columns of full factors. The matrix
+V f(w) V^H is not among these functions: within a group its derivative is f'(w), which no rule for V can know.
 
 Read next: `triangular.py`, then `lu.py`, `qr.py`, `eigen.py`, `svd.py`.
 """
@@ -38,9 +38,8 @@ from didax.xla.text import FunctionContext, Value
 DTYPES = frozenset([np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")])
 INT32 = np.dtype(np.int32)
 _BOOL = np.dtype(bool)
-_GAP = (
-    32  # LAPACK splits equal eigenvalues of small matrices by up to 8 times the rounding error of the largest
-)
+# Rounding errors of the largest eigenvalue; LAPACK splits equal eigenvalues of small matrices by up to 8 of them.
+_GAP = 32
 
 
 class MatrixPrimitive(Primitive):
@@ -98,7 +97,7 @@ def with_matrix(x: ShapedArray, *shape: int, dtype: np.dtype[Any] | None = None)
 
 
 def real_dtype(x: ShapedArray) -> np.dtype[Any]:
-    """The dtype of the real numbers that go with `x`."""
+    """The dtype of the real and imaginary parts of `x`."""
     return dtypes.real_dtype(x.dtype)
 
 
@@ -125,7 +124,7 @@ def transposed(x: Any) -> Any:
 
 
 def conjugate(x: Any) -> Any:
-    """The complex conjugate; of real numbers they themselves."""
+    """The complex conjugate; real numbers stay as they are."""
     return conj(x) if dtypes.is_complex(aval_of(x).dtype) else x
 
 
@@ -177,7 +176,7 @@ def half_triangle(x: Any, lower: bool = True) -> Any:
 
 
 def from_triangle(x: Any, lower: bool) -> Any:
-    """The Hermitian matrix of which `x` gives one triangle; the imaginary part of its diagonal is not read."""
+    """The Hermitian matrix that has one triangle in common with `x`; imaginary parts on the diagonal are not read."""
     half = half_triangle(x, lower)
     return add(half, adjoint(half))
 
@@ -188,13 +187,13 @@ def real_diagonal(x: Any) -> Any:
 
 
 def positive_diagonal(x: Any) -> Any:
-    """Upper triangular factors with a real diagonal, rows turned by -1 where it is negative."""
+    """Upper triangular factors with a real diagonal; rows in which the diagonal is negative are negated."""
     negative = lt(real_part(diagonal(x)), 0)
     return triu(where(as_rows(negative, aval_of(x).shape[-1]), neg(x), x))
 
 
 def scale_columns(x: Any, factors: Any) -> Any:
-    """`x @ diag(factors)`, for factors of its dtype or real ones."""
+    """`x @ diag(factors)`; the factors have the dtype of `x` or are real."""
     return mul(x, as_columns(convert_element_type(factors, aval_of(x).dtype), aval_of(x).shape[-2]))
 
 
@@ -249,7 +248,7 @@ def nan_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
 
 
 def lower_triangle(ctx: FunctionContext, x: Value, direction: str) -> Value:
-    """`x` where row compares so with column, zero elsewhere: GE for the lower triangle."""
+    """`x` where row `direction` column holds for the indices (GE: the lower triangle), zero elsewhere."""
     return ctx.select(_compare_indices(ctx, x.aval, direction), x, ctx.constant(0, x.aval))
 
 
@@ -287,7 +286,7 @@ def lower_conjugate(ctx: FunctionContext, x: Value) -> Value:
 
 
 def matrix_by_matrix(f: Callable[[Any], Any], x: Any, out_shape: tuple[int, ...], dtype: Any) -> Any:
-    """`f` of NumPy matrices; where it finds some of them impossible they get NaN, the others their result."""
+    """`f` of NumPy matrices; the result is NaN for matrices for which `f` raises LinAlgError."""
     try:
         return f(x)
     except np.linalg.LinAlgError:

@@ -1,7 +1,8 @@
 """The pseudoinverse of any matrix: P = V diag(1/s) U^H for A = U diag(s) V^H, without the s that vanish.
 
-A P and P A project on the columns of A and of A^H. The derivative is stated for the whole, where the rank stays: that
-of the factors would not do where singular values coincide. Read next: `didax/numpy/linalg.py`.
+A P and P A project on the columns of A and of A^H. The derivative is stated for the pseudoinverse as a whole and holds
+where the rank does not change; derivatives of the factors would not do, since they do not exist where singular values
+coincide. Read next: `didax/numpy/linalg.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _pinv(a: Any, rcond: Any, *, hermitian: bool) -> Sequence[Any]:
 class Pinv(MatrixPrimitive):
     """The pseudoinverse of A; singular values of at most `rcond` times the largest count as zero.
 
-    With `hermitian` it is that of the Hermitian part of A.
+    With `hermitian` it is the pseudoinverse of the Hermitian part of A.
     """
 
     holes = {"transpose": NOT_LINEAR}
@@ -83,7 +84,7 @@ class Pinv(MatrixPrimitive):
 
 
 def _pinv_tangent(a: Any, p: Any, t: Any) -> Any:
-    """-P A' P + P P^H A'^H (1 - A P) + (1 - P A) A'^H P^H P, where the rank stays.
+    """-P A' P + P P^H A'^H (1 - A P) + (1 - P A) A'^H P^H P, where the rank does not change.
 
     G. Golub and V. Pereyra, The differentiation of pseudo-inverses, 1973.
     """
@@ -101,5 +102,5 @@ pinv_p = Pinv("pinv")
 
 
 def pinv(a: Any, rcond: Any, hermitian: bool = False) -> Any:
-    """The pseudoinverse, of rank as `rcond` (one for each matrix) counts it."""
+    """The pseudoinverse; singular values of at most `rcond` (one number for each matrix) times the largest are zero."""
     return pinv_p.bind(a, rcond, hermitian=hermitian)

@@ -1,7 +1,8 @@
 """QR factors: A = Q R, by Householder reflections.
 
-LAPACK leaves the reflections' vectors below the diagonal of R and their factors in `taus`; `householder_product`
-multiplies them out. The diagonal of R is real, of either sign. Read next: `eigen.py`.
+With `pivoting` the columns are exchanged so that the diagonal of R descends: A[:, pivots] = Q R. LAPACK leaves the
+reflections' vectors below the diagonal of R and their factors in `taus`; `householder_product` multiplies them out, and
+`ormqr` multiplies a matrix with them. The diagonal of R is real, of either sign. Read next: `eigen.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.primitives.elementwise import add, sub
 from didax.primitives.families import NOT_LINEAR
+from didax.primitives.linalg.lu import take_rows
 from didax.primitives.linalg.matrix import (
+    INT32,
     MatrixPrimitive,
     adjoint,
     check_matrices,
@@ -25,6 +28,7 @@ from didax.primitives.linalg.matrix import (
     matmul,
     on_diagonal,
     real_diagonal,
+    transposed,
     tril,
     triu,
     with_matrix,
@@ -37,44 +41,72 @@ from didax.xla.text import FunctionContext, Value
 
 
 class QR(MatrixPrimitive):
-    """`[q, r]`: q has orthonormal columns, min(m, n) of them or (`full_matrices`) m; r is upper triangular."""
+    """`[q, r]`: q has orthonormal columns, min(m, n) of them or (`full_matrices`) m; r is upper triangular.
+
+    With `pivoting` also the column of the matrix that each column of r comes from.
+    """
 
     multiple_results = True
     holes = {"transpose": NOT_LINEAR}
 
-    def type(self, x: ShapedArray, *, full_matrices: bool) -> Sequence[ShapedArray]:
+    def type(self, x: ShapedArray, *, full_matrices: bool, pivoting: bool) -> Sequence[ShapedArray]:
         check_matrices("qr", x)
         m, n = x.shape[-2:]
         k = m if full_matrices else min(m, n)
-        return [with_matrix(x, m, k), with_matrix(x, k, n)]
+        return [with_matrix(x, m, k), with_matrix(x, k, n), *[_pivots_aval(x)] * pivoting]
 
-    def lower(self, ctx: FunctionContext, x: Value, *, full_matrices: bool) -> list[Value]:
-        q_aval, r_aval = ctx.out_avals
+    def lower(self, ctx: FunctionContext, x: Value, *, full_matrices: bool, pivoting: bool) -> list[Value]:
+        q_aval, r_aval, *pivots_aval = ctx.out_avals
         if x.aval.size == 0:
-            return [lower_eye(ctx, q_aval), ctx.constant(0, r_aval)]
+            order = [ctx.iota(aval, aval.ndim - 1) for aval in pivots_aval]
+            return [lower_eye(ctx, q_aval), ctx.constant(0, r_aval), *order]
         m, n = x.aval.shape[-2:]
-        factors, taus = _lower_reflections(ctx, x)
+        factors, taus, *pivots = _lower_pivoting(ctx, x) if pivoting else _lower_reflections(ctx, x)
         r = lower_triangle(ctx, lower_slice(ctx, factors, *r_aval.shape[-2:]), "LE")
         vectors = lower_slice(ctx, factors, m, min(m, n))
         vectors = _append_columns(ctx, vectors, q_aval.shape[-1] - min(m, n))
-        return [_lower_product(ctx, vectors, taus), r]
+        return [_lower_product(ctx, vectors, taus), r, *pivots]
 
     def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool, pivoting: bool
     ) -> tuple[list[Any], list[Any]]:
+        """The columns stay where they are, so the factors are those of the matrix with its columns exchanged."""
         (x,), (t,) = primals, tangents
-        q, r = self.bind(x, full_matrices=full_matrices)
+        q, r, *pivots = self.bind(x, full_matrices=full_matrices, pivoting=pivoting)
+        pivots_dot = [Zero(aval_of(y).tangent()) for y in pivots]
         if type(t) is Zero:
-            return [q, r], [Zero(aval_of(y).tangent()) for y in (q, r)]
-        return [q, r], _qr_tangents(q, r, t)
+            return [q, r, *pivots], [*[Zero(aval_of(y).tangent()) for y in (q, r)], *pivots_dot]
+        if pivoting:
+            t = transposed(take_rows(transposed(t), pivots[0]))
+        return [q, r, *pivots], [*_qr_tangents(q, r, t), *pivots_dot]
+
+
+def _pivots_aval(x: ShapedArray) -> ShapedArray:
+    return with_matrix(x, x.shape[-1], dtype=INT32).strip_weak_type()
+
+
+def _lower_pivoting(ctx: FunctionContext, x: Value) -> list[Value]:
+    if platform() != "cpu":
+        raise NotImplementedError(
+            message(
+                "qr with pivoting is computed on the CPU only.",
+                f"platform: {platform()}, operand: {x.aval}",
+                fix="Leave pivoting out, or run the program on the CPU (DIDAX_PLATFORMS=cpu).",
+            )
+        )
+    pivots_aval = _pivots_aval(x.aval)
+    free = ctx.constant(0, pivots_aval)  # every column may be exchanged
+    outs = [x.aval, pivots_aval, with_matrix(x.aval, min(x.aval.shape[-2:]))]
+    factors, pivots, taus = lapack_call(ctx, "geqp3", [x, free], outs)
+    return [factors, taus, ctx.op("subtract", [pivots, ctx.constant(1, pivots_aval)])]  # LAPACK counts from 1
 
 
 def _qr_tangents(q: Any, r: Any, t: Any) -> list[Any]:
     """Tangents of the factors.
 
     With k = min(m, n) and C = Q^H A' R1^-1 for the leading k columns, Q' = Q W, where W is the skew-Hermitian matrix
-    whose lower triangle is that of C, and R' = Q^H A' - W R. Columns of Q beyond k turn as the first ones make
-    them, not among themselves: see Note [Degenerate gaps].
+    whose lower triangle is that of C, and R' = Q^H A' - W R. Columns of Q beyond k turn towards the first k, and not
+    among themselves: see Note [Degenerate gaps].
     """
     ndim, (m, n), k_all = aval_of(q).ndim, aval_of(t).shape[-2:], aval_of(q).shape[-1]
     k = min(m, n)
@@ -95,11 +127,11 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> list[Any]:
 
 
 class Geqrf(MatrixPrimitive):
-    """`[factors, taus]`: R, the reflections' vectors below its diagonal, and their factors."""
+    """`[factors, taus]`: R with the vectors of the reflections below its diagonal, and the reflections' factors."""
 
     multiple_results = True
     holes = {
-        "jvp": "qr, whose raw form it is, is differentiated as a whole",
+        "jvp": "it is the raw form of qr, which is differentiated as a whole",
         "transpose": NOT_LINEAR,
     }
 
@@ -120,7 +152,7 @@ class HouseholderProduct(MatrixPrimitive):
     """The first n columns of the product of reflections I - taus[i] v_i v_i^H, v_i below the diagonal of `a`."""
 
     holes = {
-        "jvp": "qr, which is made of it, is differentiated as a whole",
+        "jvp": "it is a part of qr, which is differentiated as a whole",
         "transpose": NOT_LINEAR,
     }
 
@@ -152,6 +184,50 @@ def _lower_product(ctx: FunctionContext, a: Value, taus: Value) -> Value:
     return lapack_call(ctx, routine, [a, taus], [a.aval])[0]
 
 
+class Ormqr(MatrixPrimitive):
+    """Q c or c Q (or with Q^H), for the product Q of the reflections that `a` and `taus` hold."""
+
+    holes = {
+        "jvp": "qr, which is made of it, is differentiated as a whole",
+        "transpose": NOT_LINEAR,
+    }
+
+    def type(
+        self, a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool
+    ) -> ShapedArray:
+        check_matrices("ormqr", a, "a")
+        check_matrices("ormqr", c, "c")
+        facts = f"a: {a}", f"taus: {taus}", f"c: {c}"
+        if a.dtype != taus.dtype or a.dtype != c.dtype:
+            fix = "Cast them to one (x.astype)."
+            raise TypeError(message("ormqr takes arrays of one dtype.", *facts, fix=fix))
+        fits = (
+            a.ndim == c.ndim and a.shape[:-2] == c.shape[:-2] == taus.shape[:-1] and taus.ndim == a.ndim - 1
+        )
+        if not fits or taus.shape[-1] > min(a.shape[-2:]) or c.shape[-2 if left else -1] != a.shape[-2]:
+            raise ValueError(
+                message(
+                    "ormqr takes reflections of the height of `a`, and a matrix that Q fits.",
+                    *facts,
+                    f"left: {left}",
+                    fix="Pass c with as many rows (left=True) or columns (left=False) as a has rows, "
+                    "and no more taus than a has columns.",
+                )
+            )
+        return c
+
+    def lower(
+        self, ctx: FunctionContext, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool
+    ) -> Value:
+        if 0 in (a.aval.size, taus.aval.size, c.aval.size):
+            return c
+        a = lower_slice(ctx, a, a.aval.shape[-2], taus.aval.shape[-1])
+        call, routine = lapack_call, "unmqr" if dtypes.is_complex(a.aval.dtype) else "ormqr"
+        if platform() != "cpu":
+            call, routine = cuda_call, "cusolver_ormqr"
+        return call(ctx, routine, [a, taus, c], [c.aval], left=left, transpose=transpose)[0]
+
+
 def _append_columns(ctx: FunctionContext, x: Value, count: int) -> Value:
     """`x` with that many columns of zeros."""
     if not count:
@@ -163,20 +239,32 @@ def _append_columns(ctx: FunctionContext, x: Value, count: int) -> Value:
 qr_p = QR("qr")
 geqrf_p = Geqrf("geqrf")
 householder_product_p = HouseholderProduct("householder_product")
+ormqr_p = Ormqr("ormqr")
 
 
 def qr(x: Any, full_matrices: bool = True) -> tuple[Any, Any]:
     """The factors, q complete or with as many columns as r has rows."""
-    q, r = qr_p.bind(x, full_matrices=full_matrices)
+    q, r = qr_p.bind(x, full_matrices=full_matrices, pivoting=False)
     return q, r
 
 
+def qr_pivoting(x: Any, full_matrices: bool = True) -> tuple[Any, Any, Any]:
+    """The factors of the matrix with its columns exchanged, and the order of the columns."""
+    q, r, pivots = qr_p.bind(x, full_matrices=full_matrices, pivoting=True)
+    return q, r, pivots
+
+
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+    """A matrix times a product of reflections."""
+    return ormqr_p.bind(a, taus, c, left=left, transpose=transpose)
+
+
 def geqrf(x: Any) -> tuple[Any, Any]:
-    """R with the reflections' vectors below its diagonal, and their factors."""
+    """R with the vectors of the reflections below its diagonal, and the reflections' factors."""
     factors, taus = geqrf_p.bind(x)
     return factors, taus
 
 
 def householder_product(a: Any, taus: Any) -> Any:
-    """The product of reflections, its first columns."""
+    """The first columns of the product of the reflections."""
     return householder_product_p.bind(a, taus)

@@ -4,9 +4,9 @@
     slogdet:  log |det A|, det A / |det A|          (log det)' = trace(A^-1 A')
     det:      det A                                 det' = trace(adj(A) A')
 
-Their derivatives are stated for the whole instead of following the factors: fewer operations, and finite for `det`
-where A is singular, since the adjugate adj(A) = det(A) A^-1 is a polynomial of A (Note [Adjugate of a singular
-matrix]). `solve` of a singular matrix gives NaN. Read next: `pinv.py`.
+The derivatives are those of the whole function instead of following the factors. This takes fewer operations, and the
+derivative of `det` is finite where A is singular, since the adjugate adj(A) = det(A) A^-1 is a polynomial of A (Note
+[Adjugate of a singular matrix]). `solve` of a singular matrix gives NaN. Read next: `pinv.py`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Solve(MatrixPrimitive):
 
 
 def _where_matrix(chosen: Any, x: Any, otherwise: Any) -> Any:
-    """`x` for the matrices that are chosen, a scalar (or another `x`) for the others."""
+    """`x` for the matrices that are chosen, `otherwise` (a float, or an array like `x`) for the others."""
     aval = aval_of(x)
     if isinstance(otherwise, float):
         otherwise = full(aval.shape, otherwise, aval.dtype)
@@ -149,7 +149,7 @@ def _slogdet(a: Any) -> Sequence[Any]:
 
 
 class Slogdet(MatrixPrimitive):
-    """`[sign, logabsdet]`: the determinant over its absolute value, and the logarithm of that."""
+    """`[sign, logabsdet]`: the determinant over its absolute value, and the logarithm of the absolute value."""
 
     multiple_results = True
     holes = {"transpose": NOT_LINEAR}
@@ -188,7 +188,7 @@ def _det(a: Any) -> Sequence[Any]:
 
 
 class Det(MatrixPrimitive):
-    """The determinant; of up to three rows by its definition, of more as the product of pivots."""
+    """The determinant: by its definition for up to three rows, else as the product of the pivots."""
 
     holes = {"transpose": NOT_LINEAR}
 
@@ -232,7 +232,7 @@ def _trace(a: Any) -> Any:
 
 
 def _cofactors(a: Any) -> Any:
-    """The transpose of the adjugate, by definition, of matrices of one to three rows."""
+    """The transpose of the adjugate of matrices of one to three rows, by its definition."""
     ndim, n = aval_of(a).ndim, aval_of(a).shape[-1]
     rows, columns = ndim - 2, ndim - 1
     if n == 1:
@@ -255,14 +255,14 @@ def _rolled(x: Any, by: int, axis: int) -> Any:
 
 
 # Note [Adjugate of a singular matrix]
-# det(A) A^-1 has no value where det(A) = 0, the adjugate has: with M = A + V C W^T invertible, for three columns V and
-# W and a diagonal C, and K = 1 - C W^T M^-1 V, the determinant is det(A) = det(M) det(K), and so
+# det(A) A^-1 has no value where det(A) = 0, but the adjugate has one: with M = A + V C W^T invertible, for three
+# columns V and W and a diagonal C, and K = 1 - C W^T M^-1 V, the determinant is det(A) = det(M) det(K), and so
 #
 #     adj(A) = det(M) (det(K) M^-1 + M^-1 V adj(K) C W^T M^-1)
 #
-# whatever V, W and C are. They are constants here, so the equation can be differentiated again. They are chosen to
-# raise three pivots of A, the smallest for the scale of their row and column, to that scale. If more than three pivots
-# vanish, the adjugate does, with its first two derivatives.
+# for all V, W and C. They are constants here, so the equation can be differentiated again. They are chosen to raise
+# three pivots of A to the scale of their rows and columns: the pivots that are smallest beside this scale. If more than
+# three pivots vanish, so do the adjugate and its first two derivatives.
 _RAISED = 3
 
 
@@ -300,7 +300,7 @@ def _raising(a: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _expected_pivots(a: Any, permutation: Any) -> Any:
-    """The size that pivots have by the scale of their row and column, were these independent."""
+    """The sizes that the pivots would have by the scales of their rows and columns, if these were independent."""
     sizes, last = abs_(a), aval_of(a).ndim - 1
     rows, columns = (reduce_max_p.bind(sizes, axes=(axis,)) for axis in (last, last - 1))
     one = scalar_like(1, aval_of(sizes).dtype)
@@ -314,7 +314,7 @@ def _expected_pivots(a: Any, permutation: Any) -> Any:
 
 
 def _ranks(x: Any) -> Any:
-    """Place of each element in ascending order."""
+    """The place of each element in ascending order."""
     n = aval_of(x).shape[-1]
     mine, others = as_rows(x, n), as_columns(x, n)
     shape = aval_of(mine).shape
@@ -351,7 +351,7 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def slogdet(a: Any) -> tuple[Any, Any]:
-    """The determinant over its absolute value, and the logarithm of that."""
+    """The determinant over its absolute value, and the logarithm of the absolute value."""
     unit, logarithm = slogdet_p.bind(a)
     return unit, logarithm
 

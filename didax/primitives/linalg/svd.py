@@ -1,7 +1,7 @@
 """Singular value decomposition: A = U diag(s) V^H, s descending and not negative.
 
 U and V have min(m, n) orthonormal columns, or are square with `full_matrices`; V is given as V^H. Where singular
-values coincide or vanish see Note [Degenerate gaps] in `matrix.py`.
+values coincide or vanish, see Note [Degenerate gaps] in `matrix.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from didax.xla.text import FunctionContext, Value
 
 
 class SVD(MatrixPrimitive):
-    """`[u, s, vh]`: left vectors as columns, singular values, right vectors as conjugated rows."""
+    """`[u, s, vh]`: left vectors as columns, singular values, conjugated right vectors as rows."""
 
     multiple_results = True
     holes = {"transpose": NOT_LINEAR}
@@ -155,9 +155,10 @@ def _sums(s: Any) -> Any:
 
 
 def _vectors_tangent(x: Any, turn: Any, moved: Any, s_inverse: Any) -> Any:
-    """Tangent of the vectors `x`, of which the first k turn among themselves by `turn`.
+    """The tangent of the vectors `x`.
 
-    They also move out of their space, by `moved` / s; vectors beyond the k-th, if any, move oppositely.
+    The first k vectors turn among themselves by `turn`, and move out of the space they span by `moved` / s. Vectors
+    beyond the k-th, if there are any, move oppositely, so that all stay orthogonal.
     """
     (m, p), k, ndim = aval_of(x).shape[-2:], aval_of(turn).shape[-1], aval_of(x).ndim
     along = matmul(adjoint(x), moved)

@@ -1,4 +1,4 @@
-"""Cholesky factors and triangular systems, of which the other factorisations' derivatives are made.
+"""Cholesky factors and triangular systems; the derivatives of the other factorisations solve such systems.
 
     cholesky:          A = L L^H, reading the lower triangle of A
     triangular_solve:  X with op(A) X = B, or X op(A) = B; op may transpose and conjugate
@@ -38,6 +38,7 @@ from didax.primitives.linalg.matrix import (
 )
 from didax.primitives.shape import move_axis, reshape
 from didax.transforms.batching import AxisData
+from didax.transforms.jet import Series, quotient
 from didax.transforms.transpose import is_undef
 from didax.xla.lapack import lapack_call, platform
 from didax.xla.text import FunctionContext, Value, function_type
@@ -76,9 +77,10 @@ class Cholesky(MatrixPrimitive):
 
 
 class TriangularSolve(MatrixPrimitive):
-    """X with op(A) X = B (`left_side`) or X op(A) = B; reads one triangle of A, without its diagonal if `unit`.
+    """The X with op(A) X = B (`left_side`) or X op(A) = B, where op may transpose and conjugate A.
 
-    It is linear in B, and its transpose is the system with the transpose of op(A).
+    It reads one triangle of A; with `unit_diagonal` it does not read the diagonal, and takes it for 1. It is linear in
+    B, and its transpose solves the system with the transpose of op(A).
     """
 
     def type(
@@ -145,6 +147,14 @@ class TriangularSolve(MatrixPrimitive):
             return out, Zero(aval_of(out).tangent())
         return out, self.bind(a, b_dot, **params)
 
+    def taylor(self, k: int, out: Series, args: Sequence[Series], **params: Any) -> Any:
+        a, b = args
+
+        def solve(rest: Any, a: Any) -> Any:
+            return self.bind(a, rest, **params)
+
+        return quotient(solve, lambda x, a: _times(a, x, **params), k, out, b, a)
+
     def transpose(self, ct: Any, a: Any, b: Any, *, transpose_a: bool, **params: Any) -> list[Any]:
         assert is_undef(b) and not is_undef(a)
         return [None, self.bind(a, ct, transpose_a=not transpose_a, **params)]
@@ -161,7 +171,7 @@ class TriangularSolve(MatrixPrimitive):
 
 
 def fold_right_sides(solve: Callable[[Any], Any], b: Any, dim: int, side: int) -> Any:
-    """`solve` for a batch of right-hand sides of one matrix: they become the columns (side 1) or rows (0) of one."""
+    """`solve` for a batch of right-hand sides of one matrix, joined as the columns (side 1) or rows (side 0) of one."""
     b = move_axis(b, dim, side)
     shape = aval_of(b).shape
     flat = (shape[0], shape[1] * shape[2]) if side else (shape[0] * shape[1], shape[2])

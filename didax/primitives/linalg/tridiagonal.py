@@ -30,7 +30,7 @@ from didax.xla.text import FunctionContext, Value
 
 
 class TridiagonalSolve(MatrixPrimitive):
-    """x with A x = b for the tridiagonal A of three diagonals; NaN where A is singular. Linear in b."""
+    """The x with A x = b, for the tridiagonal matrix A of three diagonals; NaN where A is singular. Linear in b."""
 
     def type(self, dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray) -> ShapedArray:
         check_matrices("tridiagonal_solve", b, "b")
@@ -73,8 +73,9 @@ class TridiagonalSolve(MatrixPrimitive):
 
 
 def _diagonal_times(diagonal: Any, offset: int, x: Any) -> Any:
-    """diagonal[i] x[i + offset], zero where that is beyond the ends: there the diagonal is not read, so that no NaN
-    enters its derivative.
+    """diagonal[i] x[i + offset], and zero where i + offset is beyond the ends of x.
+
+    The diagonal is not read there, so that a NaN in this place does not reach the derivative.
     """
     axis, before, after = aval_of(x).ndim - 2, max(-offset, 0), max(offset, 0)
     n = aval_of(x).shape[axis]

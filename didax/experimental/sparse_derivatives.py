@@ -1,0 +1,204 @@
+"""Jacobians and Hessians that are mostly zeros, as SciPy's sparse matrices: `sparse_jacobian`, `sparse_hessian`.
+
+Where elements can differ from zero is read off the program (`didax/passes/sparsity.py`). Columns without a common row
+are computed by one jvp, along the sum of their unit vectors, or rows without a common column by one vjp: a tridiagonal
+matrix of any size takes three passes. Which columns go together is found by greedy colouring: Curtis, Powell, Reid
+(1974), On the estimation of sparse Jacobian matrices.
+Read next: `didax/api/jacobians.py`, for dense ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from didax.api.autodiff import grad, jvp, vjp
+from didax.api.flat import check_callable
+from didax.api.inspect import make_jaxpr
+from didax.api.jit import jit
+from didax.api.vmap import vmap
+from didax.core import dtypes, pytree
+from didax.core.avals import aval_of
+from didax.core.errors import api_boundary, message
+from didax.core.tracing import Tracer
+from didax.flatten_util import ravel_pytree
+from didax.passes.sparsity import Dependence, dependence
+
+__all__ = ["SparseJacobian", "sparse_hessian", "sparse_jacobian"]
+
+
+@api_boundary
+def sparse_jacobian(
+    fun: Callable[..., Any], argnums: int = 0, *, chunk_size: int | None = None
+) -> SparseJacobian:
+    """The Jacobian of `fun` as a SciPy `csr_array`, in as few passes as colouring its pattern finds.
+
+    The argument and the result may be pytrees: a column is an element of the argument, a row one of the result, in the
+    order of `flatten_util.ravel_pytree`. The pattern holds for all values of the arguments, and is found once for their
+    types. Entries of 16 bits are given in float32, as SciPy has no such matrices. With a `chunk_size`, so many
+    passes run at a time.
+
+    Raises TypeError for an argument or result that is no real floating-point array, and under other transformations:
+    the matrix is SciPy's, which needs numbers.
+
+    >>> import didax.numpy as dnp
+    >>> jacobian = sparse_jacobian(lambda x: x[1:] * x[:-1])
+    >>> jacobian(dnp.arange(4.0)).toarray()
+    array([[1., 0., 0., 0.],
+           [0., 2., 1., 0.],
+           [0., 0., 3., 2.]], dtype=float32)
+    >>> jacobian.passes(dnp.arange(4.0))
+    2
+    """
+    check_callable("sparse_jacobian", fun)
+    return SparseJacobian("sparse_jacobian", fun, argnums, chunk_size)
+
+
+@api_boundary
+def sparse_hessian(
+    fun: Callable[..., Any], argnums: int = 0, *, chunk_size: int | None = None
+) -> SparseJacobian:
+    """The matrix of second derivatives of a scalar function, as `sparse_jacobian` of its gradient.
+
+    >>> import didax.numpy as dnp
+    >>> sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum())(dnp.arange(3.0)).toarray()
+    array([[2., 0., 0.],
+           [0., 4., 2.],
+           [0., 2., 0.]], dtype=float32)
+    """
+    check_callable("sparse_hessian", fun)
+    return SparseJacobian("sparse_hessian", grad(fun, argnums), argnums, chunk_size)
+
+
+class SparseJacobian:
+    """What `sparse_jacobian` returns: a function from the arguments of `fun` to the matrix; see there."""
+
+    def __init__(self, caller: str, fun: Callable[..., Any], argnums: int, chunk_size: int | None):
+        self._caller, self._fun, self._argnums, self._chunk_size = caller, fun, argnums, chunk_size
+        self._plans: dict[Any, _Plan] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        plan = self._plan(args, kwargs)
+        from scipy.sparse import csr_array
+
+        x, rest = self._split(args)
+        compressed = np.asarray(plan.run(x, plan.seeds, rest, kwargs))
+        if compressed.dtype.itemsize < 4:
+            compressed = compressed.astype(np.float32)
+        rows = np.repeat(np.arange(plan.pattern.shape[0]), np.diff(plan.pattern.indptr))
+        columns = plan.pattern.indices
+        values = (
+            compressed[plan.colours[columns], rows]
+            if plan.forward
+            else compressed[plan.colours[rows], columns]
+        )
+        return csr_array((values, columns, plan.pattern.indptr), plan.pattern.shape)
+
+    def sparsity(self, *args: Any, **kwargs: Any) -> Any:
+        """Where the matrix may differ from zero, as a `csr_array` of bools."""
+        return self._plan(args, kwargs).pattern.copy()
+
+    def passes(self, *args: Any, **kwargs: Any) -> int:
+        """How many jvps or vjps give the matrix."""
+        return len(self._plan(args, kwargs).seeds)
+
+    def _split(self, args: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The argument to differentiate by, and the others."""
+        if not 0 <= self._argnums < len(args):
+            facts = f"argnums: {self._argnums}, arguments: {len(args)}"
+            rule = f"{self._caller} differentiates with respect to one positional argument."
+            raise ValueError(message(rule, facts, fix="Pass the number of a positional argument."))
+        return args[self._argnums], (*args[: self._argnums], *args[self._argnums + 1 :])
+
+    def _plan(self, args: Any, kwargs: Any) -> _Plan:
+        leaves, tree = pytree.flatten((args, kwargs))
+        if any(isinstance(x, Tracer) for x in leaves):
+            rule = (
+                f"{self._caller} returns a matrix of SciPy's, which holds numbers: no argument can be traced."
+            )
+            traced = next(x for x in leaves if isinstance(x, Tracer))
+            raise TypeError(message(rule, *traced.facts(), fix="Call it outside of jit, grad and vmap."))
+        key = tree, tuple(map(aval_of, leaves))
+        if key not in self._plans:
+            self._plans[key] = self._planned(args, kwargs)
+        return self._plans[key]
+
+    def _planned(self, args: Any, kwargs: Any) -> _Plan:
+        x, rest = self._split(args)
+        flat_x, unravel = ravel_pytree(x)
+
+        def flat(vector: Any, rest: Any, kwargs: Any) -> Any:
+            arguments = [*rest[: self._argnums], unravel(vector), *rest[self._argnums :]]
+            return ravel_pytree(self._fun(*arguments, **kwargs))[0]
+
+        program = make_jaxpr(flat)(flat_x, rest, kwargs)
+        (out,) = program.jaxpr.outvars
+        for what, aval in (("the argument", aval_of(flat_x)), ("the result", out.aval)):
+            if not dtypes.is_float(aval.dtype):
+                rule = f"{self._caller} takes real floating-point arguments to real floating-point results."
+                raise TypeError(message(rule, f"{what}: {aval}", fix="Cast it, or use jacfwd or jacrev."))
+        pattern = _pattern(program, aval_of(flat_x).size, out.aval.size)
+        columns, rows = colouring(pattern), colouring(pattern.T.tocsr())
+        forward = columns.max(initial=-1) <= rows.max(initial=-1)
+        run = functools.partial(_forward if forward else _reverse, flat, unravel, self._chunk_size)
+        like = aval_of(flat_x if forward else out)
+        colours = columns if forward else rows
+        return _Plan(pattern, colours, forward, _seeds(colours, like.dtype), jit(run))
+
+
+class _Plan:
+    """How the matrix is computed for arguments of given types."""
+
+    def __init__(self, pattern: Any, colours: Any, forward: bool, seeds: Any, run: Callable[..., Any]):
+        self.pattern, self.colours, self.forward, self.seeds, self.run = pattern, colours, forward, seeds, run
+
+
+def _pattern(program: Any, n: int, m: int) -> Any:
+    from scipy.sparse import csr_array, identity
+
+    x, *others = program.jaxpr.invars[len(program.consts) :]
+    known = [Dependence(aval_of(c), c) for c in program.consts]
+    inputs = [
+        *known,
+        Dependence(x.aval, rows=csr_array(identity(n, dtype="bool"))),
+        *(Dependence(v.aval) for v in others),
+    ]
+    (out,) = dependence(program.jaxpr, inputs)
+    rows = csr_array((m, n), dtype=bool) if out.rows is None else csr_array(out.rows)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    rows.sort_indices()
+    return rows
+
+
+def colouring(pattern: Any) -> Any:
+    """A colour for each column, such that columns of one colour have no row in common; greedy, in order."""
+    columns = pattern.tocsc()
+    colours = np.full(pattern.shape[1], -1)
+    for j in range(pattern.shape[1]):
+        rows = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+        taken: set[int] = set()
+        for i in rows:
+            taken.update(colours[pattern.indices[pattern.indptr[i] : pattern.indptr[i + 1]]].tolist())
+        colours[j] = next(c for c in range(len(taken) + 1) if c not in taken)
+    return colours
+
+
+def _seeds(colours: Any, dtype: Any) -> Any:
+    """For each colour the sum of the unit vectors of that colour."""
+    return (colours == np.arange(colours.max(initial=-1) + 1)[:, None]).astype(dtype)
+
+
+def _forward(flat: Any, unravel: Any, chunk_size: Any, x: Any, seeds: Any, rest: Any, kwargs: Any) -> Any:
+    vector = ravel_pytree(x)[0]
+    return vmap(lambda s: jvp(lambda v: flat(v, rest, kwargs), (vector,), (s,))[1], chunk_size=chunk_size)(
+        seeds
+    )
+
+
+def _reverse(flat: Any, unravel: Any, chunk_size: Any, x: Any, seeds: Any, rest: Any, kwargs: Any) -> Any:
+    pull = vjp(lambda v: flat(v, rest, kwargs), ravel_pytree(x)[0])[1]
+    return vmap(lambda s: pull(s)[0], chunk_size=chunk_size)(seeds)

@@ -1,0 +1,312 @@
+"""Special functions of complex numbers, and families of functions: `loggamma`, `wofz`, `bessel_jn`, `sph_harm_y`.
+
+They are compositions of the functions of `didax.numpy`, and have the derivatives of these. Read next:
+`didax/primitives/integrals.py`, whose Note [Faddeeva] explains `wofz`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+import didax.numpy as dnp
+from didax.api.custom import custom_jvp
+from didax.core import dtypes
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
+from didax.core.value import Array
+from didax.lax.loops import fori_loop
+from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
+from didax.primitives.integrals import MIDPOINTS, POINTS, STEP
+
+
+def _inexact(name: str, x: Any, kinds: str = "fc") -> Array:
+    value = dnp.asarray(promote_dtypes(name, x, to_inexact=True)[0])
+    if dtypes.kind_of(value.dtype) not in kinds:
+        raise ArgumentError(
+            message(f"{name} takes real numbers.", f"operand: {value.aval}", fix="Use x.real.")
+        )
+    return value
+
+
+# --- The logarithm of the gamma function --------------------------------------------------------------------
+
+# Stirling's series (DLMF 5.11.1): B(2k) / (2k (2k - 1)) z^(1 - 2k), for |z| > 8.
+_STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400]
+_SHIFTS = 8
+
+
+def complex_loggamma(z: Any) -> Any:
+    """The analytic continuation of log(gamma(x)) from the positive axis, with a cut along the negative one.
+
+    Left of 1/2 by the reflection formula in the form of Hare (1997); its term 2 pi i floor(...) chooses the branch.
+    """
+    left = z.real < 0.5
+    right = dnp.where(left, 1 - z, z)
+    value = _right_loggamma(right)
+    branch = dnp.copysign(2 * math.pi, z.imag) * dnp.floor(0.5 * z.real + 0.25)
+    reflected = math.log(math.pi) - _log_sin_pi(dnp.where(left, z, 0.25)) - value
+    return dnp.where(left, reflected + 1j * branch.astype(z.dtype), value)
+
+
+def _right_loggamma(z: Any) -> Any:
+    product = z
+    logs = dnp.log(z)
+    for k in range(1, _SHIFTS):
+        product = z + k
+        logs = logs + dnp.log(product)
+    w = z + _SHIFTS
+    inverse = 1 / w
+    square = inverse * inverse
+    series = sum((c * square**k for k, c in enumerate(_STIRLING[1:], 1)), dnp.full_like(z, _STIRLING[0]))
+    return (w - 0.5) * dnp.log(w) - w + 0.5 * math.log(2 * math.pi) + inverse * series - logs
+
+
+def _log_sin_pi(z: Any) -> Any:
+    """log(sin(pi z)), principal; far from the axis |sin| is exp(pi |Im z|) / 2."""
+    x, y = z.real, z.imag
+    turn = x - 2 * dnp.round(0.5 * x)  # sin(pi z) has the period 2
+    far = abs(y) > 5
+    near = dnp.log(dnp.sin(math.pi * (turn + 1j * dnp.where(far, 0.5, y).astype(z.dtype)).astype(z.dtype)))
+    # sin(pi z) = +-i/2 exp(-+i pi z) (1 - exp(+-2 i pi z)), upper signs for Im z > 0
+    up = dnp.where(y > 0, 1, -1)
+    small = dnp.exp(-2 * math.pi * abs(y) + 2j * math.pi * up * turn)
+    angle = up * (0.5 - turn)
+    angle = angle - 2 * dnp.round(0.5 * angle)
+    distant = math.pi * abs(y) - math.log(2) + 1j * math.pi * angle + dnp.log1p(-small)
+    return dnp.where(far, distant.astype(z.dtype), near)
+
+
+# --- Faddeeva's function ------------------------------------------------------------------------------------
+
+
+@api_boundary
+def wofz(z: ArrayLike) -> Array:
+    """Return Faddeeva's function exp(-z^2) erfc(-i z), complex.
+
+    >>> from didax.scipy import special
+    >>> special.wofz(0.0)
+    Array(1.+0.j, dtype=complex64)
+    """
+    value = as_array("wofz", z)
+    if not dtypes.is_inexact(value.dtype):
+        value = _inexact("wofz", value)
+    value = value.astype(dtypes.complex_dtype(value.dtype))
+    below = value.imag < 0
+    upper = _upper_wofz(dnp.where(below, -value, value))
+    safe = dnp.where(below, value, 0)
+    return dnp.where(below, 2 * _exp_minus_square(safe) - upper, upper)
+
+
+def _exp_minus_square(z: Any) -> Any:
+    x, y = z.real, z.imag
+    return dnp.exp((y - x) * (y + x) - 2j * (x * y)).astype(z.dtype)
+
+
+def _upper_wofz(z: Any) -> Any:
+    """For Im z >= 0."""
+    x, y = abs(z.real), z.imag
+    far = dnp.maximum(x, y) > 1e4
+    middle = dnp.where(far, 1, z)
+    inverse = 1 / dnp.where(far, z, 1)
+    distant = 1j / math.sqrt(math.pi) * inverse * (1 + 0.5 * inverse * inverse)
+    x, y = dnp.where(far, 1, x), dnp.where(far, 0, y)
+    fraction = x / STEP - dnp.floor(x / STEP)
+    above = y >= dnp.maximum(x, math.pi / STEP)  # no pole is left out then
+    at_midpoint = (fraction > 0.25) & (fraction < 0.75) & ~above
+    sums = dnp.where(
+        at_midpoint, _nodes(middle, at_midpoint, POINTS), _nodes(middle, ~at_midpoint, MIDPOINTS)
+    )
+    origin = dnp.where(at_midpoint, 1j * STEP / (math.pi * dnp.where(at_midpoint, middle, 1)), 0)
+    with_pole = ~above & (y < math.pi / STEP)
+    safe = dnp.where(with_pole, middle, 1)
+    wave = dnp.exp(2j * math.pi * safe / STEP).astype(z.dtype)  # of modulus at most 1
+    wave = dnp.where(at_midpoint, -wave, wave)
+    # 1 / (1 +- exp(-2 i pi z / h)) = +-wave / (1 +- wave)
+    pole = dnp.where(with_pole, 2 * _exp_minus_square(safe) * wave / (1 + wave), 0)
+    found = 2j * STEP / math.pi * middle * sums + origin + pole
+    return dnp.where(far, distant, found).astype(z.dtype)
+
+
+def _nodes(z: Any, used: Any, nodes: list[float]) -> Any:
+    square = dnp.where(used, z * z, -1)
+    return sum((math.exp(-(t**2)) / (square - t**2) for t in nodes), dnp.zeros_like(square))
+
+
+# --- Bessel functions ---------------------------------------------------------------------------------------
+
+
+@api_boundary
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
+    """Return the Bessel functions J_0(z), ..., J_v(z) along a new first axis.
+
+    For |z| > max(25, v) by Hankel's expansions of J_0 and J_1 (DLMF 10.17.3) and the recurrence upwards, for smaller z
+    by Miller's recurrence downwards (DLMF 3.6). `n_iter`, the number of its steps in JAX, is accepted.
+
+    >>> from didax.scipy import special
+    >>> special.bessel_jn(0.0, v=1)
+    Array([1., 0.], dtype=float32)
+    """
+    x = _inexact("bessel_jn", z, "f")
+    try:
+        order = operator.index(v)
+    except TypeError:
+        order = -1
+    if order < 0:
+        rule = "bessel_jn takes the highest order, an integer of at least 0."
+        raise ArgumentError(message(rule, f"v: {v!r:.100}", fix="Pass a Python integer."))
+    wide = x.astype(dnp.promote_types(x.dtype, "float32"))
+    out = _bessel_orders(wide, order)
+    return out.astype(x.dtype) if x.dtype != wide.dtype else out
+
+
+def _bessel_orders(x: Any, order: int) -> Any:
+    return dnp.where(dnp.isnan(x), x, _bessel(x, order))
+
+
+def _bessel_value(x: Any, order: int) -> Any:
+    size, limit = abs(x), max(25, order)
+    near = size <= limit
+    small = _downwards(dnp.where(near, size, 1), order, limit)
+    large = _upwards(dnp.where(near, limit + 1, size), order)
+    signs = np.where(np.arange(order + 1) % 2, -1, 1).reshape(-1, *[1] * x.ndim)
+    both = dnp.where(near, small, large)
+    return dnp.where(x < 0, signs.astype(np.int32) * both, both).astype(x.dtype)
+
+
+_bessel = custom_jvp(_bessel_value, nondiff_argnums=(1,))
+
+
+@_bessel.defjvp
+def _bessel_jvp(order: int, primals: Any, tangents: Any) -> Any:
+    """J_n' = (J_(n-1) - J_(n+1)) / 2, with J_-1 = -J_1."""
+    (x,), (x_dot,) = primals, tangents
+    more = _bessel(x, order + 1)
+    before = dnp.concatenate([-more[1:2], more[:order]])
+    return more[: order + 1], 0.5 * (before - more[1:]) * x_dot
+
+
+def _downwards(x: Any, order: int, limit: int) -> Any:
+    """Miller: from a tiny number far above, normalised by J_0 + 2 J_2 + 2 J_4 + ... = 1; rescaled before it
+    overflows.
+    """
+    start = limit + 20 + int(6 * limit ** (1 / 2))
+    positions = np.arange(order + 1).reshape(-1, *[1] * x.ndim)
+    safe = dnp.where(x < 1e-6, 1e-6, x)  # below, J_n is its first term
+
+    def step(i: Any, state: Any) -> Any:
+        above, here, total, found = state
+        n = start - i  # `here` belongs to this order
+        below = 2 * n / safe * here - above
+        scale = dnp.where(abs(below) > 1e12, 1e-12, 1).astype(x.dtype)
+        above, here = here * scale, below * scale
+        total = total * scale + dnp.where((n - 1) % 2 == 0, dnp.where(n == 1, here, 2 * here), 0)
+        found = found * scale
+        return above, here, total, dnp.where(positions == n - 1, here, found)
+
+    zero = dnp.zeros_like(x)
+    first = (zero, dnp.full_like(x, 1e-18), zero, dnp.zeros((order + 1, *x.shape), x.dtype))
+    _, _, total, found = fori_loop(0, start, step, first)
+    value = found / total
+    powers = dnp.stack([(0.5 * x) ** n / math.factorial(n) if n < 160 else zero for n in range(order + 1)])
+    return dnp.where(x < 1e-6, powers, value)
+
+
+def _upwards(x: Any, order: int) -> Any:
+    values = [_hankel(x, 0), _hankel(x, 1)]
+    for n in range(1, order):
+        values.append(2 * n / x * values[n] - values[n - 1])
+    return dnp.stack(values[: order + 1])
+
+
+def _hankel(x: Any, order: int) -> Any:
+    """sqrt(2 / (pi x)) (P cos(x - c) - Q sin(x - c)), c = (order / 2 + 1 / 4) pi."""
+    mu, term, p, q = 4 * order**2, dnp.ones_like(x), dnp.ones_like(x), dnp.zeros_like(x)
+    for k in range(1, 20):
+        term = term * ((mu - (2 * k - 1) ** 2) / (8 * k)) / x
+        sign = -1 if k % 4 in (2, 3) else 1
+        p, q = (p, q + sign * term) if k % 2 else (p + sign * term, q)
+    sin, cos = dnp.sin(x), dnp.cos(x)
+    # cos(x - pi / 4) = (cos + sin) / sqrt(2), which is exact where x - pi / 4 would be rounded
+    c, s = (cos + sin, sin - cos) if order == 0 else (sin - cos, -(sin + cos))
+    return (p * c - q * s) / dnp.sqrt(math.pi * x)
+
+
+# --- Spherical harmonics ------------------------------------------------------------------------------------
+
+
+@api_boundary
+def sph_harm_y(
+    n: ArrayLike,
+    m: ArrayLike,
+    theta: ArrayLike,
+    phi: ArrayLike,
+    diff_n: int | None = None,
+    n_max: int | None = None,
+) -> Array:
+    """Return the spherical harmonics of degree n >= 0 and order m, |m| <= n, at polar angle theta and azimuth phi.
+
+    They are orthonormal on the sphere and have the phase (-1)^m of Condon and Shortley; 0 for |m| > n. `n_max` is the
+    largest degree, which has to be given where n is traced. NotImplementedError for `diff_n`.
+
+    >>> from didax.scipy import special
+    >>> special.sph_harm_y(0, 0, 0.3, 0.4)
+    Array(0.2820948+0.j, dtype=complex64)
+    """
+    if diff_n is not None:
+        rule = "sph_harm_y gives values only."
+        raise NotImplementedError(message(rule, f"diff_n: {diff_n!r}", fix="Differentiate it: jvp, jacfwd."))
+    degree, order = [as_array("sph_harm_y", x, name) for x, name in ((n, "n"), (m, "m"))]
+    for name, x in (("n", degree), ("m", order)):
+        if dtypes.kind_of(x.dtype) not in "iu":
+            rule = "sph_harm_y takes integers as degree and order."
+            raise ArgumentError(message(rule, f"{name}: {x.aval}", fix=f"Cast {name} first (astype)."))
+    if n_max is None:
+        n_max = _largest(degree)
+    angles = [dnp.asarray(x) for x in promote_dtypes("sph_harm_y", theta, phi, to_inexact=True)]
+    theta, phi = [x.astype(x.dtype) for x in angles]
+    degree, order, theta, phi = dnp.broadcast_arrays(degree, order, theta, phi)
+    size = abs(order)
+    magnitude = _normalised_legendre(degree, size, theta, int(n_max))
+    angle = order * phi
+    sign = dnp.where((order < 0) & (size % 2 == 1), -1, 1).astype(theta.dtype)
+    return sign * magnitude * dnp.exp(1j * angle)
+
+
+def _largest(degree: Any) -> int:
+    try:
+        return int(np.max(np.asarray(degree), initial=0))
+    except ConcretizationTypeError:
+        rule = "sph_harm_y needs the largest degree while n is traced."
+        raise ConcretizationTypeError(
+            message(rule, f"n: {degree.aval}", fix="Pass n_max, an integer.")
+        ) from None
+
+
+def _normalised_legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
+    """P_n^m(cos(theta)) sqrt((2n + 1) / 4 pi (n - m)! / (n + m)!), degree by degree (DLMF 14.10.3)."""
+    x, sin = dnp.cos(theta), dnp.sin(theta)
+    order = m.astype(theta.dtype)
+
+    def step(k: Any, state: Any) -> Any:
+        before, here, out = (
+            state  # of the degrees k - 2 and k - 1; below degree m, `here` is that of order k - 1
+        )
+        k = dnp.asarray(k)
+        degree = k.astype(theta.dtype)
+        diagonal = -dnp.sqrt((2 * degree + 1) / dnp.maximum(2 * degree, 1)) * sin * here
+        start = dnp.where(k == 0, here, diagonal)
+        gap = dnp.where(k > m, degree * degree - order * order, 1)
+        less = dnp.where(k > m + 1, (degree - 1) ** 2 - order * order, 0)
+        a = dnp.sqrt((4 * degree * degree - 1).clip(0) / gap)
+        b = dnp.sqrt((2 * degree + 1) * less / (gap * (2 * degree - 3).clip(1)))
+        new = dnp.where(k <= m, start, a * x * here - b * before)
+        return dnp.where(k <= m, 0, here), new, dnp.where((k == n) & (k >= m), new, out)
+
+    zero = dnp.zeros_like(theta)
+    _, _, out = fori_loop(
+        0, n_max + 1, step, (zero, dnp.full_like(theta, math.sqrt(1 / (4 * math.pi))), zero)
+    )
+    return out

@@ -1,0 +1,160 @@
+"""Integrals, hypergeometric functions, Bessel functions and functions of complex numbers, against scipy.
+
+The bounds are in units in the last place (ulp) of values that are away from zeros. Against mpmath's 30 digits these
+were found: dawsn 6, sici 2 (the cosine integral absolutely), fresnel 3, owens_t 20, expn 20, hyp1f1 60 and hyp2f1 30
+(for positive parameters). SciPy itself is off by more at some points.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import scipy.special
+
+import didax as dx
+import didax.numpy as dnp
+from didax.core.errors import ArgumentError, ConcretizationTypeError
+from didax.scipy import special
+from tests.checks import assert_close
+from tests.scipy.families import check_batches, check_derivatives
+
+RNG = np.random.default_rng(0)
+REAL = np.concatenate(
+    [RNG.normal(size=20) * scale for scale in (0.3, 3, 30)] + [[0.0, 1.0, 4.0, 1e5, np.inf, np.nan]]
+)
+REAL = np.concatenate([REAL, -REAL[:-3]])
+POSITIVE = [RNG.uniform(0.2, 4, 20) for _ in range(3)]
+COMPLEX = (RNG.normal(size=60) + 1j * RNG.normal(size=60)) * 10 ** RNG.uniform(-2, 1, 60)
+X = RNG.uniform(-12, 12, 20)
+
+VALUES: dict[str, tuple[tuple[Any, ...], float]] = {
+    "dawsn": ((REAL,), 60), "sici": ((REAL,), 20), "fresnel": ((REAL,), 100),
+    "owens_t": ((RNG.normal(size=60) * 2, RNG.normal(size=60) * 2), 200),
+    "expn": ((np.tile([0.0, 1, 2, 5, 30], 8), np.repeat([0, 1e-5, 0.3, 1.0, 1.1, 4.0, 30.0, np.inf], 5)), 60),
+    "hyp1f1": ((POSITIVE[0], POSITIVE[1], np.append(X[:-2], [-400.0, 70.0])), 400),
+    "hyp2f1": ((*POSITIVE, np.append(X[:-4] / 13, [0.95, -7.0, 0.99, 0.0])), 400),
+    "wofz": ((COMPLEX[np.abs(COMPLEX.imag) < 4],), 200), "loggamma": ((COMPLEX,), 400),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_are_those_of_scipy(dtype: str) -> None:
+    eps = float(np.finfo(dtype).eps)
+    with dx.enable_x64(dtype == "float64"), np.errstate(all="ignore"):
+        for name, (points, ulps) in VALUES.items():
+            kind = (
+                np.dtype(f"c{2 * np.dtype(dtype).itemsize}")
+                if points[0].dtype.kind == "c"
+                else np.dtype(dtype)
+            )
+            args = [x.astype(kind) for x in points]
+            wide = [x.astype("complex128" if kind.kind == "c" else "float64") for x in args]
+            wanted = getattr(scipy.special, name)(
+                *([wide[0].astype(int), wide[1]] if name == "expn" else wide)
+            )
+            found = getattr(special, name)(*args)
+            for x, y in zip(dx.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+                assert x.dtype == kind
+                atol = 20 * eps if name in ("sici", "loggamma") else 10 * float(np.finfo(dtype).tiny)
+                np.testing.assert_allclose(
+                    np.asarray(x), y.astype(kind), max(eps * ulps, 2e-11), atol, err_msg=name
+                )
+
+
+def test_corners() -> None:
+    nan, inf = np.nan, np.inf
+    with np.errstate(all="ignore"):
+        for name, points in {
+            "hyp1f1": [(1.0, -1.0, 3.0), (-2.0, -1.0, 3.0), (-2.0, 3.0, 1e3), (1.0, 2.0, nan), (0.0, 1.0, 5.0)],
+            "hyp2f1": [(1.0, 2.0, 3.0, 1.5), (-2.0, 3.0, 2.0, 1.7), (1.0, 1.0, 3.0, 1.0), (1.0, 2.0, -1.0, 0.3),
+                       (1.0, 1.0, 2.0, 1.0), (-1.0, 2.0, -3.0, 0.3), (1.0, 2.0, 3.0, nan), (1.0, 1.0, 2.0, 0.95)],
+            "owens_t": [(0.0, 1.0), (1.0, inf), (inf, 1.0), (nan, 1.0), (1.0, -inf), (0.0, inf)],
+            "expn": [(-1.0, 2.0), (2.0, -1.0), (1.0, 0.0), (3.0, 0.0), (0.0, 0.0)],
+        }.items():  # fmt: skip
+            for args in points:
+                wanted = getattr(scipy.special, name)(*([int(args[0]), args[1]] if name == "expn" else args))
+                wanted = (
+                    np.inf if name == "hyp1f1" and args[1] == -1 else wanted
+                )  # where scipy's sign is that of a limit
+                assert_close(getattr(special, name)(*args), np.float32(wanted), 3e-5, what=f"{name}{args}")
+    assert dnp.isnan(special.loggamma(-1.5))
+    assert special.loggamma(-1.5 + 0j).dtype == special.wofz(1).dtype == np.complex64
+
+
+def test_bessel_functions() -> None:
+    x = np.concatenate([RNG.uniform(-60, 60, 30), [0, 1e-8, 1e3, -3.0, 24.9, 25.1, np.nan]])
+    with dx.enable_x64(True):
+        for order in (0, 3, 40):
+            wanted = np.stack([scipy.special.jv(n, x) for n in range(order + 1)])
+            found = special.bessel_jn(x, v=order)
+            np.testing.assert_allclose(found, wanted, 3e-13, 3e-16, err_msg=str(order))
+    assert special.bessel_jn(np.float16(1), v=2).dtype == np.float16
+    assert special.bessel_jn(np.ones((2, 2), "float32"), v=2).shape == (3, 2, 2)
+
+
+def test_spherical_harmonics() -> None:
+    n, m = RNG.integers(0, 8, 40), RNG.integers(-8, 9, 40)
+    theta, phi = [RNG.uniform(0, top, 40).astype("float32") for top in (math.pi, 2 * math.pi)]
+    wanted = np.where(abs(m) > n, 0, scipy.special.sph_harm_y(n, m, theta, phi)).astype("complex64")
+    assert_close(special.sph_harm_y(n, m, theta, phi), wanted, 1e-4, 2e-6)
+    traced = dx.jit(special.sph_harm_y, static_argnames="n_max")(n[:, None], m[:, None], theta, phi, n_max=7)
+    assert_close(dnp.diagonal(traced), wanted, 1e-4, 2e-6)
+
+
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_derivatives(order: int) -> None:
+    x, h, a = np.array([-7.3, -0.4, 0.7, 2.3, 5.9]), np.array([0.3, -1.2, 2.0]), np.array([0.4, 1.7, -0.8])
+    orders = np.array([0.0, 1.0, 4.0])
+    z = np.array([0.7 + 1.2j, -1.3 - 0.4j, 3.1 + 0.2j])
+    check_derivatives({
+        "dawsn": (special.dawsn, x), "sici": (special.sici, x), "fresnel": (special.fresnel, x),
+        "owens_t": (special.owens_t, h, a), "expn": (lambda x: special.expn(orders, x), np.array([0.4, 0.9, 2.1])),
+        "hyp1f1": (lambda x: special.hyp1f1(1.3, 2.4, x), x), "hyp2f1": (
+            lambda x: special.hyp2f1(1.3, 2.4, 3.1, x), x[:3] / 9),
+        "loggamma": (special.loggamma, z), "wofz": (special.wofz, z), "bessel_jn": (
+            lambda x: special.bessel_jn(x, v=3), x * 5),
+        "sph_harm_y": (lambda t, p: special.sph_harm_y(3, 2, t, p), np.array([0.5, 1.9]), np.array([0.5, 1.0])),
+    }, order)  # fmt: skip
+    check_derivatives({
+        "hyp1f1": (special.hyp1f1, np.array([1.3, 0.7]), np.array([2.4, 0.9]), np.array([1.1, -3.0])),
+        "hyp2f1": (special.hyp2f1, *np.array([[1.3, 0.7], [2.4, 0.9], [3.1, 1.2], [0.4, -3.0]])),
+    }, order=1)  # fmt: skip
+    with dx.enable_x64(True):
+        assert_close(dx.grad(special.dawsn)(1e6), np.float64(-5e-13), 1e-9)
+        assert_close(dx.grad(lambda x: special.sici(x)[0])(0.0), np.float64(1))
+    with pytest.raises(NotImplementedError, match="expn has no derivative by its order"):
+        dx.grad(special.expn)(1.0, 2.0)
+
+
+def test_batches_and_errors() -> None:
+    x = RNG.uniform(0.2, 3, (3, 2)).astype("float32")
+    check_batches({
+        "bessel_jn": (lambda x: special.bessel_jn(x, v=2), x), "wofz": (special.wofz, x), "loggamma": (
+            lambda x: special.loggamma(x * (1 + 1j)), x), "hyp2f1": (lambda x: special.hyp2f1(1, 2, x, -x), x),
+        "sph_harm_y": (lambda x: special.sph_harm_y(2, 1, x, x), x), "expn": (lambda x: special.expn(2, x), x),
+    })  # fmt: skip
+    for call, error, text in (
+        (lambda: special.bessel_jn(1.0, v=-1), ArgumentError, "bessel_jn takes the highest order"),
+        (lambda: special.bessel_jn(1j, v=1), ArgumentError, "bessel_jn takes real numbers"),
+        (lambda: special.sph_harm_y(2, 1, 0.0, 0.0, diff_n=1), NotImplementedError, "gives values only"),
+        (lambda: special.sph_harm_y(2.0, 1, 0.0, 0.0), ArgumentError, "takes integers as degree and order"),
+        (lambda: dx.jit(special.sph_harm_y)(2, 1, 0.0, 0.0), ConcretizationTypeError, "needs the largest degree"),
+        (lambda: special.dawsn(1j), TypeError, "dawsn takes real numbers"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=text):
+            call()
+
+
+def test_types_are_those_of_jax() -> None:
+    f = np.float32(0.5)
+    for name, count in {"dawsn": 1, "sici": 1, "fresnel": 1, "loggamma": 1, "wofz": 1, "owens_t": 2, "expn": 2,
+                        "hyp1f1": 3, "hyp2f1": 4}.items():  # fmt: skip
+        for x in (f, 1, np.ones(3, "int32")):
+            found = dx.eval_shape(getattr(special, name), *[x] * count)
+            wanted = jax.eval_shape(getattr(jax.scipy.special, name), *[x] * count)
+            for one, other in zip(dx.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+                assert (one.shape, one.dtype) == (other.shape, other.dtype), (name, x)
