@@ -99,7 +99,8 @@ class PartitionedExecutable(Executable):
         """Start the program, here and, where the processes of a job compute together, in each of them."""
         if len(self.processes) == 1:
             return super().run(buffers)
-        return job.in_force().run(lambda: Executable.run(self, buffers), self.processes)
+        in_turn = backend().platform == "cpu"
+        return job.in_force().run(lambda: Executable.run(self, buffers), self.processes, in_turn)
 
 
 def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
