@@ -1,7 +1,7 @@
 """`python -m benchmarks`: the table of budgets, Didax beside JAX in the same run.
 
     python -m benchmarks                      every case, a few minutes
-    python -m benchmarks --quick              the same with fewer samples, under 90 seconds
+    python -m benchmarks --quick              the same with fewer samples, two minutes
     python -m benchmarks --only eager lower   cases whose names start so
     python -m benchmarks --baseline numpy torch --json out.json
 
@@ -22,11 +22,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cases import eager, loops, programs, random, staging, startup
+from benchmarks.cases import eager, first_calls, loops, programs, random, staging, startup
 from benchmarks.harness import Case, Row, measure
 
 CASES: list[Case] = [
     *startup.CASES,
+    *first_calls.CASES,
     *eager.CASES,
     *staging.CASES,
     *programs.CASES,
@@ -62,7 +63,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="The table of budgets.")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="cases whose names start so (see --list)")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
-    parser.add_argument("--quick", action="store_true", help="fewer samples, under 90 seconds")
+    parser.add_argument("--quick", action="store_true", help="fewer samples, two minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was measured")
     parser.add_argument(
         "--baseline", nargs="+", default=[], choices=["numpy", "torch"], help="more columns, where installed"

@@ -46,6 +46,7 @@ class Case:
     budget: float
     absolute: bool = False
     unit: str = "s"  # "s" for seconds, "x" for a plain quotient
+    samples: int = 5  # at least so many of each library
 
 
 ABSENT = (ImportError, AttributeError, NotImplementedError)
@@ -109,8 +110,10 @@ def prepared(prepare: Callable[[], Any], call: Callable[[Any], Any], per: int = 
     return Sampler(sample)
 
 
-def process(code: str, whole: bool = True, **environment: str) -> Sampler:
+def process(code: str, whole: bool = True, warm_up: bool = True, **environment: str) -> Sampler:
     """Time of `code` in a new interpreter, with the interpreter's own start if `whole`, after one untimed run.
+
+    The code may set `_t` to `time.monotonic()`, where what is before it is not to be timed.
 
     Compiled bytecode is kept between the runs, as in any installation.
     """
@@ -130,7 +133,8 @@ def process(code: str, whole: bool = True, **environment: str) -> Sampler:
         begun, ended = map(float, done.stdout.split()[-2:])
         return ended - (start if whole else begun)
 
-    sample()
+    if warm_up:
+        sample()
     return Sampler(sample)
 
 
@@ -150,7 +154,7 @@ def wait(x: Any) -> Any:
 
 
 def measure(case: Case, libraries: Sequence[str], seconds: float) -> Row:
-    """Samples of all libraries in turn for about `seconds`, at least five of each."""
+    """Samples of all libraries in turn for about `seconds`, at least as many of each as the case asks for."""
     row = Row(case)
     samplers = _build(case, libraries, row)
     if "didax" not in samplers:
@@ -160,7 +164,7 @@ def measure(case: Case, libraries: Sequence[str], seconds: float) -> Row:
     samples: dict[str, list[float]] = {library: [] for library in samplers}
     order = list(samplers)
     end = time.perf_counter() + seconds
-    while len(samples["didax"]) < 5 or time.perf_counter() < end:
+    while len(samples["didax"]) < case.samples or time.perf_counter() < end:
         for library in order:
             samples[library].append(samplers[library].sample())
         order.reverse()

@@ -15,6 +15,7 @@ check_jaxlib(installed_jaxlib())
 from typing import TYPE_CHECKING
 
 from didax import (
+    ad,
     ad_checkpoint,
     checkify,
     checkpoint_policies,
@@ -26,7 +27,9 @@ from didax import (
     dtypes,
     errors,
     experimental,
+    export,
     extend,
+    ffi,
     lax,
     nn,
     numpy,
@@ -68,6 +71,7 @@ from didax.api.options import (
     check_tracer_leaks,
     checking_leaks,
     clear_caches,
+    compile_in_background,
     debug_infs,
     debug_key_reuse,
     debug_nans,
@@ -87,6 +91,7 @@ from didax.api.options import (
     transfer_guard_device_to_device,
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
+    wait_for_compilations,
 )
 from didax.api.placement import (
     make_array_from_callback,
@@ -95,6 +100,7 @@ from didax.api.placement import (
     make_mesh,
     set_mesh,
 )
+from didax.api.pmap import pmap
 from didax.api.shard_map import shard_map
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
@@ -115,10 +121,19 @@ if TYPE_CHECKING:
     from didax import distributed as distributed
     from didax import example_libraries as example_libraries
     from didax import flatten_util as flatten_util
+    from didax import image as image
     from didax import scipy as scipy
+    from didax import test_util as test_util
 else:
     __getattr__, __dir__ = on_access(
-        __name__, "checkpoints", "distributed", "example_libraries", "flatten_util", "scipy"
+        __name__,
+        "checkpoints",
+        "distributed",
+        "example_libraries",
+        "flatten_util",
+        "image",
+        "scipy",
+        "test_util",
     )
 
 __all__ = [
@@ -128,6 +143,7 @@ __all__ = [
     "Ref",
     "ShapeDtypeStruct",
     "__version__",
+    "ad",
     "ad_checkpoint",
     "array_garbage_collection_guard",
     "block_until_ready",
@@ -138,6 +154,7 @@ __all__ = [
     "checkpoint_name",
     "checkpoint_policies",
     "clear_caches",
+    "compile_in_background",
     "closure_convert",
     "config",
     "copy_to_host_async",
@@ -173,9 +190,11 @@ __all__ = [
     "eval_shape",
     "example_libraries",
     "experimental",
+    "export",
     "explain",
     "explain_cache_misses",
     "extend",
+    "ffi",
     "flatten_util",
     "float0",
     "free_ref",
@@ -217,6 +236,7 @@ __all__ = [
     "remat",
     "scipy",
     "set_mesh",
+    "pmap",
     "shard_map",
     "sharding",
     "stages",
@@ -232,4 +252,5 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "wait_for_compilations",
 ]

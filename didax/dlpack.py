@@ -18,7 +18,7 @@ from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray, sharing
 
-__all__ = ["from_dlpack"]
+__all__ = ["from_dlpack", "is_supported_dtype"]
 
 
 @api_boundary
@@ -44,6 +44,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         facts = f"array: {array.aval} on {array.device}, device: {placed.device}"
         raise ValueError(message("An array on another device is a copy.", facts, fix=fix))
     return placed
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether DLPack carries arrays of this dtype: booleans, and numbers of eight bits (integers) or sixteen and more.
+
+    >>> is_supported_dtype("float32"), is_supported_dtype("int4")
+    (True, False)
+    """
+    kind = dtypes.dtype(dtype)
+    return not dtypes.is_sub_byte(kind) and (kind.itemsize > 1 or not dtypes.is_float(kind))
 
 
 def _imported(x: Any, copy: bool | None) -> ConcreteArray:

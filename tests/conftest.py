@@ -6,9 +6,7 @@ import os
 os.environ["DIDAX_CHECK"] = "1"  # check_jaxpr after every transformation
 os.environ["JAX_PLATFORMS"] = "cpu"  # the oracle, on a machine that has a GPU too
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # it compiles each operation it is asked for
-os.environ["JAX_TRACEBACK_FILTERING"] = (
-    "off"  # it takes longer than what raised: each frame asks for a path on disk
-)
+os.environ["JAX_TRACEBACK_FILTERING"] = "off"  # it looks up the file of each frame on disk, and is slow
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -146,7 +146,7 @@ def test_copies_on_request():
 def test_a_device_can_be_asked_for():
     x = dnp.from_dlpack(sample("float32"), device=dx.devices()[0])
     assert x.committed and x.device is dx.devices()[0]  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="one of the backend's devices"):
+    with pytest.raises(ValueError, match="one of this process's devices"):
         dnp.from_dlpack(sample("float32"), device="gpu7")
 
 

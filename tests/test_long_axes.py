@@ -51,6 +51,23 @@ def test_programs_read_and_write_at_64_bit_positions(name):
     assert found and re.search(r"tensor<(3x1x)?i64>", found[0])
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: dnp.pad(x, 1, mode="edge"),
+        lambda x: dnp.pad(x, (3, 2), mode="reflect"),
+        lambda x: dnp.pad(x, (3, 2), mode="wrap"),
+        lambda x: dnp.delete(x, [-1, 7, 8]),
+        lambda x: dnp.delete(x, slice(1, 2**30)),
+        lambda x: dnp.insert(x, 5, 1),
+        lambda x: dnp.insert(x, [5, 2, 5], np.int8([1, 2, 3])),
+    ],
+)
+def test_shapes_with_static_positions_need_no_array_of_positions(f):
+    program = dx.make_jaxpr(f)(LONG)
+    assert all(np.size(c) <= 3 for c in program.consts)
+
+
 def test_top_k_says_that_its_positions_have_32_bits():
     with dx.enable_x64(True), pytest.raises(OverflowError, match=r"int32 positions(.|\n)*argsort"):
         dx.eval_shape(lambda x: lax.top_k(x, 3), LONG)

@@ -107,6 +107,12 @@ def test_interrupts_at_any_moment_leave_the_process_as_it_was(kind: str):
 
 
 @posix
+def test_interrupts_while_programs_are_compiled_in_the_background():
+    ended = run(INTERRUPTED, 4, 0.4, 0, "keyboard", DIDAX_COMPILE_IN_BACKGROUND="1")
+    assert (ended.returncode, ended.stdout) == (3, "4 interrupts\n"), ended.stderr
+
+
+@posix
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["keyboard", "alarm"])
 @pytest.mark.parametrize("seed", [1, 2])
@@ -318,3 +324,42 @@ except KeyboardInterrupt:
 def test_a_process_ends_while_a_compilation_goes_on_that_was_interrupted():
     ended = run(ABANDONED, XLA_FLAGS="")  # settings with which the compilation takes longer than the timer
     assert (ended.returncode, ended.stderr) == (1, "interrupted\n")
+
+
+BACKGROUND = """
+import os, sys, time
+import didax as dx, didax.numpy as dnp, numpy as np
+
+def steps(x):
+    for i in range(100):
+        x = dnp.sin(x) @ x + i * dnp.cos(x).sum(axis=i % 2)
+    return x
+
+x = dnp.ones((8, 8)) / 8
+f = dx.jit(steps, compile_in_background=True)
+while not (found := f._cache.specializations) or not next(iter(found.values())).program.uncompiled.requested:
+    y = f(x)
+if sys.argv[1] == "exits":
+    sys.exit(7)
+if sys.argv[1] == "is interrupted":
+    import signal, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        dx.wait_for_compilations()
+    except KeyboardInterrupt:
+        sys.exit(7)
+if os.fork() == 0:
+    dx.wait_for_compilations()  # there is no thread here: nothing to wait for
+    assert (dnp.ones(3) + 1).tolist() == [2, 2, 2]
+    assert np.array_equal(f(x), y, equal_nan=True), "evaluated by NumPy again"
+    os._exit(7)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@posix
+@pytest.mark.parametrize("what", ["exits", "is interrupted", "forks"])
+def test_a_process_goes_on_while_programs_are_compiled_in_the_background(what: str):
+    ended = run(BACKGROUND, what, XLA_FLAGS="")  # settings with which the compilation takes long
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "", "")

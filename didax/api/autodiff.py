@@ -107,7 +107,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     flat = (AuxFunction if has_aux else FlatFunction)(fun, tree, "linearize")
     inexact = [dtypes.is_inexact(a.dtype) for a in avals]
     outs, program = linearize_flat(flat, leaves, inexact, function=fun)
-    f_lin = LinearizedFunction(program, fun, tree, avals, inexact, flat.out_tree)
+    f_lin = LinearizedFunction(program, tree, avals, inexact, flat.out_tree, fun)
     result = _as_arrays(flat.out_tree, outs), f_lin
     return (*result, flat.aux()) if isinstance(flat, AuxFunction) else result
 

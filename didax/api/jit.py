@@ -77,8 +77,7 @@ class JitFunction(RepeatedCalls[P, R]):
         if not eager or found.program is None:
             return found.result(found.bind(leaves))
         outs = found.run(leaves)
-        if not self._has_static:
-            self._remember_call(found, args, kwargs, leaves, tree, avals, state)
+        self._remember_call(found, dynamic, named, static, leaves, avals, state)
         return found.result(outs)
 
     def _specialize(
@@ -102,8 +101,7 @@ class JitFunction(RepeatedCalls[P, R]):
             if key_reuse_is_on():
                 summarise(staged.jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated.of_leaves(args, kwargs)
-            options = self._settings.compiler_options, self._settings.keep_unused
-            found = Specialization(staged, of_values, flat, donated, *options)
+            found = Specialization(staged, of_values, flat, donated, self._settings)
             # See Note [What a program was staged under]
             if not found.captures_tracers and config.state() is state:
                 self._cache.specializations[signature] = found
@@ -169,6 +167,7 @@ def jit(
     compiler_options: dict[str, Any] | None = None,
     inline: bool = False,
     keep_unused: bool = False,
+    compile_in_background: bool | None = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
 ) -> Any:
@@ -182,6 +181,7 @@ def jit(
       compiler_options: XLA debug options by name.
       inline: accepted for compatibility; calls are never inlined.
       keep_unused: hand the program also the arguments that no result depends on; by default they are left out.
+      compile_in_background: evaluate calls until their program is compiled; None: as the option of that name says.
       in_shardings, out_shardings: how the positional arguments and the results lie on devices: a prefix of the tuple of
         arguments and of the results; None leaves them where they are, and to the partitioner.
 
@@ -197,6 +197,7 @@ def jit(
         (as_numbers(donate_argnums), as_names(donate_argnames)),
         compiler_options,
         keep_unused,
+        compile_in_background,
         (in_shardings, out_shardings),
     )
 

@@ -41,7 +41,11 @@ class RepeatedCall:
     executable: Executable
     specialization: Specialization
     state: config.State  # the options that it was made under
+    loaded: Any  # what XLA runs
+    handlers: Any
     captured: list[Any]
+    order: list[int] | None  # the program's arguments among those of a call with keywords; None: as they are
+    donated: tuple[bool, ...] | None  # for each kept argument; None where none is
     kept: list[int] | None  # the arguments that results depend on; None: all
     key_flow: KeyFlow | None  # what it does to random keys; None where it gets none
     layouts: Sequence[NamedSharding] | None  # how the kept arguments lie on several devices; None: on one

@@ -23,6 +23,7 @@ class JitOptions(TypedDict, total=False):
     compiler_options: dict[str, Any] | None
     inline: bool
     keep_unused: bool
+    compile_in_background: bool | None
     in_shardings: Any
     out_shardings: Any
 
@@ -34,6 +35,7 @@ class JitSettings(NamedTuple):
     donated: tuple[tuple[int, ...], tuple[str, ...]]
     compiler_options: dict[str, Any] | None
     keep_unused: bool
+    compile_in_background: bool | None
     shardings: tuple[Any, Any]  # of the arguments, of the results
 
     @property
@@ -42,7 +44,8 @@ class JitSettings(NamedTuple):
         marked = tuple(frozenset(which) for which in (*self.static, *self.donated))
         # None is no pytree here: pytrees load jaxlib, and the library's own functions are jitted when it is imported
         laid_out = tuple(s if s is None else _leaves_and_tree(s) for s in self.shardings)
-        return marked, self.keep_unused, repr(sorted((self.compiler_options or {}).items())), laid_out
+        options = repr(sorted((self.compiler_options or {}).items()))
+        return marked, self.keep_unused, self.compile_in_background, options, laid_out
 
     def check(self, fun: Callable[..., Any]) -> None:
         """ValueError for arguments that the function does not have."""

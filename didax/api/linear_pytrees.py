@@ -23,20 +23,23 @@ from didax.transforms.linearize import LinearProgram
 class LinearFunction:
     """A function that runs a linear program.
 
-    A pytree, whose leaves are the arrays of the program: so it may be returned from a transformed function, and be what
-    a forward rule leaves for its backward rule.
+    It is a pytree, whose leaves are the arrays of the program. So it may be returned from a transformed function, and a
+    forward rule may pass it to its backward rule.
     """
 
-    __slots__ = ("_structure", "program")
-    static_fields: ClassVar[
-        tuple[str, ...]
-    ] = ()  # attributes that are part of the structure, beside the program
+    __slots__ = ("_avals", "_inexact", "_out_tree", "_structure", "_tree", "program")
+    # The attributes that are part of the structure, beside the program.
+    static_fields: ClassVar[tuple[str, ...]] = ("_avals", "_out_tree", "_tree")
 
     def __init_subclass__(cls) -> None:
         pytree.register_node(cls, cls.flatten, lambda structure, arrays: structure.filled(tuple(arrays)))
 
-    def __init__(self, program: LinearProgram):
+    def __init__(self, program: LinearProgram, tree: Any, avals: Any, inexact: Any, out_tree: Any):
         self.program = program
+        self._tree = tree  # of the arguments, whose leaves have the types `avals`
+        self._avals = avals
+        self._inexact = inexact
+        self._out_tree = out_tree
         self._structure: _Structure | None = None
 
     def flatten(self) -> tuple[list[Any], _Structure]:

@@ -9,7 +9,7 @@ from didax.api import jit_cache
 from didax.core import config, primitive
 from didax.core.jax_options import OptionWithoutEffect
 from didax.passes import key_reuse
-from didax.runtime import compiled, eager
+from didax.runtime import background, compiled, eager
 from didax.transforms import cache
 
 
@@ -72,6 +72,19 @@ def default_prng_impl(new_val: str) -> config.override:
 def explain_cache_misses(new_val: bool = True) -> config.override:
     """Inside the block, why a jitted function is traced again is told to the logger 'didax'."""
     return config.override(explain_cache_misses=new_val)
+
+
+def compile_in_background(new_val: bool = True) -> config.override:
+    """Inside the block, calls of functions that are not compiled yet do not wait for XLA: see docs/background.md.
+
+    They are evaluated operation by operation, and a thread compiles what is called again.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.compile_in_background():
+    ...     dx.jit(lambda x: x * 2 + 1)(dnp.ones(2))
+    Array([3., 3.], dtype=float32)
+    """
+    return config.override(compile_in_background=new_val)
 
 
 def enable_checks(new_val: bool = True) -> config.override:
@@ -173,6 +186,15 @@ def array_garbage_collection_guard(new_val: str | None) -> OptionWithoutEffect:
 def thread_guard(new_val: bool = True) -> OptionWithoutEffect:
     """Has no effect, for programs of JAX."""
     return OptionWithoutEffect("jax_thread_guard", new_val)
+
+
+def wait_for_compilations() -> None:
+    """Wait until the programs that were to be compiled in the background are compiled.
+
+    >>> import didax as dx
+    >>> dx.wait_for_compilations()
+    """
+    background.wait()
 
 
 def clear_caches() -> None:

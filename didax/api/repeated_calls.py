@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+import numpy as np
+
 from didax.api.flat import flatten_arguments
 from didax.api.jit_cache import JitCache, OneArrayCall, RepeatedCall
 from didax.api.specialization import Specialization
+from didax.api.static import StaticArguments
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import strip_internal_frames
@@ -22,7 +25,8 @@ from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.sharding import NamedSharding
 from didax.core.source import user_line
 from didax.passes.key_reuse import is_on as key_reuse_is_on
-from didax.runtime.array import ConcreteArray, PlacedArray, argument_buffer, with_keys
+from didax.runtime import donation
+from didax.runtime.array import ConcreteArray, PlacedArray, argument_buffer, constant_buffer, with_keys
 from didax.runtime.partitioned import buffers_for, results_of
 from didax.runtime.sharded import ShardedArray
 from didax.transforms.named_axes import axis_env
@@ -50,6 +54,7 @@ class RepeatedCalls(Generic[P, R]):
     _cache: JitCache
     _one_array_calls: dict[ShapedArray, OneArrayCall]  # that of the cache
     _has_static: bool
+    _static: StaticArguments
 
     def call_by_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for any arguments."""
@@ -84,7 +89,7 @@ class RepeatedCalls(Generic[P, R]):
                         pass
             try:
                 args = () if x is _ABSENT else (x, *rest)
-                if eager and not self._has_static:
+                if eager:
                     result = self._repeat(args, kwargs)
                     if result is not _ABSENT:
                         return result
@@ -99,36 +104,48 @@ class RepeatedCalls(Generic[P, R]):
         A failed run is repeated the long way, so only runs whose effect is their result are tried here: callbacks into
         the user's Python, and reports of random keys, happen once.
         """
-        leaves: Sequence[Any] = args
-        tree: Any = None
-        key: Any = tuple([x.aval for x in args if type(x) is ConcreteArray])
-        if not kwargs and len(key) < len(args):
-            key = tuple([(x.aval, x.sharding) for x in args if type(x) is ShardedArray])
-        if kwargs or len(key) < len(args):
-            leaves, tree = flatten_arguments(args, kwargs)
         try:
-            if tree is not None:
-                key = tree, tuple([x.aval if type(x) is ConcreteArray else _kind(x) for x in leaves])
+            # See Note [The hottest path]: `_kind_of_call` for arrays and nothing else, written out
+            key: Any = tuple([x.aval for x in args if type(x) is ConcreteArray])
+            leaves: Sequence[Any] = args
+            if kwargs or self._has_static or len(key) < len(args):
+                static: Any = ()
+                if self._has_static:
+                    args, kwargs, static = self._static.split(args, kwargs)
+                key, leaves = _kind_of_call(args, kwargs, static)
             call = self._cache.repeated_calls[key]
-            if call.state is not config.state():
+            if call.state is not (config.global_state if _get_overlay() is None else config.state()):
                 return _ABSENT
+            if call.order is not None:
+                leaves = [leaves[i] for i in call.order]
             if call.layouts is not None:
                 return _repeat_on_devices(call, leaves, call.layouts)
             committed = False
             buffers = call.captured.copy()
-            for x in leaves if call.kept is None else [leaves[i] for i in call.kept]:
+            used = leaves if call.kept is None else [leaves[i] for i in call.kept]
+            if call.donated is not None:
+                donation.detach(used, call.donated)
+            for x in used:
                 if type(x) is ConcreteArray:
                     buffer = x._buffer  # pyright: ignore[reportPrivateUsage]
                     buffers.append(x.device_buffer() if buffer is None else buffer)
-                    committed = committed or x.committed
+                    if x.committed:
+                        committed = True
                 else:
-                    buffers.append(argument_buffer(x))
-            outs = call.executable.run(buffers)
+                    buffers.append(constant_buffer(x) if call.donated is None else argument_buffer(x))
+            outs = call.loaded.execute_sharded(buffers).consume_with_handlers(call.handlers, False)
+            if call.donated is not None:
+                donation.forget(used, call.donated, False)
         except Exception:
             return _ABSENT
         avals = call.executable.out_avals
         if call.key_flow is None and call.specialization.single:
-            return ConcreteArray(avals[0], None, outs[0], committed)
+            y = _new_object(ConcreteArray)
+            y.aval = avals[0]
+            y._value = None  # pyright: ignore[reportPrivateUsage]
+            y._buffer = outs[0]  # pyright: ignore[reportPrivateUsage]
+            y.committed = committed
+            return y
         arrays = map(ConcreteArray, avals, repeat(None), outs, repeat(committed))
         if call.key_flow is not None:
             keys = call.key_flow.note(leaves, user_line())
@@ -150,8 +167,8 @@ class RepeatedCalls(Generic[P, R]):
         specialization: Specialization,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        static: tuple[Any, ...],
         leaves: Sequence[Any],
-        tree: Any,
         avals: tuple[Any, ...],
         state: config.State,
     ) -> None:
@@ -169,16 +186,47 @@ class RepeatedCalls(Generic[P, R]):
             return
         executable, captured, kept, layouts = ready
         key_flow = program.key_flow if key_reuse_is_on() else None
-        only_arrays = not kwargs and all(type(x) is ConcreteArray for x in args)
-        only_sharded = not kwargs and all(type(x) is ShardedArray for x in args)
-        plain = key_flow is None and not captured and kept is None and layouts is None
-        if only_arrays and len(args) == 1 and plain and specialization.single:
+        donated = program.donated if True in program.donated else None
+        is_one_array = len(args) == 1 and not kwargs and type(args[0]) is ConcreteArray
+        plain = key_flow is None and not captured and kept is None and layouts is None and donated is None
+        if is_one_array and plain and specialization.single and not self._has_static:
             call = OneArrayCall(executable.loaded, executable.handlers, executable.out_avals[0], state)
             self._cache.one_array_calls[avals[0]] = call
-        else:
-            call = RepeatedCall(executable, specialization, state, captured, kept, key_flow, layouts)
-            kinds = tuple([_kind(x) for x in leaves])
-            self._cache.repeated_calls[kinds if only_arrays or only_sharded else (tree, kinds)] = call
+            return
+        key, _ = _kind_of_call(args, kwargs, static)
+        by_name = bool(kwargs) and type(key[0]) is tuple and list(kwargs) != sorted(kwargs)
+        order = _order_of_names(len(args), kwargs) if by_name else None
+        runs = executable.loaded, executable.handlers, captured, order, donated
+        call = RepeatedCall(executable, specialization, state, *runs, kept, key_flow, layouts)
+        self._cache.repeated_calls[key] = call
+
+
+def _kind_of_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...]
+) -> tuple[Any, Sequence[Any]]:
+    """A key that calls share which one program serves, and the arguments without their containers."""
+    leaves: Sequence[Any] = (*args, *kwargs.values()) if kwargs else args
+    avals = tuple([x.aval for x in leaves if type(x) is ConcreteArray])
+    if len(avals) < len(leaves):
+        avals = tuple([(x.aval, x.sharding) for x in leaves if type(x) is ShardedArray])
+        if len(avals) < len(leaves):
+            kinds = tuple(
+                [x.aval if type(x) is ConcreteArray else aval_of(x) for x in leaves if type(x) in _LEAVES]
+            )
+            avals = kinds if len(kinds) == len(leaves) else avals
+    if len(avals) == len(leaves):  # no containers
+        return ((avals, tuple(kwargs), static) if kwargs or static else avals), leaves
+    leaves, tree = flatten_arguments(args, kwargs)
+    return (tree, tuple([x.aval if type(x) is ConcreteArray else _kind(x) for x in leaves]), static), leaves
+
+
+_LEAVES = frozenset([ConcreteArray, np.ndarray, bool, int, float, complex])
+
+
+def _order_of_names(count: int, kwargs: dict[str, Any]) -> list[int]:
+    """Where the arguments of a call stand, in the order of the program's: keywords are sorted there."""
+    names = list(kwargs)
+    return [*range(count), *(count + names.index(name) for name in sorted(names))]
 
 
 def _kind(x: Any) -> Any:

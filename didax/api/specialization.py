@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.api.flat import FlatFunction
+from didax.api.jit_options import JitSettings
 from didax.api.jit_shardings import LaidOut
 from didax.api.ref_programs import ref_operands, run_with_refs
 from didax.api.refs import RefArguments, store
@@ -31,7 +32,7 @@ from didax.transforms.staging import StagedProgram, values_of
 class Specialization:
     """A function staged for one signature: its jaxpr, captured values, result structure, and compiled program."""
 
-    __slots__ = ("captured", "jaxpr", "out_tree", "program", "refs", "single")
+    __slots__ = ("captured", "is_tuple", "jaxpr", "out_tree", "program", "refs", "single")
 
     def __init__(
         self,
@@ -39,13 +40,14 @@ class Specialization:
         arguments: RefArguments,
         function: FlatFunction | LaidOut,
         donated: Sequence[bool],
-        options: Any,
-        keep_unused: bool,
+        settings: JitSettings,
     ):
         self.jaxpr = staged.jaxpr
         self.captured = [x if isinstance(x, Tracer | Ref) else as_concrete(x) for x in staged.captured]
         self.out_tree = function.out_tree
         self.single = self.out_tree == pytree.structure(0)  # the result is one array, in no container
+        count = self.out_tree.num_leaves
+        self.is_tuple = self.out_tree == pytree.structure((0,) * count)  # of arrays
         self.refs = refs = ref_operands(self.captured, staged.num_written, arguments)
         constants = self.captured if refs is None else self.captured[: refs.num_constants]
         if refs is not None:
@@ -59,8 +61,9 @@ class Specialization:
                 with_index_checks(self.jaxpr),
                 constants,
                 donated,
-                options,
-                keep_unused=keep_unused,
+                settings.compiler_options,
+                keep_unused=settings.keep_unused,
+                in_background=settings.compile_in_background,
                 replaced=() if refs is None else refs.written,
                 asked=asked,
             )
@@ -90,4 +93,10 @@ class Specialization:
 
     def result(self, outs: Sequence[Any]) -> Any:
         """The result in the function's own structure."""
-        return outs[0] if self.single else pytree.unflatten(self.out_tree, outs)
+        return (
+            outs[0]
+            if self.single
+            else tuple(outs)
+            if self.is_tuple
+            else pytree.unflatten(self.out_tree, outs)
+        )

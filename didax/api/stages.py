@@ -12,7 +12,7 @@ from didax.api.flat import flatten_arguments
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import dtype as as_dtype
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
 from didax.passes.loops import report
@@ -29,6 +29,11 @@ class ShapeDtypeStruct:
     __slots__ = ("aval", "sharding")
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False):
+        if dtype is None:
+            rule = "A ShapeDtypeStruct states a dtype."
+            raise ArgumentError(
+                message(rule, f"shape: {shape!r}, dtype: None", fix="Pass a dtype such as 'float32'.")
+            )
         if sharding is not None and getattr(sharding, "device_set", None) is None:
             fix = "Leave sharding out, or pass that of an array (x.sharding)."
             raise TypeError(
@@ -44,6 +49,17 @@ class ShapeDtypeStruct:
     ndim = property(lambda self: self.aval.ndim, doc="Number of axes.")
     size = property(lambda self: self.aval.size, doc="Number of elements.")
     weak_type = property(lambda self: self.aval.weak_type, doc="True when nobody stated the dtype.")
+
+    @staticmethod
+    def like(x: Any) -> ShapeDtypeStruct:
+        """The shape, dtype, weak type and sharding of an array, or of what may stand for one.
+
+        >>> ShapeDtypeStruct.like(2.0)
+        ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
+        """
+        aval = aval_of(x)
+        sharding = getattr(x, "sharding", None)
+        return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     def update(self, **parts: Any) -> ShapeDtypeStruct:
         """The same with some parts replaced: shape, dtype, weak_type, sharding."""
@@ -127,9 +143,9 @@ class Lowered:
         self.out_tree = traced.out_tree
         self.out_info = traced.out_info
 
-    def as_text(self) -> str:
-        """The StableHLO text."""
-        return self._program.text(partition=self._partition)
+    def as_text(self, *, debug_info: bool = False) -> str:
+        """The StableHLO text; with `debug_info` each operation with its names (`named_scope`) and the user's line."""
+        return self._program.text(partition=self._partition, located=debug_info)
 
     def compile(self) -> Compiled:
         """Compile with XLA."""

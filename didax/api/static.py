@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from didax.api.flat import positional_names
 from didax.core.errors import ArgumentError, message
@@ -19,10 +19,22 @@ from didax.core.source import describe_function
 Key = tuple[Any, ...]  # (where, type, exact(value)) of each static argument
 
 
+_PLACES_MAX = 256  # kinds of calls that are remembered of a function
+
+
+class _Places(NamedTuple):
+    """The positions and the keywords of arguments that are data, and of static ones."""
+
+    numbers: list[int]
+    static_numbers: list[int]
+    names: list[str]
+    static_names: list[str]
+
+
 class StaticArguments:
     """The static arguments of a function that is given to the transformation `caller`; false if there are none."""
 
-    __slots__ = ("_caller", "_fun", "_hashable", "names", "numbers")
+    __slots__ = ("_caller", "_fun", "_hashable", "_places", "names", "numbers")
 
     def __init__(
         self,
@@ -37,29 +49,50 @@ class StaticArguments:
         self._fun = fun
         self.numbers = tuple(numbers)
         self.names = frozenset(names)
+        self._places: dict[
+            tuple[Any, ...], _Places
+        ] = {}  # by the number of positional arguments, and the keywords
 
     def __bool__(self) -> bool:
         return bool(self.numbers or self.names)
 
     def split(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any], Key]:
         """The positional and the keyword arguments that are data, and the key for the static arguments."""
-        count = len(args)
-        numbers = self.numbers if args else ()
+        places = self._places.get((len(args), *kwargs)) or self._find_places(len(args), kwargs)
+        numbers, static_numbers, names, static_names = places
+        static: list[tuple[int | str, Any]] = [(i, args[i]) for i in static_numbers]
+        if static_names:
+            static += [(name, kwargs[name]) for name in static_names]
+        key: Key = tuple([(where, type(value), exact(value)) for where, value in static])
+        if self._hashable:
+            try:
+                hash(key)
+            except TypeError:
+                self._check_hashable(key, len(args))
+        named: dict[str, Any] = (
+            kwargs if len(names) == len(kwargs) else {name: kwargs[name] for name in names}
+        )
+        return tuple([args[i] for i in numbers]), named, key
+
+    def _find_places(self, count: int, kwargs: dict[str, Any]) -> _Places:
+        """Where arguments that are data and static ones stand in calls with these keywords."""
+        numbers = self.numbers if count else ()
         positions = {i % count if -count <= i < 0 else i for i in numbers}
-        names = positional_names(self._fun, count)
-        positions |= {i for i, name in enumerate(names) if name in self.names}
-        static: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(positions) if i < count]
-        static += [
-            (name, kwargs[name])
-            for name in sorted(kwargs)
-            if name in self.names or self._is_static_position(name)
+        parameters = positional_names(self._fun, count)
+        positions |= {i for i, name in enumerate(parameters) if name in self.names}
+        static_names = [
+            name for name in sorted(kwargs) if name in self.names or self._is_static_position(name)
         ]
-        for where, value in static if self._hashable else ():
-            self._check_hashable(names[where] if isinstance(where, int) else where, value)
-        dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
-        taken = {where for where, _ in static}
-        key: Key = tuple((where, type(value), exact(value)) for where, value in static)
-        return dynamic, {k: v for k, v in kwargs.items() if k not in taken}, key
+        found = _Places(
+            [i for i in range(count) if i not in positions],
+            [i for i in sorted(positions) if i < count],
+            [name for name in kwargs if name not in static_names],
+            static_names,
+        )
+        if len(self._places) >= _PLACES_MAX:
+            self._places.clear()
+        self._places[count, *kwargs] = found
+        return found
 
     def _is_static_position(self, name: str) -> bool:
         if not self.numbers:
@@ -67,21 +100,26 @@ class StaticArguments:
         names = positional_names(self._fun, max(self.numbers) + 1)
         return any(0 <= i < len(names) and names[i] == name for i in self.numbers)
 
-    def _check_hashable(self, name: str, value: Any) -> None:
-        try:
-            hash(value)
-        except TypeError:
-            fix = "Pass a hashable value (a tuple instead of a list), or do not mark the argument static."
-            if hasattr(value, "dtype"):
-                fix = "Arrays are data: do not mark the argument static."
-            raise ArgumentError(
-                message(
-                    f"Static arguments of {self._caller} must be hashable: "
-                    "they are part of the compilation cache's key.",
-                    f"argument {name}: {value!r:.100} of type {type(value).__name__}",
-                    fix=fix,
-                )
-            ) from None
+    def _check_hashable(self, key: Key, count: int) -> None:
+        """ArgumentError for the first static value that is not hashable."""
+        parameters = positional_names(self._fun, count)
+        for where, _, stands in key:
+            value = value_of(stands)
+            try:
+                hash(value)
+            except TypeError:
+                fix = "Pass a hashable value (a tuple instead of a list), or do not mark the argument static."
+                if hasattr(value, "dtype"):
+                    fix = "Arrays are data: do not mark the argument static."
+                name = parameters[where] if isinstance(where, int) else where
+                raise ArgumentError(
+                    message(
+                        f"Static arguments of {self._caller} must be hashable: "
+                        "they are part of the compilation cache's key.",
+                        f"argument {name}: {value!r:.100} of type {type(value).__name__}",
+                        fix=fix,
+                    )
+                ) from None
 
     def filled(self, key: Key) -> Callable[..., Any]:
         """The function with its static arguments put back in their places."""

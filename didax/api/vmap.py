@@ -43,6 +43,7 @@ def vmap(
     out_axes: Any = 0,
     axis_name: str | None = None,
     axis_size: int | None = None,
+    spmd_axis_name: str | tuple[str, ...] | None = None,
     *,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
@@ -55,6 +56,7 @@ def vmap(
       out_axes: where the batch axis appears in the results; None for results that do not depend on the batch.
       axis_name: a name for collectives (`lax.psum(x, axis_name)`) inside `fun`.
       axis_size: length of the batch, needed when no argument is mapped.
+      spmd_axis_name: the mesh axes over which the batch is split in sharding constraints and `shard_map`s inside `fun`.
       chunk_size: map so many elements at a time, one chunk after another: the results are the same, and memory for
         intermediate values is that of one chunk. Not with `axis_name`, and not over Refs.
 
@@ -69,6 +71,7 @@ def vmap(
         in_axes = tuple(cast("list[Any]", in_axes))
     _check_axes_tree("in_axes", in_axes)
     _check_axes_tree("out_axes", out_axes)
+    split_over = (spmd_axis_name,) if isinstance(spmd_axis_name, str) else tuple(spmd_axis_name or ())
     chunk_size = _checked_chunk_size(fun, chunk_size, axis_name)
 
     @functools.wraps(fun)
@@ -80,7 +83,8 @@ def vmap(
         dims = [
             _normalise(fun, args, kwargs, i, a, d) for i, (a, d) in enumerate(zip(avals, dims, strict=True))
         ]
-        axis = AxisData(axis_name, _batch_size(fun, args, kwargs, avals, dims, axis_size))
+        size = _batch_size(fun, args, kwargs, avals, dims, axis_size)
+        axis = AxisData(axis_name, size, split_over=split_over)
         flat = FlatFunction(fun, tree, "vmap")
         mapped_refs = [i for i in refs if dims[i] is not None]
         if mapped_refs:
@@ -98,7 +102,15 @@ def vmap(
         ]
         return pytree.unflatten(flat.out_tree, moved)
 
+    mapped.__doc__ = _documented(fun)
     return api_boundary(mapped)
+
+
+def _documented(fun: Any) -> str:
+    """The docstring of the mapped function: what it is, then that of the function."""
+    name, doc = getattr(fun, "__name__", repr(fun)), getattr(fun, "__doc__", None)
+    note = f"Vectorized version of {name}: mapped arguments have one axis more, and so have the results."
+    return f"{note}\n\nOriginal documentation:\n\n{doc}" if doc else note
 
 
 def _in_chunks(

@@ -42,6 +42,7 @@ class State:
     debug_infs: str = "off"
     error_checking_behavior_oob: str = "ignore"
     check_tracer_leaks: bool = False
+    compile_in_background: bool = False
     mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
 
     @property
@@ -79,6 +80,25 @@ JAX_VALUES: dict[str, dict[str, str]] = {
         "bfloat16": "default",
         "tensorfloat32": "high",
         "float32": "highest",
+        # names of algorithms: the precision here that loses no more digits
+        **dict.fromkeys(
+            (
+                "ANY_F8_ANY_F8_F32",
+                "ANY_F8_ANY_F8_F32_FAST_ACCUM",
+                "ANY_F8_ANY_F8_ANY",
+                "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+                "F16_F16_F16",
+                "F16_F16_F32",
+                "BF16_BF16_BF16",
+                "BF16_BF16_F32",
+            ),
+            "default",
+        ),
+        **dict.fromkeys(("BF16_BF16_F32_X3", "TF32_TF32_F32", "bfloat16_3x"), "high"),
+        **dict.fromkeys(
+            ("BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
+            "highest",
+        ),
     },
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
@@ -174,7 +194,7 @@ def option_named(option: str) -> str:
 
 def names_in_jax() -> list[str]:
     """The options that JAX has too, by their names there."""
-    own = {"check", "optimize_loops", *NOT_OPTIONS}
+    own = {"check", "optimize_loops", "compile_in_background", *NOT_OPTIONS}
     return [f"jax_{name}" for name in (*NAMES, *_OTHER_NAMES) if name not in own]
 
 
@@ -284,3 +304,8 @@ class override(contextlib.ContextDecorator):
     def _recreate_cm(self) -> override:
         """Each call of a decorated function enters a block of its own: threads may run it at once."""
         return override(**self._options)
+
+
+def pinned(snapshot: State) -> override:
+    """A block in which exactly these options are in force, whatever other threads set meanwhile."""
+    return override(**_values(snapshot))

@@ -165,7 +165,7 @@ _ONE_DEVICE = "one process computes on one device at a time"
 IDLE: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(
         ["abstracted_axes", "axis_index_groups", "backend", "device", "out_sharding",
-         "sharding", "spmd_axis_name"], (None, _ONE_DEVICE)),
+         "sharding"], (None, _ONE_DEVICE)),
     "sum_match": (False, _ONE_DEVICE),
     **dict.fromkeys(["axis_env", "host_id", "token"], (None, "JAX has it for older programs")),
     "reduce_axes": ((), "JAX has it for older programs"),

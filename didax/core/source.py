@@ -12,6 +12,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
+from contextvars import ContextVar, Token
 from typing import Any, NamedTuple, TypeVar
 
 from didax.core.stack import stack_below
@@ -32,6 +33,7 @@ class SourceLine(NamedTuple):
     instruction: int
     backward: bool = False
     rule: str = ""  # the user's derivative rule that made a linear equation at this place
+    scope: str = ""  # names of the blocks that it is in, "model/layer"
 
     @property
     def file(self) -> str:
@@ -84,7 +86,11 @@ def user_line() -> SourceLine | None:
         code = frame.f_code
         known = internal.get(code.co_filename)
         if known is False or (known is None and not is_internal(code)):
-            return SourceLine(code, frame.f_lasti)
+            return (
+                SourceLine(code, frame.f_lasti)
+                if not _scopes
+                else SourceLine(code, frame.f_lasti, scope=scope_now.get())
+            )
         if code.co_name in _interpreters and (line := _line_of_equation(frame)) is not None:
             return line
         frame = frame.f_back
@@ -97,7 +103,30 @@ def _line_of_equation(frame: types.FrameType) -> SourceLine | None:
     code, backward = _interpreters[frame.f_code.co_name]
     eqn = frame.f_locals.get("eqn") if code is frame.f_code else None
     line: SourceLine | None = None if eqn is None else eqn.source
+    if line is not None and _scopes:
+        line = line._replace(scope=_within(scope_now.get(), line.scope))
     return line._replace(backward=True) if backward and line is not None else line
+
+
+def _within(outer: str, scope: str) -> str:
+    """The names of both, once where an equation is interpreted in the block that it was made in."""
+    if not outer or scope == outer or scope.startswith(f"{outer}/"):
+        return scope
+    return f"{outer}/{scope}" if scope else outer
+
+
+# The names of the blocks that the program is in. They are looked at once there was one, so that programs without names
+# are traced as fast as before.
+scope_now: ContextVar[str] = ContextVar("didax_scope", default="")
+_scopes: list[bool] = []
+
+
+def enter_scope(name: str) -> Token[str]:
+    """Begin a block of that name; `scope_now.reset` of the result ends it."""
+    if not _scopes:
+        _scopes.append(True)
+    outer = scope_now.get()
+    return scope_now.set(f"{outer}/{name}" if outer else name)
 
 
 def describe_function(f: object) -> str:

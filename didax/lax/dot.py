@@ -6,6 +6,7 @@ Operands have one dtype here; `didax.numpy` (matmul, einsum, tensordot) promotes
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
 
 __all__ = [
     "DotDimensionNumbers",
+    "DotAlgorithmPreset",
     "Precision",
     "PrecisionLike",
     "batch_matmul",
@@ -35,7 +37,33 @@ __all__ = [
 ]
 
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
-PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
+
+
+class DotAlgorithmPreset(enum.Enum):
+    """Algorithms of products by their operands' and their sums' dtypes; each stands for the precision that it needs.
+
+    The backends choose the algorithm themselves, so one that rounds more than is asked for is never taken.
+    """
+
+    DEFAULT = "default"
+    ANY_F8_ANY_F8_F32 = "default", 1
+    ANY_F8_ANY_F8_F32_FAST_ACCUM = "default", 2
+    ANY_F8_ANY_F8_ANY = "default", 3
+    ANY_F8_ANY_F8_ANY_FAST_ACCUM = "default", 4
+    F16_F16_F16 = "default", 5
+    F16_F16_F32 = "default", 6
+    BF16_BF16_BF16 = "default", 7
+    BF16_BF16_F32 = "default", 8
+    BF16_BF16_F32_X3 = "high", 1
+    TF32_TF32_F32 = "high", 2
+    BF16_BF16_F32_X6 = "highest", 1
+    BF16_BF16_F32_X9 = "highest", 2
+    TF32_TF32_F32_X3 = "highest", 3
+    F32_F32_F32 = "highest", 4
+    F64_F64_F64 = "highest", 5
+
+
+PrecisionLike = None | str | Precision | DotAlgorithmPreset | tuple[str, str] | tuple[Precision, Precision]
 
 _PRECISIONS = {
     "default": Precision.DEFAULT,
@@ -206,6 +234,8 @@ def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precisi
 
 
 def _precision(given: Any) -> Precision:
+    if isinstance(given, DotAlgorithmPreset):
+        given = given.value if isinstance(given.value, str) else given.value[0]
     found = (
         given if isinstance(given, Precision) else _PRECISIONS.get(given) if isinstance(given, str) else None
     )

@@ -84,7 +84,7 @@ def scan(
       xs: a pytree of arrays with equal leading axes, along which the scan runs; None with a `length`.
       length: how many steps; follows from `xs` if these are given.
       reverse: run from the last element to the first; outputs stay beside their elements.
-      unroll: how many steps make one step of the compiled loop; True for all.
+      unroll: how many steps make one step of the compiled loop; True or 0 for all.
       checkpoint: into how many segments to cut the steps, `"sqrt"` for the square root of their number. Reverse mode
         then saves the first carry of each segment and, one segment at a time, takes its steps again.
 
@@ -217,16 +217,16 @@ def _checked_unroll(function: str, unroll: Any, length: int) -> int:
     if (
         not hasattr(unroll, "__index__")
         or isinstance(unroll, Tracer)
-        or (count := operator.index(unroll)) < 1
+        or (count := operator.index(unroll)) < 0
     ):
         raise (ValueError if isinstance(unroll, int) else TypeError)(
             message(
                 f"{function} unrolls a number of steps into one.",
                 f"unroll: {unroll!r:.100} of type {type(unroll).__name__}",
-                fix="Pass a positive integer, or True to unroll the whole loop.",
+                fix="Pass a positive integer; 0 or True unrolls the whole loop.",
             )
         )
-    return count
+    return count or max(length, 1)
 
 
 def _checked_segments(checkpoint: Any, length: int) -> int | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.lax.operands import operation
@@ -57,9 +58,13 @@ def select_n(which: Any, *cases: Any) -> Any:
 def clamp(min: Any, x: Any, max: Any) -> Any:
     """Return `x` limited to [min, max]; NaN stays. The derivative by `x` is zero at the limits and beyond.
 
+    Complex numbers are limited in lexicographic order, by `max` and `min`.
+
     >>> import numpy as np
     >>> from didax import lax
     >>> lax.clamp(0.0, np.float32([-1, 0.5, 2]), 1.0)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
+    if dtypes.is_complex(aval_of(x).dtype):
+        return elementwise.min_(elementwise.max_(min, x), max)
     return elementwise.clamp(min, x, max)

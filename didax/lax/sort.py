@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.avals import aval_of
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.operands import operation
@@ -128,13 +128,8 @@ def approx_min_k(
 def _approximate_top_k(
     name: str, operand: Any, k: int, axis: int, recall_target: float, aggregate_to_topk: bool
 ) -> list[Array]:
-    aval = aval_of(operand)
-    if not dtypes.is_float(aval.dtype) or not 0 < recall_target <= 1 or not aggregate_to_topk:
-        facts = f"operand: {aval}, recall_target: {recall_target}, aggregate_to_topk: {aggregate_to_topk}"
-        fix = "Use top_k for integers; leave aggregate_to_topk out, and recall_target in (0, 1]."
-        raise ValueError(
-            message(f"{name} gives k floats, a share of which are the extreme ones.", facts, fix=fix)
-        )
+    aval, k, axis = aval_of(operand), operator.index(k), _axis(axis, operand)
+    _check_approximate(name, aval, k, axis, recall_target, aggregate_to_topk)
     if name == "approx_max_k":
         return top_k(operand, k, axis=axis)
     # in a dtype that has negative numbers
@@ -142,4 +137,27 @@ def _approximate_top_k(
     nan = scalar_like(math.nan, aval_of(x).dtype)
     order = where(ne(x, x), nan, sub(0, x))  # neither NaN nor zero has a sign here
     places = top_k(stop_gradient_p.bind(order), k, axis=axis)[1]
-    return [take_along(operand, places, _axis(axis, operand)), places]
+    return [take_along(operand, places, axis), places]
+
+
+def _check_approximate(name: str, x: ShapedArray, k: int, axis: int, recall: float, aggregate: bool) -> None:
+    rules = (
+        (dtypes.is_float(x.dtype), f"{name} takes floats.", "Use top_k for integers."),
+        (0 <= axis < x.ndim, f"{name} takes one of the axes of its operand.", "Name an axis of the operand."),
+        (
+            not 0 <= axis < x.ndim or 0 <= k <= x.shape[axis],
+            f"{name} gives at most as many elements as the axis has.",
+            f"Choose k from 0 to {x.shape[axis] if 0 <= axis < x.ndim else 0}.",
+        ),
+        (0 < recall <= 1, f"{name} takes a share of elements to find.", "Use a recall_target in (0, 1]."),
+        (
+            aggregate,
+            f"{name} gives the k extreme elements of the whole axis.",
+            "Leave aggregate_to_topk out.",
+        ),
+    )
+    for holds, rule, fix in rules:
+        if not holds:
+            facts = f"operand: {x}, k: {k}, reduction_dimension: {axis}"
+            options = f"recall_target: {recall}, aggregate_to_topk: {aggregate}"
+            raise ValueError(message(rule, facts, options, fix=fix))

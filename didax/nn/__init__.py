@@ -42,6 +42,7 @@ from didax.nn.activations import (
     tanh,
 )
 from didax.nn.attention import dot_product_attention
+from didax.nn.scaled import scaled_matmul
 
 __all__ = [
     "celu",
@@ -65,6 +66,7 @@ __all__ = [
     "one_hot",
     "relu",
     "relu6",
+    "scaled_matmul",
     "selu",
     "sigmoid",
     "silu",

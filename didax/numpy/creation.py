@@ -7,6 +7,7 @@ TracerIntegerConversionError. Read next: `promotion.py` (what counts as an array
 
 from __future__ import annotations
 
+import array as array_module
 import math
 import operator
 from collections.abc import Sequence
@@ -163,9 +164,8 @@ def _stated_scalar(x: Any, dtype: np.dtype[Any]) -> Any:
 
 def _from_buffer(x: Any) -> Any:
     """Return a NumPy array for an object that NumPy understands: another library's array, a range, a buffer."""
-    if x is not None and (
-        hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, range | memoryview)
-    ):
+    buffers = range | memoryview | bytearray | array_module.array
+    if x is not None and (hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, buffers)):
         return from_numpy(np.asarray(x))
     raise ArgumentError(
         message(

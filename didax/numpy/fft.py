@@ -373,7 +373,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any 
     >>> dnp.fft.fftfreq(4)
     Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
     """
-    (count,) = creation.canonical_shape("fftfreq", n)
+    count = _point_count("fftfreq", n)
     k = creation.arange(count)
     return _frequencies("fftfreq", ufuncs.where(2 * k < count, k, k - count), count, d, dtype, device)
 
@@ -386,12 +386,19 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any
     >>> dnp.fft.rfftfreq(4)
     Array([0.  , 0.25, 0.5 ], dtype=float32)
     """
-    (count,) = creation.canonical_shape("rfftfreq", n)
+    count = _point_count("rfftfreq", n)
     return _frequencies("rfftfreq", creation.arange(count // 2 + 1), count, d, dtype, device)
 
 
+def _point_count(name: str, n: Any) -> int:
+    if isinstance(n, list | tuple):
+        rule = f"{name} takes a number of points."
+        raise ValueError(message(rule, f"n: {n!r:.100}", fix="Pass an int."))
+    return creation.canonical_shape(name, n)[0]
+
+
 def _frequencies(name: str, k: Array, count: int, d: Any, dtype: Any, device: Any) -> Array:
-    spacing = as_array(name, d, "d")
+    spacing = creation.asarray(d)
     stated = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
     if spacing.ndim or dtypes.is_complex(spacing.dtype) or not dtypes.is_float(stated):
         facts = f"d: {spacing.aval}, dtype: {dtypes.dtype_name(stated)}"

@@ -130,44 +130,65 @@ def vectorize(
 ) -> Callable[..., Any]:
     """Make a function of arrays that broadcast from a function of scalars (or of the core axes in `signature`).
 
-    Arguments whose position or name is in `excluded` are passed unchanged, and so are all keyword arguments.
-    ValueError where core axes of one name have different lengths.
+    Arguments whose position or name is in `excluded` are passed unchanged, and so are all keyword arguments and each
+    positional argument that is None.
+
+    Raises ValueError where core axes of one name have different lengths, an argument has fewer axes than the signature
+    says, or `excluded` holds a negative number; TypeError where numbers of arguments or results differ from the
+    signature's, or `excluded` holds anything but integers and names.
 
     >>> import didax.numpy as dnp
     >>> dnp.vectorize(dnp.dot, signature="(n),(n)->()")(dnp.ones((2, 3)), dnp.ones(3))
     Array([3., 3.], dtype=float32)
     """
+    _check_excluded(excluded)
     core = None if signature is None else _parse(signature)
 
     @functools.wraps(pyfunc)
     @array_function
     def vectorized(*args: Any, **kwargs: Any) -> Any:
-        mapped = [i for i in range(len(args)) if i not in excluded]
+        given = [i for i in range(len(args)) if i not in excluded]
+        if core is not None and len(core[0]) != len(given):
+            raise _wrong_number("arguments", len(core[0]), len(given))
+        mapped = [i for i in given if args[i] is not None]
         arrays = [as_array("vectorize", args[i], i) for i in mapped]
 
         def function(*values: Any) -> Any:
-            given = dict(zip(mapped, values, strict=True))
-            out = pyfunc(*[given.get(i, x) for i, x in enumerate(args)], **kwargs)
+            moved = dict(zip(mapped, values, strict=True))
+            out = pyfunc(*[moved.get(i, x) for i, x in enumerate(args)], **kwargs)
             _check_outputs(out, core, sizes)
             return out
 
-        inputs = [()] * len(arrays) if core is None else core[0]
+        inputs = [() if core is None else core[0][given.index(i)] for i in mapped]
         sizes = _core_sizes(inputs, arrays)
         return _map_broadcast(function, arrays, [len(dims) for dims in inputs])
 
     return vectorized
 
 
-def _core_sizes(inputs: Sequence[tuple[str, ...]], arrays: Sequence[Array]) -> dict[str, int]:
-    if len(inputs) != len(arrays):
-        fix = "Pass an argument for each part of the signature; name others in excluded."
-        raise TypeError(
-            message(
-                "vectorize takes the arguments of its signature.",
-                f"parts: {len(inputs)}, arguments: {len(arrays)}",
-                fix=fix,
+def _check_excluded(excluded: Collection[int | str]) -> None:
+    for x in excluded:
+        if isinstance(x, bool) or not isinstance(x, int | str) or (isinstance(x, int) and x < 0):
+            raise (ValueError if isinstance(x, int) and not isinstance(x, bool) else TypeError)(
+                message(
+                    "vectorize excludes arguments by position, counted from the front, or by name.",
+                    f"excluded: {excluded!r:.100}",
+                    fix="Use integers from 0 on, and strings.",
+                )
             )
+
+
+def _wrong_number(what: str, wanted: int, found: int) -> TypeError:
+    return TypeError(
+        message(
+            f"A vectorized function has the {what} of its signature.",
+            f"signature: {wanted} {what}, call: {found} {what}",
+            fix="Correct the signature, or name arguments that it leaves out in excluded.",
         )
+    )
+
+
+def _core_sizes(inputs: Sequence[tuple[str, ...]], arrays: Sequence[Array]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for dims, x in zip(inputs, arrays, strict=True):
         lengths = x.shape[x.ndim - len(dims) :] if dims else ()
@@ -186,8 +207,10 @@ def _check_outputs(out: Any, core: tuple[Dims, Dims] | None, sizes: dict[str, in
     given = list(out) if isinstance(out, tuple) else [out]
     if core is None:
         outputs = outputs * len(given)
+    if len(given) != len(outputs):
+        raise _wrong_number("results", len(outputs), len(given))
     shapes = [np.shape(x) if not isinstance(x, Array) else x.shape for x in given]
-    fits = len(shapes) == len(outputs) and all(
+    fits = all(
         len(shape) == len(dims) and all(sizes.setdefault(d, n) == n for d, n in zip(dims, shape, strict=True))
         for shape, dims in zip(shapes, outputs, strict=True)
     )

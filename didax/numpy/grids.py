@@ -26,9 +26,7 @@ def _points(span: slice) -> Array:
     """Return the numbers that a slice stands for; an imaginary step is the number of points."""
     start, stop = (0, span.start) if span.stop is None else (span.start or 0, span.stop)
     step = 1 if span.step is None else span.step
-    if stop is None:
-        rule = "A slice that stands for numbers has a stop."
-        raise ValueError(message(rule, f"slice: {span}", fix="Write start:stop, or start:stop:step."))
+    stop = 0 if stop is None else stop  # as NumPy: a slice without numbers stands for none
     return linspace(start, stop, int(abs(step))) if isinstance(step, complex) else arange(start, stop, step)
 
 

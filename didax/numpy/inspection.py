@@ -15,6 +15,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.numpy import ufuncs
+from didax.numpy.creation import asarray
 from didax.numpy.promotion import ArrayLike, as_array, as_array_of, as_operand, checked_operand, promote
 from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import canonical_axes
@@ -144,10 +145,14 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     >>> import didax.numpy as dnp
     >>> dnp.array_equal(dnp.array([1, 2]), dnp.array([1, 2]))
     Array(True, dtype=bool)
+    >>> dnp.array_equal([1, 2], [1, 3])
+    Array(False, dtype=bool)
     """
-    x, y = as_array("array_equal", a1), as_array("array_equal", a2)
+    x, y = asarray(a1), asarray(a2)
     if x.shape != y.shape:
         return as_array("array_equal", False)
+    if x.dtype == y.dtype == dtypes.float0:
+        return as_array("array_equal", True)
     same = ufuncs.equal(x, y)
     return all_of(logical_or(same, logical_and(ufuncs.isnan(x), ufuncs.isnan(y))) if equal_nan else same)
 
@@ -160,7 +165,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     >>> dnp.array_equiv(dnp.array([1, 1]), 1)
     Array(True, dtype=bool)
     """
-    x, y = as_array("array_equiv", a1), as_array("array_equiv", a2)
+    x, y = asarray(a1), asarray(a2)
     try:
         np.broadcast_shapes(x.shape, y.shape)
     except ValueError:

@@ -327,9 +327,13 @@ def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]
     """Return static positions along an axis from an integer, a slice or integers."""
     length = x.shape[axis]
     if isinstance(obj, slice):
-        return np.arange(length)[obj]
+        return np.arange(*obj.indices(length))
     index = np.asarray(obj)  # raises for a traced array: the shape depends on the values
     if index.dtype == np.bool_:
+        if index.shape != (length,):
+            rule = f"A mask for {name} has one element for each position along the axis."
+            facts = f"obj: bool{list(index.shape)}, axis of length {length}"
+            raise ValueError(message(rule, facts, fix="Compute the mask from the array, or pass integers."))
         index = np.flatnonzero(index)
     limit = length if name == "insert" else length - 1
     if index.size and (index.min() < -length or index.max() > limit):
@@ -361,8 +365,40 @@ def delete(
     dimension = canonical_axis("delete", axis, x.ndim)
     if assume_unique_indices and isinstance(obj, Tracer) and dtypes.is_integer(obj.dtype):
         return getitem(x, (slice(None),) * dimension + (_others(x.shape[dimension], ravel(obj)),))
-    kept = np.delete(np.arange(x.shape[dimension]), _positions("delete", x, obj, dimension))
-    return getitem(x, (slice(None),) * dimension + (kept,))
+    runs = _runs(x, obj, dimension)
+    if len(runs) > _MOST_PARTS:
+        kept = np.ones(x.shape[dimension], bool)
+        for start, limit in runs:
+            kept[start:limit] = False
+        return getitem(x, (slice(None),) * dimension + (np.flatnonzero(kept),))
+    return _without_empty_parts(_between(x, runs, dimension), dimension)
+
+
+_MOST_PARTS = 16  # more of them are one gather, whose indices are as many as the elements
+
+
+def _runs(x: Array, obj: Any, axis: int) -> list[tuple[int, int]]:
+    """Return the first and the last position, plus 1, of each run of positions to be deleted, in order."""
+    if isinstance(obj, slice):
+        span = range(*obj.indices(x.shape[axis]))
+        span = span[::-1] if span.step < 0 else span
+        if span.step == 1:
+            return [(span.start, span.stop)] if span else []
+    places = np.unique(_positions("delete", x, obj, axis))
+    first = np.diff(places, prepend=-2) > 1
+    return [(int(run[0]), int(run[-1]) + 1) for run in np.split(places, np.flatnonzero(first)) if run.size]
+
+
+def _between(x: Array, runs: Sequence[tuple[int, int]], axis: int) -> list[Array]:
+    """Return the parts of `x` before, between and after runs of positions."""
+    starts = [0, *[limit for _, limit in runs]]
+    limits = [*[start for start, _ in runs], x.shape[axis]]
+    return [slice_axis(x, start, limit, axis) for start, limit in zip(starts, limits, strict=True)]
+
+
+def _without_empty_parts(parts: Sequence[Array], axis: int) -> Array:
+    """Return the parts joined; of parts that are all empty, one."""
+    return join([x for x in parts if x.shape[axis]] or parts[:1], axis)
 
 
 def _others(length: int, positions: Array) -> Array:
@@ -385,16 +421,24 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     dimension = canonical_axis("insert", axis, x.ndim)
     new = as_array_of("insert", values, x.dtype, x.weak_type, "values")
     places = _positions("insert", x, obj, dimension)
-    if places.ndim == 0 and new.ndim:  # one position takes all of the values
-        new = (
-            new
-            if new.ndim == x.ndim
-            else expand_dims(new, tuple(range(1, 1 + x.ndim - new.ndim)) if x.ndim == 1 else dimension)
-        )
-        places = np.full(new.shape[dimension] if new.ndim == x.ndim else 1, places)
+    if places.size == 1:  # one position takes all of the values
+        new = shapes.reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)
+        if places.ndim == 0 and new.ndim == x.ndim:
+            new = shapes.move_axis(new, 0, dimension)
+        places = np.full(new.shape[dimension], places)
     places = places.reshape(-1)
     new = promotion.broadcast(
         new, tuple([places.size if i == dimension else n for i, n in enumerate(x.shape)])
     )
-    order = np.argsort(np.concatenate([places * 2, np.arange(x.shape[dimension]) * 2 + 1]), kind="stable")
-    return getitem(join([new, x], dimension), (slice(None),) * dimension + (order,))
+    order = np.argsort(places, kind="stable")
+    if (order[1:] < order[:-1]).any():
+        new = getitem(new, (slice(None),) * dimension + (order,))
+    distinct, counts = np.unique(places, return_counts=True)
+    if distinct.size > _MOST_PARTS:
+        order = np.argsort(np.append(places[order] * 2, np.arange(x.shape[dimension]) * 2 + 1), kind="stable")
+        return getitem(join([new, x], dimension), (slice(None),) * dimension + (order,))
+    ends = np.cumsum(counts)
+    news = [slice_axis(new, int(end - n), int(end), dimension) for end, n in zip(ends, counts, strict=True)]
+    first, *olds = _between(x, [(int(p), int(p)) for p in distinct], dimension)
+    rest = [part for pair in zip(news, olds, strict=True) for part in pair]
+    return _without_empty_parts([first, *rest], dimension)

@@ -22,7 +22,7 @@ from didax.numpy import reductions, ufuncs
 from didax.numpy.creation import linspace
 from didax.numpy.functional import apply_along_axis
 from didax.numpy.indexing import getitem
-from didax.numpy.manipulation import broadcast_to
+from didax.numpy.manipulation import broadcast_to, tile
 from didax.numpy.order_statistics import median
 from didax.numpy.promotion import ArrayLike, as_array, as_array_of, cast
 from didax.numpy.reductions import canonical_axis
@@ -189,8 +189,35 @@ def _pad_axis(x: Array, axis: int, pair: tuple[int, int], mode: str, option: Any
         return _pad_ramp(x, axis, pair, option)
     if option == "odd":
         return _pad_odd(x, axis, pair, shared=mode == "reflect")
-    index = np.pad(np.arange(x.shape[axis]), pair, mode=mode)  # type: ignore[call-overload]
-    return getitem(x, (slice(None),) * axis + (index,))
+    low, high = pair
+    n = x.shape[axis]
+    if mode == "edge":
+        ends = slice_axis(x, 0, 1, axis), slice_axis(x, n - 1, n, axis)
+        parts = [
+            broadcast_to(end, _with_length(x, axis, width)) for end, width in zip(ends, pair, strict=True)
+        ]
+    else:
+        cycle = _cycle(x, axis, mode)
+        parts = [_repeated(cycle, axis, -low, low), _repeated(cycle, axis, n, high)]
+    return join([part for part in (parts[0], x, parts[1]) if part.shape[axis]], axis)
+
+
+def _cycle(x: Array, axis: int, mode: str) -> Array:
+    """Return what repeats along an axis that is wrapped or reflected."""
+    shared = int(mode == "reflect")  # the ends are not repeated
+    if mode == "wrap" or x.shape[axis] == 1:
+        return x
+    return join([x, rev(slice_axis(x, shared, x.shape[axis] - shared, axis), (axis,))], axis)
+
+
+def _repeated(cycle: Array, axis: int, start: int, length: int) -> Array:
+    """Return elements `start` to `start + length` of a cycle that goes on for ever."""
+    period = cycle.shape[axis]
+    start %= period
+    copies = max(-(-(start + length) // period), 1)
+    if copies > 1:
+        cycle = tile(cycle, [copies if i == axis else 1 for i in range(cycle.ndim)])
+    return slice_axis(cycle, start, start + length, axis)
 
 
 def _with_length(x: Array, axis: int, length: int) -> tuple[int, ...]:

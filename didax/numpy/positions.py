@@ -24,10 +24,10 @@ from didax.numpy import ufuncs
 from didax.numpy.creation import arange, canonical_shape, ones, tril_indices, triu_indices, zeros
 from didax.numpy.indexing import at, getitem
 from didax.numpy.joining import stack
-from didax.numpy.manipulation import broadcast_arrays, expand_dims, ravel, reshape
+from didax.numpy.manipulation import broadcast_arrays, expand_dims, ravel, reshape, resize
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast_shapes, cast, promote_dtypes
 from didax.numpy.reductions import canonical_axis, cumsum
-from didax.numpy.selection import flatnonzero, nonzero, take_along_axis
+from didax.numpy.selection import fitted_positions, flatnonzero, nonzero, ramp, take_along_axis
 from didax.numpy.ufunc import truth
 
 __all__ = [
@@ -179,7 +179,7 @@ def ravel_multi_index(
     """Return positions along each axis as positions in the ravelled array.
 
     `mode` says what becomes of a position out of range: "raise" (which needs known values, so not under jit),
-    "clip" (to the nearest), or "wrap" (modulo the length).
+    "clip" (to the nearest), "wrap" (modulo the length), or "ignore" (computed with as it is).
 
     >>> import didax.numpy as dnp
     >>> dnp.ravel_multi_index((dnp.array([0, 1]), dnp.array([1, 2])), (2, 3))
@@ -210,10 +210,14 @@ def _inside(name: str, index: Array, length: int, mode: str) -> Array:
         return ufuncs.clip(index, 0, length - 1)
     if mode == "wrap":
         return ufuncs.remainder(index, length)
+    if mode == "ignore":
+        return index
     facts = f"positions: {index.aval}, allowed: 0 to {length - 1}, mode: {mode!r}"
     fix = "Use mode='clip' or mode='wrap', or correct the positions."
     if mode != "raise":
-        raise ValueError(message(f"{name} has the modes 'raise', 'clip' and 'wrap'.", facts, fix=fix))
+        raise ValueError(
+            message(f"{name} has the modes 'raise', 'clip', 'wrap' and 'ignore'.", facts, fix=fix)
+        )
     known = known_value(index)
     if known is None:
         rule = f"{name} with mode='raise' has to know the positions, and they are traced."
@@ -290,7 +294,7 @@ def _check_copies(name: str, x: Array, inplace: bool) -> None:
 def _repeated(values: Array, count: int) -> Array:
     """Return `count` elements of the values, repeated from the start."""
     flat = ravel(values)
-    return flat if flat.size == count else getitem(flat, np.arange(count) % flat.size)
+    return flat if flat.size == count else resize(flat, (count,))
 
 
 @array_function
@@ -306,7 +310,8 @@ def put(
     >>> dnp.put(dnp.zeros(4), dnp.array([0, 2]), dnp.array([5.0, 6.0]), inplace=False)
     Array([5., 0., 6., 0.], dtype=float32)
     """
-    x, index, values = as_array("put", a, "a"), as_array("put", ind, "ind"), as_array("put", v, "v")
+    x, values = as_array("put", a, "a"), as_array("put", v, "v")
+    index = as_array("put", fitted_positions(ind, x.size, mode), "ind")
     _check_copies("put", x, inplace)
     if mode not in (None, "clip", "wrap"):
         raise ValueError(
@@ -334,8 +339,10 @@ def put_along_axis(
     """
     given = as_array("put_along_axis", arr, "arr")
     _check_copies("put_along_axis", given, inplace)
-    index = _integers("put_along_axis", "indices", as_array("put_along_axis", indices, "indices"))
     x, axis = (ravel(given), 0) if axis is None else (given, axis)
+    length = x.shape[canonical_axis("put_along_axis", axis, x.ndim)]
+    index = as_array("put_along_axis", fitted_positions(indices, length, mode), "indices")
+    index = _integers("put_along_axis", "indices", index)
     if x.ndim != index.ndim:
         rule = "put_along_axis takes positions with as many axes as the array."
         facts = f"arr: {x.aval}, indices: {index.aval}"
@@ -346,10 +353,7 @@ def put_along_axis(
         rule = "put_along_axis takes positions whose other axes broadcast to those of the array."
         facts = f"arr: {x.aval}, indices: {index.aval}, axis: {dimension}"
         raise ValueError(message(rule, facts, fix="Broadcast the array first."))
-    place = [
-        index if i == dimension else np.arange(n).reshape([n if i == j else 1 for j in range(x.ndim)])
-        for i, n in enumerate(x.shape)
-    ]
+    place = [index if i == dimension else ramp(n, i, x.ndim) for i, n in enumerate(x.shape)]
     return reshape(at(x)[tuple(place)].set(values, mode=mode), given.shape)
 
 

@@ -30,6 +30,7 @@ from didax.numpy.promotion import (
     broadcast_shapes,
     cast,
     checked_operand,
+    inexact,
     lifted,
     promote_dtypes,
 )
@@ -78,13 +79,33 @@ def take(
     if axis is None:
         x, axis = _ravel(x), 0
     dimension = canonical_axis("take", axis, x.ndim)
-    index = _positions("take", indices)
+    index = _positions("take", fitted_positions(indices, x.shape[dimension], mode))
     if mode == "wrap":
         index, mode = ufuncs.remainder(index, x.shape[dimension]), "clip"
     if mode == "clip":
         index = ufuncs.clip(index, 0, x.shape[dimension] - 1)
     place = (slice(None),) * dimension + (index,)
     return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
+
+
+def fitted_positions(indices: Any, length: int, mode: Any) -> Any:
+    """Return known positions such that the default integers hold them, at the same side of the axis.
+
+    Without it a position of 2**32 would be narrowed to 0, which is an element.
+    """
+    if type(indices) is not int and not (
+        isinstance(indices, np.ndarray | np.generic)
+        and indices.dtype.kind in "iu"
+        and indices.dtype.itemsize == 8
+    ):
+        return indices
+    if mode == "wrap" and length:
+        return indices % length
+    held = dtypes.iinfo(dtypes.default_dtype("i"))
+    if type(indices) is int:
+        return min(max(indices, held.min), held.max)
+    upper = np.minimum(indices, held.max)
+    return upper if indices.dtype.kind == "u" else np.maximum(upper, held.min)
 
 
 def _positions(name: str, indices: Any) -> Array:
@@ -110,14 +131,17 @@ def take_along_axis(
     """Return the elements at positions along an axis; each row has its own positions, the other axes broadcast.
 
     Positions and `mode` are as in `take`; with `wrap_negative_indices=False`, negative positions are out of
-    range.
+    range. With the mode "one_hot" the elements are chosen by comparisons and a sum, which some accelerators do faster;
+    positions out of range give 0.
 
     >>> import didax.numpy as dnp
     >>> dnp.take_along_axis(dnp.array([[1, 2], [3, 4]]), dnp.array([[0], [1]]), axis=1)
     Array([[1],
            [4]], dtype=int32)
     """
-    x, index = as_array("take_along_axis", arr, "arr"), _positions("take_along_axis", indices)
+    x = as_array("take_along_axis", arr, "arr")
+    length = x.size if axis is None else x.shape[canonical_axis("take_along_axis", axis, x.ndim)]
+    index = _positions("take_along_axis", fitted_positions(indices, length, mode))
     if axis is None:
         x, index, axis = _ravel(x), _ravel(index), 0
     if x.ndim != index.ndim:
@@ -136,15 +160,32 @@ def take_along_axis(
     shape = broadcast_shapes("take_along_axis", others)
     x = broadcast(x, _with_length(shape, dimension, x.shape[dimension]))
     index = broadcast(index, _with_length(shape, dimension, index.shape[dimension]))
-    place = tuple([index if i == dimension else _ramp(n, i, x.ndim) for i, n in enumerate(shape)])
+    if mode == "one_hot":
+        return _by_comparison(x, index, dimension)
+    place = tuple([index if i == dimension else ramp(n, i, x.ndim) for i, n in enumerate(shape)])
     return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
+
+
+def _by_comparison(x: Array, index: Array, axis: int) -> Array:
+    """The elements of `x` at the positions, as sums of products with rows of an identity matrix."""
+    length = x.shape[axis]
+    index = ufuncs.where(index < 0, index + length, index)
+    shape = (*index.shape[: axis + 1], length, *index.shape[axis + 1 :])
+    columns = reshape(index, (*index.shape[: axis + 1], 1, *index.shape[axis + 1 :]))
+    chosen = columns == iota(dtypes.position_dtype(length), shape, axis + 1)
+    rows = reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+    found = ufuncs.where(chosen, rows, x.dtype.type(0))
+    if x.dtype == bool:
+        return found.any(axis + 1)
+    return found.sum(axis + 1, dtype=x.dtype)
 
 
 def _with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
     return shape[:axis] + (length,) + shape[axis + 1 :]
 
 
-def _ramp(length: int, axis: int, ndim: int) -> Array:
+def ramp(length: int, axis: int, ndim: int) -> Array:
+    """Return the positions along one of `ndim` axes; the others have length 1."""
     return reshape(
         iota(dtypes.position_dtype(length), (length,), 0),
         tuple([length if i == axis else 1 for i in range(ndim)]),
@@ -220,7 +261,7 @@ def sort_complex(a: ArrayLike) -> Array:
     Array([1.+0.j, 3.+0.j], dtype=complex64)
     """
     x = sort(as_array("sort_complex", a))
-    return cast(x, dtypes.promote_types(x.dtype, np.complex64))
+    return cast(x, dtypes.promote_types(inexact(x.dtype, True)[0], np.complex64))
 
 
 @array_function

@@ -119,20 +119,13 @@ def _fraction(a: Any, b: Any, x: Any) -> Any:
         odd = neg(mul(div(add(a, n), twice), mul(div(add(add(a, b), n), add(twice, 1)), x)))
         n = add(n, 1)
         even = mul(mul(div(n, add(twice, 1)), div(sub(b, n), add(twice, 2))), x)
-        new = term(term(s, odd), even)
-        settled = _settled(s.change)
-        kept = [where(settled, old, y) for old, y in zip(s[1:], new[1:], strict=True)]
-        return _Fraction(n, *kept)
+        return term(term(s, odd), even)._replace(n=n)
 
     def moves(s: _Fraction) -> Any:
-        return not_(_settled(s.change))
+        return not_(le(abs_(s.change), 2 * float(dtypes.finfo(aval_of(x).dtype).eps)))
 
     one = like(1, x)
     return div(1, iterate(step, moves, _Fraction(like(0, x), one, like(0, x), one, one)).h)
-
-
-def _settled(change: Any) -> Any:
-    return le(abs_(change), 2 * float(dtypes.finfo(aval_of(change).dtype).eps))
 
 
 def _betainc(a: Any, b: Any, x: Any) -> Any:

@@ -125,20 +125,34 @@ class PureCallback(CallPython):
         result_avals: tuple[ShapedArray, ...],
         **params: Any,
     ) -> Any:
-        params = {**params, "vmap_method": vmap_method, "result_avals": result_avals}
-        if vmap_method in ("sequential", "sequential_unrolled"):
-            return run_by_element(self, axis, args, dims, params, unroll=vmap_method == "sequential_unrolled")
         if vmap_method is None:
             raise _no_method(params["callback"])
-        args = [x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        if vmap_method != "legacy_vectorized":  # which passes what is not batched as it is
-            length = axis.size if vmap_method == "broadcast_all" else 1
-            args = [
-                array_ops.broadcast_axis(x, length, 0) if d is None else x
-                for x, d in zip(args, dims, strict=True)
-            ]
-        params["result_avals"] = tuple(batched_aval(aval, 0, axis.size) for aval in result_avals)
-        return self.bind(*args, **params), [0] * len(result_avals)
+        params = {**params, "vmap_method": vmap_method, "result_avals": result_avals}
+        return batch_by_method(self, axis, args, dims, params)
+
+
+def batch_by_method(
+    primitive: Primitive,
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    params: dict[str, Any],
+) -> Any:
+    """The batch rule of a call of a function that is not known, by what `vmap_method` says that it takes."""
+    vmap_method, result_avals = params["vmap_method"], params["result_avals"]
+    if vmap_method in ("sequential", "sequential_unrolled"):
+        return run_by_element(
+            primitive, axis, args, dims, params, unroll=vmap_method == "sequential_unrolled"
+        )
+    args = [x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+    if vmap_method != "legacy_vectorized":  # which passes what is not batched as it is
+        length = axis.size if vmap_method == "broadcast_all" else 1
+        args = [
+            array_ops.broadcast_axis(x, length, 0) if d is None else x
+            for x, d in zip(args, dims, strict=True)
+        ]
+    params = {**params, "result_avals": tuple(batched_aval(aval, 0, axis.size) for aval in result_avals)}
+    return primitive.bind(*args, **params), [0] * len(result_avals)
 
 
 def _no_method(callback: FlatCallback) -> NotImplementedError:

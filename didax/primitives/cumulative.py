@@ -32,7 +32,7 @@ from didax.primitives.shape import LinearUnary, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.text import FunctionContext, Value, lower_combination
+from didax.xla.text import FunctionContext, Value, int_array, int_matrix, lower_combination
 
 Combine = Callable[[FunctionContext, Value, Value], Value]
 _INT32 = np.dtype(np.int32)
@@ -45,6 +45,9 @@ class Cumulative(Primitive):
     in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
     in_float32 = True  # how narrow floats are accumulated
+    # Whether it is the reduction of windows where XLA's partitioner cuts the program. The sum alone: of two operations
+    # over equal windows of one array, the partitioner pads both with the identity of the first.
+    in_windows = False
 
     def __init__(
         self,
@@ -89,8 +92,10 @@ class Cumulative(Primitive):
     def lower(self, ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         dtype = x.aval.dtype
         wide = ctx.convert(x, _FLOAT32) if self.in_float32 and is_narrow_float(dtype) else x
-        out = lower_scan(ctx, wide, axis, reverse, self.op, self.identity(wide.aval.dtype))
-        return ctx.convert(out, dtype)
+        devices = ctx.module.devices
+        in_windows = self.in_windows and devices is not None and devices.partitioned_here and x.aval.size
+        lower = _scan_windows if in_windows else lower_scan
+        return ctx.convert(lower(ctx, wide, axis, reverse, self.op, self.identity(wide.aval.dtype)), dtype)
 
     def sparsity(self, operands: Sequence[Dependence], *, axis: int, reverse: bool) -> Any:
         return along_axes(operands[0], (axis,), keepdims=True)
@@ -136,6 +141,7 @@ class Cumsum(LinearUnary, Cumulative):
     """The cumulative sum, which is linear."""
 
     holes = {}
+    in_windows = True
 
     def transpose(self, ct: Any, x: Any, *, axis: int, reverse: bool) -> list[Any]:
         return [self.bind(ct, axis=axis, reverse=not reverse)]
@@ -240,6 +246,26 @@ def lower_scan(
     order = [axis, *(i for i in range(x.aval.ndim) if i != axis)]
     out = lower_scan(ctx, ctx.transpose(x, order), 0, reverse, combine, identity)
     return ctx.transpose(out, sorted(range(len(order)), key=order.__getitem__))
+
+
+def _scan_windows(
+    ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine, identity: Any
+) -> Value:
+    """As the reduction of windows that begin before the array: in a loop devices would exchange row after row."""
+    n, ndim = x.aval.shape[axis], x.aval.ndim
+    start = ctx.scalar(identity, x.aval.dtype)
+    args, header = ctx.block([start.aval, start.aval])
+    body = ctx.region()
+    result = combine(body, *args)
+    ones = int_array([1] * ndim)
+    padding = [([0, n - 1] if reverse else [n - 1, 0]) if i == axis else [0, 0] for i in range(ndim)]
+    sizes = int_array([n if i == axis else 1 for i in range(ndim)])
+    return ctx.emit(
+        f'"stablehlo.reduce_window"({x}, {start}) <{{base_dilations = {ones}, padding = {int_matrix(padding, 2)}, '
+        f"window_dilations = {ones}, window_dimensions = {sizes}, window_strides = {ones}}}> "
+        f"({body.body([result], header)}) : ({x.type}, {start.type}) -> {x.type}",
+        x.aval,
+    )
 
 
 def _scan_loop(ctx: FunctionContext, x: Value, axis: int, reverse: bool, combine: Combine) -> Value:

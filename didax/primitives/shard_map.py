@@ -19,6 +19,7 @@ from typing import Any
 
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import message
 from didax.core.given import given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.mesh import Mesh
@@ -186,10 +187,17 @@ class ShardMap(Primitive):
         out_specs: Any,
         **how: Any,
     ) -> Any:
+        split = tuple(name for name in axis.split_over if name in how["axes"])
+        if split:
+            jaxpr, axis = _split_batch(jaxpr, axis, split, dims, **how)
         with manual_axes(**how):
             new, batched = batch_jaxpr(jaxpr, axis, tuple(dims))
-        in_specs = tuple(s if d is None else _with_entry(s, d) for s, d in zip(in_specs, dims, strict=True))
-        out_specs = tuple(_with_entry(s, 0) if b else s for s, b in zip(out_specs, batched, strict=True))
+        in_specs = tuple(
+            s if d is None else _with_entry(s, d, split) for s, d in zip(in_specs, dims, strict=True)
+        )
+        out_specs = tuple(
+            _with_entry(s, 0, split) if b else s for s, b in zip(out_specs, batched, strict=True)
+        )
         outs = self.bind(*args, jaxpr=new, in_specs=in_specs, out_specs=out_specs, **how)
         return outs, [0 if b else None for b in batched]
 
@@ -270,11 +278,43 @@ def part(
     return aval.update(shape=shape, vma=aval.vma.union(split_axes(spec)) if tracked else aval.vma)
 
 
-def _with_entry(spec: PartitionSpec, dim: int) -> PartitionSpec:
-    """The spec for arrays with one more axis, which is not split."""
-    entries = [*spec, *[None] * (dim - len(spec))]
-    entries.insert(dim, None)
+def _with_entry(spec: PartitionSpec, dim: int, split: tuple[str, ...]) -> PartitionSpec:
+    """The spec for arrays with one more axis, which is split over these mesh axes."""
+    entries: list[Any] = [*spec, *[None] * (dim - len(spec))]
+    entries.insert(dim, split)
     return PartitionSpec(*entries)
+
+
+def _split_batch(
+    jaxpr: Jaxpr,
+    axis: AxisData,
+    split: tuple[str, ...],
+    dims: Sequence[int | None],
+    mesh: Mesh,
+    axes: Sequence[str],
+    tracked: bool,
+) -> tuple[Jaxpr, AxisData]:
+    """The program and the axis of one device's part of a batch that is split over manual mesh axes."""
+    count = math.prod(mesh.shape[name] for name in split)
+    used = jaxpr.axis_names.intersection([*split, *([axis.name] if axis.name is not None else [])])
+    if axis.size % count or used:
+        raise ValueError(
+            message(
+                "A batch is split over mesh axes in equal parts, between which the function exchanges nothing.",
+                f"spmd_axis_name: {', '.join(split)}; batch: {axis.size} elements, {axis.size} % {count} = "
+                f"{axis.size % count}; collectives over: {', '.join(sorted(used)) or 'neither'}",
+                fix="Change the length of the batch, or leave spmd_axis_name out.",
+            )
+        )
+    if tracked:
+        avals = [
+            a if dim is None else a.update(vma=a.vma.union(split))
+            for a, dim in zip(jaxpr.in_avals, dims, strict=True)
+        ]
+        jaxpr = _staged(
+            lambda *args: _inline(jaxpr, args), avals, jaxpr.name, mesh=mesh, axes=axes, tracked=tracked
+        )
+    return jaxpr, axis._replace(size=axis.size // count)
 
 
 # Note [Residuals of a shard_map]

@@ -39,7 +39,7 @@ class ShardingConstraint(LinearUnary):
         (x,), (dim,) = args, dims
         assert dim is not None
         spec = list(sharding.spec) + [None] * (dim - len(sharding.spec))
-        spec.insert(dim, PartitionSpec.UNCONSTRAINED)
+        spec.insert(dim, axis.split_over or PartitionSpec.UNCONSTRAINED)
         return self.bind(x, sharding=sharding.update(spec=spec)), dim
 
 

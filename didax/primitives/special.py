@@ -43,7 +43,6 @@ from didax.primitives.elementwise import (
     log1p,
     lt,
     mul,
-    ne,
     neg,
     no_derivative,
     not_,
@@ -116,15 +115,12 @@ def _fraction(a: Any, x: Any) -> tuple[Any, Any]:
         d = div(1, add(b, mul(numerator, s.d)))
         d_d = mul(square(d), sub(1, add(mul(n, s.d), mul(numerator, s.d_d))))
         change, d_factor = sub(mul(c, d), 1), add(mul(d_c, d), mul(c, d_d))
-        # Other elements may need many more steps: changes that are only rounding errors must not add up here.
-        change = where(_matters(change, one), change, zero)
         d_change = add(mul(s.d_h, change), mul(s.h, d_factor))
-        d_change = where(_matters(d_change, add(s.h, abs_(s.d_h))), d_change, zero)
         h, d_h = add(s.h, mul(s.h, change)), add(s.d_h, d_change)
         return _Fraction(n, b, c, d, h, d_c, d_d, d_h, change, d_change)
 
     def moves(s: _Fraction) -> Any:
-        return or_(ne(s.change, zero), ne(s.d_change, zero))
+        return or_(_matters(s.change, one), _matters(s.d_change, add(abs_(s.h), abs_(s.d_h))))
 
     b = add(sub(x, a), 1)
     d = div(1, b)
@@ -141,7 +137,8 @@ def _matters(change: Any, total: Any) -> Any:
 def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any) -> Any:
     """Apply `step` to a named tuple, whose first field counts the steps, as long as any element `moves`.
 
-    All elements take all steps, so `step` must not harm the elements that have converged.
+    An element that has arrived stays as it is. Further steps would let rounding errors add up in it, so that its value
+    would depend on the other elements.
     """
     state = type(start)
     first = aval_of(start[0])
@@ -154,7 +151,12 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
         s = state(*args)
         return reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)
 
-    return state(*while_of(while_p.run, goes_on, lambda *s: step(state(*s)), start))
+    def body(*args: Any) -> list[Any]:
+        old = state(*args)
+        new, moving = step(old), moves(old)
+        return [new[0], *[where(moving, y, x) for x, y in zip(old[1:], new[1:], strict=True)]]
+
+    return state(*while_of(while_p.run, goes_on, body, start))
 
 
 # --- The functions made of them -----------------------------------------------------------------------------

@@ -28,6 +28,14 @@ class PVary(LinearUnary):
     moves_elements = True
     sets_varying = True
 
+    def bind(self, x: Any, *, axes: tuple[str, ...]) -> Any:
+        """As of every primitive, but nothing is to do where the operand varies along the axes already.
+
+        A program is staged again on operands that vary along more axes (`control_flow/varying.py`).
+        """
+        missing = tuple(name for name in axes if name not in aval_of(x).vma)
+        return super().bind(x, axes=missing) if missing else x
+
     def type(self, x: ShapedArray, *, axes: tuple[str, ...]) -> ShapedArray:
         return x.update(vma=x.vma.union(axes))
 
@@ -57,8 +65,7 @@ def sum_over(x: Any, axes: Sequence[str]) -> Any:
 
 def pvary(x: Any, axes: Sequence[str]) -> Any:
     """The value, free to differ along these manual axes too."""
-    missing = tuple(sorted(frozenset(axes) - aval_of(x).vma))
-    return pvary_p.bind(x, axes=missing) if missing else x
+    return pvary_p.bind(x, axes=tuple(sorted(axes))) if axes else x
 
 
 def match_varying(x: Any, aval: ShapedArray) -> Any:

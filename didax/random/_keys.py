@@ -20,6 +20,7 @@ from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, copy_p
 from didax.primitives.keys import (
     UINT32,
+    KeyDtype,
     PRNGImpl,
     impl_of,
     random_clone_p,
@@ -41,17 +42,18 @@ IMPLEMENTATIONS = {impl.name: impl for impl in (threefry, rbg, unsafe_rbg)}
 
 
 @api_boundary
-def key(seed: Any, *, impl: Any = None) -> Any:
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """Return a key made from an integer, of dtype `key<fry>`, or of another implementation: 'rbg', 'unsafe_rbg'.
 
-    The low 32 bits of `seed` are used; under enable_x64 all 64 bits are used.
+    The low 32 bits of `seed` are used; under enable_x64 all 64 bits are used. The dtype of another key may stand, as
+    `dtype`, for `impl`.
 
     >>> from didax import random
     >>> random.key(0)
     Array((), dtype=key<fry>) overlaying:
     [0 0]
     """
-    found = resolve_impl(impl)
+    found = _stated_impl("key", impl, dtype)
     return random_wrap_p.bind(found.seed(_seed_value(seed)), dtype=found.dtype)
 
 
@@ -70,14 +72,31 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
 
 
 @api_boundary
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """Return keys of a key dtype from their words; the inverse of `key_data`.
+
+    The generator is named by `impl`, or by the `dtype` of other keys of it.
 
     >>> from didax import random
     >>> random.wrap_key_data(random.PRNGKey(1)) == random.key(1)
     Array(True, dtype=bool)
     """
-    return random_wrap_p.bind(key_bits_array, dtype=resolve_impl(impl).dtype)
+    return random_wrap_p.bind(key_bits_array, dtype=_stated_impl("wrap_key_data", impl, dtype).dtype)
+
+
+def _stated_impl(name: str, impl: Any, dtype: Any) -> PRNGImpl:
+    """The implementation, which `impl` or a key dtype names."""
+    if dtype is None:
+        return resolve_impl(impl)
+    facts = f"impl: {impl!r}, dtype: {dtype!r:.100}"
+    if impl is not None:
+        rule = f"{name} takes the generator once: as impl, or as the dtype of its keys."
+        raise ValueError(message(rule, facts, fix="Leave one of them out."))
+    extended = dtypes.as_extended(dtype)
+    if not isinstance(extended, KeyDtype):
+        rule = f"The dtype of {name} is that of keys."
+        raise TypeError(message(rule, facts, fix="Pass the dtype of a key (key.dtype), or impl."))
+    return extended.impl
 
 
 def resolve_impl(impl: Any) -> PRNGImpl:

@@ -19,11 +19,13 @@ from didax.core.declarations import no_numbers
 from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
 from didax.core.primitive import eager_trace
+from didax.core.process import after_fork
 from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.passes.key_reuse import Keys, holds_keys
 from didax.primitives.convert import copy_p
 from didax.primitives.slicing import concatenate, slice_axis
+from didax.transforms.cache import on_clear
 from didax.transforms.staging import StagingTrace
 
 # jaxlib is loaded with the first buffer, not with this module
@@ -609,6 +611,28 @@ def argument_buffer(x: Any, device: Any = None) -> Any:
     aval = aval_of(x)
     value = x if isinstance(x, np.ndarray | np.generic) else numpy_scalar(x, aval.dtype)
     return _device_floor().to_device(value, aval, device, copy=True)
+
+
+_SCALAR_BUFFERS_MAX = 1024
+_scalar_buffers: dict[Any, Any] = {}  # by type and value
+on_clear(_scalar_buffers.clear)
+after_fork(_scalar_buffers.clear)
+
+
+def constant_buffer(x: Any) -> Any:
+    """As `argument_buffer` on the default device, for a program that donates nothing: scalars share their buffers."""
+    if type(x) not in _SHARED_SCALARS or (x == 0 and type(x) is float) or x != x:  # zeros have signs
+        return argument_buffer(x)
+    key = aval_of(x), x
+    buffer = _scalar_buffers.get(key)
+    if buffer is None:
+        if len(_scalar_buffers) >= _SCALAR_BUFFERS_MAX:
+            _scalar_buffers.clear()
+        buffer = _scalar_buffers[key] = argument_buffer(x)
+    return buffer
+
+
+_SHARED_SCALARS = frozenset([bool, int, float])
 
 
 def _no_numbers(x: Any) -> TypeError:

@@ -8,6 +8,7 @@ Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper use
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +21,7 @@ from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
-from didax.core.given import give
+from didax.core.given import give, given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
@@ -66,15 +67,18 @@ class Program:
       cheap: compile quickly, with the settings for one operation on small arrays.
       keep_unused: hand the compiled program also the inputs that no result depends on.
       replaced: positions among all inputs; output number i takes the place in memory of input number replaced[i].
+      in_background: calls do not wait until it is compiled (`background.py`); None: as the option says.
       asked: for each argument, how it has to lie on devices; None leaves it where it is.
     """
 
     __slots__ = (
+        "__weakref__",
         "_asked",
         "_cheap",
         "_constants",
         "_executables",
         "_float0",
+        "_in_background",
         "_placed",
         "_replaced",
         "calls_python",
@@ -83,7 +87,10 @@ class Program:
         "kept",
         "key_flow",
         "options",
+        "uncompiled",
     )
+    run_uncompiled = given_by("didax.runtime.background")
+    may_call_python = given_by("didax.runtime.background")
 
     def __init__(
         self,
@@ -94,6 +101,7 @@ class Program:
         cheap: bool = False,
         keep_unused: bool = False,
         replaced: Sequence[int] = (),
+        in_background: bool | None = None,
         asked: Sequence[Asked | None] = (),
     ):
         if (
@@ -123,6 +131,8 @@ class Program:
         # Results without contents, which are NumPy's wherever they come from: eager derivatives give such arrays too.
         self._float0 = [i for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == float0]
         self.calls_python = False  # whether it calls back into Python: set when it is compiled
+        self._in_background = in_background
+        self.uncompiled: Any = None  # what `background.py` knows of it
 
     def partition_for(self, args: Sequence[Any]) -> Partition | None:
         """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
@@ -140,19 +150,39 @@ class Program:
         """Whether a result depends on argument number i, so that the compiled program gets it."""
         return self.kept is None or i in self.kept
 
+    @property
+    def donated_inputs(self) -> tuple[bool, ...]:
+        """For each input of the jaxpr, whether the results may take its memory."""
+        return (False,) * len(self._constants) + self.donated if True in self.donated else ()
+
     def prepare(self, args: Sequence[Any]) -> None:
-        """Compile for where these arguments are, if that is not done; afterwards `calls_python` is set."""
-        if not self._executables:
+        """See to it that `calls_python` is right: compile for where these arguments are, where that is needed."""
+        if not self._executables and (not self._may_be_evaluated() or self.may_call_python()):
             args = self._used(args)
             self.executable(self._partition(args) or common_device([*self._placed, *args]))
 
-    def text(self, callbacks: list[HostCallback] | None = None, partition: Partition | None = None) -> str:
-        """The StableHLO module; the Python functions that it calls back are added to `callbacks`."""
-        donated = (False,) * len(self._constants) + self.donated if any(self.donated) else ()
+    def _may_be_evaluated(self) -> bool:
+        """Whether calls may be evaluated as long as the program is not compiled."""
+        state = config.state()
+        asked = state.compile_in_background if self._in_background is None else self._in_background
+        return asked and not self._cheap and not state.inspects_values
+
+    def text(
+        self,
+        callbacks: list[HostCallback] | None = None,
+        partition: Partition | None = None,
+        located: bool = False,
+    ) -> str:
+        """The StableHLO module; the Python functions that it calls back are added to `callbacks`.
+
+        With `located` the text says where operations come from.
+        """
         # The partitioner looks into no function that XLA is told to leave alone.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         name = _module_name(jaxpr.name)
-        return lower_module(jaxpr, donated, name, outline, self._replaced, callbacks, partition)
+        return lower_module(
+            jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition, located
+        )
 
     def executable(self, where: Any = None) -> Executable:
         """The compiled program for a device or a partition, compiled on first use."""
@@ -174,6 +204,8 @@ class Program:
         from didax.xla.compile import compile_text  # loads jaxlib: on first need
         from didax.xla.device_text import Partition
 
+        if True in self.donated:
+            donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
         callbacks: list[HostCallback] = []
         partition = where if isinstance(where, Partition) else None
         text = self.text(callbacks, partition)
@@ -190,7 +222,15 @@ class Program:
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         try:
             return compile_text(
-                text, out_avals, device, self._cheap, self.options, callbacks, partition, in_avals
+                text,
+                out_avals,
+                device,
+                self._cheap,
+                self.options,
+                callbacks,
+                partition,
+                in_avals,
+                None if self._cheap else functools.partial(self.text, None, partition, True),
             )
         except RuntimeError as error:
             if (explained := _wrong_text(self.jaxpr, error)) is None:
@@ -211,7 +251,13 @@ class Program:
         device = common_device([*self._placed, *args] if self._placed else args)
         partition = self._partition(args)
         where = partition or device
-        executable = self._executables.get(where) or self.executable(where)
+        executable = self._executables.get(where)
+        if executable is None:
+            if where is None and self._may_be_evaluated():
+                outs = self.run_uncompiled([*self._constants, *args])
+                if outs is not None:
+                    return self._with_float0(outs)
+            executable = self.executable(where)
         try:
             if True in self.donated:
                 donation.detach(args, self.donated)
@@ -238,6 +284,9 @@ class Program:
             results = list(map(kind, executable.out_avals, repeat(None), outs, repeat(device is not None)))
         if config.values_were_inspected and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
+        return self._with_float0(results)
+
+    def _with_float0(self, results: list[Any]) -> list[Any]:
         for i in self._float0:
             results[i] = np.zeros(results[i].shape, float0)
         return results
@@ -245,13 +294,13 @@ class Program:
     def ready_to_run(self, args: Sequence[Any]) -> ReadyToRun | None:
         """All that a run needs besides arguments like these, with which the program has run.
 
-        None where a run does more: where arguments are donated, where the program calls Python, where its results are
-        looked at, where one of them is of float0, or where it runs on one device other than the default one. What a run
-        does to random keys is left to the caller (`key_flow`).
+        None where a run does more: where arguments on several devices are donated, where the program calls Python,
+        where its results are looked at, where one of them is of float0, or where it runs on one device other than the
+        default one. What a run does to random keys, and to donated arguments on one device, is left to the caller.
         """
         from didax.xla.client import backend
 
-        if True in self.donated or self.calls_python or self._float0 or config.state().inspects_values:
+        if self.calls_python or self._float0 or config.state().inspects_values:
             return None
         partition, args = self.partition_for(args), self._used(args)
         device = common_device([*self._placed, *args])
@@ -262,6 +311,8 @@ class Program:
             on_default = device is None or device is backend().default_device
             captured = [x.device_buffer() for x in self._constants]
             return ReadyToRun(executable, captured, self.kept, None) if on_default else None
+        if True in self.donated:
+            return None
         n = len(self._constants)
         captured = buffers_for(executable.in_shardings[:n], self._constants)
         return ReadyToRun(executable, captured, self.kept, executable.in_shardings[n:])

@@ -7,11 +7,15 @@ Note [Arrays that share a buffer].
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations, compress
 from typing import Any
 
 from didax.core.errors import message
+from didax.core.jaxpr import Jaxpr
+from didax.core.source import user_line
 from didax.runtime.array import ConcreteArray
 
 
@@ -32,6 +36,53 @@ def forget(args: Sequence[Any], donated: Sequence[bool], delete: bool) -> None:
                 x.forget_donated()
 
 
+def warn_of_unusable(jaxpr: Jaxpr, num_constants: int, donated: Sequence[bool], replaced: Any) -> None:
+    """Warn of donated inputs that have the type of no result: nothing takes their memory."""
+    left = Counter(
+        [aval.strip_weak_type() for i, aval in enumerate(jaxpr.out_avals) if i not in replaced.values()]
+    )
+    unusable: list[str] = []
+    for i, is_donated in enumerate(donated, num_constants):
+        if not is_donated or i in replaced:
+            continue
+        aval = jaxpr.in_avals[i].strip_weak_type()
+        if left[aval]:
+            left[aval] -= 1
+        else:
+            unusable.append(str(aval))
+    if unusable:
+        text = message(
+            "Some donated buffers were not usable: no result has their shape and dtype.",
+            f"donated: {', '.join(unusable)}",
+            fix="Donate arguments that results replace, such as the parameters of an update.",
+        )
+        line = user_line()
+        warnings.warn_explicit(text, UserWarning, line.file if line else __file__, line.line if line else 1)
+
+
+def take(args: Sequence[Any], donated: Sequence[bool], outs: Sequence[Any]) -> None:
+    """Let go of donated arrays as a compiled program with these results does: of one for each result of its size."""
+    sizes = [_size(y) for y in outs]
+    for x in compress(args, donated):
+        if isinstance(x, ConcreteArray) and _size(x) in sizes:
+            sizes.remove(_size(x))
+            x._value = x._buffer = None  # results may be views of the memory, which lives as long as they do
+
+
+def _size(x: Any) -> int:
+    return x.aval.size * x.aval.dtype.itemsize
+
+
+def check(args: Sequence[Any], donated: Sequence[bool]) -> None:
+    """Raise what a compiled program raises of arrays that are gone, or donated in one place and passed in another."""
+    if any(isinstance(x, ConcreteArray) and x.is_deleted() for x in args):
+        raise explain(RuntimeError("deleted"), args, donated)
+    if True in donated:
+        raised = RuntimeError("same buffer twice")
+        if (explained := explain(raised, args, donated)) is not raised:
+            raise explained
+
+
 def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> Exception:
     """The error to raise for one of PJRT's: ours where it is about a donated or deleted buffer, else the same."""
     if "same call" in str(error) or "same buffer twice" in str(error):
@@ -40,8 +91,7 @@ def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> E
             if (
                 isinstance(x, ConcreteArray)
                 and isinstance(y, ConcreteArray)
-                and x._buffer is not None
-                and x._buffer is y._buffer
+                and (x is y or (x._buffer is not None and x._buffer is y._buffer))
             ):
                 return RuntimeError(
                     message(
@@ -51,7 +101,7 @@ def explain(error: Exception, args: Sequence[Any], donated: Sequence[bool]) -> E
                     )
                 )
     for i, x in enumerate(args):
-        if isinstance(x, ConcreteArray) and x._buffer is not None and x._buffer.is_deleted():
+        if isinstance(x, ConcreteArray) and x.is_deleted():
             return RuntimeError(
                 message(
                     "A donated or deleted array was passed to a compiled function.",

@@ -47,11 +47,7 @@ def process(self: EagerTrace, primitive: Primitive, args: tuple[Any, ...], param
     except TypeError as error:
         raise unhashable(primitive, params) or error from None
     if plan is None:
-        plan, checked = _make_plan(primitive, avals, params)
-        if config.state().check:
-            plan = checked
-        _remember(application_key(primitive, avals, params), plan)
-        plan = checked  # the types of a rule's results follow from those of the operands: one look will do
+        plan, _ = plan_of(primitive, avals, params)
     if config.values_were_inspected and config.state().inspects_values:
         return run_checked(plan, primitive, args, params)
     return plan(args)
@@ -80,10 +76,22 @@ def _evaluate(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any
     return outs
 
 
-def _remember(key: Any, plan: Plan) -> None:
+def has_plan(key: Any) -> bool:
+    """Whether operations with this `application_key` have been evaluated."""
+    return key in _plans
+
+
+def plan_of(primitive: Primitive, avals: tuple[ShapedArray, ...], params: Any) -> tuple[Plan, Plan]:
+    """How such an operation is evaluated now, and from then on: the first time what its rule returns is looked at."""
+    key = application_key(primitive, avals, params)
+    if (plan := _plans.get(key)) is not None:
+        return plan, plan
+    plan, checked = _make_plan(primitive, avals, params)
     if len(_plans) > _PLANS_MAX:
         _plans.clear()
-    _plans[key] = plan
+    # The types of a rule's results follow from those of the operands: one look will do.
+    _plans[key] = checked if config.state().check else plan
+    return checked, _plans[key]
 
 
 def clear_plans() -> None:

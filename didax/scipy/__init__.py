@@ -3,16 +3,42 @@
     from didax.scipy import special
     from didax.scipy.sparse.linalg import cg
 
-Each module is loaded when it is first used. Read next: `special.py`, `sparse/linalg.py`.
+Each module is loaded when it is first used. Read next: `special.py`, `linalg/`, `stats/`, `signal.py`.
 """
 
 from typing import TYPE_CHECKING
 
 from didax.core.modules import on_access
 
-__all__ = ["linalg", "sparse", "special"]
+__all__ = [
+    "cluster",
+    "fft",
+    "integrate",
+    "interpolate",
+    "linalg",
+    "ndimage",
+    "optimize",
+    "signal",
+    "sparse",
+    "spatial",
+    "special",
+    "stats",
+]
 
 if TYPE_CHECKING:
-    from didax.scipy import linalg, sparse, special
+    from didax.scipy import (
+        cluster,
+        fft,
+        integrate,
+        interpolate,
+        linalg,
+        ndimage,
+        optimize,
+        signal,
+        sparse,
+        spatial,
+        special,
+        stats,
+    )
 else:
-    __getattr__, __dir__ = on_access(__name__, "linalg", "sparse", "special")
+    __getattr__, __dir__ = on_access(__name__, *__all__)

@@ -22,6 +22,9 @@ class AxisData(NamedTuple):
     size: int
     manual: bool = False  # an axis of devices, of `shard_map`
     tracked: bool = False  # types say which values vary along it
+    split_over: tuple[
+        str, ...
+    ] = ()  # the mesh axes that a batch is split over where values lie on several devices
 
 
 axis_env: ContextVar[Mapping[str, AxisData]] = ContextVar("didax_axis_env", default=MappingProxyType({}))

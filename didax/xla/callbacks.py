@@ -23,7 +23,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.process import after_fork, lock_for_forks
 from didax.xla.signals import fragile, raise_held, sound
+
+T = TypeVar("T")
 
 CPU_TARGET = "didax_python_callback"
 GPU_TARGET = "xla_ffi_python_gpu_callback"
@@ -202,6 +204,14 @@ class Run:
         """Remember the first exception, which the run will raise."""
         if self.error is None:
             self.error = error
+
+    def around(self, work: Callable[[], T]) -> T:
+        """`work()`, which calls the callbacks of this run itself: a program that is evaluated, not compiled."""
+        token = _enclosing.set((*_enclosing.get(), self))
+        try:
+            return work()
+        finally:
+            _enclosing.reset(token)
 
     def _call(self, index: int, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         _enclosing.set((*_enclosing.get(), self))

@@ -66,7 +66,7 @@ class Executable:
 class PartitionedExecutable(Executable):
     """A compiled program on several devices: arguments and results are XLA's arrays of all parts."""
 
-    __slots__ = ("in_shardings", "out_shardings", "partition", "processes")
+    __slots__ = ("in_shardings", "out_shardings", "partition")
 
     def __init__(
         self,
@@ -79,7 +79,6 @@ class PartitionedExecutable(Executable):
         self.out_avals = tuple(out_avals)
         self.device = None
         self.partition = partition
-        self.processes = processes_of(partition.devices)
         chosen = loaded.get_parameter_shardings() or [None] * len(in_avals)
         self.in_shardings = [
             given or layout_found(partition, found, aval.ndim)
@@ -95,12 +94,16 @@ class PartitionedExecutable(Executable):
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
 
+
+class SharedExecutable(PartitionedExecutable):
+    """A compiled program on devices of several processes, each of which runs it."""
+
+    __slots__ = ()
+
     def run(self, buffers: list[Any]) -> list[Any]:
-        """Start the program, here and, where the processes of a job compute together, in each of them."""
-        if len(self.processes) == 1:
-            return super().run(buffers)
-        in_turn = backend().platform == "cpu"
-        return job.in_force().run(lambda: Executable.run(self, buffers), self.processes, in_turn)
+        """Start the program here; the other processes of the job start it too."""
+        processes, in_turn = processes_of(self.partition.devices), backend().platform == "cpu"
+        return job.in_force().run(lambda: Executable.run(self, buffers), processes, in_turn)
 
 
 def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
@@ -220,13 +223,16 @@ def compile_text(
     callbacks: Sequence[HostCallback] = (),
     partition: Partition | None = None,
     in_avals: Sequence[ShapedArray] = (),
+    located: Callable[[], str] | None = None,
 ) -> Executable:
     """Compile a module for one device, or for those of a partition, which comes with the types of the arguments.
 
     A module that calls Python comes with its `callbacks`.
 
     `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
-    compiled code is several times slower. `options` are XLA debug options by name.
+    compiled code is several times slower. `options` are XLA debug options by name. `located` writes the same module
+    with names and lines of its operations, and is called if it has to be compiled: programs are known by what they
+    compute.
     """
     started = backend()
     device = started.default_device if device is None else device
@@ -241,13 +247,18 @@ def compile_text(
         # programs that differ in their callbacks only are one: `Run` has the callbacks
         return _remembered(
             (text, devices, tuple(flags)),
-            lambda: _compile(started, text, devices, flags, store, len(callbacks), partition is not None),
+            lambda: _compile(
+                started, text, devices, flags, store, len(callbacks), partition is not None, located
+            ),
         )
 
     if partition is not None:
-        if job.current is not None and len(processes := processes_of(partition.devices)) > 1:
-            agree(job.current, f"{text}\noptions: {flags}", processes)
-        return PartitionedExecutable(load(started, partition.devices), in_avals, out_avals, partition)
+        processes = processes_of(partition.devices)
+        shared = len(processes) > 1
+        if shared:
+            agree(job.in_force(), f"{text}\noptions: {flags}", processes)
+        kind = SharedExecutable if shared else PartitionedExecutable
+        return kind(load(started, partition.devices), in_avals, out_avals, partition)
     if callbacks:
         return CallingExecutable(load, out_avals, device, callbacks)
     return Executable(load(started, (device,)), out_avals, device)
@@ -343,6 +354,7 @@ def _compile(
     store: DiskStore | None,
     num_callbacks: int,
     partitioned: bool,
+    located: Callable[[], str] | None,
 ) -> Any:
     """Compile, or load from `store`. Cheap programs have no store: each would be a file."""
     given: dict[str, Any] = {}
@@ -353,13 +365,13 @@ def _compile(
     options = _options(devices, flags, partitioned)
     on = xe.DeviceList(devices)
     if store is None and not given:
-        return started.client.compile_and_load(text, on, options)
+        return started.client.compile_and_load(located() if located else text, on, options)
     name = _fingerprint(text, devices, flags)
     saved = None if store is None else store.read(name)
     if saved is not None:
         with contextlib.suppress(Exception):  # a corrupt or foreign entry counts as a miss
             return started.client.deserialize_executable(saved, on, options, **given)
-    loaded = started.client.compile_and_load(text, on, options)
+    loaded = started.client.compile_and_load(located() if located else text, on, options)
     if given:
         saved = loaded.serialize()
         loaded = started.client.deserialize_executable(saved, on, options, **given)

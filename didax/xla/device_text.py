@@ -52,6 +52,13 @@ class DeviceWriter:
         self._meshes: dict[Mesh, str] = {}
         self._channels = 0
 
+    @property
+    def partitioned_here(self) -> bool:
+        """Whether the partitioner cuts what is being written: not where the function decides along every axis."""
+        return len(self.partition.devices) > 1 and (
+            self.manual is None or len(self.manual.axes) < len(self.manual.mesh.axis_names)
+        )
+
     def header(self, name: str) -> str:
         """The opening of the module, with the meshes that its text names."""
         devices = self.partition.devices

@@ -11,6 +11,7 @@ Read next: `text.py` (what rules write with), `compile.py`.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -55,15 +56,17 @@ def lower_module(
     replaced: Mapping[int, int] = MappingProxyType({}),
     callbacks: list[HostCallback] | None = None,
     partition: Partition | None = None,
+    located: bool = False,
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
     Buffers of donated inputs may be reused for outputs; `replaced` says of some which output takes their place. With
     `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
-    program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first.
+    program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first. With
+    `located` each operation is followed by its name and the line of the user's program that it comes from.
     """
     devices = None if partition is None else DeviceWriter(partition)
-    module = Module(outline, devices)
+    module = Module(outline, devices, located)
     donated = donated or (False,) * len(jaxpr.invars)
     attributes = [["jax.buffer_donor = true"] if is_donated else [] for is_donated in donated]
     for i, out in replaced.items():
@@ -99,6 +102,7 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
     order = ordered(jaxpr.effects)
     jaxpr = simplify_jaxpr(jaxpr)
     ctx = FunctionContext(module)
+    ctx.path = f"{jaxpr.name}/" if jaxpr.name else ""
     args = [Value(f"%arg{i}", v.aval) for i, v in enumerate(jaxpr.invars)]
     tokens = [Value(f"%token{i}", TOKEN) for i in range(len(order))]
     if attributes is not None:
@@ -137,8 +141,11 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
     def read(x: Any) -> Value:
         return env[x] if type(x) is Var else LiteralValue(ctx, x.val, x.aval)
 
+    located, outer = ctx.module.located, ctx.place
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
+        if located:
+            ctx.place = _place(ctx.path, eqn)
         ctx.out_avals = out_avals = tuple([v.aval for v in eqn.outvars])
         rule = primitive.lower or require(primitive, "lower")
         operands = [read(x) for x in eqn.invars]
@@ -157,7 +164,18 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
                 env[v] = _typed(y, aval, primitive)
         else:
             env[eqn.outvars[0]] = _typed(out, out_avals[0], primitive)
+    ctx.place = outer
     return [read(x) for x in jaxpr.outvars]
+
+
+def _place(path: str, eqn: Eqn) -> str:
+    """Where an equation comes from, as a location of MLIR's: its names, and the line."""
+    line = eqn.source
+    scope = f"{line.scope}/" if line is not None and line.scope else ""
+    names = json.dumps(
+        f"{path}{'transpose/' if line is not None and line.backward else ''}{scope}{eqn.primitive.name}"
+    )
+    return f" loc({names})" if line is None else f" loc({names}({json.dumps(line.file)}:{line.line}:1))"
 
 
 def _lower_in_supported_dtypes(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -130,17 +131,18 @@ def _nested(array: np.ndarray[Any, Any], text: Callable[[Any], str]) -> str:
 @functools.lru_cache(maxsize=4096)
 def _scalar_text(content: bytes, dtype: np.dtype[Any]) -> str:
     """The text of the scalar with these bytes."""
-    return _dense_scalar(np.frombuffer(content, dtype).reshape(()), dtype)
+    return number_text(np.frombuffer(content, dtype).reshape(()), dtype)
 
 
-def _dense_scalar(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
+def number_text(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
+    """A number as MLIR reads it exactly."""
     if dtype == np.bool_:
         return "true" if array else "false"
     if dtypes.is_integer(dtype):
         return str(int(array))
     if dtypes.is_complex(dtype):
         part = dtypes.real_dtype(dtype)
-        return f"({_dense_scalar(array.real, part)}, {_dense_scalar(array.imag, part)})"
+        return f"({number_text(array.real, part)}, {number_text(array.imag, part)})"
     return f"0x{array.tobytes()[::-1].hex().upper()}"
 
 
@@ -173,10 +175,17 @@ class RunNumber:
 _NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8m0fnu")])
 
 
+# Where an operation comes from, as it is written behind the operation. Functions that differ in it are equal.
+PLACE = re.compile(r' loc\("(?:[^"\\]|\\.)*"(?:\("(?:[^"\\]|\\.)*":\d+:\d+\))?\)')
+
+
 class Module:
     """The functions and callbacks of a module that is being written; with `outline` large functions are cut."""
 
-    def __init__(self, outline: bool = False, devices: DeviceWriter | None = None) -> None:
+    def __init__(
+        self, outline: bool = False, devices: DeviceWriter | None = None, located: bool = False
+    ) -> None:
+        self.located = located  # operations are followed by where they come from
         self.outline = outline
         self.devices = devices  # where the program runs on several
         self.functions: list[str] = []
@@ -189,9 +198,10 @@ class Module:
 
     def add(self, text: str, name: str, calls_python: bool) -> str:
         """The name of the private function with this text: `name` or one made of it. Equal texts are one function."""
-        found = self._by_text.get(text)
+        key = PLACE.sub("", text) if self.located else text
+        found = self._by_text.get(key)
         if found is None:
-            found = self._by_text[text] = self._fresh_name(name)
+            found = self._by_text[key] = self._fresh_name(name)
             self.functions.append(f"func.func private @{found}{text}")
             if calls_python:
                 self.calling_python.add(found)
@@ -222,11 +232,26 @@ class FunctionContext:
     Regions share the counter of their function, so names stay unique where regions see outer values.
     """
 
-    __slots__ = ("constants", "counter", "lines", "module", "out_avals", "params", "run", "tokens")
+    __slots__ = (
+        "constants",
+        "counter",
+        "lines",
+        "module",
+        "out_avals",
+        "params",
+        "path",
+        "place",
+        "run",
+        "tokens",
+    )
 
     def __init__(self, module: Module, outer: FunctionContext | None = None):
         self.module = module
         self.lines: list[str] = []
+        self.path: str = (
+            "" if outer is None else outer.path
+        )  # the function's name, before those of its operations
+        self.place: str = "" if outer is None else outer.place  # written behind each operation
         self.counter: Any = itertools.count() if outer is None else outer.counter
         self.run = RunNumber() if outer is None else outer.run
         # For each ordered effect the token that the next operation with this effect waits for.
@@ -237,19 +262,19 @@ class FunctionContext:
     def emit(self, text: str, aval: ShapedArray) -> Value:
         """Write an operation with one result."""
         name = f"%{next(self.counter)}"
-        self.lines.append(f"{name} = {text}")
+        self.lines.append(f"{name} = {text}{self.place}")
         return Value(name, aval)
 
     def emit_many(self, text: str, avals: Sequence[ShapedArray]) -> list[Value]:
         """Write an operation with any number of results."""
         if not avals:
-            self.lines.append(text)
+            self.lines.append(f"{text}{self.place}")
             return []
         name = f"%{next(self.counter)}"
         if len(avals) == 1:
-            self.lines.append(f"{name} = {text}")
+            self.lines.append(f"{name} = {text}{self.place}")
             return [Value(name, avals[0])]
-        self.lines.append(f"{name}:{len(avals)} = {text}")
+        self.lines.append(f"{name}:{len(avals)} = {text}{self.place}")
         return [Value(f"{name}#{i}", aval) for i, aval in enumerate(avals)]
 
     def op(self, name: str, operands: Sequence[Value], aval: ShapedArray | None = None) -> Value:

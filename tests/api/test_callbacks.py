@@ -505,6 +505,7 @@ def test_results_stay_on_the_device_of_the_arguments():
     assert done.stdout == "True [0.0, 2.0, 4.0]\n"
 
 
+@dx.compile_in_background(False)
 def test_programs_with_callbacks_do_not_take_the_hot_path():
     f = dx.jit(lambda x: dx.pure_callback(np.sin, x, x))
     g = dx.jit(dnp.sin)

@@ -111,7 +111,7 @@ def test_options_are_looked_at_by_the_hot_path(x):
 
 def test_a_call_for_one_array_is_one_python_call(x):
     """What keeps calls cheap, counted instead of timed."""
-    f = dx.jit(lambda x: x + x)
+    f = dx.jit(lambda x: x + x, compile_in_background=False)
     f(x), f(x)
     called: list[str] = []
 
@@ -126,6 +126,110 @@ def test_a_call_for_one_array_is_one_python_call(x):
         sys.setprofile(None)
     assert called == ["__call__"]
     assert (y.aval, y.committed, y.is_deleted()) == (x.aval, False, False)
+
+
+def python_calls(f, *args, **kwargs):
+    """How many functions of Didax one call runs."""
+    count = 0
+
+    def note(frame, event, _):
+        nonlocal count
+        count += event == "call" and "didax" in frame.f_code.co_filename
+
+    for _ in range(2):
+        f(*args, **kwargs)
+    sys.setprofile(note)
+    try:
+        f(*args, **kwargs)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_calls_of_every_kind_are_few_python_calls(x):
+    jit = functools.partial(dx.jit, compile_in_background=False)
+    add = jit(lambda x, y: x + y)
+    state = [dnp.ones(3)]
+    donating = jit(lambda x: x * 2, donate_argnums=0)
+
+    def donate():
+        state[0] = donating(state[0])
+
+    assert python_calls(add, x, x) <= 6
+    assert python_calls(add, x, y=x) <= 6
+    assert python_calls(add, y=x, x=x) <= 7
+    assert python_calls(jit(lambda x, n: x * n, static_argnums=1), x, 3) <= 11
+    assert python_calls(jit(lambda x, n: x * len(n), static_argnames="n"), x, n="ab") <= 12
+    assert python_calls(donate) <= 13
+    assert python_calls(jit(lambda x: (x, x + 1)), x) <= 8
+    assert python_calls(add, x, 2.5) <= 15
+    tree = {str(i): x for i in range(100)}
+    assert python_calls(jit(lambda tree: [tree["0"], tree["99"]]), tree) <= 16
+
+
+def test_repeated_calls_with_keywords_and_static_arguments_are_told_apart(x):
+    @functools.partial(dx.jit, static_argnames=("n", "by"), keep_unused=True)
+    def f(x, y=0.0, *, n, by=1.0, **rest):
+        return x * n + y * by + (rest["b"] - rest["a"] if rest else 0)
+
+    y = x + 10
+    for _ in range(3):
+        for n in (2, 2.0, True, -0.0, 0.0):
+            np.testing.assert_array_equal(f(x, n=n), x * n)
+            np.testing.assert_array_equal(f(n=n, x=x, y=y), x * n + y)
+            np.testing.assert_array_equal(f(y=x, x=y, n=n, by=3), y * n + x * 3)
+            np.testing.assert_array_equal(f(x, b=y, a=x, n=n), f(x, n=n, a=x, b=y))
+        assert np.signbit(f(dnp.ones(()), n=-0.0, y=-0.0)) and not np.signbit(f(dnp.ones(()), n=0.0))
+        assert f(x, n=2).dtype == f(x, n=2.0).dtype == np.float32
+        assert f(x.astype("int32"), dnp.int32(0), n=2, by=1).dtype == np.int32
+    with pytest.raises(TypeError, match="hashable"):
+        f(x, n=[2])
+
+
+def test_scalars_of_repeated_calls_keep_their_bits(x):
+    f = dx.jit(lambda s, x: (s, x), compile_in_background=False)
+    scalars = [
+        0.0,
+        -0.0,
+        float("nan"),
+        0,
+        False,
+        1,
+        True,
+        1.0,
+        2**31 - 1,
+        1j,
+        -1j,
+        complex(0.0, -0.0),
+        float("inf"),
+    ]
+    for _ in range(3):
+        for s in scalars:
+            got, want = np.asarray(f(s, x)[0]), np.asarray(dnp.asarray(s))
+            assert (got.dtype, got.tobytes()) == (want.dtype, want.tobytes())
+    given = dx.jit(lambda s, x: (s * 2, x), donate_argnums=0, compile_in_background=False)
+    assert [float(given(3.0, x)[0]) for _ in range(4)] == [6.0] * 4
+    assert [float(f(3.0, x)[0]) for _ in range(4)] == [3.0] * 4
+
+
+def test_repeated_calls_donate(x):
+    f = dx.jit(lambda x, y: (x * 2, y + 1), donate_argnames="x", compile_in_background=False)
+    copy = dx.jit(lambda x: x + 0, compile_in_background=False)  # what NumPy has seen is not donated
+    y = copy(dnp.ones(3))
+    for args, kwargs in (([], {"y": y}), ([y], {})):
+        state = copy(dnp.ones(3))
+        for i in range(4):
+            before = state
+            shared = dnp.asarray(before, copy=False) if i == 2 else None
+            state, other = f(state, *args, **kwargs)
+            assert before.is_deleted() and not y.is_deleted()
+            np.testing.assert_array_equal(copy(state), [2 ** (i + 1)] * 3)
+            np.testing.assert_array_equal(other, [2, 2, 2])
+            assert shared is None or shared is before or shared.tolist() == [2**i] * 3
+        with pytest.raises(RuntimeError, match="donated"):
+            f(before, y)
+        with pytest.raises(RuntimeError, match="twice"):
+            f(state, state)
 
 
 def test_each_kind_of_call_gives_the_same_by_the_hot_path(x):
@@ -467,13 +571,13 @@ def test_a_donated_array_is_gone():
 @pytest.mark.parametrize("numbers", [0, 1, (0, 1)])
 @pytest.mark.parametrize("size", [3, 100_000])
 def test_an_array_donated_and_passed_twice_is_an_error_that_says_so(numbers, size):
-    f = dx.jit(lambda x, y, z: x + y * z, donate_argnums=numbers)
+    f = dx.jit(lambda x, y, z: (x + y * z, y - z), donate_argnums=numbers)
     x = dnp.arange(float(size))
     with pytest.raises(
         RuntimeError, match=r"passed to a compiled function twice(.|\n)*arrays 0 and 1(.|\n)*x.copy\(\)"
     ):
         f(x, x, 1.0)
-    np.testing.assert_array_equal(f(x.copy(), x.copy(), 1.0)[1:3], [2, 4])
+    np.testing.assert_array_equal(f(x.copy(), x.copy(), 1.0)[0][1:3], [2, 4])
 
 
 def test_donation_with_static_arguments_takes_the_right_one():
@@ -576,6 +680,7 @@ def test_disable_jit_with_static_and_keyword_arguments(x):
 # --- Arrays that come out -----------------------------------------------------------------------------------
 
 
+@dx.compile_in_background(False)
 def test_results_stay_on_the_device_between_calls(x):
     f = dx.jit(lambda x: x + 1)
     y = f(f(x))

@@ -7,7 +7,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import P, lax
+from didax import NamedSharding, P, lax
 
 X = np.random.default_rng(1).normal(size=(8, 4)).astype("float32")
 line = lambda: dx.make_mesh((8,), ("x",))
@@ -197,3 +197,85 @@ def test_errors_name_the_spec_and_the_arithmetic(bad, error, says) -> None:
     with pytest.raises(error) as caught:
         bad()
     assert says in str(caught.value)
+
+
+def test_loops_and_branches_that_differ_between_devices() -> None:
+    """What all devices share goes through loops of different lengths; its gradient is a sum over devices, outside."""
+    w = np.array([1.3, 0.7, 0.9, 1.1], "float32")
+    rows = {
+        "bounded": lambda w, r: lax.while_loop(lambda c: c[0] < r.sum() * 3, lambda c: (c[0] + 1, c[1] * w), (0.0, w), max_steps=12)[1],
+        "checkpoints": lambda w, r: lax.while_loop(lambda c: c[0] < r.sum() * 3, lambda c: (c[0] + 1, c[1] * w), (0.0, w), checkpoints=3)[1],
+        "counted": lambda w, r: lax.fori_loop(0, dnp.int32(r.sum() * 3), lambda i, c: c * w + i, w, max_steps=14),
+        "cond": lambda w, r: lax.cond(r.sum() > 1, lambda w, r: dnp.sin(w * r), lambda w, r: w, w, r),
+    }  # fmt: skip
+
+    def everything(w, x):
+        return (
+            sum((f(w, r) ** 2).sum() for f in rows.values() for r in x)
+            + dx.vmap(rows["bounded"], (None, 0))(w, x).sum()
+        )
+
+    x = dnp.asarray(X[:, :4] / 4)
+    mapped = dx.shard_map(
+        lambda w, x: lax.psum(everything(w, x), "x"), mesh=line(), in_specs=(P(), P("x")), out_specs=P()
+    )
+    for of in (lambda f: f, lambda f: dx.grad(f, argnums=(0, 1))):
+        for a, b in zip(
+            dx.tree.leaves(dx.jit(of(mapped))(w, x)),
+            dx.tree.leaves(dx.jit(of(everything))(w, x)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-3, atol=1e-3)
+    counter = on_line(lambda x: lax.while_loop(lambda c: c < x.sum(), lambda c: c + 1, 0.0), out_specs=P())
+    with pytest.raises(ValueError, match="may differ along 'x'"):
+        counter(X)
+    for bad in (
+        lambda x: lax.cond(x.sum() > 0, lambda x: x * lax.psum(x, "x"), lambda x: x, x),
+        lambda x: lax.while_loop(lambda c: c.sum() < 9, lambda c: c + lax.psum(c, "x"), x),
+        lambda x: lax.while_loop(lambda c: (c - lax.psum(c, "x")).sum() < 9, lambda c: c + 1, x),
+    ):
+        with pytest.raises(ValueError, match="cannot hold a collective"):
+            on_line(bad)(X)
+
+
+def test_pmap_runs_an_element_on_each_device() -> None:
+    w = np.arange(4, dtype="float32")
+    tree = {"a": X, "b": X[:, 0]}
+    cases = [
+        (lambda lib: lib.pmap(lambda x: x * 2 + lib.lax.axis_index("i"), axis_name="i"), (X,)),
+        (lambda lib: lib.pmap(lambda x, w: (x / lib.lax.psum(x, "i"), w), axis_name="i", in_axes=(0, None), out_axes=(1, None)), (X, w)),
+        (lambda lib: lib.pmap(lambda t: {"c": t["a"] * t["b"]}, in_axes=({"a": 0, "b": 0},), out_axes={"c": 1}), (tree,)),
+        (lambda lib: lib.pmap(lambda n, x: x**n, static_broadcasted_argnums=0), (3, X)),
+        (lambda lib: lib.pmap(lambda x: x.sum(), in_axes=1, devices=lib.devices()[4:]), (X,)),
+        (lambda lib: lib.pmap(lib.grad(lambda x: lib.lax.psum((x**2).sum(), "i")), axis_name="i"), (X,)),
+        (lambda lib: lib.grad(lambda x: lib.pmap(lambda x: lib.lax.pmean(x**2, "i"), axis_name="i")(x).sum()), (X,)),
+    ]  # fmt: skip
+    for make, args in cases:
+        f, theirs = make(dx), make(jax)
+        for a, b in zip(dx.tree.leaves(f(*args)), jax.tree.leaves(theirs(*args)), strict=True):
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5)
+    assert dx.pmap(lambda x: x)(X).sharding.spec == P("pmap")
+    assert dx.pmap(lambda x: x, in_axes=-2, out_axes=-1)(X).shape == (4, 8)
+    with pytest.raises(ValueError, match="elements: 9, devices: 8"):
+        dx.pmap(lambda x: x)(np.ones(9))
+    with pytest.raises(ValueError, match="x, axis 0: length 8\n  y, axis 0: length 4"):
+        dx.pmap(lambda x, y: x)(X, w)
+
+
+def test_vmap_splits_a_batch_over_a_mesh_axis() -> None:
+    f = on_grid(lambda x: lax.psum(x, "b") * 2, P("b"), P(), axis_names={"a", "b"})
+    batch = np.stack([X, X + 1, X + 2, X + 3])
+    wanted = dx.vmap(f)(batch)
+    found = dx.jit(dx.vmap(f, spmd_axis_name="a"))(batch)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted))
+    assert found.sharding.spec == P("a")
+    constrained = dx.vmap(
+        lambda x: lax.with_sharding_constraint(x, NamedSharding(grid(), P("b"))), spmd_axis_name="a"
+    )
+    assert dx.jit(constrained)(batch).sharding.spec == P("a", "b")
+    gradient = dx.grad(lambda x: (dx.vmap(f, spmd_axis_name="a")(x) ** 2).sum())(batch)
+    np.testing.assert_allclose(
+        np.asarray(gradient), np.asarray(dx.grad(lambda x: (dx.vmap(f)(x) ** 2).sum())(batch))
+    )
+    with pytest.raises(ValueError, match="3 % 2 = 1"):
+        dx.vmap(f, spmd_axis_name="a")(batch[:3])

@@ -235,8 +235,8 @@ ROWS: dict[str, Row] = {
 }
 
 EXCLUDED = {
-    "block_until_ready copy_to_host_async device_get effects_barrier clear_caches": "wait, move or forget; compute nothing",
-    "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_matmul_precision default_prng_impl "
+    "block_until_ready copy_to_host_async device_get effects_barrier clear_caches wait_for_compilations": "wait, move or forget; compute nothing",
+    "check_tracer_leaks checking_leaks compile_in_background debug_infs debug_key_reuse debug_nans default_matmul_precision default_prng_impl "
     "disable_jit enable_checks enable_x64 ensure_compile_time_eval explain_cache_misses named_scope numpy_dtype_promotion "
     "numpy_rank_promotion": "options; enable_x64 is drawn for every program",
     "array_garbage_collection_guard default_device log_compiles thread_guard transfer_guard transfer_guard_device_to_device "
@@ -245,7 +245,7 @@ EXCLUDED = {
         "tell about the machine"
     ),
     "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays make_mesh pcast "
-    "shard_map with_sharding_constraint": "need several devices: tests/devices/ has tables of their own",
+    "pmap shard_map with_sharding_constraint": "need several devices: tests/devices/ has tables of their own",
     "eval_shape make_jaxpr typeof": "types and text; eval_shape runs every statement",
     "empty_ref free_ref freeze new_ref": "mutable arrays, which are no values of programs",
 }

@@ -83,3 +83,15 @@ def test_attention_is_mapped() -> None:
 def test_bad_arguments(change: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         dot_product_attention(**{"query": Q, "key": K, "value": V, **change})
+
+
+def test_products_with_scales_of_blocks() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 3, 8)), rng.normal(size=(2, 5, 8))
+    a, b = rng.uniform(1, 2, (2, 3, 2)), rng.uniform(1, 2, (2, 5, 4))
+    args = [v.astype("float32") for v in (x, y, a, b)]
+    wanted = np.einsum("bmk,bnk->bmn", x * np.repeat(a, 4, 2), y * np.repeat(b, 2, 2))
+    np.testing.assert_allclose(dx.nn.scaled_matmul(*args), wanted, 1e-4, 1e-5)
+    assert dx.nn.scaled_matmul(*args, preferred_element_type="bfloat16").dtype == "bfloat16"
+    with pytest.raises(ValueError, match="scaled_matmul takes batches of rows with scales for equal blocks"):
+        dx.nn.scaled_matmul(args[0], args[1], args[2], args[2])

@@ -557,7 +557,7 @@ def test_asarray_without_a_copy() -> None:
 
 
 def test_creation_refuses_other_devices() -> None:
-    with pytest.raises(ValueError, match="one of the backend's devices"):
+    with pytest.raises(ValueError, match="one of this process's devices"):
         dnp.zeros(2, device="moon")
 
 

@@ -177,6 +177,47 @@ def test_distinct_values_of_no_elements_need_something_to_fill_up_with():
     assert values.tolist() == [[5, 5], [5, 5]] and counts.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_delete_and_insert_are_those_of_numpy(axis):
+    x, many = np.arange(80.0, dtype=np.float32).reshape(20, 4), np.arange(0, 40, 2)
+    mask = np.arange(x.size if axis is None else x.shape[axis]) % 3 == 0
+    for obj in (
+        0,
+        -1,
+        slice(1, 3),
+        slice(None, None, -2),
+        slice(3, 3),
+        np.array([3, 1, 1]),
+        np.array([], int),
+        mask,
+    ):
+        np.testing.assert_array_equal(dnp.delete(x, obj, axis), np.delete(x, obj, axis))
+    for obj, values in (
+        (0, 7), (-1, np.float32([1, 2, 3, 4])), (slice(0, 2), 5), (np.array([3, 1, 1]), 9), (np.array([2]), 1)
+    ):  # fmt: skip
+        values = values if axis == 0 else np.max(values)
+        np.testing.assert_array_equal(dnp.insert(x, obj, values, axis), np.insert(x, obj, values, axis))
+    columns = np.ones((2, 20), np.float32)  # the first axis of the values goes to the one position
+    np.testing.assert_array_equal(dnp.insert(x, 1, columns, 1), np.insert(x, 1, columns, 1))
+    np.testing.assert_array_equal(dnp.insert(x, [1], columns.T, 1), np.insert(x, [1], columns.T, 1))
+    np.testing.assert_array_equal(dnp.delete(x, many), np.delete(x, many))
+    np.testing.assert_array_equal(dnp.insert(x, many, many), np.insert(x, many, many))
+    with pytest.raises(ValueError, match=r"mask for delete(.|\n)*axis of length 20"):
+        dnp.delete(x, np.array([True, False]), 0)
+
+
+def test_positions_that_the_default_integers_do_not_hold_are_out_of_range():
+    x = np.float32([1, 2, 3])
+    for big in (2**32, np.array([2**32]), np.uint64(2**63), np.array(-(2**32))):
+        assert np.isnan(dnp.take(x, big)).all()
+        assert dnp.take(x, big, mode="clip").ravel()[0] == x[0 if np.ravel(big)[0] < 0 else -1]
+        assert dnp.take(x, big, mode="wrap").ravel()[0] == x[int(np.ravel(big)[0]) % 3]
+    at = np.array([2**32])
+    assert np.isnan(dnp.take_along_axis(x, at, 0)).all()
+    np.testing.assert_array_equal(dnp.put(x, at, 9.0, inplace=False), x)
+    np.testing.assert_array_equal(dnp.put_along_axis(x, at, 9.0, 0, inplace=False, mode="drop"), x)
+
+
 def test_found_positions_need_a_size_under_jit():
     for function in (dnp.nonzero, dnp.unique, dnp.bincount, dnp.flatnonzero, dnp.argwhere):
         with pytest.raises(ConcretizationTypeError, match="depends on values") as caught:

@@ -38,6 +38,15 @@ def test_odd_reflection(mode: str, length: int) -> None:
     check("np.pad(x, 7, mode='reflect', reflect_type='odd')", np.arange(3, dtype=np.uint8))  # wraps around
 
 
+@pytest.mark.parametrize("mode", ["edge", "wrap", "reflect", "symmetric"])
+def test_repeated_elements_of_any_width_are_those_of_numpy(mode: str) -> None:
+    for length in (1, 2, 3, 5):
+        x = np.arange(2 * length, dtype=np.float32).reshape(length, 2)
+        for widths in ((0, 1), (1, 0), (2, 1), (5, 3), (1, 12)):
+            padded = dnp.pad(x, (widths, (0, 0)), mode=mode)
+            np.testing.assert_array_equal(padded, np.pad(x, (widths, (0, 0)), mode=mode))
+
+
 def test_functions_get_each_vector_padded_with_zeros() -> None:
     def fill(vector: Any, widths: Any, axis: int, kwargs: Any) -> Any:
         return vector.at[: widths[0]].set(kwargs.get("value", 10.0) + axis)

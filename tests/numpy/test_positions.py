@@ -174,7 +174,6 @@ def test_writes_and_choices_have_derivatives() -> None:
         (lambda: dx.jit(lambda c: dnp.compress(c, V))(V > 0), ConcretizationTypeError, r"size="),
         (lambda: dnp.select([], []), ValueError, r"at least one(.|\n)*conditions: 0"),
         (lambda: dnp.mgrid[3], TypeError, r"mgrid is indexed by slices(.|\n)*got: 3"),
-        (lambda: dnp.ogrid[:], ValueError, r"has a stop"),
         (lambda: dnp.r_["x", 1], ValueError, r"directive: 'x'"),
         (lambda: dnp.r_[1, "0,2"], ValueError, r"a directive before them"),
         (lambda: dnp.r_[()], ValueError, r"index: \(\)"),

@@ -109,3 +109,19 @@ def test_misuse_is_explained(case):
     call, kind, text = ERRORS[case]
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_algorithms_stand_for_precisions() -> None:
+    x = np.ones((2, 2), "float32")
+    for preset, precision in (
+        ("BF16_BF16_F32", "DEFAULT"),
+        ("TF32_TF32_F32", "HIGH"),
+        ("F32_F32_F32", "HIGHEST"),
+    ):
+        with dx.default_matmul_precision(preset):
+            by_option = str(dx.make_jaxpr(lax.dot)(x, x))
+        given = getattr(lax.DotAlgorithmPreset, preset)
+        by_argument = str(dx.make_jaxpr(lambda x: lax.dot(x, x, precision=given))(x))
+        if precision != "DEFAULT":
+            assert f"{precision}" in by_option
+            assert f"{precision}" in by_argument

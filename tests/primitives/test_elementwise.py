@@ -119,6 +119,7 @@ def test_numpy_rules_equal_xla_at_corners(name: str, dtype: str) -> None:
             assert not wrong.any(), f"{params}: operands, NumPy, XLA: {first}"
 
 
+@dx.compile_in_background(False)
 def test_denormal_numbers_are_kept_eagerly_and_flushed_by_xla() -> None:
     """A known difference; when XLA on the CPU keeps them, `is_denormal` above can go."""
     tiny = np.float32(1e-45)

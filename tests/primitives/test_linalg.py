@@ -66,6 +66,15 @@ def test_what_has_no_cholesky_factor_gives_nan_alone(evaluate: Any) -> None:
 
 
 @EVALUATE
+def test_complex_matrices_without_a_result_have_nan_in_both_parts(evaluate: Any) -> None:
+    x = np.diag([0, 1, 2]).astype("complex64")
+    for f in (lax.linalg.cholesky, dnp.linalg.inv):
+        found = np.asarray(evaluate(f)(x))
+        np.testing.assert_array_equal(np.isnan(found.real), np.isnan(found.imag))
+        assert np.isnan(found[-1]).all()
+
+
+@EVALUATE
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize(
     "f", [lax.linalg.eigh, lax.linalg.eig, lax.linalg.svd, eigen.eigvalsh, svd.singular_values]

@@ -244,6 +244,7 @@ def test_arguments_that_xla_finds_unused_do_no_harm(step, start):
     assert_same_as_without(f, 2, normal(2000))
 
 
+@dx.compile_in_background(False)
 def test_what_xla_refuses_is_compiled_as_it_was(monkeypatch):
     from didax.xla import compile as xla_compile
 

@@ -45,6 +45,7 @@ from didax.primitives.control_flow.layout import (
 from didax.primitives.control_flow.lowering import lower_loop, write_row
 from didax.primitives.control_flow.masked import check_collectives, masked_bounded
 from didax.primitives.control_flow.order import read_before_writing
+from didax.primitives.control_flow.varying import fit_while
 from didax.primitives.control_flow.while_loop import carry_keys, with_unread
 from didax.primitives.elementwise import and_, lt
 from didax.primitives.slicing import concatenate
@@ -75,6 +76,14 @@ class Bounded(Primitive):
         sizes = {**sizes, "num_carry": len(parts[-1]), "length": length}
         return self.bind(limit, *operands, cond_jaxpr=cond, body_jaxpr=body, **sizes)
 
+    def bind(self, limit: Any, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **sizes: int) -> list[Any]:
+        """As of every primitive, but of jaxprs whose types say along which axes devices take different steps."""
+        cond_consts, consts, carry = WhileLayout.of(sizes).split(args)
+        cond, body, consts, carry = fit_while(
+            cond_jaxpr, body_jaxpr, cond_consts, consts, carry, aval_of(limit).vma
+        )
+        return super().bind(limit, *cond_consts, *consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **sizes)
+
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["cond_jaxpr"].axis_names | params["body_jaxpr"].axis_names
 
@@ -86,7 +95,8 @@ class Bounded(Primitive):
         check_jaxpr_operands("the body of a bounded loop", body, [*consts, *carry])
         after, ys = split_at(body.out_avals, len(carry))
         types = carry_types("a bounded loop", body.in_avals[len(consts) :], after)
-        return [COUNT, *types, *(y.update(shape=(params["length"], *y.shape)) for y in ys)]
+        count = COUNT.update(vma=limit.vma | params["cond_jaxpr"].out_avals[0].vma)
+        return [count, *types, *(y.update(shape=(params["length"], *y.shape)) for y in ys)]
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:
         return run_compiled(self, args, "body_jaxpr", params)

@@ -52,6 +52,7 @@ from didax.primitives.control_flow.layout import (
 from didax.primitives.control_flow.masked import check_collectives, masked_bounded
 from didax.primitives.control_flow.replay import Replay
 from didax.primitives.control_flow.saved_carries import first_saved, save_carry
+from didax.primitives.control_flow.varying import fit_while
 from didax.primitives.control_flow.while_loop import carry_keys, known_body, while_of, while_p, with_unread
 from didax.primitives.elementwise import add, and_, lt
 from didax.primitives.filled import full
@@ -86,6 +87,12 @@ class Checkpointed(Unbounded):
         jaxprs = {"cond_jaxpr": cond, "body_jaxpr": body}
         return self.bind(*operands, **jaxprs, **sizes, save=save, checkpoints=params["checkpoints"])
 
+    def bind(self, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **params: Any) -> list[Any]:
+        """As of every primitive, but of jaxprs whose types say along which axes devices take different steps."""
+        cond_consts, consts, carry = WhileLayout.of(params).split(args)
+        cond, body, consts, carry = fit_while(cond_jaxpr, body_jaxpr, cond_consts, consts, carry)
+        return super().bind(*cond_consts, *consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **params)
+
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["cond_jaxpr"].axis_names | params["body_jaxpr"].axis_names
 
@@ -97,10 +104,11 @@ class Checkpointed(Unbounded):
         )
         check_jaxpr_operands("the body of a checkpointed loop", body, [*consts, *carry])
         types = carry_types("a checkpointed loop", body.in_avals[len(consts) :], body.out_avals)
+        count = COUNT.update(vma=params["cond_jaxpr"].out_avals[0].vma)
         if not params["save"]:
-            return [COUNT, *types]
-        places = COUNT.update(shape=(k,))
-        return [COUNT, *types, places, places, *(x.update(shape=(k + 1, *x.shape)) for x in types)]
+            return [count, *types]
+        places = count.update(shape=(k,))
+        return [count, *types, places, places, *(x.update(shape=(k + 1, *x.shape)) for x in types)]
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:
         return run_compiled(self, args, "body_jaxpr", params)

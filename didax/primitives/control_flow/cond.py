@@ -37,6 +37,7 @@ from didax.primitives.control_flow.bodies import batch_dims
 from didax.primitives.control_flow.common import BOOL, INT32, trace_closed, with_invars
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element
 from didax.primitives.control_flow.layout import Mask, nonzero, nonzero_only, union, where_false, where_true
+from didax.primitives.control_flow.varying import fit_branches
 from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
 from didax.primitives.families import Elementwise
@@ -69,7 +70,8 @@ class Cond(Primitive):
         """As of every primitive, but an index known now picks its branch now, under the current trace."""
         index = known_value(args[0])
         if index is None:
-            return super().bind(*args, branches=branches)
+            branches, operands = fit_branches(branches, args[0], args[1:])
+            return super().bind(args[0], *operands, branches=branches)
         return eval_jaxpr(branches[int(index)], args[1:])
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:

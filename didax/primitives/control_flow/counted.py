@@ -29,6 +29,7 @@ from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.lowering import ScanWriter, lower_loop
 from didax.primitives.control_flow.masked import masked_counted
 from didax.primitives.control_flow.scan import Scan, scan_p
+from didax.primitives.control_flow.varying import fit_loop
 from didax.primitives.elementwise import sub
 from didax.primitives.reductions import reduce_max_p
 from didax.primitives.slicing import concatenate
@@ -149,12 +150,14 @@ class _CountedRules(Scan):
         self.n = n
 
     def apply(self, *args: Any, **params: Any) -> list[Any]:
-        return Primitive.bind(counted_p, self.n, *args, **params)
+        uneven = aval_of(self.n).vma
+        jaxpr, operands = fit_loop(params["jaxpr"], args, params["num_consts"], params["num_carry"], uneven)
+        return Primitive.bind(counted_p, self.n, *operands, **{**params, "jaxpr": jaxpr})
 
 
 def check_count(n: ShapedArray) -> None:
     """TypeError unless `n` can be a number of steps."""
-    if n.strip_weak_type() is not COUNT:
+    if (n.shape, n.dtype) != (COUNT.shape, COUNT.dtype):
         raise TypeError(
             message("A number of steps is an int32 scalar.", f"number of steps: {n}", fix="Cast it to int32.")
         )

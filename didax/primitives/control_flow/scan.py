@@ -45,6 +45,7 @@ from didax.primitives.control_flow.layout import (
 from didax.primitives.control_flow.lowering import ScanWriter
 from didax.primitives.control_flow.transposition import transpose_body
 from didax.primitives.control_flow.unchanged import changed_only
+from didax.primitives.control_flow.varying import fit_loop
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, dynamic_slice_p
 from didax.transforms.batching import AxisData
@@ -85,7 +86,8 @@ class Scan(Primitive):
 
     def apply(self, *args: Any, **params: Any) -> list[Any]:
         """Apply the primitive under the current trace; loops that share the rules of `scan_p` override this."""
-        return super().bind(*args, **params)
+        jaxpr, operands = fit_loop(params["jaxpr"], args, params["num_consts"], params["num_carry"])
+        return super().bind(*operands, **{**params, "jaxpr": jaxpr})
 
     def run(
         self, params: dict[str, Any], jaxpr: Jaxpr, *parts: Sequence[Any], reverse: bool = False

@@ -46,6 +46,7 @@ from didax.primitives.control_flow.lowering import lower_loop
 from didax.primitives.control_flow.masked import check_collectives, masked_while
 from didax.primitives.control_flow.order import read_before_writing
 from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
+from didax.primitives.control_flow.varying import fit_while
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import Forward, jvp_jaxpr
@@ -80,8 +81,16 @@ class While(Unbounded):
         """The loop, on operands in parts."""
         return loop_over_changed(self._apply, cond, body, cond_consts, consts, carry)
 
-    def _apply(self, cond: Jaxpr, body: Jaxpr, *parts: Sequence[Any]) -> list[Any]:
-        operands, sizes = WhileLayout.join(*parts)
+    def _apply(
+        self,
+        cond: Jaxpr,
+        body: Jaxpr,
+        cond_consts: Sequence[Any],
+        consts: Sequence[Any],
+        carry: Sequence[Any],
+    ) -> list[Any]:
+        cond, body, consts, carry = fit_while(cond, body, cond_consts, consts, carry)
+        operands, sizes = WhileLayout.join(cond_consts, consts, carry)
         return super().bind(*operands, cond_jaxpr=cond, body_jaxpr=body, **sizes)
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:

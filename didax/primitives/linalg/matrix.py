@@ -243,8 +243,12 @@ def succeeded(ctx: FunctionContext, info: Value, direction: str = "EQ") -> Value
 def nan_unless(ctx: FunctionContext, ok: Value, x: Value) -> Value:
     """`x` for the matrices that `ok` names, NaN for the others."""
     chosen = ctx.broadcast(ok, x.aval.update(dtype=_BOOL), range(ok.aval.ndim))
-    nan = complex(np.nan, np.nan) if dtypes.is_complex(x.aval.dtype) else np.nan
-    return ctx.select(chosen, x, ctx.constant(nan, x.aval))
+    return ctx.select(chosen, x, ctx.constant(nan_of(x.aval.dtype), x.aval))
+
+
+def nan_of(dtype: np.dtype[Any]) -> complex:
+    """What stands where there is no result: of complex numbers, both parts are NaN."""
+    return complex(np.nan, np.nan) if dtypes.is_complex(dtype) else np.nan
 
 
 def lower_triangle(ctx: FunctionContext, x: Value, direction: str) -> Value:
@@ -290,7 +294,7 @@ def matrix_by_matrix(f: Callable[[Any], Any], x: Any, out_shape: tuple[int, ...]
     try:
         return f(x)
     except np.linalg.LinAlgError:
-        out = np.full(out_shape, np.nan, dtype)
+        out = np.full(out_shape, nan_of(np.dtype(dtype)), dtype)
     for index in np.ndindex(x.shape[:-2]):
         try:
             out[index] = f(x[index])

@@ -53,6 +53,7 @@ from didax.primitives.linalg.matrix import (
     diagonal,
     matmul,
     matrix_by_matrix,
+    nan_of,
     on_diagonal,
     real_dtype,
     scale_columns,
@@ -78,7 +79,7 @@ def _solve(a: Any, b: Any) -> Sequence[Any]:
     x = triangular_solve(factors, take_rows(b, permutation), left_side=True, lower=True, unit_diagonal=True)
     x = triangular_solve(factors, x, left_side=True)
     ok = reduce_and_p.bind(ne(diagonal(factors), 0), axes=(aval_of(a).ndim - 2,))
-    return [_where_matrix(ok, x, float("nan"))]
+    return [_where_matrix(ok, x, full(aval_of(x).shape, nan_of(aval_of(x).dtype), aval_of(x).dtype))]
 
 
 class Solve(MatrixPrimitive):
@@ -130,11 +131,8 @@ class Solve(MatrixPrimitive):
 
 
 def _where_matrix(chosen: Any, x: Any, otherwise: Any) -> Any:
-    """`x` for the matrices that are chosen, `otherwise` (a float, or an array like `x`) for the others."""
-    aval = aval_of(x)
-    if isinstance(otherwise, float):
-        otherwise = full(aval.shape, otherwise, aval.dtype)
-    chosen = broadcast_in_dim(chosen, aval.shape, tuple(range(aval_of(chosen).ndim)))
+    """`x` for the matrices that are chosen, `otherwise` for the others."""
+    chosen = broadcast_in_dim(chosen, aval_of(x).shape, tuple(range(aval_of(chosen).ndim)))
     return where(chosen, x, otherwise)
 
 

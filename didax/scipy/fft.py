@@ -1,0 +1,167 @@
+"""Discrete cosine transforms of types 1 to 4, with the names and arguments of `jax.scipy.fft`.
+
+    type 1   y[k] = x[0] + (-1)^k x[N-1] + 2 sum x[n] cos(pi k n / (N - 1)), 0 < n < N - 1
+    type 2   y[k] = 2 sum x[n] cos(pi k (2n + 1) / 2N)
+    type 3   y[k] = x[0] + 2 sum x[n] cos(pi n (2k + 1) / 2N), 0 < n
+    type 4   y[k] = 2 sum x[n] cos(pi (2n + 1) (2k + 1) / 4N)
+
+Each is the real part of a Fourier transform of twice the length, with factors before and after it. The `norm`
+"backward" leaves them as they are, "forward" divides by 2N (2N - 2 for type 1), and "ortho" makes them orthogonal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import didax.numpy as dnp
+from didax.api.results import array_function
+from didax.core import dtypes
+from didax.core.errors import ArgumentError, message
+from didax.core.value import Array
+from didax.numpy.promotion import ArrayLike, as_array, cast, inexact
+from didax.numpy.reductions import canonical_axes
+
+__all__ = ["dct", "dctn", "idct", "idctn"]
+
+_INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
+_OTHER_NORM = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+@array_function
+def dct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """Return the cosine transform along an axis, which is first cut or padded with zeros to the length `n`.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.scipy import fft
+    >>> fft.dct(dnp.array([1.0, 1.0]))
+    Array([4., 0.], dtype=float32)
+    """
+    return _transform("dct", x, type, n, axis, norm)
+
+
+@array_function
+def idct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """Return the inverse of `dct` of the same type and norm.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.scipy import fft
+    >>> fft.idct(dnp.array([4.0, 0.0]))
+    Array([1., 1.], dtype=float32)
+    """
+    _check("idct", type, norm)
+    return _transform("idct", x, _INVERSE[type], n, axis, _OTHER_NORM[norm])
+
+
+@array_function
+def dctn(
+    x: ArrayLike,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """Return the cosine transform along several axes, by default all (or the last `len(s)`), cut or padded to `s`.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.scipy import fft
+    >>> fft.dctn(dnp.ones((2, 2)))[0, 0]
+    Array(16., dtype=float32)
+    """
+    return _transform_axes("dctn", dct, x, type, s, axes, norm)
+
+
+@array_function
+def idctn(
+    x: ArrayLike,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """Return the inverse of `dctn` of the same type and norm.
+
+    >>> import didax.numpy as dnp
+    >>> from didax.scipy import fft
+    >>> fft.idctn(fft.dctn(dnp.ones((2, 2))))[0, 0]
+    Array(1., dtype=float32)
+    """
+    return _transform_axes("idctn", idct, x, type, s, axes, norm)
+
+
+def _check(name: str, kind: Any, norm: Any) -> None:
+    if kind not in _INVERSE:
+        fix = "Use 1, 2, 3 or 4."
+        raise ArgumentError(message(f"{name} has four types.", f"type: {kind!r}", fix=fix))
+    if norm not in _OTHER_NORM:
+        fix = "Use 'backward' (or None), 'ortho' or 'forward'."
+        raise ArgumentError(message(f"{name} has three norms.", f"norm: {norm!r}", fix=fix))
+
+
+def _transform_axes(name: str, one: Any, x: Any, kind: int, s: Any, axes: Any, norm: Any) -> Array:
+    value = as_array(name, x)
+    if axes is None:
+        axes = range(value.ndim - len(s), value.ndim) if s is not None else range(value.ndim)
+    lengths = [None] * len(axes) if s is None else list(s)
+    if len(lengths) != len(axes):
+        fix = "Pass a length for each axis."
+        raise ArgumentError(
+            message(f"{name} takes as many lengths as axes.", f"s: {s}, axes: {axes}", fix=fix)
+        )
+    for axis, length in zip(axes, lengths, strict=True):
+        value = one(value, kind, length, axis, norm)
+    return value
+
+
+def _transform(name: str, x: Any, kind: int, length: int | None, axis: int, norm: str | None) -> Array:
+    _check(name, kind, norm)
+    value = as_array(name, x)
+    value = cast(value, dnp.promote_types(inexact(value.dtype, False)[0], "float32"))
+    (along,) = canonical_axes(name, axis, value.ndim)
+    value = _of_length(dnp.moveaxis(value, along, -1), length)
+    n = value.shape[-1]
+    if n < (2 if kind == 1 else 1):
+        fix = "Pass a longer array, or n."
+        raise ArgumentError(
+            message(f"{name} of type {kind} needs {2 if kind == 1 else 1} elements.", f"length: {n}", fix=fix)
+        )
+    if dtypes.is_complex(value.dtype):
+        out = _real_transform(value.real, kind, norm) + 1j * _real_transform(value.imag, kind, norm)
+    else:
+        out = _real_transform(value, kind, norm)
+    return dnp.moveaxis(out, -1, along)
+
+
+def _of_length(x: Any, length: int | None) -> Any:
+    if length is None or length == x.shape[-1]:
+        return x
+    if length < x.shape[-1]:
+        return x[..., :length]
+    return dnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, length - x.shape[-1])])
+
+
+def _real_transform(x: Any, kind: int, norm: str | None) -> Any:
+    n = x.shape[-1]
+    at, period = np.arange(n), 2 * (n - 1 if kind == 1 else n)
+    before, after = np.full(n, 2.0, complex), np.ones(n, complex)
+    if kind in (1, 3):
+        before[[0, -1] if kind == 1 else 0] = 1
+    if kind in (3, 4):
+        before *= np.exp(-1j * np.pi * at / period)
+    if kind in (2, 4):
+        after *= np.exp(-1j * np.pi * (at if kind == 2 else at + 0.5) / period)
+    if norm == "forward":
+        after /= period
+    elif norm == "ortho":
+        after /= math.sqrt(period)
+        ends = {1: [0, n - 1], 2: [0], 3: [0], 4: []}[kind]
+        if kind in (1, 3):
+            before[ends] *= math.sqrt(2)
+        if kind in (1, 2):
+            after[ends] /= math.sqrt(2)
+    dtype = dtypes.complex_dtype(x.dtype)
+    spectrum = dnp.fft.fft(x * dnp.asarray(before.astype(dtype), dtype), n=period)[..., :n]
+    return (spectrum * dnp.asarray(after.astype(dtype), dtype)).real

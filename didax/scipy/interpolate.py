@@ -1,0 +1,128 @@
+"""Interpolation of samples on a grid: `RegularGridInterpolator`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import didax.numpy as dnp
+from didax.core import dtypes
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
+from didax.core.value import Array
+from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
+
+__all__ = ["RegularGridInterpolator"]
+
+
+class RegularGridInterpolator:
+    """A function of d variables from its values on a grid, "linear" along each axis or that of the "nearest" point.
+
+    `points` are d ascending vectors and `values` an array of shape (m1, ..., md, ...), whose further axes are kept.
+    Outside of the grid the function is `fill_value`, or continued (None); with `bounds_error` points outside raise a
+    ValueError, where they are known.
+
+    >>> from didax.scipy.interpolate import RegularGridInterpolator
+    >>> f = RegularGridInterpolator((dnp.array([0.0, 1.0, 3.0]),), dnp.array([0.0, 10.0, 30.0]))
+    >>> f(dnp.array([[0.5], [2.0]]))
+    Array([ 5., 20.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        points: Sequence[ArrayLike],
+        values: ArrayLike,
+        method: str = "linear",
+        bounds_error: bool = False,
+        fill_value: float | None = math.nan,
+    ):
+        if method not in ("linear", "nearest"):
+            fix = "Use 'linear' or 'nearest'."
+            raise ArgumentError(
+                message("RegularGridInterpolator has two methods.", f"method: {method!r}", fix=fix)
+            )
+        x = as_array("RegularGridInterpolator", values, "values")
+        self.values = x if dtypes.is_inexact(x.dtype) else x.astype(dtypes.default_dtype("f"))
+        self.grid = tuple(
+            as_array("RegularGridInterpolator", p, f"points[{i}]") for i, p in enumerate(points)
+        )
+        fits = len(self.grid) <= x.ndim and all(
+            p.ndim == 1 and p.shape[0] == n for p, n in zip(self.grid, x.shape, strict=False)
+        )
+        if not fits:
+            facts = f"points: {', '.join(str(p.aval) for p in self.grid)}; values: {x.aval}"
+            fix = "Pass a vector for each axis of the grid, as long as the axis."
+            raise ArgumentError(
+                message("RegularGridInterpolator takes the points of each axis.", facts, fix=fix)
+            )
+        self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
+
+    @api_boundary
+    def __call__(self, xi: Any, method: str | None = None) -> Array:
+        """Return the values at points of shape (..., d), or at a tuple of d coordinate arrays, which broadcast."""
+        at = self._points(xi)
+        found = []
+        outside: Any = False
+        for i, grid in enumerate(self.grid):
+            x = at[..., i]
+            outside = outside | (x < grid[0]) | (x > grid[-1])
+            cell = dnp.clip(dnp.searchsorted(grid, x, side="right") - 1, 0, max(grid.shape[0] - 2, 0))
+            after = dnp.minimum(cell + 1, grid.shape[0] - 1)
+            width = grid[after] - grid[cell]
+            found.append((cell, after, (x - grid[cell]) / dnp.where(width == 0, 1, width)))
+        if self.bounds_error:
+            _check_inside(outside)
+        out = self._linear(found) if (method or self.method) == "linear" else self._nearest(found)
+        if self.fill_value is None:
+            return out
+        return dnp.where(
+            outside.reshape(*outside.shape, *[1] * (out.ndim - outside.ndim)), self.fill_value, out
+        )
+
+    def _points(self, xi: Any) -> Any:
+        d = len(self.grid)
+        if isinstance(xi, tuple):
+            parts = dnp.broadcast_arrays(
+                *[dnp.asarray(x) for x in promote_dtypes("xi", *xi, to_inexact=True)]
+            )
+            at = dnp.stack(parts, -1)
+        else:
+            at = dnp.asarray(promote_dtypes("xi", xi, to_inexact=True)[0])
+            at = at[:, None] if at.ndim == 1 and d == 1 else at
+        if not at.ndim or at.shape[-1] != d:
+            fix = f"Pass points of shape (..., {d})."
+            rule = f"The interpolator takes points of {d} coordinates."
+            raise ArgumentError(message(rule, f"xi: {at.aval}", fix=fix))
+        return at
+
+    def _linear(self, found: Any) -> Any:
+        total: Any = 0
+        for corner in itertools.product((0, 1), repeat=len(found)):
+            index = tuple(
+                cell if side == 0 else after for side, (cell, after, _) in zip(corner, found, strict=True)
+            )
+            weight: Any = 1
+            for side, (_, _, share) in zip(corner, found, strict=True):
+                weight = weight * (share if side else 1 - share)
+            value = self.values[index]
+            weight = weight.reshape(*weight.shape, *[1] * (value.ndim - weight.ndim))
+            total = total + weight * value
+        return total
+
+    def _nearest(self, found: Any) -> Any:
+        return self.values[tuple(dnp.where(share <= 0.5, cell, after) for cell, after, share in found)]
+
+
+def _check_inside(outside: Any) -> None:
+    try:
+        wrong = bool(np.any(np.asarray(outside)))
+    except ConcretizationTypeError:
+        return  # not known here
+    if wrong:
+        fix = "Pass bounds_error=False, or points inside of the grid."
+        raise ValueError(
+            message("Points are outside of the grid.", f"how many: {int(outside.sum())}", fix=fix)
+        )

@@ -1,0 +1,200 @@
+"""From the formulas of a distribution to its functions: `continuous` and `discrete`.
+
+    norm = continuous("norm", logpdf=lambda z: -0.5 * (z * z + LOG_2PI), cdf=ndtr, ppf=ndtri)
+
+A distribution states some of its functions for location 0 and scale 1, on its support; the others follow:
+
+    pdf = exp(logpdf)    cdf = exp(logcdf) = 1 - sf    logcdf = log(cdf)    sf = exp(logsf) = 1 - cdf    logsf = log(sf)
+
+and so do location and scale, values outside of the support (probability 0) and parameters outside of theirs (NaN).
+Where a formula is not to be used it sees harmless numbers, so derivatives are finite. Arguments promote to one
+floating dtype and broadcast. Read next: `_tables.py`, the distributions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import didax.numpy as dnp
+from didax.core.errors import api_boundary
+from didax.core.value import Array
+from didax.numpy.promotion import promote_dtypes
+
+Formula = Callable[..., Any]
+Support = Callable[..., tuple[Any, Any]]
+_EMPTY = inspect.Parameter.empty
+
+# What each function is, and which of the others it follows from: the first that is stated.
+_MEANING = {
+    "pdf": "the density at {x}",
+    "logpdf": "the logarithm of the density at {x}",
+    "pmf": "the probability of {x}",
+    "logpmf": "the logarithm of the probability of {x}",
+    "cdf": "the probability of at most {x}",
+    "logcdf": "the logarithm of the probability of at most {x}",
+    "sf": "the probability of more than {x}",
+    "logsf": "the logarithm of the probability of more than {x}",
+    "ppf": "the value below which the share {x} lies, the inverse of cdf",
+    "isf": "the value above which the share {x} lies, the inverse of sf",
+}
+_DERIVED: dict[str, Sequence[tuple[str, Callable[[Any], Any]]]] = {
+    "pdf": [("logpdf", dnp.exp)],
+    "pmf": [("logpmf", dnp.exp)],
+    "cdf": [("logcdf", dnp.exp), ("sf", lambda p: 1 - p), ("logsf", lambda p: -dnp.expm1(p))],
+    "sf": [("logsf", dnp.exp), ("cdf", lambda p: 1 - p), ("logcdf", lambda p: -dnp.expm1(p))],
+    "logcdf": [("cdf", dnp.log), ("sf", lambda p: dnp.log1p(-p))],
+    "logsf": [("sf", dnp.log), ("cdf", lambda p: dnp.log1p(-p))],
+}
+# What each function is below the support, and above it.
+_OUTSIDE = {"logpdf": (-math.inf, -math.inf), "logpmf": (-math.inf, -math.inf), "pdf": (0.0, 0.0), "pmf": (0.0, 0.0),
+            "cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-math.inf, 0.0), "logsf": (0.0, -math.inf)}  # fmt: skip
+
+
+class Distribution(types.ModuleType):
+    """The functions of one distribution, under the name of the module that JAX has for it."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Array]: ...
+
+
+def _module(name: str, doc: str, functions: dict[str, Formula]) -> Distribution:
+    made = Distribution(f"didax.scipy.stats.{name}", doc)
+    vars(made).update(functions, __all__=sorted(functions))
+    return made
+
+
+def always(*parameters: Any) -> bool:
+    """All parameters are valid."""
+    return True
+
+
+def everywhere(*parameters: Any) -> tuple[Any, Any]:
+    """The support is the real line."""
+    return -math.inf, math.inf
+
+
+def continuous(
+    name: str,
+    doc: str,
+    parameters: str = "",
+    *,
+    support: Support = everywhere,
+    valid: Callable[..., Any] = always,
+    also: str = "pdf",
+    share: str = "q",
+    **formulas: Formula,
+) -> Distribution:
+    """A distribution with a density; `also` are functions that follow from those whose formulas are given.
+
+    `share` is how the argument of ppf and isf is called.
+    """
+    names = parameters.split()
+
+    def standard(kind: str) -> Formula:
+        return _standard(kind, formulas)
+
+    def make(kind: str) -> Formula:
+        of_share = kind in ("ppf", "isf")
+        formula = standard(kind)
+
+        def function(x: Any, *rest: Any) -> Any:
+            *shapes, loc, scale = rest
+            ok = valid(*shapes) & (scale > 0)
+            if of_share:
+                inside = (x >= 0) & (x <= 1)
+                value = loc + scale * formula(dnp.where(inside, x, 0.5), *shapes)
+                return dnp.where(ok & inside, value, math.nan)
+            low, high = support(*shapes)
+            z = (x - loc) / scale
+            value = _on_support(kind, formula, z, shapes, low, high)
+            value = value - dnp.log(scale) if kind == "logpdf" else value / scale if kind == "pdf" else value
+            return dnp.where(ok, value, math.nan)
+
+        return _public(name, kind, [share if of_share else "x", *names], {"loc": 0, "scale": 1}, function)
+
+    return _module(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
+
+
+def discrete(
+    name: str,
+    doc: str,
+    parameters: str,
+    *,
+    support: Support,
+    valid: Callable[..., Any],
+    also: str = "pmf",
+    **formulas: Formula,
+) -> Distribution:
+    """A distribution on integers; the formula of `logpmf` sees integers of the support only."""
+    names = parameters.split()
+
+    def make(kind: str) -> Formula:
+        if kind == "ppf":
+            return _public(name, kind, ["q", *names], {}, formulas[kind])
+        if kind == "entropy":
+            return _public(name, kind, names, {"loc": 0}, lambda *args: formulas[kind](*args[:-1]))
+        formula = _standard(kind, formulas)
+
+        def function(k: Any, *rest: Any) -> Any:
+            *shapes, loc = rest
+            low, high = support(*shapes)
+            z = k - loc
+            whole = dnp.floor(z)
+            value = _on_support(kind, formula, whole, shapes, low, high)
+            if kind in ("logpmf", "pmf"):
+                value = dnp.where(z == whole, value, dnp.where(dnp.isnan(z), z, _OUTSIDE[kind][0]))
+            return dnp.where(valid(*shapes), value, math.nan)
+
+        return _public(name, kind, ["k", *names], {"loc": 0}, function)
+
+    return _module(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
+
+
+def _standard(kind: str, formulas: dict[str, Formula]) -> Formula:
+    """The formula of a function, or that of one it follows from."""
+    if kind in formulas:
+        return formulas[kind]
+    source, step = next((source, step) for source, step in _DERIVED[kind] if source in formulas)
+    return lambda *args: step(formulas[source](*args))
+
+
+def _on_support(kind: str, formula: Formula, z: Any, shapes: Sequence[Any], low: Any, high: Any) -> Any:
+    """The formula where `z` is in the support and finite; what holds outside elsewhere."""
+    below, above = (z < low) | (z == -math.inf), (z > high) | (z == math.inf)
+    inner = dnp.where(dnp.isfinite(low), dnp.where(dnp.isfinite(high), low, low + 1), 0)
+    value = formula(dnp.where(below | above, inner, z), *shapes)
+    under, over = _OUTSIDE[kind]
+    return dnp.where(below, under, dnp.where(above, over, dnp.where(dnp.isnan(z), z, value)))
+
+
+def _public(
+    name: str, kind: str, arguments: Sequence[str], defaults: dict[str, Any], function: Formula
+) -> Formula:
+    """A public function of these arguments, which it promotes to a floating dtype."""
+    signature = inspect.Signature(
+        [
+            inspect.Parameter(argument, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+            for argument, default in [*[(a, _EMPTY) for a in arguments], *defaults.items()]
+        ]
+    )
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = [dnp.asarray(x) for x in promote_dtypes(f"{name}.{kind}", *bound.args, to_inexact=True)]
+        out = function(*values)
+        return out if out.weak_type == values[0].weak_type else out.astype(values[0].dtype)
+
+    call.__name__, call.__qualname__ = kind, f"{name}.{kind}"
+    call.__module__ = f"didax.scipy.stats.{name}"
+    what = _MEANING.get(kind, "the entropy").format(x=arguments[0])
+    call.__doc__ = (
+        f"Return {what}; location and scale as in SciPy, NaN for parameters that have no distribution."
+    )
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return api_boundary(call)

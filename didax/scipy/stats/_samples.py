@@ -1,0 +1,142 @@
+"""Statistics of samples: `mode`, `rankdata`, `sem`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import didax.numpy as dnp
+from didax.api.vmap import vmap
+from didax.core import dtypes
+from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.value import Array
+from didax.numpy.promotion import ArrayLike, as_array, inexact
+
+
+class ModeResult(NamedTuple):
+    """The most frequent elements, and how often they occur."""
+
+    mode: Array
+    count: Array
+
+
+def _sample(name: str, a: Any, axis: int | None, nan_policy: str) -> tuple[Array, int]:
+    if nan_policy != "propagate":
+        rule = f"{name} lets NaN propagate."
+        raise NotImplementedError(
+            message(rule, f"nan_policy: {nan_policy!r}", fix="Leave it out, and mask NaN before.")
+        )
+    x = as_array(name, a, "a")
+    x = x.ravel() if axis is None or not x.ndim else x
+    along = 0 if axis is None else axis
+    if not -x.ndim <= along < x.ndim:
+        fix = f"Choose -{x.ndim} <= axis < {x.ndim}."
+        raise ArgumentError(
+            message(f"{name} needs an axis of the array.", f"a: {x.aval}, axis: {axis}", fix=fix)
+        )
+    return x, along
+
+
+def _along_rows(x: Any, axis: int, function: Any) -> Any:
+    """`function` of each row of a matrix whose rows are the slices along `axis`."""
+    moved = dnp.moveaxis(x, axis, -1)
+    return vmap(function)(moved.reshape(-1, moved.shape[-1])), moved.shape
+
+
+@api_boundary
+def mode(
+    a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
+) -> ModeResult:
+    """Return the most frequent element along an axis, the smallest of several ones, and how often it occurs.
+
+    >>> from didax.scipy import stats
+    >>> stats.mode(dnp.array([3, 1, 3, 1, 2]))
+    ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
+    """
+    given = as_array("mode", a, "a")
+    x, along = _sample("mode", a, axis, nan_policy)
+    if x.shape[along] == 0:
+        shape = x.shape[:along] + x.shape[along:][1:]
+        dtype = inexact(x.dtype, x.weak_type)[0]
+        found, count = dnp.full(shape, math.nan, dtype), dnp.zeros(shape, dtype)
+    else:
+        (found, count), moved = _along_rows(x, along, _row_mode)
+        found, count = found.reshape(moved[:-1]), count.reshape(moved[:-1])
+    if keepdims:
+        kept = (
+            [1] * given.ndim
+            if axis is None
+            else [1 if i == along % x.ndim else n for i, n in enumerate(x.shape)]
+        )
+        found, count = found.reshape(kept), count.reshape(kept)
+    return ModeResult(found, count)
+
+
+def _row_mode(row: Any) -> tuple[Any, Any]:
+    ordered = dnp.sort(row)
+    first, last = [dnp.searchsorted(ordered, ordered, side=side) for side in ("left", "right")]
+    counts = last - first
+    best = dnp.argmax(counts)
+    return ordered[best], counts[best].astype(dtypes.default_dtype("i"))
+
+
+_RANKS = ("average", "min", "max", "dense", "ordinal")
+
+
+@api_boundary
+def rankdata(
+    a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Array:
+    """Return the ranks of elements from 1 on, as floats, along an axis or (None) among all of them.
+
+    Equal elements get the "average", "min" or "max" of their ranks; the same rank, from which the next ranks count on
+    ("dense"); or ranks by their order ("ordinal"). Where a NaN is, all ranks are NaN.
+
+    >>> from didax.scipy import stats
+    >>> stats.rankdata(dnp.array([10, 30, 10]))
+    Array([1.5, 3. , 1.5], dtype=float32)
+    """
+    if method not in _RANKS:
+        fix = f"Use one of {', '.join(map(repr, _RANKS))}."
+        raise ArgumentError(message("rankdata knows five ways.", f"method: {method!r}", fix=fix))
+    x, along = _sample("rankdata", a, axis, nan_policy)
+    dtype = inexact(x.dtype, x.weak_type)[0]
+    ranks, moved = _along_rows(x, along, lambda row: _row_ranks(row, method).astype(dtype))
+    out = dnp.moveaxis(ranks.reshape(moved), -1, along)
+    if not dtypes.is_inexact(x.dtype):
+        return out
+    return dnp.where(dnp.isnan(x).any(along, keepdims=True), math.nan, out)
+
+
+def _row_ranks(row: Any, method: str) -> Any:
+    order = dnp.argsort(row, stable=True)
+    if method == "ordinal":
+        return dnp.argsort(order) + 1
+    ordered = row[order]
+    if method == "dense":
+        new = dnp.concatenate([dnp.ones_like(order[:1]), (ordered[1:] != ordered[:-1]).astype(order.dtype)])
+        return dnp.cumsum(new)[dnp.argsort(order)]
+    first, last = (
+        dnp.searchsorted(ordered, row, side="left") + 1,
+        dnp.searchsorted(ordered, row, side="right"),
+    )
+    return {"min": first, "max": last, "average": 0.5 * (first + last)}[method]
+
+
+@api_boundary
+def sem(
+    a: ArrayLike,
+    axis: int | None = 0,
+    ddof: int = 1,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Array:
+    """Return the standard error of the mean along an axis, or (None) of all elements: std(ddof) / sqrt(n).
+
+    >>> from didax.scipy import stats
+    >>> round(float(stats.sem(dnp.array([1.0, 2.0, 3.0]))), 4)
+    0.5774
+    """
+    x, along = _sample("sem", a, axis, nan_policy)
+    return dnp.std(x, axis=along, ddof=ddof, keepdims=keepdims) / math.sqrt(x.shape[along])

@@ -1,0 +1,221 @@
+"""The distributions, as tables of formulas for location 0 and scale 1: first those on the real line, then those on
+integers.
+
+`_distributions.py` explains the columns. The formulas are those of SciPy's documentation; `xlogy(x, y)` is x log(y),
+and 0 where x is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import didax.numpy as dnp
+from didax.scipy.special import (
+    betainc,
+    betaln,
+    expit,
+    gammainc,
+    gammaincc,
+    gammaln,
+    i0e,
+    log_ndtr,
+    logit,
+    ndtr,
+    ndtri,
+    xlog1py,
+    xlogy,
+)
+from didax.scipy.stats._distributions import Distribution, continuous, discrete
+
+LOG_2PI = math.log(2 * math.pi)
+LOG_2 = math.log(2)
+
+
+def log1mexp(x: Any) -> Any:
+    """log(1 - exp(-x)) for x >= 0, accurate at both ends."""
+    near = x < LOG_2
+    small, large = dnp.where(near, x, LOG_2), dnp.where(near, LOG_2, x)
+    return dnp.where(near, dnp.log(-dnp.expm1(-small)), dnp.log1p(-dnp.exp(-large)))
+
+
+def _positive(*shapes: Any) -> Any:
+    ok = shapes[0] > 0
+    for x in shapes[1:]:
+        ok = ok & (x > 0)
+    return ok
+
+
+def _from(low: float) -> Any:
+    return lambda *shapes: (low, math.inf)
+
+
+def _between(low: float, high: float) -> Any:
+    return lambda *shapes: (low, high)
+
+
+# --- Continuous distributions -------------------------------------------------------------------------------
+
+
+def _half_tail(z: Any) -> Any:
+    """The smaller of cdf and sf of the Laplace distribution."""
+    return 0.5 * dnp.exp(-abs(z))
+
+
+def _cauchy_ppf(q: Any) -> Any:
+    """-1 / tan(pi q), whose ends are infinite."""
+    inner = (q > 0) & (q < 1)
+    value = -1 / dnp.tan(math.pi * dnp.where(inner, q, 0.25))
+    return dnp.where(inner, value, dnp.where(q > 0.5, math.inf, -math.inf))
+
+
+def log_mass(a: Any, b: Any) -> Any:
+    """log(Phi(b) - Phi(a)) for a <= b, in the tail in which both are."""
+    right, left = a > 0, b < 0
+    low, high = dnp.where(right, -b, a), dnp.where(right, -a, b)  # now a tail is to the left
+    one_sided = right | left
+    safe_low, safe_high = dnp.where(one_sided, low, -2), dnp.where(one_sided, high, -1)
+    upper = log_ndtr(safe_high)
+    tail = upper + log1mexp(upper - log_ndtr(safe_low))
+    both = dnp.log1p(-ndtr(dnp.where(one_sided, -1, a)) - ndtr(-dnp.where(one_sided, 1, b)))
+    return dnp.where(one_sided, tail, both)
+
+
+def _gennorm_cdf(z: Any, beta: Any) -> Any:
+    tail = 0.5 * gammaincc(1 / beta, abs(z) ** beta)
+    return dnp.where(z > 0, 1 - tail, tail)
+
+
+CONTINUOUS: list[Distribution] = [
+    continuous(
+        "norm", "The normal distribution.", also="pdf",
+        logpdf=lambda z: -0.5 * (z * z + LOG_2PI), cdf=ndtr, sf=lambda z: ndtr(-z), logcdf=log_ndtr,
+        logsf=lambda z: log_ndtr(-z), ppf=ndtri, isf=lambda q: -ndtri(q)),
+    continuous(
+        "expon", "The exponential distribution.", support=_from(0), also="pdf",
+        logpdf=lambda z: -z, logsf=lambda z: -z, sf=lambda z: dnp.exp(-z), cdf=lambda z: -dnp.expm1(-z),
+        logcdf=log1mexp, ppf=lambda q: -dnp.log1p(-q)),
+    continuous(
+        "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf logcdf logsf",
+        logpdf=lambda z, a: xlogy(a - 1, z) - z - gammaln(a), cdf=lambda z, a: gammainc(a, z),
+        sf=lambda z, a: gammaincc(a, z)),
+    continuous(
+        "chi2", "The chi-square distribution of df degrees of freedom.", "df", support=_from(0), valid=_positive,
+        also="pdf logcdf logsf",
+        logpdf=lambda z, df: xlogy(df / 2 - 1, z / 2) - z / 2 - gammaln(df / 2) - LOG_2,
+        cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2)),
+    continuous(
+        "beta", "The beta distribution of shapes a and b.", "a b", support=_between(0, 1), valid=_positive,
+        also="pdf logcdf logsf",
+        logpdf=lambda z, a, b: xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b),
+        cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc(b, a, 1 - z)),
+    continuous(
+        "cauchy", "The Cauchy distribution.", also="pdf logcdf logsf",
+        logpdf=lambda z: -math.log(math.pi) - dnp.log1p(z * z), cdf=lambda z: dnp.arctan2(1, -z) / math.pi,
+        sf=lambda z: dnp.arctan2(1, z) / math.pi, ppf=_cauchy_ppf, isf=lambda q: -_cauchy_ppf(q)),
+    continuous(
+        "gennorm", "The generalised normal distribution, exp(-|x|^beta).", "beta", valid=_positive, cdf=_gennorm_cdf,
+        logpdf=lambda z, beta: dnp.log(beta) - LOG_2 - gammaln(1 / beta) - abs(z) ** beta),
+    continuous(
+        "gumbel_r", "Gumbel's distribution of the largest.", also="pdf cdf", share="p",
+        logpdf=lambda z: -z - dnp.exp(-z), logcdf=lambda z: -dnp.exp(-z), sf=lambda z: -dnp.expm1(-dnp.exp(-z)),
+        logsf=lambda z: log1mexp(dnp.exp(-z)), ppf=lambda p: -dnp.log(-dnp.log(p))),
+    continuous(
+        "gumbel_l", "Gumbel's distribution of the smallest.", also="pdf sf", share="p",
+        logpdf=lambda z: z - dnp.exp(z), logsf=lambda z: -dnp.exp(z), cdf=lambda z: -dnp.expm1(-dnp.exp(z)),
+        logcdf=lambda z: log1mexp(dnp.exp(z)), ppf=lambda p: dnp.log(-dnp.log1p(-p))),
+    continuous(
+        "laplace", "The Laplace distribution.",
+        logpdf=lambda z: -abs(z) - LOG_2, cdf=lambda z: dnp.where(z < 0, _half_tail(z), 1 - _half_tail(z))),
+    continuous(
+        "logistic", "The logistic distribution.", share="x",
+        logpdf=lambda z: -abs(z) - 2 * dnp.log1p(dnp.exp(-abs(z))), cdf=expit, sf=lambda z: expit(-z), ppf=logit,
+        isf=lambda q: -logit(q)),
+    continuous(
+        "pareto", "The Pareto distribution of shape b.", "b", support=_from(1), valid=_positive, also="pdf sf",
+        logpdf=lambda z, b: dnp.log(b) - (b + 1) * dnp.log(z), logsf=lambda z, b: -b * dnp.log(z),
+        cdf=lambda z, b: -dnp.expm1(-b * dnp.log(z)), logcdf=lambda z, b: log1mexp(b * dnp.log(z)),
+        ppf=lambda q, b: dnp.exp(-dnp.log1p(-q) / b)),
+    continuous(
+        "t", "Student's t distribution of df degrees of freedom.", "df", valid=_positive,
+        logpdf=lambda z, df: -0.5 * (df + 1) * dnp.log1p(z * z / df) - 0.5 * dnp.log(df) - betaln(0.5, df / 2)),
+    continuous(
+        "truncnorm", "The normal distribution between a and b.", "a b", support=lambda a, b: (a, b),
+        valid=lambda a, b: a < b, also="pdf cdf sf",
+        logpdf=lambda z, a, b: -0.5 * (z * z + LOG_2PI) - log_mass(a, b),
+        logcdf=lambda z, a, b: log_mass(a, z) - log_mass(a, b),
+        logsf=lambda z, a, b: log_mass(z, b) - log_mass(a, b)),
+    continuous(
+        "uniform", "The uniform distribution on [0, 1].", support=_between(0, 1),
+        logpdf=dnp.zeros_like, cdf=lambda z: z, ppf=lambda q: q),
+    continuous(
+        "vonmises", "The von Mises distribution of concentration kappa.", "kappa", valid=lambda kappa: kappa >= 0,
+        logpdf=lambda z, kappa: kappa * (dnp.cos(z) - 1) - LOG_2PI - dnp.log(i0e(kappa))),
+    continuous(
+        "wrapcauchy", "The wrapped Cauchy distribution of parameter c.", "c", support=_between(0, 2 * math.pi),
+        valid=lambda c: (c > 0) & (c < 1),
+        logpdf=lambda z, c: dnp.log1p(-c * c) - LOG_2PI - dnp.log1p(c * c - 2 * c * dnp.cos(z))),
+]  # fmt: skip
+
+# --- Discrete distributions ---------------------------------------------------------------------------------
+
+
+def log_ways(n: Any, k: Any) -> Any:
+    """The logarithm of the number of ways to choose k things of n."""
+    return -dnp.log1p(n) - betaln(n - k + 1, k + 1)
+
+
+def _is_share(p: Any) -> Any:
+    return (p >= 0) & (p <= 1)
+
+
+def _bernoulli_ppf(q: Any, p: Any) -> Any:
+    value = dnp.where(q == 0, -1, dnp.where((q <= 1 - p) & (q < 1), 0, 1)).astype(
+        p.dtype
+    )  # -1: below the support, as in SciPy
+    return dnp.where(_is_share(q) & _is_share(p), value, math.nan)
+
+
+def _poisson_entropy(mu: Any) -> Any:
+    """By its definition up to mean 50, by its asymptotic series (Evans and Boersma, SIAM Rev. 30, 1988) above."""
+    near = mu < 50
+    mean = dnp.where(near, mu, 1)[..., None]
+    k = dnp.arange(160, dtype=mu.dtype)
+    log_p = xlogy(k, mean) - gammaln(k + 1) - mean
+    small = -(dnp.exp(log_p) * dnp.where(mean == 0, 0, log_p)).sum(-1)
+    large = dnp.where(near, 50, mu)
+    tail = sum(
+        (c / large**i for i, c in enumerate((1 / 12, 1 / 24, 19 / 360, 9 / 80, 863 / 2520), 1)), 0 * large
+    )
+    value = dnp.where(near, small, 0.5 * dnp.log(2 * math.pi * math.e * large) - tail)
+    return dnp.where(mu >= 0, value, math.nan)
+
+
+def _nbinom_logpmf(k: Any, n: Any, p: Any) -> Any:
+    return -dnp.log(n + k) - betaln(n, k + 1) + xlogy(n, p) + xlog1py(k, -p)
+
+
+DISCRETE: list[Distribution] = [
+    discrete(
+        "bernoulli", "The Bernoulli distribution: 1 with probability p, else 0.", "p", support=_between(0, 1),
+        valid=_is_share, logpmf=lambda k, p: xlogy(k, p) + xlog1py(1 - k, -p),
+        cdf=lambda k, p: dnp.where(k < 1, 1 - p, 1), ppf=_bernoulli_ppf),
+    discrete(
+        "binom", "The binomial distribution: successes among n trials.", "n p", support=lambda n, p: (0, n),
+        valid=lambda n, p: (n >= 0) & (n == dnp.floor(n)) & _is_share(p),
+        logpmf=lambda k, n, p: log_ways(n, k) + xlogy(k, p) + xlog1py(n - k, -p)),
+    discrete(
+        "betabinom", "The binomial distribution whose p has the beta distribution of a and b.", "n a b",
+        support=lambda n, a, b: (0, n), valid=lambda n, a, b: (n >= 0) & (n == dnp.floor(n)) & _positive(a, b),
+        logpmf=lambda k, n, a, b: log_ways(n, k) + betaln(k + a, n - k + b) - betaln(a, b)),
+    discrete(
+        "geom", "The geometric distribution: trials up to the first success.", "p", support=_from(1),
+        valid=lambda p: (p > 0) & (p <= 1), logpmf=lambda k, p: xlog1py(k - 1, -p) + dnp.log(p)),
+    discrete(
+        "nbinom", "The negative binomial distribution: failures before the n-th success.", "n p", support=_from(0),
+        valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1), logpmf=_nbinom_logpmf),
+    discrete(
+        "poisson", "The Poisson distribution of mean mu.", "mu", support=_from(0), valid=lambda mu: mu >= 0,
+        logpmf=lambda k, mu: xlogy(k, mu) - gammaln(k + 1) - mu, cdf=lambda k, mu: gammaincc(k + 1, mu),
+        entropy=_poisson_entropy),
+]  # fmt: skip

@@ -1,0 +1,139 @@
+"""Distributions of vectors: `dirichlet`, `multinomial`, `multivariate_normal`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import didax.numpy as dnp
+from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.value import Array
+from didax.lax import linalg
+from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes, promote_dtypes
+from didax.scipy.special import gammaln, xlogy
+from didax.scipy.stats._distributions import Distribution
+
+
+def _strong(name: str, *args: Any) -> list[Array]:
+    return [dnp.asarray(x).astype(x.dtype) if isinstance(x, Array) else dnp.asarray(x)
+            for x in promote_dtypes(name, *args, to_inexact=True)]  # fmt: skip
+
+
+@api_boundary
+def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
+    """Return the logarithm of the density of the Dirichlet distribution of `alpha` at x, along its first axis.
+
+    x has as many entries as alpha, or one less, when the last one is what is missing to 1; -inf off the simplex.
+
+    >>> from didax.scipy import stats
+    >>> round(float(stats.dirichlet.pdf(dnp.array([0.2, 0.8]), dnp.array([1.0, 1.0]))), 4)
+    1.0
+    """
+    point, shape = _strong("dirichlet.logpdf", x, alpha)
+    if shape.ndim != 1 or not point.ndim or point.shape[0] not in (shape.shape[0], shape.shape[0] - 1):
+        raise ArgumentError(
+            message(
+                "dirichlet takes a vector of parameters and points with as many entries, or one less.",
+                f"x: {point.aval}, alpha: {shape.aval}",
+                fix="Pass x of shape (n, ...) or (n - 1, ...), and alpha of shape (n,).",
+            )
+        )
+    if point.shape[0] != shape.shape[0]:
+        point = dnp.concatenate([point, 1 - point.sum(0, keepdims=True)])
+    tolerance = max(1e-10, 10 * float(dnp.finfo(point.dtype).eps) * point.shape[0])
+    inside = ((point >= 0) & (point <= 1)).all(0) & (abs(point.sum(0) - 1) < tolerance)
+    column = shape.reshape(-1, *[1] * (point.ndim - 1))
+    value = (
+        xlogy(column - 1, dnp.where(inside, point, 1)).sum(0) + gammaln(shape.sum()) - gammaln(shape).sum()
+    )
+    value = dnp.where(inside, value, -math.inf)
+    return dnp.where((shape > 0).all(), value, math.nan)
+
+
+@api_boundary
+def dirichlet_pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
+    """Return the density of the Dirichlet distribution: the exponential of `logpdf`."""
+    return dnp.exp(dirichlet_logpdf(x, alpha))
+
+
+@api_boundary
+def multinomial_logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """Return the logarithm of the probability of the counts x, along the last axis, among n trials with chances p.
+
+    >>> from didax.scipy import stats
+    >>> round(float(stats.multinomial.pmf(dnp.array([1, 1]), 2, dnp.array([0.5, 0.5]))), 4)
+    0.5
+    """
+    counts, chances = _strong("multinomial.logpmf", x, p)
+    trials = as_array("multinomial.logpmf", n, "n").astype(counts.dtype)
+    valid = (counts >= 0).all(-1) & (counts == dnp.floor(counts)).all(-1) & (counts.sum(-1) == trials)
+    safe = dnp.where(counts >= 0, counts, 0)
+    value = gammaln(trials + 1) + (xlogy(safe, chances) - gammaln(safe + 1)).sum(-1)
+    return dnp.where(valid, value, -math.inf)
+
+
+@api_boundary
+def multinomial_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """Return the probability of the counts x: the exponential of `logpmf`."""
+    return dnp.exp(multinomial_logpmf(x, n, p))
+
+
+@api_boundary
+def multivariate_normal_logpdf(
+    x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None
+) -> Array:
+    """Return the logarithm of the density of the normal distribution at x, whose last axis holds the vectors.
+
+    `mean` and `cov`, matrices in the last two axes, broadcast against x; a scalar `cov` multiplies the identity, and
+    where `mean` is a scalar too, each element of x is a number by itself. NotImplementedError for `allow_singular`.
+
+    >>> from didax.scipy import stats
+    >>> round(float(stats.multivariate_normal.logpdf(dnp.zeros(2), dnp.zeros(2), dnp.eye(2))), 4)
+    -1.8379
+    """
+    if allow_singular is not None:
+        rule = "multivariate_normal needs regular covariances."
+        fact = f"allow_singular: {allow_singular!r}"
+        raise NotImplementedError(message(rule, fact, fix="Leave allow_singular out."))
+    point, centre, cov_ = _strong("multivariate_normal.logpdf", x, mean, cov)
+    if not centre.ndim:  # numbers, each by itself
+        variance = cov_
+        return -0.5 * ((point - centre) ** 2 / variance + math.log(2 * math.pi) + dnp.log(variance))
+    n = centre.shape[-1]
+    if not cov_.ndim:
+        cov_ = cov_ * dnp.eye(n, dtype=cov_.dtype)
+    if cov_.ndim < 2 or cov_.shape[-2:] != (n, n):
+        raise ArgumentError(
+            message(
+                "multivariate_normal takes a covariance of the size of the mean.",
+                f"mean: {centre.aval}, cov: {cov_.aval}",
+                fix="Pass cov of shape (..., n, n) for a mean of shape (..., n).",
+            )
+        )
+    factor = linalg.cholesky(cov_)
+    away = dnp.asarray(point - centre)
+    batch = broadcast_shapes("multivariate_normal.logpdf", [away.shape[:-1], factor.shape[:-2]])
+    columns = broadcast(away, (*batch, n))[..., None]
+    white = linalg.triangular_solve(broadcast(factor, (*batch, n, n)), columns, lower=True, left_side=True)
+    log_det = dnp.log(dnp.diagonal(factor, axis1=-2, axis2=-1)).sum(-1)
+    return -0.5 * (white[..., 0] ** 2).sum(-1) - 0.5 * n * math.log(2 * math.pi) - log_det
+
+
+@api_boundary
+def multivariate_normal_pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
+    """Return the density of the normal distribution: the exponential of `logpdf`."""
+    return dnp.exp(multivariate_normal_logpdf(x, mean, cov))
+
+
+def _of(name: str, doc: str, **functions: Any) -> Distribution:
+    made = Distribution(f"didax.scipy.stats.{name}", doc)
+    vars(made).update(functions, __all__=sorted(functions))
+    return made
+
+
+VECTORS = [
+    _of("dirichlet", "The Dirichlet distribution on the simplex.", logpdf=dirichlet_logpdf, pdf=dirichlet_pdf),
+    _of("multinomial", "The multinomial distribution.", logpmf=multinomial_logpmf, pmf=multinomial_pmf),
+    _of("multivariate_normal", "The normal distribution of vectors.", logpdf=multivariate_normal_logpdf,
+        pdf=multivariate_normal_pdf),
+]  # fmt: skip

@@ -1,0 +1,168 @@
+"""Compiled functions behind XLA's typed interface: making them known, and writing calls of them.
+
+A handler is a C function with the interface of `xla/ffi/api/ffi.h`, which jaxlib ships (`include_dir`). XLA knows it by
+a name and a platform; a program calls it by `stablehlo.custom_call` with attributes.
+Read next: `didax/ffi.py`, what users call; `callbacks.py`, where the interface is used for Python functions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
+from didax.core.errors import ArgumentError, message
+from didax.core.process import to_the_end
+from didax.xla.text import FunctionContext, Value, element_type, function_type, names, number_text
+
+_PLATFORMS = {"cpu": "Host", "host": "Host", "cuda": "CUDA", "gpu": "CUDA", "rocm": "ROCM"}
+
+
+def xla_platform(platform: str) -> str:
+    """The name that XLA has for a platform; an error for others."""
+    found = _PLATFORMS.get(str(platform).lower())
+    if found is None:
+        rule = "Handlers are registered for a platform that programs run on."
+        fix = f"Use one of {', '.join(map(repr, _PLATFORMS))}."
+        raise ArgumentError(message(rule, f"platform: {platform!r}", fix=fix))
+    return found
+
+
+def register_target(name: str, handler: Any, platform: str, api_version: int, **options: Any) -> None:
+    """Make a handler, a capsule or a dict of those for its stages, known to XLA."""
+    on = xla_platform(platform)
+    from didax.xla.client import backend, xe  # pyright: ignore[reportAttributeAccessIssue]
+
+    if on == "Host":
+        to_the_end(
+            lambda: xe.register_custom_call_target(name, handler, on, api_version=api_version, **options)
+        )
+        return
+    plugin = _gpu_extension(backend())
+    to_the_end(lambda: plugin.register_custom_call_target(_c_api("cuda"), name, handler, on, api_version, 0))
+
+
+def register_type(name: str, registration: Any, platform: str) -> None:
+    """Make a type of a handler's state known to XLA."""
+    on = xla_platform(platform)
+    from didax.xla.client import backend, xe  # pyright: ignore[reportAttributeAccessIssue]
+
+    if on == "Host":
+        to_the_end(lambda: xe.register_custom_type(name, registration, platform=on))
+        return
+    plugin = _gpu_extension(backend())
+    to_the_end(lambda: plugin.register_custom_type(_c_api("cuda"), name, registration))
+
+
+def _gpu_extension(started: Any) -> Any:
+    """The module of the GPU plugin in which handlers for GPUs are registered; an error where none is installed."""
+    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
+        try:
+            return importlib.import_module(f"{package}.cuda_plugin_extension")
+        except ImportError:
+            continue
+    rule = "Handlers for a GPU are registered in XLA's plugin for it, which is not installed."
+    raise RuntimeError(
+        message(rule, f"platform of this process: {started.platform}", fix="pip install 'didax[gpu]'.")
+    )
+
+
+def _c_api(platform: str) -> Any:
+    from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
+
+    return xe.pjrt_plugin_c_api(platform) if hasattr(xe, "pjrt_plugin_c_api") else None
+
+
+def pycapsule(function: Any) -> Any:
+    """A capsule around the address of a C function, as ctypes or numba gives it."""
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.restype = ctypes.py_object
+    new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    address = function if isinstance(function, int) else ctypes.cast(function, ctypes.c_void_p)
+    return new_capsule(address, None, None)
+
+
+def include_dir() -> str:
+    """The directory of the headers that jaxlib ships: xla/ffi/api/ffi.h."""
+    jaxlib = importlib.import_module("jaxlib")
+    return os.path.join(os.path.dirname(os.path.abspath(cast(str, jaxlib.__file__))), "include")
+
+
+def attribute_text(name: str, value: Any) -> str:
+    """A static argument of a handler as an attribute of MLIR's.
+
+    Python's numbers have 64 bits; NumPy's have their dtype; vectors of NumPy's are spans of numbers.
+    """
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, float):
+        value = np.float64(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, np.generic) and not dtypes.is_complex(value.dtype):
+        dtype = dtypes.dtype(value.dtype)
+        return f"{number_text(np.asarray(value), dtype)} : {element_type(dtype)}"
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray[Any, Any]", value)
+        dtype = dtypes.dtype(array.dtype)
+        if array.ndim == 1 and not dtypes.is_complex(dtype):
+            numbers = ", ".join([number_text(np.asarray(x), dtype) for x in array])
+            return f"array<{element_type(dtype)}{': ' if len(array) else ''}{numbers}>"
+    if isinstance(value, Mapping):
+        return attributes_text(cast("Mapping[str, Any]", value))
+    rule = (
+        "An attribute of a foreign function is a number, a string, a vector of NumPy's, or a dict of these."
+    )
+    got = f"{name}: {value!r:.100} of type {type(value).__name__}"
+    raise TypeError(message(rule, got, fix="Convert it, or pass it as an array argument."))
+
+
+def attributes_text(attributes: Mapping[str, Any]) -> str:
+    """A dictionary of attributes."""
+    return (
+        f"{{{', '.join([f'{name} = {attribute_text(name, x)}' for name, x in sorted(attributes.items())])}}}"
+    )
+
+
+def call_target(
+    ctx: FunctionContext,
+    target: str,
+    operands: Sequence[Value],
+    outs: Sequence[ShapedArray],
+    *,
+    config: str,
+    side_effect: bool,
+    operand_layouts: Sequence[Sequence[int]],
+    result_layouts: Sequence[Sequence[int]],
+    aliases: Sequence[tuple[int, int]] = (),
+    api_version: int = 4,
+) -> list[Value]:
+    """Write a call; layouts name axes from the slowest to the fastest, `config` is a text of attributes or a string."""
+    many = len(outs) > 1
+    aliased = ", ".join(
+        f"#stablehlo.output_operand_alias<output_tuple_indices = [{out if many else ''}], operand_index = {x}, "
+        "operand_tuple_indices = []>"
+        for x, out in aliases
+    )
+    return ctx.emit_many(
+        f"stablehlo.custom_call @{target}({names(operands)}) {{api_version = {api_version} : i32, "
+        f"backend_config = {config}, has_side_effect = {'true' if side_effect else 'false'}, "
+        f"operand_layouts = [{', '.join(map(_layout_text, operand_layouts))}], "
+        f"result_layouts = [{', '.join(map(_layout_text, result_layouts))}]"
+        f"{f', output_operand_aliases = [{aliased}]' if aliased else ''}}} : {function_type(operands, outs)}",
+        outs,
+    )
+
+
+def _layout_text(order: Sequence[int]) -> str:
+    axes = list(order)[::-1]
+    return f"dense<{axes if axes else ''}> : tensor<{len(axes)}xindex>"

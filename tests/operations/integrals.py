@@ -1,0 +1,59 @@
+"""Rows: integrals without elementary form and hypergeometric functions, against scipy.
+
+`tests/scipy/test_more_special.py` tries them over their whole range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from didax.primitives import hypergeometric, integrals
+from tests.operations.fitted import DTYPES, LOOSE, draw, wide
+from tests.operations.row import Operation
+
+
+def orders_and_points(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    return np.array([0, 1, 2, 5]).astype(dtype), rng.uniform(0.2, 4, (4,)).astype(dtype)
+
+
+def slope(f: Callable[..., Any], at: int) -> Callable[..., Any]:
+    """The derivative of a SciPy function by one argument, as the difference of neighbours."""
+    h = 1e-5
+
+    def difference(*xs: Any) -> Any:
+        above, below = ([x + sign * h * (i == at) for i, x in enumerate(xs)] for sign in (1, -1))
+        return (f(*above) - f(*below)) / (2 * h)
+
+    return wide(difference)
+
+
+KUMMER = draw((0.3, 3), (0.5, 4), (-3, 3))
+GAUSS = draw((0.3, 3), (0.3, 2), (0.6, 4), (-0.8, 0.8))
+ROUGH = {"float64": 1e-6}
+
+ROWS = [
+    Operation("dawsn", integrals.dawsn, wide(special.dawsn), draw((-6, 6)), DTYPES),
+    Operation("sine_integral", integrals.sine_integral, wide(lambda x: special.sici(x)[0]), draw((-9, 9)), DTYPES),
+    Operation("cosine_integral", integrals.cosine_integral, wide(lambda x: special.sici(x)[1]), draw((0.7, 9)), DTYPES,
+              rtol=LOOSE),
+    Operation("fresnel_sine", integrals.fresnel_sine, wide(lambda x: special.fresnel(x)[0]), draw((-3, 3)), DTYPES),
+    Operation("fresnel_cosine", integrals.fresnel_cosine, wide(lambda x: special.fresnel(x)[1]), draw((-3, 3)), DTYPES),
+    Operation("expn", integrals.expn, wide(lambda n, x: special.expn(n.astype(int), x)), orders_and_points, DTYPES,
+              argnums=(1,), rtol=LOOSE),
+    Operation("owens_t", integrals.owens_t, wide(special.owens_t), draw((-2, 2), (-2, 2)), DTYPES, rtol=LOOSE),
+    Operation("hyp1f1", hypergeometric.hyp1f1, wide(special.hyp1f1), KUMMER, DTYPES, rtol=LOOSE | {"float64": 1e-8},
+              second_order=False),
+    Operation("hyp2f1", hypergeometric.hyp2f1, wide(special.hyp2f1), GAUSS, DTYPES, rtol=LOOSE | {"float64": 1e-8},
+              second_order=False),
+    *[Operation(f"hyp1f1_grad_{name}", f, slope(special.hyp1f1, i), KUMMER, ("float64",), differentiable=False,
+                rtol=ROUGH)
+      for i, (name, f) in enumerate({"a": hypergeometric.hyp1f1_grad_a, "b": hypergeometric.hyp1f1_grad_b}.items())],
+    *[Operation(f"hyp2f1_grad_{name}", f, slope(special.hyp2f1, i), GAUSS, ("float64",), differentiable=False,
+                rtol=ROUGH)
+      for i, (name, f) in enumerate({"a": hypergeometric.hyp2f1_grad_a, "b": hypergeometric.hyp2f1_grad_b,
+                                     "c": hypergeometric.hyp2f1_grad_c}.items())],
+]  # fmt: skip

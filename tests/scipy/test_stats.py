@@ -1,0 +1,204 @@
+"""didax.scipy.stats against scipy.stats (values) and jax (names, types); derivatives against finite differences."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import pkgutil
+from typing import Any
+
+import jax
+import jax.scipy.stats
+import numpy as np
+import pytest
+import scipy.stats
+
+import didax as dx
+import didax.numpy as dnp
+from didax.core.errors import ArgumentError
+from didax.scipy import stats
+from tests.checks import assert_close
+from tests.scipy.families import check_batches, check_derivatives
+
+INF, NAN = math.inf, math.nan
+RNG = np.random.default_rng(0)
+SHARES = np.array([0.0, 1e-6, 0.1, 0.5, 0.77, 0.999, 1.0, -0.1, 1.1, NAN])
+REAL = np.array([0.0, 1e-4, 0.3, 1.0, 2.5, 8.0, 30.0, -0.4, -3.0, -20.0, INF, -INF, NAN])
+UNIT = np.array([0.0, 1e-4, 0.3, 0.77, 1.0, -0.1, 1.2, INF, NAN])
+WHOLE = np.array([0.0, 1.0, 2.0, 5.0, 20.0, -1.0, 0.5, NAN])
+NO_LOCATION = ("gennorm", "vonmises", "wrapcauchy")  # in jax
+
+# name: values, parameters to try
+DISTRIBUTIONS: dict[str, tuple[np.ndarray, list[tuple[float, ...]]]] = {
+    "norm": (REAL, [()]), "expon": (REAL, [()]), "gamma": (REAL, [(0.7,), (1.0,), (4.0,), (-1.0,)]),
+    "chi2": (REAL, [(1.0,), (5.0,)]), "beta": (UNIT, [(0.5, 2.0), (1.0, 1.0), (3.0, 4.0), (-1.0, 1.0)]),
+    "cauchy": (REAL, [()]), "gennorm": (REAL, [(0.8,), (2.0,)]), "gumbel_l": (REAL, [()]), "gumbel_r": (REAL, [()]),
+    "laplace": (REAL, [()]), "logistic": (REAL, [()]), "pareto": (REAL, [(0.5,), (3.0,)]),
+    "t": (REAL, [(1.0,), (7.5,), (-2.0,)]),
+    "truncnorm": (REAL, [(-1.0, 3.0), (2.0, 40.0), (-40.0, -2.0), (20.0, 31.0), (1.0, -1.0)]),
+    "uniform": (UNIT, [()]), "vonmises": (REAL[np.isfinite(REAL)] / 10, [(0.5,), (30.0,)]),
+    "wrapcauchy": (REAL[np.isfinite(REAL)], [(0.3,), (1.5,)]),
+    "bernoulli": (WHOLE, [(0.3,), (0.0,), (1.5,)]), "binom": (WHOLE, [(5.0, 0.3), (0.0, 0.5), (20.0, 1.0)]),
+    "betabinom": (WHOLE, [(5.0, 0.5, 2.0), (20.0, 3.0, 1.0)]), "geom": (WHOLE, [(0.3,), (1.0,), (0.0,)]),
+    "nbinom": (WHOLE, [(2.5, 0.3), (1.0, 1.0)]), "poisson": (WHOLE, [(0.0,), (0.3,), (7.0,), (-1.0,)]),
+}  # fmt: skip
+MODULES = [m.name for m in pkgutil.iter_modules(jax.scipy.stats.__path__) if not m.name.startswith("_")]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_are_those_of_scipy(dtype: str) -> None:
+    rtol, tiny = (2e-5, 1e-37) if dtype == "float32" else (1e-11, 1e-300)
+    with dx.enable_x64(dtype == "float64"), np.errstate(all="ignore"):
+        for name, (values, parameters) in DISTRIBUTIONS.items():
+            for kind in getattr(stats, name).__all__:
+                if kind == "entropy":
+                    continue
+                x = (SHARES if kind in ("ppf", "isf") else values).astype(dtype)
+                for shapes in parameters:
+                    shapes = tuple(np.asarray(s, dtype) for s in shapes)
+                    place = () if values is WHOLE or name in NO_LOCATION else (0.5, 2.0)
+                    for more in ((), place) if place else ((),):
+                        at = more[0] + x * more[1] if more and kind not in ("ppf", "isf") else x
+                        at = np.asarray(at, dtype)
+                        wanted = getattr(getattr(scipy.stats, name), kind)(
+                            at.astype("float64"), *[float(s) for s in shapes], *more)  # fmt: skip
+                        found = np.asarray(getattr(getattr(stats, name), kind)(at, *shapes, *more))
+                        assert found.dtype == dtype
+                        wanted = np.asarray(wanted).astype(dtype)
+                        small = np.abs(wanted) < tiny  # subnormal numbers
+                        if kind in ("pdf", "logpdf"):
+                            small |= np.isnan(wanted) & np.isinf(at)  # where SciPy has no density
+                        np.testing.assert_allclose(
+                            np.where(small, 0, found), np.where(small, 0, wanted), rtol, rtol,
+                            err_msg=f"{name}.{kind} {shapes} {more}")  # fmt: skip
+
+
+def test_names_and_types_are_those_of_jax() -> None:
+    """Each function takes jax's arguments, by their names, and gives its dtypes and weak types."""
+    for name in MODULES:
+        ours, theirs = getattr(stats, name), getattr(jax.scipy.stats, name)
+        assert importlib.import_module(f"didax.scipy.stats.{name}") is ours
+        for kind in [kind for kind in dir(theirs) if not kind.startswith("_")]:
+            wanted = inspect.signature(getattr(theirs, kind)).parameters
+            given = inspect.signature(getattr(ours, kind)).parameters
+            assert [*given][: len(wanted)] == [*wanted], (name, kind)
+            assert all(given[k].default == p.default for k, p in wanted.items()), (name, kind)
+            if name in ("dirichlet", "multinomial", "multivariate_normal", "truncnorm") or kind == "entropy":
+                continue
+            count = sum(p.default is p.empty for p in wanted.values())
+            for x in (np.float32(0.5), 0.5, np.ones((2, 1), "int32")):
+                found = dx.eval_shape(getattr(ours, kind), *[x] * count)
+                try:
+                    expected = jax.eval_shape(getattr(theirs, kind), *[x] * count)
+                except TypeError:
+                    continue  # integers, which some functions of jax do not take
+                same = (found.shape, found.dtype) == (expected.shape, expected.dtype)
+                assert same, (name, kind, x, found, expected)
+
+
+def test_distributions_of_vectors() -> None:
+    alpha, p = np.float32([2.0, 3.0, 0.5]), np.float32([0.2, 0.3, 0.5])
+    points = RNG.dirichlet([1.0, 1.0, 1.0], 4).T.astype("float32")
+    assert_close(stats.dirichlet.logpdf(points, alpha), scipy.stats.dirichlet.logpdf(
+        points.astype("f8") / points.astype("f8").sum(0), alpha).astype("float32"), 1e-4)  # fmt: skip
+    assert_close(stats.dirichlet.pdf(points[:2], alpha), stats.dirichlet.pdf(points, alpha), 1e-3)
+    assert stats.dirichlet.logpdf(np.float32([0.5, 0.6, 0.1]), alpha) == -INF
+    counts = np.array([[1, 2, 0], [0, 0, 3], [1, 1, 0], [-1, 2, 2]])
+    wanted = scipy.stats.multinomial.logpmf(counts, 3, p.astype("f8") / p.astype("f8").sum())
+    assert_close(stats.multinomial.logpmf(counts, 3, p), wanted.astype("float32"), 1e-5, 1e-5)
+    a = RNG.normal(size=(3, 3))
+    cov, mean, x = (a @ a.T + np.eye(3)), RNG.normal(size=3), RNG.normal(size=(5, 3))
+    with dx.enable_x64(True):
+        wanted = scipy.stats.multivariate_normal.logpdf(x, mean, cov)
+        assert_close(stats.multivariate_normal.logpdf(x, mean, cov), wanted, 1e-10)
+        wanted = scipy.stats.multivariate_normal.pdf(x, mean, 2.0)
+        assert_close(stats.multivariate_normal.pdf(x, mean, 2.0), wanted, 1e-10)
+        assert_close(
+            stats.multivariate_normal.logpdf(x, 0.5, 2.0), stats.norm.logpdf(x, 0.5, math.sqrt(2)), 1e-10
+        )
+        batch = stats.multivariate_normal.logpdf(x, mean, np.stack([cov, 2 * cov])[:, None])
+        assert batch.shape == (2, 5)
+
+
+def test_statistics_of_samples() -> None:
+    x = np.float32([[3, 1, 3, 1, 2], [0, 0, 5, 5, 5], [1, 2, 3, 4, 5]])
+    for axis in (0, 1, -1, None):
+        for keepdims in (False, True):
+            found, wanted = (
+                stats.mode(x, axis, keepdims=keepdims),
+                scipy.stats.mode(x, axis, keepdims=keepdims),
+            )
+            assert_close(found.mode, np.asarray(wanted.mode))
+            assert_close(found.count, np.asarray(wanted.count).astype("int32"))
+            if axis is not None or not keepdims:
+                wanted = np.float32(scipy.stats.sem(x, axis, keepdims=keepdims))
+                assert_close(stats.sem(x, axis, keepdims=keepdims), wanted, 1e-5)
+        for method in ("average", "min", "max", "dense", "ordinal"):
+            wanted = scipy.stats.rankdata(x, method, axis=axis).astype("float32")
+            assert_close(stats.rankdata(x, method, axis=axis), wanted, what=f"{method} {axis}")
+    assert dnp.isnan(stats.rankdata(np.float32([1, NAN, 2]))).all()
+    assert stats.mode(np.zeros((0, 2), "float32")).count.shape == (2,)
+
+
+def test_density_estimates() -> None:
+    data, weights = RNG.normal(size=(2, 12)), RNG.uniform(0.1, 1, 12)
+    points = RNG.normal(size=(2, 5))
+    with dx.enable_x64(True):
+        for sample, w, at in ((data, None, points), (data, weights, points), (data[0], weights, points[0])):
+            for method in (None, "silverman", 0.4):
+                ours, theirs = (lib.gaussian_kde(sample, method, w) for lib in (stats, scipy.stats))
+                assert_close(ours(at), theirs(at), 1e-9)
+                assert_close(ours.logpdf(at), theirs.logpdf(at), 1e-9)
+                assert_close(ours.integrate_kde(ours), np.float64(theirs.integrate_kde(theirs)), 1e-9)
+        d = ours.d
+        assert_close(ours.integrate_gaussian(np.zeros(d), np.eye(d)), np.float64(
+            theirs.integrate_gaussian(np.zeros(d), np.eye(d))), 1e-9)  # fmt: skip
+        assert_close(ours.integrate_box_1d(-1, 2), np.float64(theirs.integrate_box_1d(-1, 2)), 1e-9)
+        drawn = stats.gaussian_kde(data).resample(dx.random.key(0), (3, 4000))
+        assert drawn.shape == (2, 3, 4000)
+        assert_close(drawn.mean((1, 2)), data.mean(1), 0.1, 0.05)
+        assert_close(dx.jit(lambda k, x: k(x))(ours, points[0]), ours(points[0]), 1e-12)
+
+
+def test_derivatives() -> None:
+    x, shares = np.array([0.15, 0.4, 0.8]), np.array([0.2, 0.7])
+    cases: dict[str, Any] = {}
+    shapes_of = {"norm": (), "gamma": (2.3,), "beta": (1.7, 2.2), "t": (3.1,), "truncnorm": (-0.7, 1.9), "cauchy": (),
+                 "logistic": (), "gumbel_r": (), "vonmises": (1.3,), "laplace": ()}  # fmt: skip
+    for name, shapes in shapes_of.items():
+        module = getattr(stats, name)
+        cases[name] = (lambda x, *s, m=module: m.logpdf(x, *s), x, *[np.array(s) for s in shapes])
+        if hasattr(module, "ppf"):
+            cases[f"{name}.ppf"] = (lambda q, m=module: m.ppf(q), shares)
+    check_derivatives(cases)
+    with dx.enable_x64(True):  # where another branch would be infinite
+        assert_close(dx.grad(lambda x: stats.expon.logpdf(x))(0.0), np.float64(-1))
+        assert dx.grad(lambda a: stats.gamma.logpdf(-1.0, a))(2.0) == 0
+        found = dx.grad(lambda x: stats.truncnorm.logcdf(x, 20.0, 31.0))(20.5)
+        at = scipy.stats.truncnorm(20, 31)
+        assert_close(found, np.float64(np.exp(at.logpdf(20.5) - at.logcdf(20.5))), 1e-6)
+    assert_close(stats.poisson.entropy(np.float32([0.3, 7, 200])), scipy.stats.poisson.entropy(
+        [0.3, 7, 200]).astype("float32"), 1e-5)  # fmt: skip
+
+
+def test_batches_and_errors() -> None:
+    x = RNG.uniform(0.2, 0.8, (3, 2)).astype("float32")
+    check_batches({
+        "beta": (lambda x: stats.beta.logcdf(x, 2.0, x), x), "rank": (stats.rankdata, x), "mode": (stats.mode, x),
+        "kde": (lambda x: stats.gaussian_kde(x)(x), x), "binom": (lambda x: stats.binom.pmf(2, 5, x), x),
+    })  # fmt: skip
+    for call, error, text in (
+        (lambda: stats.rankdata(x, "best"), ArgumentError, "rankdata knows five ways"),
+        (lambda: stats.mode(x, nan_policy="omit"), NotImplementedError, "mode lets NaN propagate"),
+        (lambda: stats.sem(x, 2), ArgumentError, "sem needs an axis of the array"),
+        (lambda: stats.dirichlet.pdf(x, x), ArgumentError, "dirichlet takes a vector of parameters"),
+        (lambda: stats.multivariate_normal.pdf(x, x[0], x), ArgumentError, "a covariance of the size of the mean"),
+        (lambda: stats.gaussian_kde(x[0, :1]), ArgumentError, "two points or more"),
+        (lambda: stats.gaussian_kde(x).set_bandwidth(1), NotImplementedError, "keeps its bandwidth"),
+        (lambda: stats.gaussian_kde(x, "best"), ArgumentError, "knows two rules"),
+        (lambda: stats.norm.pdf(x, 1, 2, 3), TypeError, "too many positional arguments"),
+        (lambda: stats.norm.pdf("x"), TypeError, "norm.pdf takes arrays"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=text):
+            call()

@@ -1,0 +1,187 @@
+"""didax.scipy.fft, signal, ndimage, interpolate, cluster and integrate, against scipy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import scipy.cluster.vq
+import scipy.fft
+import scipy.interpolate
+import scipy.ndimage
+import scipy.signal
+
+import didax as dx
+import didax.numpy as dnp
+from didax.core.errors import ArgumentError
+from didax.scipy import cluster, fft, integrate, interpolate, ndimage, signal
+from tests.checks import assert_close
+from tests.scipy.families import check_batches, check_derivatives, check_family
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3, 5))
+
+
+def assert_all_close(ours: Any, theirs: Any, what: Any) -> None:
+    found, wanted = dx.tree.leaves(ours), theirs if isinstance(theirs, tuple) else (theirs,)
+    for x, y in zip(found, wanted, strict=True):
+        assert x.shape == np.shape(y), what
+        np.testing.assert_allclose(x, y, 1e-8, 1e-9, err_msg=str(what))
+
+
+def test_cosine_transforms() -> None:
+    with dx.enable_x64(True):
+        for kind, norm in itertools.product((1, 2, 3, 4), (None, "ortho", "forward")):
+            for name, n in itertools.product(("dct", "idct"), (None, 4, 7)):
+                ours, theirs = [getattr(lib, name)(X, kind, n, norm=norm) for lib in (fft, scipy.fft)]
+                assert_all_close(ours, theirs, (name, kind, n, norm))
+            assert_all_close(fft.dctn(X, kind, norm=norm), scipy.fft.dctn(X, kind, norm=norm), (kind, norm))
+            ours, theirs = [lib.idctn(X, kind, s=(4,), norm=norm) for lib in (fft, scipy.fft)]
+            assert_all_close(ours, theirs, (kind, norm))
+        assert_all_close(fft.dct(X * 1j), scipy.fft.dct(X * 1j), "complex")
+    small = X.astype("float32")
+    check_family(fft, scipy.fft, jax.scipy.fft, {"dct": [(small,)], "idctn": [(small,)], "dctn": [(small,)]})
+    assert fft.dct(np.arange(3)).dtype == np.float32
+
+
+def test_convolutions() -> None:
+    with dx.enable_x64(True):
+        for (m, n), mode in itertools.product(((7, 3), (3, 7), (4, 4), (5, 1)), ("full", "same", "valid")):
+            for factor in (1, 1 + 2j):
+                a, b = RNG.normal(size=m), RNG.normal(size=n) * factor
+                for name, method in itertools.product(("convolve", "correlate"), ("direct", "fft")):
+                    ours, theirs = [getattr(lib, name)(a, b, mode, method) for lib in (signal, scipy.signal)]
+                    assert_all_close(ours, theirs, (name, m, n, mode, method))
+        a, b = RNG.normal(size=(5, 6)), RNG.normal(size=(3, 2))
+        for (x, y), mode in itertools.product(((a, b), (b, a), (a, a[:4, :4])), ("full", "same", "valid")):
+            for name, boundary in itertools.product(("convolve2d", "correlate2d"), ("fill", "wrap", "symm")):
+                if boundary == "fill" or x is a:  # scipy wraps a small matrix otherwise
+                    ours, theirs = [
+                        getattr(lib, name)(x, y, mode, boundary, 2.0) for lib in (signal, scipy.signal)
+                    ]
+                    assert_all_close(ours, theirs, (name, x.shape, y.shape, mode, boundary))
+            assert_all_close(signal.correlate(x, y, mode), scipy.signal.correlate(x, y, mode), mode)
+        assert_all_close(
+            signal.fftconvolve(a, b[:1], axes=1), scipy.signal.fftconvolve(a, b[:1], axes=1), "axes"
+        )
+    assert_close(
+        signal.convolve(np.arange(3), np.arange(2)), np.convolve(np.arange(3), np.arange(2)).astype("int32")
+    )
+
+
+@pytest.mark.filterwarnings("ignore:nperseg", "ignore:.*nperseg = ")
+def test_spectra() -> None:
+    x, y = RNG.normal(size=(2, 2, 50))
+    windows = ["hann", "hamming", "boxcar", "blackman", "nuttall", "flattop", "blackmanharris", "bartlett", "cosine",
+               ("gaussian", 3.0), ("kaiser", 4.0), ("tukey", 0.3)]  # fmt: skip
+    averages = [{"nperseg": 16}, {"nperseg": 16, "noverlap": 4, "nfft": 20, "fs": 3.0}, {"nperseg": 64},
+                {"nperseg": 15, "scaling": "spectrum", "average": "median"},
+                {"nperseg": 16, "return_onesided": False, "detrend": "linear"}]  # fmt: skip
+    transforms = [{"nperseg": 16}, {"nperseg": 16, "noverlap": 12, "boundary": "even"},
+                  {"nperseg": 15, "boundary": "odd", "padded": False}, {"nperseg": 16, "boundary": None},
+                  {"nperseg": 16, "boundary": "constant", "detrend": "constant"}]  # fmt: skip
+    inverses = [{"nperseg": 16}, {"nperseg": 16, "noverlap": 12}, {"nperseg": 16, "nfft": 20}]
+    trends = [{}, {"type": "constant"}, {"bp": 20}, {"bp": [10, 30]}, {"axis": 0}]
+    with dx.enable_x64(True):
+        for window in windows:
+            for options in averages if window == "hann" else averages[:1]:
+                options = {"window": window, **options}
+                assert_all_close(signal.welch(x, **options), scipy.signal.welch(x, **options), options)
+                assert_all_close(signal.csd(x, y, **options), scipy.signal.csd(x, y, **options), options)
+        for options in transforms:
+            assert_all_close(signal.stft(x, **options), scipy.signal.stft(x, **options), options)
+        assert_all_close(
+            signal.stft(x.T, nperseg=16, axis=0), scipy.signal.stft(x.T, nperseg=16, axis=0), "axis"
+        )
+        for options in inverses:
+            z = scipy.signal.stft(x[0], **options)[2]
+            assert_all_close(signal.istft(z, **options), scipy.signal.istft(z, **options), options)
+        z = np.moveaxis(scipy.signal.stft(x, nperseg=16)[2], (-2, -1), (2, 0))
+        options = {"nperseg": 16, "time_axis": 0, "freq_axis": 2}
+        assert_all_close(signal.istft(z, **options)[1], scipy.signal.istft(z, **options)[1], options)
+        for options in trends:
+            assert_all_close(signal.detrend(x, **options), scipy.signal.detrend(x, **options), options)
+    found = dx.jit(lambda x: signal.welch(x, nperseg=16)[1])(x[0].astype("float32"))
+    assert found.dtype == np.float32
+
+
+def test_interpolation() -> None:
+    at = RNG.uniform(-6, 9, (2, 40))
+    modes = {"constant": "grid-constant", "nearest": "nearest", "mirror": "mirror", "reflect": "reflect"}
+    grid = (np.array([0.0, 1, 3]), np.array([0.0, 0.5, 2, 4, 5]))
+    points = RNG.uniform(-1, 6, (30, 2))
+    with dx.enable_x64(True):
+        for order, (mode, name) in itertools.product((0, 1), modes.items()):
+            found = ndimage.map_coordinates(X, list(at), order, mode)
+            assert_all_close(
+                found, scipy.ndimage.map_coordinates(X, at, order=order, mode=name), (order, mode)
+            )
+        for method, fill in itertools.product(("linear", "nearest"), (math.nan, 7.0, None)):
+            options = {"method": method, "bounds_error": False, "fill_value": fill}
+            ours = interpolate.RegularGridInterpolator(grid, X, **options)(points)
+            theirs = scipy.interpolate.RegularGridInterpolator(grid, X, **options)(points)
+            assert_all_close(ours, theirs, options)
+    wrapped = ndimage.map_coordinates(dnp.arange(4), [dnp.array([-1.0, 4.0, 5.5])], 1, "wrap")
+    assert_close(wrapped, np.int32([3, 0, 2]))
+    f = interpolate.RegularGridInterpolator(grid, X, bounds_error=True)
+    with pytest.raises(ValueError, match="Points are outside of the grid"):
+        f(points)
+
+
+def test_nearest_codes_and_integrals() -> None:
+    observations, book = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
+    with dx.enable_x64(True):
+        assert_all_close(cluster.vq.vq(observations, book), scipy.cluster.vq.vq(observations, book), "vq")
+        assert_close(integrate.trapezoid(observations, dx=0.5), np.trapezoid(observations, dx=0.5))
+
+
+def test_derivatives_and_batches() -> None:
+    x = RNG.normal(size=(2, 8))
+    check_derivatives({
+        "dct": (lambda x: fft.dct(x, 3, norm="ortho"), x), "stft": (lambda x: signal.stft(x, nperseg=4)[2], x),
+        "welch": (lambda x: signal.welch(x, nperseg=4)[1], x), "fftconvolve": (signal.fftconvolve, x, x[:, :3]),
+        "detrend": (signal.detrend, x),
+        "map_coordinates": (lambda x, c: ndimage.map_coordinates(x, [c, c], 1), x, np.array([0.3, 0.6])),
+    }, order=1)  # fmt: skip
+    y = x.astype("float32")
+    check_batches({
+        "dct": (fft.dct, y), "welch": (lambda x: signal.welch(x, nperseg=4)[1], y), "convolve": (signal.convolve, y, y),
+        "vq": (lambda x: cluster.vq.vq(x, x[:2]), y), "istft": (
+            lambda x: signal.istft(signal.stft(x, nperseg=4)[2], nperseg=4)[1], y),
+    })  # fmt: skip
+
+
+ERRORS = [
+    (lambda: fft.dct(X, 5), "dct has four types.\n  type: 5\nUse 1, 2, 3 or 4."),
+    (lambda: fft.dct(X, norm="x"), "dct has three norms"),
+    (lambda: fft.dctn(X, s=(2,), axes=(0, 1)), "dctn takes as many lengths as axes"),
+    (lambda: signal.convolve(X, X[0]), "convolve takes arrays of one rank"),
+    (lambda: signal.convolve(X[:, :2], X[:2], "valid"), "one operand is at least as long as the other"),
+    (lambda: signal.convolve(X, X, "x"), "convolve has 3 choices of mode.\n  mode: 'x'"),
+    (lambda: signal.convolve2d(X[0], X[0]), "convolve2d takes two matrices"),
+    (lambda: signal.stft(X, nperseg=4, noverlap=4), "stft takes overlapping segments"),
+    (lambda: signal.welch(X, window="x", nperseg=4), "does not know this window"),
+    (lambda: signal.istft(X[0]), "istft takes transforms with axes of frequency and time"),
+    (lambda: signal.detrend(X, bp=9), "detrend takes breakpoints within the data"),
+    (lambda: ndimage.map_coordinates(X, [X], 1), "map_coordinates takes coordinates for all axes"),
+    (lambda: ndimage.map_coordinates(X, [X, X], 1, "x"), "map_coordinates knows five modes"),
+    (lambda: interpolate.RegularGridInterpolator((X[0], X[0]), X), "takes the points of each axis"),
+    (lambda: interpolate.RegularGridInterpolator((X[:, 0],), X)(X), "takes points of 1 coordinates"),
+    (lambda: cluster.vq.vq(X, X[:, :2]), "vq takes observations and codes of one length"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), ERRORS, ids=[text[:25] for _, text in ERRORS])
+def test_errors(call: Any, text: str) -> None:
+    with pytest.raises(ArgumentError) as found:
+        call()
+    assert text in str(found.value)
+
+
+def test_interpolation_of_higher_order_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match="order 0"):
+        ndimage.map_coordinates(X, [X, X], 3)

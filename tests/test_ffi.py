@@ -1,0 +1,158 @@
+"""Foreign functions: a C++ library that the test builds, and a function pointer of ctypes, which needs no compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import ffi
+from didax.extend.core import Primitive
+
+SOURCE = Path(__file__).parent / "ffi_sources" / "scale.cc"
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+X = np.arange(6.0, dtype="float32").reshape(2, 3)
+F32, COUNT = dx.ShapeDtypeStruct((3,), "float32"), dx.ShapeDtypeStruct((), "int32")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    if COMPILER is None:
+        pytest.skip("no C++ compiler")
+    path = tmp_path_factory.mktemp("ffi") / "libscale.so"
+    flags = ["-std=c++17", "-O0", "-fPIC", "-shared", f"-I{ffi.include_dir()}"]
+    subprocess.run([COMPILER, *flags, str(SOURCE), "-o", str(path)], check=True)
+    found = ctypes.CDLL(str(path))
+    ffi.register_ffi_target("didax_test_scale", ffi.pycapsule(found.ScaleHandler))
+    ffi.register_ffi_target("didax_test_raw", {"execute": ffi.pycapsule(found.RawHandler)})
+    return found
+
+
+def scale(x: Any, vmap_method: str | None = None, **more: Any) -> Any:
+    call = ffi.ffi_call(
+        "didax_test_scale", (dx.ShapeDtypeStruct(x.shape, "float32"), COUNT), vmap_method=vmap_method, **more
+    )
+    return call(x, factor=np.float32(2), shift=np.array([1, 2], "int32"), mode="scale")
+
+
+def raw(x: Any, **options: Any) -> Any:
+    call = ffi.ffi_call("didax_test_raw", dx.ShapeDtypeStruct(x.shape, "float32"), **options)
+    return call(x, start=1, more={"slope": 0.5, "unused": True})
+
+
+@pytest.mark.usefixtures("library")
+def test_calls_eager_compiled_and_mapped() -> None:
+    y, count = scale(X)
+    np.testing.assert_array_equal(y, 2 * X + 3)
+    assert int(count) == 6
+
+    @dx.jit
+    def every(x: Any) -> Any:
+        mapped = [
+            dx.vmap(lambda row, m=m: scale(row, m)[0])(x) for m in ("sequential", "sequential_unrolled")
+        ]
+        return scale(dnp.sin(x))[0] * 2, mapped
+
+    compiled, mapped = every(X)
+    np.testing.assert_allclose(compiled, 4 * np.sin(X) + 6, rtol=1e-6)
+    for found in mapped:
+        np.testing.assert_array_equal(found, 2 * X + 3)
+    wide = dx.vmap(lambda row: raw(row, vmap_method="broadcast_all"), in_axes=1, out_axes=1)(X)
+    np.testing.assert_array_equal(wide, 1 + 0.5 * X)
+    np.testing.assert_array_equal(dx.vmap(lambda row: raw(row, vmap_method="expand_dims"))(X), 1 + 0.5 * X)
+
+
+@pytest.mark.usefixtures("library")
+def test_layouts_aliases_and_rules_of_the_user() -> None:
+    by_columns = raw(X, input_layouts=[(1, 0)], output_layouts=(0, 1))  # what lies by columns is read as rows
+    np.testing.assert_array_equal(by_columns, (1 + 0.5 * X).T.reshape(2, 3))
+    in_place = dx.jit(lambda x: raw(x * 2, input_output_aliases={0: 0}))
+    np.testing.assert_array_equal(in_place(X), 1 + X)
+    assert "output_operand_aliases" in in_place.lower(X).as_text()
+
+    @dx.custom_vjp
+    def f(x: Any) -> Any:
+        return raw(x)
+
+    f.defvjp(lambda x: (raw(x), None), lambda _, ct: (0.5 * ct,))
+    np.testing.assert_array_equal(dx.jit(dx.grad(lambda x: f(x).sum()))(X), np.full((2, 3), 0.5))
+
+    class Scaled(Primitive):
+        multiple_results = True
+
+        def type(self, x: Any, **params: Any) -> Any:
+            return [x, COUNT.aval]
+
+        config = {"mode": "scale", "shift": np.zeros(1, "int32")}
+        lower = staticmethod(ffi.ffi_lowering("didax_test_scale", backend_config=config))
+
+    scaled = Scaled("didax_test_scaled")
+    out, _ = dx.jit(lambda x: scaled.bind(x, factor=np.float32(3)))(X)
+    np.testing.assert_array_equal(out, 3 * X)
+
+
+@pytest.mark.usefixtures("library")
+def test_an_error_of_the_function_is_an_error_of_the_call() -> None:
+    call = ffi.ffi_call("didax_test_scale", (F32, COUNT))
+    with pytest.raises(Exception, match="no such mode"):
+        call(X[0], factor=np.float32(1), shift=np.zeros(0, "int32"), mode="other")
+
+
+def test_a_function_pointer_of_ctypes() -> None:
+    """The interface before the typed one: no attributes, no errors, and no header."""
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+
+    @kind
+    def double(out: int, ins: Any) -> None:
+        source = np.ctypeslib.as_array(ctypes.cast(ins[0], ctypes.POINTER(ctypes.c_float)), (3,))
+        np.ctypeslib.as_array(ctypes.cast(out, ctypes.POINTER(ctypes.c_float)), (3,))[:] = 2 * source
+
+    ffi.register_ffi_target("didax_test_double", ffi.pycapsule(double), api_version=0)
+    call = ffi.ffi_call("didax_test_double", F32, custom_call_api_version=1, legacy_backend_config="")
+    np.testing.assert_array_equal(call(X[1]), 2 * X[1])
+    globals()["_kept"] = double  # XLA keeps the address
+
+
+STRUCT = dx.ShapeDtypeStruct((2,), "float32")
+ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "platform": (lambda: ffi.register_ffi_target("x", None, platform="abacus"), ValueError, "'abacus'"),
+    "results": (lambda: ffi.ffi_call("x", 3), TypeError, "has a shape and a dtype"),
+    "vmap_method": (lambda: ffi.ffi_call("x", STRUCT, vmap_method="no"), ValueError, "'no'"),
+    "attribute": (lambda: ffi.ffi_call("x", STRUCT)(X, a=[1]), TypeError, r"a: \[1\] of type list"),
+    "layout": (
+        lambda: ffi.ffi_call("x", STRUCT, input_layouts=[(0, 0)])(X),
+        ValueError,
+        r"input_layouts: \[\(0, 0\)\]",
+    ),
+    "alias": (lambda: ffi.ffi_call("x", STRUCT, input_output_aliases={0: 0})(X), ValueError, "pair: 0 -> 0"),
+    "legacy": (
+        lambda: ffi.ffi_call("x", STRUCT, custom_call_api_version=2)(X, a=1),
+        ValueError,
+        "attributes: a",
+    ),
+    "derivative": (
+        lambda: dx.grad(lambda x: ffi.ffi_call("x", STRUCT)(x).sum())(X[0]),
+        Exception,
+        "custom_vjp",
+    ),
+    "map": (
+        lambda: dx.vmap(ffi.ffi_call("x", STRUCT))(X),
+        NotImplementedError,
+        "target: x, vmap_method: None",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str) -> None:
+    call, error, part = ERRORS[name]
+    with pytest.raises(error, match=part):
+        call()

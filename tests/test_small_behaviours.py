@@ -1,0 +1,192 @@
+"""Behaviours at the edges of functions that programs written for JAX rely on, beside JAX where it has an answer."""
+
+from __future__ import annotations
+
+import array
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax, random
+
+X = np.arange(6.0, dtype="float32")
+Z = np.array([1 + 2j, 1 - 1j, 5j], "complex64")
+W = np.arange(1.0, 7.0, dtype="float32").reshape(2, 3)
+
+# fun(library, numpy of it, lax of it)
+SAME: dict[str, Callable[..., Any]] = {
+    "scan unrolled whole": lambda d, n, l: l.scan(lambda c, x: (c + x, c), 0.0, X, unroll=0),
+    "fori_loop unrolled whole": lambda d, n, l: l.fori_loop(0, 3, lambda i, x: x + i, 0.0, unroll=0),
+    "grids": lambda d, n, l: [
+        n.mgrid[3:],
+        n.mgrid[0:],
+        n.ogrid[:],
+        n.mgrid[:],
+        n.ogrid[1::2],
+        n.ogrid[:3, :],
+    ],
+    "one_hot": lambda d, n, l: [
+        n.take_along_axis(n.asarray(x), n.asarray(i), axis, mode="one_hot")
+        for x, i, axis in [
+            (X, np.array([1, 7, -1]), 0),
+            (W, np.array([[2], [0]]), 1),
+            (W > 3, np.array([[1, 0, 0]]), 0),
+            (np.array([1, 2, 3], "int8"), np.array([2, -3, -4]), None),
+        ]
+    ],
+    "ravel_multi_index": lambda d, n, l: [
+        n.ravel_multi_index((np.array([4, -1]), np.array([1, 9])), (3, 4), mode=mode)
+        for mode in ("wrap", "clip", "ignore")
+    ],
+    "average": lambda d, n, l: n.average(
+        np.ones((4, 2, 3), "float32"), axis=(2, 1), weights=W.T, returned=True
+    ),
+    "weighted quantile": lambda d, n, l: n.quantile(X, 0.5, weights=X, method="inverted_cdf"),
+    "complex extrema": lambda d, n, l: [
+        n.max(n.asarray(Z)),
+        n.min(n.asarray(Z)),
+        n.maximum(Z, Z[::-1]),
+    ],
+    "complex logaddexp": lambda d, n, l: n.logaddexp(Z, Z[::-1]),
+    "equal lists": lambda d, n, l: [
+        n.array_equal([1, 2], [1, 2]),
+        n.array_equal([1, 2], [1, 3]),
+        n.array_equiv([1], [[1, 1]]),
+    ],
+    "equal float0": lambda d, n, l: [
+        n.array_equal(np.zeros(2, d.float0), np.zeros(2, d.float0)),
+        np.zeros(2, d.float0) == np.zeros(2, d.float0),
+    ],
+    "buffers": lambda d, n, l: [
+        n.asarray(array.array("f", [1, 2])),
+        n.array(bytearray(b"ab")),
+        n.asarray(memoryview(X)),
+        n.array(array.array("b", [3])),
+    ],
+    "vectorize with None": lambda d, n, l: [
+        n.vectorize(lambda x, y: x if y is None else x + y)(X, None),
+        n.vectorize(lambda x, y: x.sum() if y is None else x + y, signature="(n),()->()")(W, None),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_as_in_jax(name: str) -> None:
+    theirs = jax.tree.leaves(SAME[name](jax, jnp, jax.lax))
+    ours = dx.tree.leaves(SAME[name](dx, dnp, lax))
+    for y, want in zip(ours, theirs, strict=True):
+        assert y.dtype == want.dtype
+        np.testing.assert_allclose(y, want, rtol=1e-6)
+
+
+key = random.key(0)
+ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "unroll": (
+        lambda: lax.scan(lambda c, x: (c, x), 0, X, unroll=-1),
+        ValueError,
+        "0 or True unrolls the whole",
+    ),
+    "bytes": (lambda: dnp.asarray(b"ab"), TypeError, "array takes numbers"),
+    "both": (
+        lambda: random.wrap_key_data(np.zeros(2, "uint32"), impl="rbg", dtype=key.dtype),
+        ValueError,
+        "impl: 'rbg'",
+    ),
+    "key dtype": (lambda: random.key(0, dtype="float32"), TypeError, "dtype of key is that of keys"),
+    "struct": (lambda: dx.ShapeDtypeStruct((3,), None), ValueError, "states a dtype"),
+    "number of arguments": (
+        lambda: dnp.vectorize(lambda x, y: x, signature="(n)->()")(X, X),
+        TypeError,
+        "1 arguments, call: 2 arguments",
+    ),
+    "number of results": (
+        lambda: dnp.vectorize(lambda x: (x, x), signature="(n)->(n)")(X),
+        TypeError,
+        "1 results, call: 2 results",
+    ),
+    "negative": (lambda: dnp.vectorize(abs, excluded={-1}), ValueError, "counted from the front"),
+    "no position": (lambda: dnp.vectorize(abs, excluded={1.5}), TypeError, "by position"),
+    "fftfreq": (lambda: dnp.fft.fftfreq([3]), ValueError, "n: \\[3\\]"),
+    "fftfreq d": (lambda: dnp.fft.rfftfreq(3, d=[1.0]), ValueError, "one spacing"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str) -> None:
+    call, error, part = ERRORS[name]
+    with pytest.raises(error, match=part):
+        call()
+
+
+def test_keys_by_their_dtype() -> None:
+    words = np.arange(4, dtype="uint32")
+    rbg = random.key(1, impl="rbg")
+    assert random.wrap_key_data(words, dtype=rbg.dtype).dtype == rbg.dtype
+    assert random.key(1, dtype=rbg.dtype) == rbg
+
+
+def test_structs_of_arrays() -> None:
+    assert dx.ShapeDtypeStruct.like(dnp.ones(3)) == dx.ShapeDtypeStruct((3,), "float32")
+    assert dx.ShapeDtypeStruct.like(2.0).weak_type
+    assert dx.ShapeDtypeStruct.like(np.ones(2, "int8")).dtype == np.int8
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 has buffers of Python classes")
+def test_an_array_is_a_buffer() -> None:
+    x = dnp.arange(3, dtype="int32")
+    view = memoryview(x)
+    assert view.tolist() == [0, 1, 2]
+    assert view.readonly
+    np.testing.assert_array_equal(np.frombuffer(x, "int32"), x)
+
+
+def test_complex_numbers_are_clamped_in_lexicographic_order() -> None:
+    np.testing.assert_array_equal(lax.clamp(Z, Z[::-1], Z), Z)
+    np.testing.assert_array_equal(lax.clamp(0j, Z, 1j + 1), [1 + 1j, 1 - 1j, 5j])
+
+
+def test_vmap_says_what_it_is() -> None:
+    def f(x: Any) -> Any:
+        """Of one example."""
+        return x
+
+    assert "Vectorized version of f" in dx.vmap(f).__doc__
+    assert dx.vmap(f).__doc__.endswith("Of one example.")
+    assert dx.vmap(dx.vmap(lambda x: x)).__doc__.count("Vectorized version of <lambda>") == 2
+
+
+def test_cotangents_into_refs() -> None:
+    calls: list[int] = []
+
+    @dx.custom_vjp
+    def noted(x: Any) -> Any:
+        return x
+
+    noted.defvjp(lambda x: (x, None), lambda _, ct: (calls.append(1) or ct,))
+    _, f_vjp = dx.vjp(lambda p, y: dnp.sin(p["a"]) * y + noted(y), {"a": X}, 2.0 * X)
+    total = dx.new_ref(dnp.ones(6))
+    want = f_vjp(np.ones(6, "float32"))
+    calls.clear()
+    found = f_vjp.with_refs({"a": total}, dx.ad.DontWant())(np.ones(6, "float32"))
+    assert not calls
+    assert repr(found) == "({'a': GradRef()}, DidntWant())"
+    np.testing.assert_allclose(total[...], want[0]["a"] + 1, rtol=1e-6)
+    kept, same = f_vjp.with_refs({"a": dx.ad.DontWant()}, dx.ad.GradValue())(np.ones(6, "float32"))
+    assert dx.tree.leaves(kept) == []
+    np.testing.assert_array_equal(same, want[1])
+    for wrong, error in (((1.0, total), TypeError), ((total,), TypeError)):
+        with pytest.raises(error, match=r"ad\.GradValue"):
+            f_vjp.with_refs(*wrong)
+
+
+def test_a_donation_that_cannot_be_used_is_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"not usable.*\n  donated: float32\[5\]") as found:
+        dx.jit(lambda x, y: (x.sum(), y + 1), donate_argnums=(0, 1))(dnp.ones(5), dnp.ones(3))
+    assert found[0].filename == __file__

@@ -1,0 +1,32 @@
+"""didax.test_util: right derivatives pass, wrong ones do not."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax.test_util import check_grads, check_jvp, check_vjp
+
+
+@dx.custom_jvp
+def wrong(x: dx.Array) -> dx.Array:
+    return dnp.sin(x)
+
+
+wrong.defjvp(lambda primals, tangents: (wrong(*primals), tangents[0] * 0.5))
+
+
+def test_derivatives_are_checked() -> None:
+    x = np.float32([0.3, 1.2])
+    check_grads(lambda x, y: dnp.sin(x) * y, (x, x + 1), order=2)
+    check_grads(lambda x: dnp.tanh(x).sum(), (x,), order=3, modes=["rev"])
+    check_jvp(dnp.sin, functools.partial(dx.jvp, dnp.sin), (x,), atol=1e-2, rtol=1e-2)
+    for mode in ("fwd", "rev"):
+        with pytest.raises(AssertionError, match="vjp" if mode == "rev" else "jvp"):
+            check_grads(wrong, (x,), 1, modes=[mode])
+    with pytest.raises(AssertionError, match="primal result of the vjp"):
+        check_vjp(dnp.sin, functools.partial(dx.vjp, dnp.cos), (x,))
