@@ -117,6 +117,7 @@ from didax.ref import Ref, empty_ref, free_ref, freeze, new_ref
 config = Config()
 
 if TYPE_CHECKING:
+    from didax import checkpoints as checkpoints
     from didax import distributed as distributed
     from didax import example_libraries as example_libraries
     from didax import flatten_util as flatten_util
@@ -125,7 +126,14 @@ if TYPE_CHECKING:
     from didax import test_util as test_util
 else:
     __getattr__, __dir__ = on_access(
-        __name__, "distributed", "example_libraries", "flatten_util", "image", "scipy", "test_util"
+        __name__,
+        "checkpoints",
+        "distributed",
+        "example_libraries",
+        "flatten_util",
+        "image",
+        "scipy",
+        "test_util",
     )
 
 __all__ = [

@@ -47,8 +47,8 @@ def initialize(
       coordinator_address: host and port of process 0, where all processes meet. The port must be free there.
       num_processes: how many processes there are.
       process_id: the number of this one, from 0 on.
-      local_device_ids: the GPUs of the machine that this process takes; by default all, and one where Slurm or Open MPI
-        start a process for each.
+      local_device_ids: the GPUs of the machine that this process takes: by default all, and one where several processes
+        were started on the machine by the launcher, Slurm or Open MPI.
       cluster_detection_method: 'didax', 'slurm', 'ompi' or 'k8s' to ask only one of them; 'deactivate' to ask none.
       initialization_timeout: seconds after which a process that has not come is an error in the others.
       heartbeat_timeout_seconds: seconds after which a process that is silent counts as lost. One that has ended counts

@@ -3,9 +3,10 @@
     python -m didax.launch -n 4 SCRIPT --its-own arguments
     python -m didax.launch -n 2 -m package.module
 
-Each process finds its place in the environment, where `didax.distributed.initialize()` looks for it. Their output
-appears line by line, with the number of the process before it. Signals (Ctrl-C, SIGTERM, ...) are passed on. When one
-process ends badly the others are ended too, first gently, and the launcher's exit status is that of the process.
+Each process finds its place in the environment, where `didax.distributed.initialize()` looks for it; where there are
+GPUs each takes the one of its number. Their output appears line by line, with the number of the process before it.
+Signals (Ctrl-C, SIGTERM, ...) are passed on. When one process ends badly the others are ended too, first gently, and
+the launcher's exit status is that of the process.
 Read next: `didax/distributed.py`.
 """
 
@@ -36,7 +37,7 @@ class _Launcher:
         self.processes: list[subprocess.Popen[bytes]] = []
         self._readers: list[threading.Thread] = []
         for number in range(count):
-            mine = environment | {"DIDAX_PROCESS_ID": str(number)}
+            mine = environment | {"DIDAX_PROCESS_ID": str(number), "DIDAX_LOCAL_PROCESS_ID": str(number)}
             process = subprocess.Popen(
                 command,
                 env=mine,

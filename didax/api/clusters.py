@@ -61,6 +61,7 @@ def of_launcher(environment: Mapping[str, str]) -> Place | None:
         environment.get("DIDAX_COORDINATOR_ADDRESS") or None,
         _number(environment, "DIDAX_NUM_PROCESSES"),
         _number(environment, "DIDAX_PROCESS_ID"),
+        _number(environment, "DIDAX_LOCAL_PROCESS_ID"),
     )
     return None if place == Place() else place
 

@@ -10,15 +10,17 @@ Read next: `didax/xla/rendezvous.py` (who finds out), `didax/xla/distributed.py`
 from __future__ import annotations
 
 import _thread
+import contextlib
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from didax.core.errors import DistributedError, message
 from didax.core.process import after_fork
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 T = TypeVar("T")
 
@@ -40,7 +42,7 @@ class Job:
         self._unclean = False
         self._errors: tuple[type[BaseException], ...] = ()  # what XLA raises
         self._orders: SimpleQueue[Callable[[], None]] | None = None
-        self._runs: list[weakref.ref[Any]] = []  # results of programs that may still run
+        self._last: Any = None  # a result of the program that started last
 
     def lose(self, process: int, reason: str, clean: bool = False) -> None:
         """From now on process number `process` is gone; `clean`: it has done all of its work."""
@@ -95,20 +97,29 @@ class Job:
         self._check_before(processes)
         return self._result(work, _start_thread, lambda: self._is_over(_GRACE), processes, late)
 
-    def run(self, work: Callable[[], list[Any]], processes: Sequence[int]) -> list[Any]:
+    def run(self, work: Callable[[], list[Any]], processes: Sequence[int], in_turn: bool) -> list[Any]:
         """The results of starting a program on devices of these processes: buffers, which may not be ready.
 
-        All programs start in one thread, in the order of the calls: a small one has ended when it has started.
+        All programs start in one thread, in the order of the calls; `in_turn` each when the one before has ended. Gloo
+        needs that: where the processes' threads run two programs at once, each may wait for the other one's exchange.
         """
         self._check_before(processes)
         if self._orders is None:
+            from queue import SimpleQueue  # not needed where one process computes
+
             orders: SimpleQueue[Callable[[], None]] = SimpleQueue()
             self._orders = orders
             _start_thread(lambda: _serve(orders))
-        outs = self._result(work, self._orders.put, self._is_stuck, processes)
-        self._runs = [run for run in self._runs if _is_running(run())]
-        self._runs += [weakref.ref(out) for out in outs if _is_running(out)]
-        return outs
+
+        def start() -> list[Any]:
+            if in_turn and _is_running(self._last):
+                with contextlib.suppress(*self._errors):  # who reads that result is told
+                    self._last.block_until_ready()
+            outs = work()
+            self._last = min(outs, key=lambda out: out.aval.size, default=None)
+            return outs
+
+        return self._result(start, self._orders.put, self._is_stuck, processes)
 
     def wait_until_ready(self, buffer: Any) -> None:
         """Wait for the contents of a buffer; DistributedError where the other processes that it needs are gone."""
@@ -120,7 +131,7 @@ class Job:
             raise self.explained(error) from None
 
         def is_lost() -> bool:  # a program that needs no other process ends, whatever happens to them
-            return self._is_stuck() and any(_is_running(run()) for run in self._runs)
+            return self._is_stuck() and _is_running(self._last)
 
         self._result(buffer.block_until_ready, _start_thread, is_lost)
 

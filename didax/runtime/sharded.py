@@ -6,7 +6,6 @@ Read next: `core/sharding.py` (which part is where), `xla/partition.py` (what XL
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -247,6 +246,7 @@ def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[In
     """The array whose part at an index is `data(index)`, asked once for each part that this process holds."""
     from didax.xla.partition import put_shards
 
+    check_takes_part(sharding)
     parts: dict[Any, np.ndarray[Any, Any]] = {}
     physical, local = aval.physical, sharding.addressable_devices
     values: list[np.ndarray[Any, Any]] = []
@@ -257,6 +257,19 @@ def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[In
                 parts[part] = np.ascontiguousarray(np.asarray(data(index), physical.dtype))
             values.append(parts[part])
     return ShardedArray(aval, put_shards(values, physical, sharding), sharding)
+
+
+def check_takes_part(sharding: NamedSharding) -> None:
+    """ValueError where no device of this process holds a part."""
+    if not sharding.has_addressable_devices:
+        raise ValueError(
+            message(
+                "A process makes, and computes with, arrays of which its own devices hold parts.",
+                f"sharding: {sharding}, on devices of processes "
+                f"{sorted({device.process_index for device in sharding.devices})}; this is process {job.own_index()}",
+                fix="Let only the processes of the mesh do this: if didax.process_index() in ...",
+            )
+        )
 
 
 def from_shards(aval: ShapedArray, sharding: NamedSharding, shards: Sequence[ConcreteArray]) -> ShardedArray:
@@ -271,6 +284,7 @@ def from_shards(aval: ShapedArray, sharding: NamedSharding, shards: Sequence[Con
 @give(sharding_constraint_p, "evaluate")
 def constrain(x: Any, *, sharding: NamedSharding) -> ConcreteArray:
     array = as_concrete(x)
+    check_takes_part(sharding)
     if job.current is not None and not (isinstance(array, ShardedArray) or sharding.is_fully_addressable):
         _check_same(array, sharding)
     return place(array, sharding)
@@ -278,6 +292,8 @@ def constrain(x: Any, *, sharding: NamedSharding) -> ConcreteArray:
 
 def _check_same(array: ConcreteArray, sharding: NamedSharding) -> None:
     """ValueError unless all processes that are to hold parts of an array pass the same."""
+    import hashlib  # not needed where one process computes
+
     from didax.xla.agreement import others_differ, processes_of
 
     value, processes = np.ascontiguousarray(array.host_value()), processes_of(sharding.devices)

@@ -119,6 +119,19 @@ def others_differ(
     return {}
 
 
+def told_by_all(job: StoreJob, purpose: str, words: str) -> list[str]:
+    """What each process of the job has to say, in all of them. Nobody goes on before all have heard it."""
+    everyone = range(job.count)
+    name = job.meeting(purpose, everyone)
+    job.tell(f"{name}/{job.index}", words.encode())
+    barrier(job, purpose, everyone)
+    told = job.told_under(name)
+    barrier(job, f"{purpose} heard", everyone)
+    if job.index == 0:
+        job.forget(name)
+    return [told[process].decode() for process in everyone]
+
+
 def agree(job: StoreJob, text: str, processes: Sequence[int]) -> None:
     """Return when each of these processes has come to this program; DistributedError in each if one has another.
 

@@ -102,8 +102,8 @@ class SharedExecutable(PartitionedExecutable):
 
     def run(self, buffers: list[Any]) -> list[Any]:
         """Start the program here; the other processes of the job start it too."""
-        processes = processes_of(self.partition.devices)
-        return job.in_force().run(lambda: Executable.run(self, buffers), processes)
+        processes, in_turn = processes_of(self.partition.devices), backend().platform == "cpu"
+        return job.in_force().run(lambda: Executable.run(self, buffers), processes, in_turn)
 
 
 def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
@@ -253,9 +253,10 @@ def compile_text(
         )
 
     if partition is not None:
-        if job.current is not None and len(processes := processes_of(partition.devices)) > 1:
-            agree(job.current, f"{text}\noptions: {flags}", processes)
-        shared = len(processes_of(partition.devices)) > 1
+        processes = processes_of(partition.devices)
+        shared = len(processes) > 1
+        if shared:
+            agree(job.in_force(), f"{text}\noptions: {flags}", processes)
         kind = SharedExecutable if shared else PartitionedExecutable
         return kind(load(started, partition.devices), in_avals, out_avals, partition)
     if callbacks:

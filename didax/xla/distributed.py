@@ -140,8 +140,10 @@ def leave(held: Connections) -> None:
             job.wait_for(_finish_work)
     if held.member is not None:
         held.member.leave(_how_it_ends(error), clean=error is None)
-    if held.hub is not None and error is None and not job.failed:
-        held.hub.wait_for_all(held.plan.shutdown_timeout)
+    if held.hub is not None:
+        held.hub.wait_for_news(job.index, timeout=2)
+        if error is None and not job.failed:
+            held.hub.wait_for_all(held.plan.shutdown_timeout)
     _hang_up(held)
 
 

@@ -103,6 +103,12 @@ class Hub:
         """Wait until every member has said that it ends, or has gone."""
         self._ended.wait(timeout)
 
+    def wait_for_news(self, process: int, timeout: float) -> None:
+        """Wait until the end of a process, which it has told, is known to all."""
+        until = time.monotonic() + timeout
+        while process not in self._gone and time.monotonic() < until:
+            time.sleep(0.01)
+
     def _serve(self) -> None:
         beat = time.monotonic()
         while not self._ended.is_set():
@@ -146,8 +152,8 @@ class Hub:
             self._lose(process, reason)
 
     def _lose(self, process: int, reason: str, clean: bool = False) -> None:
-        self._gone.add(process)
         self._tell_all(kind="gone", process=process, reason=reason, clean=clean)
+        self._gone.add(process)
         if len(self._gone) == self._count:
             self._ended.set()
 

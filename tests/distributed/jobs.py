@@ -15,7 +15,7 @@ import didax.numpy as dnp
 from didax import lax, random
 from didax.experimental import multihost_utils
 
-dx.distributed.initialize(initialization_timeout=120, program_timeout_seconds=60)
+dx.distributed.initialize(initialization_timeout=120, program_timeout_seconds=200)
 me, count = dx.process_index(), dx.process_count()
 mesh = dx.make_mesh((dx.device_count(),), ("data",))
 split, whole = dx.NamedSharding(mesh, dx.P("data")), dx.NamedSharding(mesh, dx.P())

@@ -16,8 +16,9 @@ def test_the_launcher_says_where_and_who():
         "DIDAX_COORDINATOR_ADDRESS": "h:1",
         "DIDAX_NUM_PROCESSES": "4",
         "DIDAX_PROCESS_ID": "3",
+        "DIDAX_LOCAL_PROCESS_ID": "1",
     }
-    assert of_launcher(said) == Place("h:1", 4, 3) and of_launcher({}) is None
+    assert of_launcher(said) == Place("h:1", 4, 3, 1) and of_launcher({}) is None
     with pytest.raises(ValueError, match="DIDAX_PROCESS_ID='three'"):
         of_launcher(said | {"DIDAX_PROCESS_ID": "three"})
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.distributed.jobs import START, environment
 
-SOON = 30.0  # seconds in which those that are left end: a busy machine needs some of them just to print
+SOON = 60.0  # seconds in which those that are left end: a busy machine needs some of them just to print
 
 
 def free_address() -> str:
@@ -134,7 +134,6 @@ def kill_and_see(folder: Path, where: str, victim: int, how: signal.Signals, cou
     "where, victim, how",
     [
         ("loop", 0, signal.SIGKILL),
-        pytest.param("waiting", 1, signal.SIGSTOP),
         *[
             pytest.param(where, victim, how, marks=pytest.mark.slow)
             for where in COMPUTE
@@ -206,7 +205,7 @@ assert dx.process_count() == 1 and float(dx.numpy.ones(1000).sum()) == 1000
     [
         ("2, min(me, 0)", "must be free"),
         ("3, min(me, 1)", "there are two processes with process_id=1"),
-        ("3 - me // 2, me % 2", "process 0 has num_processes=2, process 0 has 3"),
+        ("3 - me % 2, me", "process 1 has num_processes=2, process 0 has 3"),
     ],
 )
 @pytest.mark.slow
@@ -226,23 +225,23 @@ dx.distributed.initialize(num_processes=count, process_id=index, initialization_
 
 
 def test_who_comes_late_to_a_program_or_not_at_all_is_named(tmp_path: Path) -> None:
-    script = (
-        START.replace("program_timeout_seconds=60", "program_timeout_seconds=1")
+    script = START.replace("program_timeout_seconds=200", "program_timeout_seconds=1")
+    script += (
+        f"told = {str(tmp_path / 'told')!r}"
         + """
+import os
 x = dx.make_array_from_process_local_data(split, np.ones(1))
-if me == 0:
-    try:
-        dx.jit(lambda x: x.sum())(x)
-    except dx.errors.DistributedError as error:
-        text = str(error)
-    assert "process 0 waits at the program _lambda_" in text, text
-    assert "process 1 has not come there for 1 s" in text, text
-    raise ValueError("the learning rate is odd")
-time.sleep(3)
+while me == 1 and not os.path.exists(told):
+    time.sleep(0.1)
 try:
     dx.jit(lambda x: x.sum())(x)
 except dx.errors.DistributedError as error:
     text = str(error)
+if me == 0:
+    assert "process 0 waits at the program _lambda_" in text, text
+    assert "process 1 has not come there for 1 s" in text, text
+    open(told, "w").close()
+    raise ValueError("the learning rate is odd")
 assert "process 0 of 2 has ended with an error: ValueError: the learning rate is odd" in text, text
 """
     )
@@ -252,6 +251,7 @@ assert "process 0 of 2 has ended with an error: ValueError: the learning rate is
         assert endings[0][1].rstrip().endswith("ValueError: the learning rate is odd")
 
 
+@pytest.mark.slow
 def test_who_ends_first_is_no_failure(tmp_path: Path) -> None:
     """Process 0 serves the others until they end; what needs a process that has ended is an error."""
     script = (
