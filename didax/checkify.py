@@ -202,7 +202,7 @@ def _kinds(errors: Any) -> frozenset[str]:
 
 
 @api_boundary
-def debug_check(pred: Any, msg: str, /, *values: Any, **named: Any) -> None:
+def debug_check(pred: Any, msg: str, *values: Any, **named: Any) -> None:
     """Check like `check`, but only where checkify turns the check into data; elsewhere do nothing.
 
     >>> def f(x):

@@ -91,7 +91,8 @@ PATH = re.compile(
     r"(?![\w(*{])"
 )
 SOURCES = sorted(path for room in ("didax", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py"))
-OF_READERS = {"model.py", "workers.py"}  # programs that pages tell readers to write
+# Programs that pages tell readers to write.
+OF_READERS = {"conftest.py", "model.py", "script.py", "workers.py"}
 
 
 def prose(path: Path) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.flat import check_callable, flatten_arguments, leaf_avals
-from didax.core import dtypes, pytree
+from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import api_boundary, message
 from didax.core.given import give
@@ -203,9 +203,12 @@ def _flat_callback(
 
 
 def _of_kind(x: np.ndarray[Any, Any], dtype: Any) -> Any:
-    """The array of random keys with these words, where `dtype` is a key dtype; else the array itself."""
+    """The array of random keys with these words, where `dtype` is a key dtype; else the array itself.
+
+    As in JAX, it is an array of the library under the option `as_in_jax`.
+    """
     if not dtype:
-        return x
+        return ConcreteArray(ShapedArray(x.shape, x.dtype), np.array(x)) if config.state().as_in_jax else x
     extended = dtypes.as_extended(dtype)
     assert extended is not None
     shape = x.shape[: x.ndim - len(extended.element_shape)]

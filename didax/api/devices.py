@@ -29,7 +29,7 @@ def devices(backend: str | None = None) -> list[Any]:
     if backend is not None and aliases.get(backend, backend) != started.platform:
         raise RuntimeError(
             message(
-                f"The backend in use is not {backend!r}.",
+                f"Unknown backend {backend!r}: a process has one backend, which is another.",
                 f"backend: {started.platform!r}",
                 fix=f"Set DIDAX_PLATFORMS={backend} before the first array is made.",
             )

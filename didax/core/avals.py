@@ -15,6 +15,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.errors import message
+from didax.core.given import given_by
 from didax.core.masked import check_no_mask
 
 _NOWHERE: frozenset[str] = frozenset()
@@ -46,11 +47,15 @@ class ShapedArray:
         dtype: np.dtype[Any],
         weak_type: bool = False,
         vma: frozenset[str] = _NOWHERE,
+        sharding: Any = None,  # as JAX has it, and not kept: types say nothing of devices
     ) -> ShapedArray:
+        shape = shape if type(shape) is tuple else tuple(shape)
         key = (shape, dtype, weak_type, vma)
         found = _interned.get(key)
         if found is not None:
             return found
+        if isinstance(dtype, type | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return ShapedArray(shape, dtypes.dtype(dtype), weak_type, vma)
         self = object.__new__(cls)
         self.shape, self.dtype, self.weak_type = tuple(int(n) for n in shape), dtype, weak_type
         self.ndim, self.size, self.vma = len(shape), math.prod(shape), vma
@@ -71,12 +76,9 @@ class ShapedArray:
         self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, vma: Any = None
     ) -> ShapedArray:
         """The same type with some parts replaced."""
-        return ShapedArray(
-            self.shape if shape is None else shape,
-            self.dtype if dtype is None else dtype,
-            self.weak_type if weak_type is None else weak_type,
-            self.vma if vma is None else frozenset(vma),
-        )
+        shape, dtype = self.shape if shape is None else shape, self.dtype if dtype is None else dtype
+        weak_type = self.weak_type if weak_type is None else weak_type
+        return ShapedArray(shape, dtype, weak_type, self.vma if vma is None else frozenset(vma))
 
     @property
     def aval(self) -> ShapedArray:
@@ -90,9 +92,10 @@ class ShapedArray:
     def tangent(self) -> ShapedArray:
         """The type of tangents and cotangents: itself for inexact dtypes, float0 of the same shape otherwise."""
         dtype = dtypes.tangent_dtype(self.dtype)
-        if dtype is self.dtype or dtype == self.dtype:
-            return self
-        return ShapedArray(self.shape, dtype, vma=self.vma)
+        return self if dtype == self.dtype else ShapedArray(self.shape, dtype, vma=self.vma)
+
+    to_tangent_aval = to_ct_aval = tangent  # as JAX calls it
+    sharding = given_by("didax.core.sharding")  # a mesh without axes: types say nothing of devices
 
 
 def varying_text(aval: ShapedArray) -> str:
@@ -136,28 +139,24 @@ def _aval_of_other(x: Any) -> ShapedArray:
         array = cast("np.ndarray[Any, Any]", x)
         if kind is not np.ndarray:
             check_no_mask(array)
-        return ShapedArray(array.shape, dtypes.narrowed(dtypes.dtype(array.dtype)))
+        return ShapedArray(array.shape, dtypes.narrowed(dtypes.exact_dtype(array.dtype)))
     if isinstance(x, np.generic):
         return _numpy_scalars.setdefault(
-            kind, ShapedArray((), dtypes.dtype(cast("np.generic[Any]", x).dtype))
+            kind, ShapedArray((), dtypes.exact_dtype(cast("np.generic[Any]", x).dtype))
         )
     rule = "Only arrays and scalars can enter an array program."
     fix = getattr(x, "how_to_read", None)
     if fix is not None:  # a Ref, which does not stand for the array that it holds
         raise TypeError(message(rule, f"got: {kind.__name__} of {x.type}", fix=fix))
-    raise TypeError(
-        message(
-            rule,
-            f"got: {x!r:.200} of type {kind.__module__}.{kind.__qualname__}",
-            fix="Convert it with didax.numpy.asarray, or mark the argument static (static_argnums) if it is not data.",
-        )
+    fix = (
+        "Convert it with didax.numpy.asarray, or mark the argument static (static_argnums) if it is not data."
     )
+    raise TypeError(message(rule, f"got: {x!r:.200} of type {kind.__module__}.{kind.__qualname__}", fix=fix))
 
 
 def is_array_like(x: Any) -> bool:
     """True when `aval_of(x)` has an answer."""
     try:
-        aval_of(x)
+        return aval_of(x) is not None  # pyright: ignore[reportUnnecessaryComparison]
     except TypeError:
         return False
-    return True

@@ -42,6 +42,7 @@ class State:
     debug_infs: str = "off"
     error_checking_behavior_oob: str = "ignore"
     check_tracer_leaks: bool = False
+    as_in_jax: bool = False
     compile_in_background: bool = False
     mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
 
@@ -194,7 +195,7 @@ def option_named(option: str) -> str:
 
 def names_in_jax() -> list[str]:
     """The options that JAX has too, by their names there."""
-    own = {"check", "optimize_loops", "compile_in_background", *NOT_OPTIONS}
+    own = {"as_in_jax", "check", "compile_in_background", "optimize_loops", *NOT_OPTIONS}
     return [f"jax_{name}" for name in (*NAMES, *_OTHER_NAMES) if name not in own]
 
 

@@ -16,6 +16,7 @@ Read next: `avals.py`, where a dtype and its weakness become part of an abstract
 import functools
 import itertools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -333,7 +334,9 @@ def narrowed(x: DType) -> DType:
     dtype('float32')
     """
     wide = x.kind in "iufc" and x.itemsize >= (16 if x.kind == "c" else 8)
-    return default_dtype(kind_of(dtype(x))) if wide and not config.state().enable_x64 else dtype(x)
+    return (
+        default_dtype(kind_of(exact_dtype(x))) if wide and not config.state().enable_x64 else exact_dtype(x)
+    )
 
 
 def python_type(dtype: DType) -> type[Any] | None:
@@ -387,6 +390,21 @@ def dtype(x: DTypeLike) -> DType:
     >>> dtype('float64'), dtype(ml_dtypes.bfloat16)
     (dtype('float64'), dtype(bfloat16))
     """
+    found = exact_dtype(x)
+    return _truncated(found) if found.itemsize >= 8 and config.state().as_in_jax else found
+
+
+def _truncated(dtype: DType) -> DType:
+    """The dtype that JAX gives to a program that states a dtype of 64 bits without `enable_x64`, with its warning."""
+    if dtype.kind not in "iufc" or (narrow := narrowed(dtype)) == dtype:
+        return dtype
+    text = f"The dtype {dtype} that the program states is truncated to {narrow}, as in JAX without jax_enable_x64."
+    warnings.warn(text, UserWarning, stacklevel=4)
+    return narrow
+
+
+def exact_dtype(x: DTypeLike) -> DType:
+    """The dtype that `x` names, of 64 bits too where the option `as_in_jax` narrows what programs state."""
     try:
         kind = _PYTHON_SPELLINGS.get(x)
         return _DTYPES[x] if kind is None else default_dtype(kind)
@@ -534,7 +552,8 @@ def promote_types(a: DTypeLike | None, b: DTypeLike | None) -> DType:
     (dtype('float32'), dtype('int8'))
     """
     a, b = [np.dtype(np.float64) if x is None else x for x in (a, b)]
-    return result_type((dtype(a), a in PYTHON_SCALARS), (dtype(b), b in PYTHON_SCALARS))[0]
+    pairs = [(exact_dtype(x), x in PYTHON_SCALARS) for x in (a, b)]
+    return result_type(*pairs)[0]
 
 
 # --- Related dtypes -----------------------------------------------------------------------------------------
@@ -561,9 +580,9 @@ def complex_dtype(dtype: DType) -> DType:
 
 def finfo(x: DTypeLike) -> "ml_dtypes.finfo | np.finfo[Any]":
     """Return the limits of a floating-point or complex dtype, those of ml_dtypes included."""
-    return cast("ml_dtypes.finfo | np.finfo[Any]", ml_dtypes.finfo(dtype(x)))
+    return cast("ml_dtypes.finfo | np.finfo[Any]", ml_dtypes.finfo(exact_dtype(x)))
 
 
 def iinfo(x: DTypeLike) -> ml_dtypes.iinfo:
     """Return the limits of an integer dtype, those of ml_dtypes included."""
-    return ml_dtypes.iinfo(dtype(x))
+    return ml_dtypes.iinfo(exact_dtype(x))

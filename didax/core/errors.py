@@ -192,10 +192,22 @@ def without_idle(f: Any, kwargs: Any) -> Any:
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     for name in [name for name in kwargs if name in IDLE and name not in own]:
         value, (idle, why) = kwargs[name], IDLE[name]
-        if value is not idle and (type(value) is not type(idle) or value != idle):
+        if (
+            value is not idle
+            and (type(value) is not type(idle) or value != idle)
+            and not _asks_for_nothing(value)
+        ):
             rule = f"{name} of {f.__name__} has no meaning here: {why}."
             raise NotImplementedError(message(rule, f"{name}: {value!r:.200}", fix=f"Leave {name} out."))
     return {name: value for name, value in kwargs.items() if name in own or name not in IDLE}
+
+
+def _asks_for_nothing(value: Any) -> bool:
+    """None, a sharding on a mesh without axes, or a tuple, list or dictionary of such."""
+    if isinstance(value, tuple | list | dict):
+        held = cast("dict[Any, Any] | list[Any]", value)
+        return all([_asks_for_nothing(x) for x in (held.values() if isinstance(held, dict) else held)])
+    return value is None or getattr(getattr(value, "mesh", None), "axis_names", None) == ()
 
 
 def api_boundary(f: Callable[P, R]) -> Callable[P, R]:

@@ -50,6 +50,7 @@ class Trace:
 
     __slots__ = ("ended", "function", "parent")
     transformation: str = "trace"
+    main: Any = property(lambda self: self)  # as JAX calls what tells traces apart
 
     def __init__(self, parent: Trace, function: Any = None):
         self.parent = parent

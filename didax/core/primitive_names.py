@@ -45,4 +45,4 @@ def _defining_module() -> str:
     return str(frame.f_globals.get("__name__"))
 
 
-_CONSTRUCTORS = {__name__, "didax.core.primitive", "didax.primitives.families"}
+_CONSTRUCTORS = {__name__, "didax.as_jax.primitive", "didax.core.primitive", "didax.primitives.families"}

@@ -313,6 +313,11 @@ def _simple_key(key: KeyEntry) -> str:
 # --- Registering classes --------------------------------------------------------------------------
 
 
+def is_registered(kind: type) -> bool:
+    """Whether a class is a node of pytrees by registration; a NamedTuple is one without."""
+    return kind in _registered
+
+
 def register_node(
     nodetype: type,
     flatten_func: Callable[[Any], tuple[Iterable[Any], Any]],

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 from weakref import WeakValueDictionary
 
+from didax.core.avals import ShapedArray
 from didax.core.errors import message
+from didax.core.given import give
 from didax.core.mesh import AbstractMesh, Mesh, is_local, without_devices
 
 Index = tuple[slice, ...]
@@ -386,3 +388,12 @@ def _parts_by(mesh: AbstractMesh, entries: Sequence[tuple[str, ...]]) -> Parts:
             place.append(k)
         places.append(tuple(place))
     return counts, tuple(places)
+
+
+def _sharding_of_type(aval: ShapedArray) -> NamedSharding:
+    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * aval.ndim))
+
+
+give(ShapedArray, "sharding", __name__)(
+    property(_sharding_of_type, doc="None: a sharding on a mesh without axes.")
+)

@@ -68,6 +68,11 @@ def is_internal(code: types.CodeType) -> bool:
     return known
 
 
+def exclude(file: str) -> None:
+    """Count a file of another package as one of Didax's: it is not the user's program."""
+    _internal[file] = True
+
+
 def follows_equations(backward: bool = False) -> Callable[[F], F]:
     """Declare a function that interprets equations, each while its local variable `eqn` holds it."""
 

@@ -18,7 +18,7 @@ from didax.primitives.reductions import reduce_and_p
 
 
 @api_boundary
-def check(pred: Any, msg: str, /, *values: Any, **named: Any) -> None:
+def check(pred: Any, msg: str, *values: Any, **named: Any) -> None:
     """Raise CheckError unless `pred` (bool, of any shape) holds everywhere; arrays and scalars fill the message.
 
     A check works eagerly and under jit, vmap (for every element; the message has the values of the first that

@@ -19,6 +19,7 @@ function of the step. Read next: `stax.py` for models.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -202,6 +203,53 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
         return x - rate(i) / (1 - b1 ** (i + 1)) * mean / (largest + eps), mean, largest
 
     return _optimizer(_zeros(2), update)
+
+
+def rmsprop_momentum(
+    step_size: Any, gamma: float = 0.9, eps: float = 1e-8, momentum: float = 0.9
+) -> Optimizer:
+    """Return RMSProp whose steps are summed, each weighted `momentum` times its successor.
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.rmsprop_momentum(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
+    rate = make_schedule(step_size)
+
+    def update(i: Any, g: Any, x: Any, mean_square: Any, velocity: Any) -> tuple[Any, ...]:
+        mean_square = gamma * mean_square + (1 - gamma) * dnp.square(g)
+        velocity = momentum * velocity + rate(i) * g / dnp.sqrt(mean_square + eps)
+        return x - velocity, mean_square, velocity
+
+    return _optimizer(_zeros(2), update)
+
+
+def sm3(step_size: Any, momentum: float = 0.9) -> Optimizer:
+    """Return Adagrad that remembers one number for each index of each axis (Anil and others, 2019).
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.sm3(0.1)
+    >>> float(get_params(update(0, 2.0, init(1.0)))) < 1.0
+    True
+    """
+    rate = make_schedule(step_size)
+
+    def memory(x: Any) -> tuple[Any, ...]:
+        return dnp.zeros_like(x), *[dnp.zeros(n, x.dtype) for n in x.shape]
+
+    def update(i: Any, g: Any, x: Any, velocity: Any, *covers: Any) -> tuple[Any, ...]:
+        axes = range(x.ndim)
+        squares = dnp.square(g)
+        if covers:
+            along = [dnp.expand_dims(c, [a for a in axes if a != axis]) for axis, c in enumerate(covers)]
+            squares = functools.reduce(dnp.minimum, along) + squares
+        scale = dnp.where(squares > 0, 1 / dnp.sqrt(dnp.where(squares > 0, squares, 1.0)), 0.0)
+        velocity = (1 - momentum) * (g * scale) + momentum * velocity
+        covers = tuple(squares.max([a for a in axes if a != axis]) for axis in axes)
+        return x - rate(i) * velocity, velocity, *covers
+
+    return _optimizer(memory, update)
 
 
 # --- Schedules ----------------------------------------------------------------------------------------------

@@ -154,8 +154,13 @@ def _choose(
         functions = [closing_over_refs(f, leaves, tree) for f in functions]
         return _choose(function, names, index, functions, tuple(other_leaves(leaves)))
     avals = tuple(leaf_avals(function, functions[0], operands, {}))
+    turn = (
+        -1 if function == "cond" else 1
+    )  # cond traces its true branch first: in the order in which both are written
     # By map, which takes no frame of Python's stack: branches may be nested deeply.
-    traced = list(map(trace_with_refs, repeat(function), functions, repeat(tree), repeat(avals)))
+    traced = list(map(trace_with_refs, repeat(function), functions[::turn], repeat(tree), repeat(avals)))[
+        ::turn
+    ]
     _check_results(function, names, functions, traced)
     captured, positions = captured_values(traced)
     values = values_of(captured)

@@ -55,7 +55,7 @@ def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> An
 def _converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Any:
     """Return `x` as an array of a dtype, converted from all of its digits: also a 64-bit number of NumPy or Python."""
     if isinstance(x, np.ndarray | np.generic):
-        x = _constant(np.array(x, dtypes.dtype(x.dtype)))
+        x = _constant(np.array(x, dtypes.exact_dtype(x.dtype)))
     elif type(x) is float and dtypes.is_integer(dtype):
         x = _constant(dtype.type(dtypes.saturated(x, dtype)))
     elif type(x) in (bool, int, float) and not dtypes.as_extended(dtype):

@@ -142,7 +142,7 @@ def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
     if dtype is not None and isinstance(x, np.ndarray | np.generic):
-        dtypes.dtype(x.dtype)
+        dtypes.exact_dtype(x.dtype)
         return from_numpy(np.asanyarray(x), x.dtype)  # the conversion starts from all the bits of the number
     operand = as_operand(x)
     if operand is None:

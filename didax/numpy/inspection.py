@@ -90,7 +90,9 @@ def iscomplexobj(x: Any) -> bool:
     True
     """
     found = getattr(x, "dtype", None)
-    return dtypes.is_complex(np.dtype(found)) if found is not None else isinstance(x, complex)
+    if found is None:
+        return isinstance(x, complex)
+    return dtypes.as_extended(found) is None and dtypes.is_complex(np.dtype(found))
 
 
 def isrealobj(x: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,13 +49,21 @@ def _operands(name: str, a: Any, b: Any) -> list[Array]:
 
 
 def _contract(
-    x: Array, y: Array, contracting: tuple[Axes, Axes], batch: tuple[Axes, Axes], precision: Any, element: Any
+    x: Array,
+    y: Array,
+    contracting: tuple[Axes, Axes],
+    batch: tuple[Axes, Axes],
+    precision: Any,
+    element: Any,
+    product: Callable[..., Any] = dot_general,
 ) -> Array:
-    """Bind `dot_general`; booleans multiply as "and" and add as "or"."""
+    """Bind `dot_general`, or call a `product` with its arguments; booleans multiply as "and" and add as "or"."""
     numbers = ((tuple(contracting[0]), tuple(contracting[1])), (tuple(batch[0]), tuple(batch[1])))
     if x.dtype == np.bool_:
         count = dot_general(cast(x, np.dtype(np.int32)), cast(y, np.dtype(np.int32)), numbers)
         return truth(count) if element is None else cast(truth(count), dtypes.dtype(element))
+    if product is not dot_general:
+        return product(x, y, numbers, precision=precision, preferred_element_type=element)
     out = dot_general(x, y, numbers, precision, element)
     weak = x.weak_type and y.weak_type and element is None
     return out if out.weak_type == weak else cast(out, out.dtype, weak)
@@ -379,13 +387,14 @@ def einsum(
     optimize: Any = "auto",
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike = None,
+    _dot_general: Callable[..., Any] = dot_general,
 ) -> Array:
     """Return the sum that Einstein's notation describes: `einsum("ij,jk->ik", a, b)` is a matrix product.
 
     Labels that are missing on the right are summed over.
 
     `optimize` chooses the order of contractions as in opt_einsum. Operands and lists of labels may also
-    alternate.
+    alternate. Products of two operands are computed by `_dot_general`, which takes the arguments of `lax.dot_general`.
 
     >>> import didax.numpy as dnp
     >>> dnp.einsum("ij,ij->i", dnp.array([[1, 2], [3, 4]]), dnp.array([[1, 1], [2, 2]]))
@@ -397,7 +406,7 @@ def einsum(
     for step in steps:
         taken = [pending[i] for i in step.places]
         pending = [x for i, x in enumerate(pending) if i not in step.places]
-        pending.append(_einsum_step(step, taken, precision, preferred_element_type))
+        pending.append(_einsum_step(step, taken, precision, preferred_element_type, _dot_general))
     (result,) = pending
     return result if preferred_element_type is None else cast(result, dtypes.dtype(preferred_element_type))
 
@@ -428,12 +437,12 @@ def _steps_or_explain(text: str, arrays: Sequence[Array], optimize: Any) -> tupl
         ) from None
 
 
-def _einsum_step(step: _Step, operands: Sequence[Array], precision: Any, element: Any) -> Array:
+def _einsum_step(step: _Step, operands: Sequence[Array], *how: Any) -> Array:
     pairs = [_diagonals(x, labels) for x, labels in zip(operands, step.inputs, strict=True)]
     while len(pairs) > 1:
         (x, left), (y, right), *rest = pairs
         others = set(step.output).union(*[labels for _, labels in rest])
-        pairs = [_pair_product(x, left, y, right, others, precision, element), *rest]
+        pairs = [_pair_product(x, left, y, right, others, *how), *rest]
     ((x, labels),) = pairs
     x, labels = _sum_out(x, labels, set(step.output))
     return transpose(x, tuple([labels.index(label) for label in step.output]))
@@ -455,9 +464,7 @@ def _sum_out(x: Array, labels: str, kept: set[str]) -> tuple[Array, str]:
     return reduce_sum(x, axes) if axes else x, "".join([label for label in labels if label in kept])
 
 
-def _pair_product(
-    x: Array, left: str, y: Array, right: str, kept: set[str], precision: Any, element: Any
-) -> tuple[Array, str]:
+def _pair_product(x: Array, left: str, y: Array, right: str, kept: set[str], *how: Any) -> tuple[Array, str]:
     x, left = _sum_out(x, left, kept | set(right))
     y, right = _sum_out(y, right, kept | set(left))
     x, y = _broadcast_ones(x, left, y, right)
@@ -468,7 +475,7 @@ def _pair_product(
         x, y,
         ([left.index(k) for k in summed], [right.index(k) for k in summed]),
         ([left.index(k) for k in batch], [right.index(k) for k in batch]),
-        precision, element,
+        *how,
     )  # fmt: skip
     free = [label for label in left if label not in right] + [label for label in right if label not in left]
     return out, "".join(batch + free)

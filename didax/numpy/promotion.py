@@ -115,7 +115,7 @@ def as_array_of(
 ) -> Array:
     """Return `x` as an array of the given dtype; unlike `as_array` it keeps all digits of a Python number."""
     if isinstance(x, np.ndarray | np.generic):
-        return cast(from_numpy(np.asanyarray(x), dtypes.dtype(x.dtype)), dtype, weak_type)
+        return cast(from_numpy(np.asanyarray(x), dtypes.exact_dtype(x.dtype)), dtype, weak_type)
     if type(x) in (bool, int, float):
         return cast(constant(scalar(x, dtype, False), dtype), dtype, weak_type)
     return cast(as_array(name, x, argument), dtype, weak_type)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import ShapedArray
 from didax.core.dtypes import finfo as _finfo
 from didax.core.dtypes import iinfo as _iinfo
@@ -139,7 +139,7 @@ class finfo:
                 message("finfo takes a floating-point or complex dtype.", f"dtype: {stated.name}", fix=fix)
             )
         limits = _finfo(stated)
-        self.dtype = dtypes.dtype(limits.dtype)
+        self.dtype = dtypes.exact_dtype(limits.dtype)
         for name in _INTEGERS:
             setattr(self, name, int(getattr(limits, name)))
         for name in _FLOATS:
@@ -179,7 +179,7 @@ def _stated_dtype(name: str, x: Any) -> np.dtype[Any]:
     if x is None:
         return np.dtype(np.float64)
     if isinstance(x, str | type | np.dtype):
-        return dtypes.dtype(x)
+        return dtypes.exact_dtype(x)
     return pair_of(checked_operand(name, x, "dtype"))[0]
 
 
@@ -206,7 +206,8 @@ def result_type(*args: ArrayLike | DTypeLike) -> np.dtype[Any]:
         raise ArgumentError(
             message("result_type needs at least one array or dtype.", "got: nothing", fix="Pass some.")
         )
-    return dtypes.result_type(*[_pair(x) for x in args])[0]
+    found = dtypes.result_type(*[_pair(x) for x in args])[0]
+    return dtypes.narrowed(found) if config.state().as_in_jax and dtypes.as_extended(found) is None else found
 
 
 def _pair(x: Any) -> tuple[np.dtype[Any], bool]:
@@ -215,7 +216,7 @@ def _pair(x: Any) -> tuple[np.dtype[Any], bool]:
     if isinstance(aval := getattr(x, "aval", None), ShapedArray):
         return aval.dtype, aval.weak_type
     if isinstance(x, str | type | np.dtype):
-        return dtypes.dtype(x), x in (int, float, complex)
+        return dtypes.exact_dtype(x), x in (int, float, complex)
     return pair_of(checked_operand("result_type", x, "argument"))
 
 
@@ -247,11 +248,11 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """
     if isinstance(kind, tuple):
         return any([isdtype(dtype, k) for k in kind])
-    found = dtypes.dtype(np.float64 if dtype is None else dtype)
+    found = dtypes.exact_dtype(np.float64 if dtype is None else dtype)
     if isinstance(kind, str) and kind in _KIND_NAMES:
         return dtypes.kind_of(found) in _KIND_NAMES[kind]
     try:
-        return found == dtypes.dtype(kind)
+        return found == dtypes.exact_dtype(kind)
     except TypeError:
         fix = f"Use one of {', '.join(map(repr, _KIND_NAMES))}, a dtype, or a tuple of these."
         raise ValueError(message("isdtype takes kinds and dtypes.", f"kind: {kind!r}", fix=fix)) from None

@@ -16,6 +16,7 @@ import platform
 import sys
 import tempfile
 import threading
+import traceback
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -198,8 +199,18 @@ class CallingExecutable(Executable):
                     raise
         if run.error is not None:
             error, run.error = run.error, None  # the error's traceback refers to the run
-            raise error
+            raise (_as_in_jax(error) if config.state().as_in_jax else error)
         return results.consume_with_handlers(handlers, False)
+
+
+def _as_in_jax(error: BaseException) -> BaseException:
+    """What JAX raises for an exception of a callback: its text within a JaxRuntimeError. Exits and interrupts stay."""
+    if not isinstance(error, Exception):
+        return error
+    lines = traceback.format_exception(error)
+    wrapped = xe.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {''.join(lines)}")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 _INT64 = ShapedArray((), np.dtype(np.int64))

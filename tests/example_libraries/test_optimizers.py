@@ -15,6 +15,8 @@ WAYS = {
     "nesterov": (0.1, 0.9),
     "adagrad": (0.1,),
     "rmsprop": (0.1,),
+    "rmsprop_momentum": (0.1,),
+    "sm3": (0.1,),
     "adam": (0.1,),
     "adamax": (0.1,),
 }

@@ -1,0 +1,110 @@
+"""The private names of JAX that libraries use: `table.PRIVATE` lists them, this file has those without a public home.
+
+None of them is a promise. A name is here because a library of `docs/from-jax.md` imports it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from didax.core import pytree, source
+from didax.core.avals import ShapedArray
+from didax.core.errors import api_boundary as api_boundary
+from didax.core.errors import message
+
+DType = np.dtype
+logger = logging.getLogger("jax._src.callback")
+
+# --- traceback_util ------------------------------------------------------------------------------------------
+
+_exclude_paths: list[str] = []
+
+
+def register_exclusion(path: str) -> None:
+    """Leave the frames of a file out of tracebacks, as those of Didax are."""
+    _exclude_paths.append(path)
+    source.exclude(path)
+
+
+def include_frame(frame: Any) -> bool:
+    """Whether a frame is the user's."""
+    return not source.is_internal(frame.f_code)
+
+
+# --- values and types ----------------------------------------------------------------------------------------
+
+
+class ExtendedDType:
+    """The class of dtypes whose elements are no numbers; libraries derive from it to declare one.
+
+    No array can have such a dtype: what takes dtypes refuses it. `didax.extend.dtypes` is the way to make one.
+    """
+
+
+class AbstractRef:
+    """The type of a Ref in JAX's programs. Didax has no such types: nothing is an instance."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(message("Refs have no types in Didax.", fix="Use jax.new_ref."))
+
+
+class EArray:
+    """An array of a dtype made in JAX's private way."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        rule = "Arrays of dtypes that are made in JAX's private way are not there in Didax."
+        raise NotImplementedError(message(rule, fix="Register a dtype with didax.extend.dtypes."))
+
+
+def supports_inf(dtype: Any) -> bool:
+    """Whether a dtype of floats has infinities."""
+    return bool(np.isinf(np.asarray(np.inf).astype(dtype)))
+
+
+def physical_aval(aval: ShapedArray) -> ShapedArray:
+    """The type of the numbers behind an array."""
+    return aval.physical
+
+
+global_result_handlers: dict[Any, Callable[..., Any]] = {}
+
+
+# --- programs ------------------------------------------------------------------------------------------------
+
+
+def wait_for_tokens() -> None:
+    """Wait for the effects of programs, which have happened when a program returns."""
+
+
+class _Backends(dict[str, Any]):
+    """XLA's clients by platform; empty until one is started, as `_backends` is in JAX."""
+
+
+_backends = _Backends()
+_backend_lock = threading.Lock()
+
+
+def backend_compile(*_: Any, **__: Any) -> Any:
+    """The function of JAX that compiles; Didax compiles elsewhere, and never calls it."""
+    rule = "jax._src.compiler.backend_compile is no function of Didax's."
+    raise NotImplementedError(message(rule, fix="Use jax.jit(f).lower(x).compile()."))
+
+
+backend_compile_and_load = backend_compile
+
+# --- pytrees ---------------------------------------------------------------------------------------------------
+
+
+class _Registry:
+    """The classes that are nodes of pytrees."""
+
+    def __contains__(self, kind: type) -> bool:
+        return pytree.is_registered(kind)
+
+
+_registry = _Registry()

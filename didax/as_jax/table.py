@@ -1,0 +1,149 @@
+"""Where the names of jax come from, as far as it is not Didax's module of the same path.
+
+`HOMES[path][name]` is `module` or `module:name`; under `*` stand modules in which all names of the path are looked for
+first. `PRIVATE` has the private names that libraries use, `REFUSED` what is absent on purpose, with the reason.
+"""
+
+from __future__ import annotations
+
+_JAXPRS, _CORE, _SMALL = "didax.as_jax.programs", "didax.as_jax.core_names", "didax.as_jax.small"
+_LINEAR_UTIL, _PRIMITIVE = "didax.as_jax.linear_util", "didax.as_jax.primitive"
+_BUILTIN = _JAXPRS
+
+
+def _from(home: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), home)
+
+
+_ALL_CORE = {
+    "*": f"{_JAXPRS} {_CORE}",
+    **_from(_CORE, "get_aval find_top_trace"),
+    **_from(_JAXPRS, "eval_jaxpr"),
+}
+
+HOMES: dict[str, dict[str, str]] = {
+    "jax": {
+        **_from(
+            _SMALL, "Device __version__ __version_info__ pmap print_environment_info threefry_partitionable"
+        ),
+        "make_jaxpr": _JAXPRS,
+        **_from(
+            "didax.as_jax.mode", "enable_custom_prng legacy_prng_key softmax_custom_jvp allow_f16_reductions"
+        ),
+    },
+    "jax.version": _from(_SMALL, "__version__ __version_info__"),
+    "jax.api_util": {"*": _LINEAR_UTIL},
+    "jax.core": {
+        **_ALL_CORE,
+        **_from(_JAXPRS, "Jaxpr ClosedJaxpr JaxprEqn Var Literal"),
+        "Primitive": _PRIMITIVE,
+    },
+    "jax.custom_derivatives": _from(_BUILTIN, "custom_jvp_call_p custom_vjp_call_p"),
+    "jax.example_libraries.stax": {"*": "didax.nn"},
+    "jax.experimental.checkify": {"ErrorCategory": "typing:Any"},
+    "jax.experimental.hijax": {"*": "didax.as_jax.hijax"},
+    "jax.experimental.layout": {"*": _SMALL},
+    "jax.experimental.mesh_utils": {"*": _SMALL},
+    "jax.experimental.pjit": {"*": _SMALL},
+    "jax.experimental.shard_map": {"*": _SMALL},
+    "jax.experimental.sparse": {"*": "didax.as_jax.sparse"},
+    "jax.experimental.sparse.bcoo": {"*": "didax.as_jax.sparse"},
+    "jax.extend.backend": {"*": _SMALL},
+    "jax.extend.core": {
+        **_ALL_CORE,
+        "Primitive": _PRIMITIVE,
+        **_from(_JAXPRS, "Jaxpr ClosedJaxpr JaxprEqn jaxpr_as_fun"),
+        **_from(_CORE, "Effect check_jaxpr get_opaque_trace_state"),
+    },
+    "jax.extend.core.primitives": {"*": _BUILTIN},
+    "jax.extend.linear_util": {"*": _LINEAR_UTIL},
+    "jax.extend.source_info_util": _from(_SMALL, "register_exclusion"),
+    "jax.interpreters.ad": {"*": "didax.as_jax.interpreters.ad"},
+    "jax.interpreters.batching": {"*": "didax.as_jax.interpreters.batching"},
+    "jax.interpreters.mlir": {"*": "didax.as_jax.interpreters.mlir"},
+    "jax.interpreters.partial_eval": {"*": "didax.as_jax.interpreters.partial_eval"},
+    "jax.interpreters.xla": _from(_PRIMITIVE, "apply_primitive"),
+    "jax.lax": {"*": _BUILTIN},
+    "jax.lax.linalg": {"*": _BUILTIN},
+    "jax.lib": {"__version__": f"{_SMALL}:jaxlib_version"},
+    "jax.monitoring": {"*": _SMALL},
+    "jax.profiler": {"*": _SMALL},
+    "jax.test_util": {"*": "didax.as_jax.test_util"},
+}
+
+_P = "didax.as_jax.private"
+PRIVATE: dict[str, dict[str, str]] = {
+    "jax._src.ad_util": _from(_BUILTIN, "stop_gradient_p"),
+    "jax._src.callback": _from(_P, "logger"),
+    "jax._src.checkify": {
+        **_from(
+            "didax.experimental.checkify",
+            "checkify Error all_checks automatic_checks check_error user_checks",
+        ),
+        "Out": "typing:Any",
+    },
+    "jax._src.compiler": _from(_P, "backend_compile backend_compile_and_load"),
+    "jax._src.core": {
+        **_from(_CORE, "trace_state_clean get_aval"),
+        "ShapedArray": "didax.core.avals",
+        "Tracer": "didax.core.tracing",
+        "physical_aval": _P,
+    },
+    "jax._src.dispatch": _from(_P, "wait_for_tokens"),
+    "jax._src.dtypes": {
+        **_from("didax.dtypes", "TypePromotionError extended finfo"),
+        **_from(_P, "DType ExtendedDType supports_inf"),
+    },
+    "jax._src.earray": _from(_P, "EArray"),
+    "jax._src.flatten_util": _from("didax.flatten_util", "ravel_pytree"),
+    "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
+    "jax._src.state.types": _from(_P, "AbstractRef"),
+    "jax._src.traceback_util": _from(_P, "_exclude_paths api_boundary include_frame register_exclusion"),
+    "jax._src.tree_util": _from(_P, "_registry"),
+    "jax._src.xla_bridge": _from(_P, "_backend_lock _backends"),
+}
+
+REFUSED = {
+    "jax.experimental.pallas": "kernels in JAX's own language, for accelerators",
+    "jax.extend.pallas": "kernels in JAX's own language, for accelerators",
+    "jax.experimental.mosaic": "kernels in JAX's own language, for accelerators",
+    "jax.experimental.jax2tf": "TensorFlow programs",
+    "jax.experimental.colocated_python": "runs Python on the hosts of TPUs",
+    "jax.experimental.transfer": "moves arrays between the hosts of TPUs",
+    "jax.experimental.custom_partitioning": "rules for JAX's partitioner; shard_map says what each device does",
+}
+
+# Modules of jax that are jaxlib's.
+JAXLIB = {"jax.extend.mlir.dialects": "jaxlib.mlir.dialects", "jax.extend.mlir.ir": "jaxlib.mlir.ir",
+          "jax.extend.mlir.passmanager": "jaxlib.mlir.passmanager"}  # fmt: skip
+
+# What is there and differs, as far as a program notices it under the layer. `docs/from-jax.md` has the same table.
+DIFFERENT = {
+    "jax.random.gamma": "other numbers for the same key, with the same distribution",
+    "jax.random.loggamma": "other numbers for the same key, with the same distribution",
+    "jax.random.beta": "other numbers for the same key, with the same distribution",
+    "jax.random.chisquare": "other numbers for the same key, with the same distribution",
+    "jax.random.dirichlet": "other numbers for the same key, with the same distribution",
+    "jax.random.f": "other numbers for the same key, with the same distribution",
+    "jax.random.generalized_normal": "other numbers for the same key, with the same distribution",
+    "jax.random.ball": "other numbers for the same key, with the same distribution",
+    "jax.random.t": "other numbers for the same key, with the same distribution",
+    "jax.random.poisson": "other numbers for the same key, with the same distribution",
+    "jax.random.binomial": "other numbers for the same key, with the same distribution",
+    "jax.random.multinomial": "other numbers for the same key, with the same distribution",
+    "jax.make_jaxpr": "functions are made of other operations in part, some of which jax has not",
+    "jax.named_call": "no effect: programs hold no names",
+    "jax.named_scope": "no effect: programs hold no names",
+    "jax.pmap": "the results are those of vmap; the elements need not be on different devices",
+    "jax.custom_derivatives.custom_jvp_call_p": "its rules are run by Didax alone",
+    "jax.custom_derivatives.custom_vjp_call_p": "its rules are run by Didax alone",
+    "jax.interpreters.mlir.register_lowering": "a rule that builds operations with jaxlib.mlir cannot call lower_fun",
+    "jax.lax.cond": "a predicate that is known picks its branch, and nothing is compiled",
+    "jax.lax.platform_dependent": "decides while it is traced: a process has one platform",
+    "jax.lax.approx_max_k": "exact",
+    "jax.lax.approx_min_k": "exact",
+    "jax.extend.backend.clear_backends": "forgets compiled programs; the client stays",
+    "jax.experimental.hijax.HiPrimitive": "can be declared and not applied",
+    "jax.experimental.hijax.HiType": "can be declared, and has no values",
+    "jax.experimental.hijax.MutableHiType": "can be declared, and has no values",
+}

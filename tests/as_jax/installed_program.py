@@ -1,0 +1,170 @@
+"""What `test_install.py` runs in a process of its own, where a real jax is installed too."""
+
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import pickle
+import sys
+import time
+import warnings
+
+started = time.perf_counter()
+import didax  # noqa: E402
+
+without_layer = time.perf_counter()
+import didax.as_jax  # noqa: E402
+
+didax.as_jax.install()
+import jax  # noqa: E402
+
+with_layer = time.perf_counter()
+
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.experimental import checkify, mesh_utils, multihost_utils  # noqa: E402
+from jax.extend.core import Primitive  # noqa: E402
+
+from didax.as_jax import hook, table  # noqa: E402
+
+facts = {"ratio": (with_layer - without_layer) / (without_layer - started)}
+
+
+def modules() -> None:
+    """The modules are the layer's, and so is the distribution's metadata."""
+    assert not any(
+        "site-packages/jax/" in (getattr(m, "__file__", None) or "") for m in list(sys.modules.values())
+    )
+    assert (
+        jax.__spec__.origin == "didax.as_jax:jax"
+        and jax.__version__ == "0.10.2" == importlib.metadata.version("jax")
+    )
+    assert jax.__version_info__ == (0, 10, 2) and jax.version.__version__ == jax.__version__
+    assert jnp.sin is didax.numpy.sin and jax.numpy is jnp is sys.modules["jax.numpy"]
+    assert (
+        importlib.util.find_spec("jax.no_such") is None
+        and importlib.util.find_spec("jax.scipy.stats") is not None
+    )
+    everything: dict[str, object] = {}
+    exec("from jax.numpy import *", everything)
+    assert "einsum" in dir(jnp) and "sin" in jnp.__all__ and everything["einsum"] is jnp.einsum
+    assert "jaxlib" in sys.modules or importlib.import_module("jaxlib")
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import stablehlo as hlo
+
+    assert (
+        hlo.add.__module__.startswith("jaxlib.mlir")
+        and ir.Context is importlib.import_module("jaxlib.mlir.ir").Context
+    )
+    didax.as_jax.install()  # a second time does nothing
+    assert sum(isinstance(f, hook._Finder) for f in sys.meta_path) == 1
+
+
+def errors() -> None:
+    """What is missing says so, and where the list is; a name that neither has is told apart."""
+    for run, *texts in [
+        (lambda: jnp.no_such, "neither here nor in JAX", "--missing"),
+        (
+            lambda: importlib.import_module("jax.experimental.pallas"),
+            "kernels in JAX's own language",
+            "--missing",
+        ),
+        (lambda: importlib.import_module("jax._src.core").no_such, "private to JAX"),
+    ]:
+        try:
+            run()
+        except (AttributeError, ImportError) as error:
+            assert all(text in str(error) for text in texts), error
+        else:
+            raise AssertionError(texts)
+    assert not hasattr(jax, "tree_map") and not hasattr(jax, "explain")  # gone from jax; Didax's own
+    assert "jax.experimental.pallas" in didax.as_jax.missing()
+
+
+def values() -> None:
+    """Arrays, keys, trees and functions are what programs take them for."""
+    x = jnp.arange(3.0)
+    assert isinstance(x, jax.Array) and isinstance(jax.devices()[0], jax.Device)
+    assert isinstance(jax.make_mesh((1,), ("x",)), jax.sharding.Mesh)
+    assert jax.jit(lambda x: isinstance(x, jax.core.Tracer) and isinstance(x, jax.Array))(x)
+    assert isinstance(jax.typeof(x), jax.core.ShapedArray) and isinstance(
+        jax.typeof(x), jax.core.AbstractValue
+    )
+    assert (pickle.loads(pickle.dumps(x)) == x).all() and pickle.loads(pickle.dumps(lax.add_p)) is lax.add_p
+    assert pickle.loads(pickle.dumps(jnp.sin)) is jnp.sin
+    assert callable(inspect.unwrap(jnp.sin)) and "fun" in inspect.signature(jax.grad).parameters
+    assert jax.pmap(lambda x: lax.psum(x, "i"), "i")(jnp.ones((1, 2))).shape == (1, 2)
+    assert mesh_utils.create_device_mesh((1,)).shape == (1,)
+    assert multihost_utils.process_allgather(x).shape == (1, 3)
+    heard = []
+    jax.monitoring.register_event_listener(lambda event, **details: heard.append((event, details)))
+    jax.monitoring.record_event("e", size=1)
+    assert heard == [("e", {"size": 1})]
+    jax.test_util.check_grads(lambda x, n: jnp.sin(x) * n, (x, 3), order=2)
+    try:
+        jax.test_util.check_jvp(jnp.sin, lambda xs, ts: (jnp.sin(*xs), ts[0]), (x,))
+    except AssertionError:
+        pass
+    else:
+        raise AssertionError("a wrong jvp")
+
+
+def behaviour() -> None:
+    """Where Didax differs from JAX on purpose, the layer does as JAX does."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert jnp.zeros(2, "float64").dtype == "float32" and jnp.ones(2).astype(np.int64).dtype == "int32"
+        assert len(caught) == 2 and "truncated to float32" in str(caught[0].message)
+    assert jnp.result_type(jnp.float64) == "float32" and jnp.finfo(jnp.float64).bits == 64
+    assert jnp.array(np.ones(2)).dtype == "float32" == jnp.float32(np.float64(1)).dtype
+    with jax.enable_x64(True):
+        assert jnp.zeros(2, "float64").dtype == "float64"
+    kinds = []
+
+    def host(x: object) -> object:
+        kinds.append(type(x))
+        if float(x) < 0:
+            raise ValueError("below zero")
+        return np.asarray(x)
+
+    f = jax.jit(lambda x: jax.pure_callback(host, jax.ShapeDtypeStruct((), "float32"), x))
+    assert f(1.0) == 1.0 and issubclass(kinds[0], jax.Array)
+    try:
+        f(-1.0)
+    except jax.errors.JaxRuntimeError as error:
+        assert "below zero" in str(error) and isinstance(error.__cause__, ValueError)
+    key = jax.random.key(0)
+    assert jax.random.normal(key) == jax.random.normal(key)  # without a warning
+    error, out = checkify.checkify(lambda x: checkify.check(x > 0, "no"), errors=checkify.user_checks)(1.0)
+    assert error.get() is None and out is None
+
+
+def table_resolves() -> None:
+    """Every name of the table has its home; the private names are all there."""
+    for path, names in [*table.PRIVATE.items(), *table.HOMES.items()]:
+        for name in names:
+            if name != "*":
+                assert hook.find(path, name) is not None, (path, name)
+    for name in table.DIFFERENT:
+        path, _, last = name.rpartition(".")
+        assert last in hook.names_of_jax()[path], name
+        assert hook.find(path, last) is not None
+
+
+def primitives_are_there() -> None:
+    """A primitive of the program's own goes through the interpreters (the rest is in `test_extension.py`)."""
+    p = Primitive("installed_twice")
+    p.def_impl(lambda x: 2 * x)
+    p.def_abstract_eval(lambda x: jax.core.ShapedArray(x.shape, x.dtype))
+    jax.interpreters.mlir.register_lowering(
+        p, jax.interpreters.mlir.lower_fun(lambda x: 2 * x, multiple_results=False)
+    )
+    jax.interpreters.ad.deflinear(p, lambda ct: [p.bind(ct)])
+    assert jax.jit(jax.grad(p.bind))(3.0) == 2.0
+
+
+for test in (modules, errors, values, behaviour, table_resolves, primitives_are_there):
+    test()
+print(json.dumps(facts))

@@ -1,0 +1,130 @@
+"""Programs of libraries, for jax and for the layer; `library_programs.py optax` prints the results of one as JSON."""
+
+import json
+import sys
+
+import jax
+import jax.numpy as jnp
+
+
+def optax():
+    import optax
+
+    x = jax.random.normal(jax.random.key(0), (32, 5))
+    y = jnp.sin(x.sum(-1))
+    schedule = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(optax.cosine_decay_schedule(1e-1, 20)))
+    for optimizer in (schedule, optax.adamw(1e-2), optax.lion(1e-2)):
+        weights = {"w": jnp.ones(5) / 3, "b": jnp.zeros(())}
+        state = optimizer.init(weights)
+
+        @jax.jit
+        def step(weights, state, optimizer=optimizer):
+            loss = lambda p: jnp.mean((jnp.tanh(x @ p["w"] + p["b"]) - y) ** 2)
+            value, slopes = jax.value_and_grad(loss)(weights)
+            updates, state = optimizer.update(slopes, state, weights)
+            return optax.apply_updates(weights, updates), state, value
+
+        for _ in range(5):
+            weights, state, value = step(weights, state)
+        yield value
+
+
+def chex():
+    import chex
+
+    chex.assert_shape(jnp.ones((2, 3)), (2, 3))
+    chex.assert_trees_all_close({"a": jnp.ones(2)}, {"a": jnp.ones(2)})
+
+    @chex.dataclass
+    class Point:
+        x: chex.Array
+
+    yield jax.jit(jax.grad(lambda p: (p.x**3).sum()))(Point(x=jnp.arange(3.0))).x
+
+
+def equinox():
+    import equinox as eqx
+    import equinox.internal as eqxi
+
+    key = jax.random.key(0)
+    model = eqx.nn.MLP(3, 2, 8, 1, key=key)
+    x = jax.random.normal(key, (4, 3))
+    loss = eqx.filter_jit(eqx.filter_value_and_grad(lambda m, x: (jax.vmap(m)(x) ** 2).mean()))
+    yield from (loss(model, x)[0], loss(model, x)[1].layers[0].weight)
+    grow = lambda y: eqxi.while_loop(
+        lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * 1.1), (0, y), kind="checkpointed", max_steps=8
+    )[1]
+    yield jax.grad(grow)(1.0)
+    yield eqx.filter_jvp(jnp.sin, (jnp.array(1.0),), (jnp.array(1.0),))
+
+
+def lineax():
+    import lineax as lx
+
+    a = jnp.array([[4.0, 1.0], [1.0, 3.0]])
+    for solver in (lx.LU(), lx.CG(1e-6, 1e-6), lx.SVD()):
+        tags = lx.positive_semidefinite_tag
+        yield lx.linear_solve(lx.MatrixLinearOperator(a, tags), jnp.ones(2), solver).value
+    yield jax.grad(lambda a: lx.linear_solve(lx.MatrixLinearOperator(a), jnp.ones(2)).value.sum())(a)
+
+
+def optimistix():
+    import optimistix as optx
+
+    solve = lambda a: optx.root_find(
+        lambda y, a: jnp.cos(y) - a * y, optx.Newton(1e-6, 1e-6), jnp.array(0.5), args=a
+    )
+    yield jax.value_and_grad(lambda a: solve(a).value)(1.0)
+
+
+def diffrax():
+    import diffrax as dfx
+
+    def solve(rate):
+        term = dfx.ODETerm(lambda t, y, a: -a * y)
+        steps = dfx.PIDController(1e-5, 1e-6)
+        return dfx.diffeqsolve(
+            term, dfx.Tsit5(), 0.0, 1.0, 0.1, jnp.ones(2), rate, stepsize_controller=steps
+        ).ys
+
+    yield jax.jit(jax.value_and_grad(lambda a: solve(a).sum()))(0.7)
+
+
+def flax():
+    import flax.linen as nn
+    from flax import nnx
+
+    key = jax.random.key(0)
+    for module, x in [
+        (nn.Sequential([nn.Conv(2, (3,)), nn.relu, nn.Dense(3)]), jnp.ones((2, 6, 1))),
+        (nn.RNN(nn.LSTMCell(3)), jnp.ones((2, 4, 3))),
+        (nn.MultiHeadDotProductAttention(2), jnp.ones((2, 4, 4))),
+    ]:
+        yield module.init_with_output(key, x)[0]
+    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+    yield nnx.jit(nnx.value_and_grad(lambda m: (m(jnp.ones((2, 3))) ** 2).mean()))(model)[0]
+
+
+def blackjax():
+    import blackjax
+
+    sampler = blackjax.hmc(lambda x: -(x**2).sum(), 1e-1, jnp.ones(2), 3)
+    state = sampler.init(jnp.ones(2))
+    yield sampler.step(jax.random.key(0), state)[0].position
+
+
+def numpyro():
+    import numpyro
+    import numpyro.distributions as dist
+    from numpyro.infer import SVI, Trace_ELBO, autoguide
+
+    def model(y):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+    svi = SVI(model, autoguide.AutoNormal(model), numpyro.optim.Adam(0.05), Trace_ELBO())
+    yield svi.run(jax.random.PRNGKey(0), 20, jnp.ones(5), progress_bar=False).losses[-1]
+
+
+found = [jax.tree.map(lambda x: x.tolist(), out) for out in globals()[sys.argv[1]]()]
+print(json.dumps(jax.tree.leaves(found)))

@@ -1,0 +1,90 @@
+"""What programs written for JAX ask of Didax itself, without the layer."""
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax
+from didax.core import config
+
+
+def test_types_are_spelt_as_in_jax() -> None:
+    aval = dx.typeof(np.ones(2, "float32"))
+    assert (
+        dx.core.ShapedArray([2], dnp.float32)
+        is aval
+        is dx.core.ShapedArray((2,), "float32", sharding=aval.sharding)
+    )
+    assert aval.sharding.mesh.axis_names == () and aval.to_tangent_aval() is aval
+
+
+def test_keywords_that_ask_for_nothing() -> None:
+    x = dnp.ones(2)
+    nowhere = dx.typeof(x).sharding
+    assert dx.jit(lambda x: (x, x), in_shardings=(None,), out_shardings=(None, None))(x)[0].shape == (2,)
+    assert dx.random.bernoulli(dx.random.key(0), 0.5, (2,), out_sharding=nowhere).shape == (2,)
+    assert not dnp.iscomplexobj(dx.random.key(0)) and dnp.isrealobj(dx.random.key(0))
+
+
+def test_einsum_with_a_product_of_its_own() -> None:
+    asked = []
+
+    def product(x, y, numbers, **how):
+        asked.append((numbers, sorted(how)))
+        return lax.dot_general(x, y, numbers, **how)
+
+    x = dnp.arange(6.0).reshape(2, 3)
+    out = dnp.einsum("ij,kj->ik", x, x, _dot_general=product)
+    np.testing.assert_array_equal(out, np.asarray(x) @ np.asarray(x).T)
+    assert asked == [((((1,), (1,)), ((), ())), ["precision", "preferred_element_type"])]
+
+
+def test_cond_traces_its_true_branch_first() -> None:
+    order = []
+    dx.make_jaxpr(lambda p: lax.cond(p, lambda: order.append("true"), lambda: order.append("false")))(True)
+    dx.make_jaxpr(lambda i: lax.switch(i, [lambda: order.append(0), lambda: order.append(1)]))(0)
+    assert order == ["true", "false", 0, 1]
+
+
+def test_dtypes_as_in_jax() -> None:
+    """The option narrows what programs state, with a warning, and nothing that they ask about."""
+    with config.override(as_in_jax=True):
+        for make in (
+            lambda: dnp.zeros(2, "float64"),
+            lambda: dnp.ones(2, "float32").astype(np.float64),
+            lambda: lax.convert_element_type(1, "float64"),
+            lambda: dx.random.uniform(dx.random.key(0), (2,), "float64"),
+            lambda: dx.jit(lambda x: dnp.asarray(x, "float64"))(np.ones(2, "float32")),
+        ):
+            with pytest.warns(UserWarning, match="truncated to float32"):
+                assert make().dtype == "float32"
+        assert dnp.finfo("float64").bits == 64 and dnp.iinfo("int64").bits == 64
+        assert (
+            dnp.promote_types("float64", "float32") == "float64" and dnp.result_type("float64") == "float32"
+        )
+        with dx.enable_x64():
+            assert dnp.zeros(2, "float64").dtype == "float64" == dnp.result_type("float64")
+    assert dnp.zeros(2, "float64").dtype == "float64"
+
+
+def test_callbacks_as_in_jax() -> None:
+    def host(x):
+        assert isinstance(x, dx.Array)
+        if x < 0:
+            raise ValueError("below zero")
+        return np.asarray(x)
+
+    with config.override(as_in_jax=True):
+        f = dx.jit(lambda x: dx.pure_callback(host, x, x))
+        assert f(np.float32(1)) == 1
+        with pytest.raises(dx.errors.JaxRuntimeError, match="below zero") as caught:
+            f(np.float32(-1))
+        assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_check_takes_its_arguments_by_name() -> None:
+    with pytest.raises(dx.errors.CheckError, match="no 3"):
+        dx.checkify.check(pred=False, msg="no {}".format(3))  # noqa: UP032 - as chex calls it
+    with pytest.raises(RuntimeError, match="Unknown backend 'tpu'"):
+        dx.devices("tpu")
