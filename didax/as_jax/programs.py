@@ -22,7 +22,8 @@ from didax.core.given import give
 from didax.core.primitive import Primitive as DidaxPrimitive
 from didax.core.primitive_names import by_name
 
-__all__ = [*jaxprs.__all__, "primitive_named", "view", "view_of"]
+__all__ = ["primitive_named", "view", "view_of"]
+__all__ += jaxprs.__all__
 
 
 def _closed(value: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -93,16 +93,15 @@ def fitted_positions(indices: Any, length: int, mode: Any) -> Any:
 
     Without it a position of 2**32 would be narrowed to 0, which is an element.
     """
+    is_array = isinstance(indices, np.ndarray | np.generic)
     if type(indices) is not int and not (
-        isinstance(indices, np.ndarray | np.generic)
-        and indices.dtype.kind in "iu"
-        and indices.dtype.itemsize == 8
+        is_array and indices.dtype.kind in "iu" and indices.dtype.itemsize == 8
     ):
         return indices
     if mode == "wrap" and length:
-        return indices % length
+        return cast(Any, indices) % length
     held = dtypes.iinfo(dtypes.default_dtype("i"))
-    if type(indices) is int:
+    if not is_array:
         return min(max(indices, held.min), held.max)
     upper = np.minimum(indices, held.max)
     return upper if indices.dtype.kind == "u" else np.maximum(upper, held.min)

@@ -259,6 +259,7 @@ DONATED = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers")  # of results in other types
 @pytest.mark.parametrize("f", DONATED)
 def test_the_same_arguments_are_donated(f):
     def run(**options):

@@ -519,8 +519,8 @@ def test_checkpoints_of_scan_that_are_none(checkpoint: Any, kind: type[Exception
 
 
 def test_unroll_out_of_range():
-    with pytest.raises(ValueError, match="unroll: 0 of type int"):
-        lax.scan(lambda c, x: (c, x), 0, np.arange(5), unroll=0)
+    with pytest.raises(ValueError, match="unroll: -1 of type int"):
+        lax.scan(lambda c, x: (c, x), 0, np.arange(5), unroll=-1)
     with pytest.raises(ValueError, match="max_steps or checkpoints given"):
         lax.fori_loop(0, 5, lambda i, x: x, 0, unroll=2, max_steps=5)
 
