@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def fitted_positions(indices: Any, length: int, mode: Any) -> Any:
     ):
         return indices
     if mode == "wrap" and length:
-        return cast(Any, indices) % length
+        return np.mod(indices, length)
     held = dtypes.iinfo(dtypes.default_dtype("i"))
     if not is_array:
         return min(max(indices, held.min), held.max)
