@@ -50,19 +50,23 @@ def test_signals_are_passed_on(tmp_path: Path) -> None:
     path.write_text(
         "import signal, sys, time\n"
         "signal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True))\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # shells make background processes ignore it
         "print('ready', flush=True)\n"
         "while True: time.sleep(0.1)\n"
     )
     command = [sys.executable, "-m", "didax.launch", "-n", "2", str(path)]
-    launcher = subprocess.Popen(
+    with subprocess.Popen(
         command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert launcher.stdout is not None
-    assert {launcher.stdout.readline(), launcher.stdout.readline()} == {"[0] ready\n", "[1] ready\n"}
-    os.kill(launcher.pid, signal.SIGUSR1)
-    assert {launcher.stdout.readline(), launcher.stdout.readline()} == {"[0] heard\n", "[1] heard\n"}
-    os.kill(launcher.pid, signal.SIGINT)
-    _, errors = launcher.communicate(timeout=60)
+    ) as launcher:
+        try:
+            assert launcher.stdout is not None
+            assert {launcher.stdout.readline(), launcher.stdout.readline()} == {"[0] ready\n", "[1] ready\n"}
+            os.kill(launcher.pid, signal.SIGUSR1)
+            assert {launcher.stdout.readline(), launcher.stdout.readline()} == {"[0] heard\n", "[1] heard\n"}
+            os.kill(launcher.pid, signal.SIGINT)
+            _, errors = launcher.communicate(timeout=60)
+        finally:
+            launcher.terminate()  # it ends its processes
     assert launcher.returncode in (1, 130, -signal.SIGINT), (launcher.returncode, errors)
     assert errors.count("KeyboardInterrupt") == 2 and "ending processes" in errors
 
