@@ -1,8 +1,7 @@
-"""Adapters that are a few lines each: versions, `pmap`, and what is trivial in a process with one client."""
+"""Adapters that are a few lines each: versions, maps over devices, and what is trivial in a process with one client."""
 
 from __future__ import annotations
 
-import functools
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -50,50 +49,6 @@ def threefry_partitionable(new_val: bool = True) -> Iterator[None]:
 
 
 # --- Maps over devices -----------------------------------------------------------------------------------------
-
-
-def pmap(
-    fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0,
-    static_broadcasted_argnums: int | Sequence[int] = (), devices: Any = None, backend: Any = None,
-    axis_size: int | None = None, donate_argnums: Any = (), global_arg_shapes: Any = None,
-) -> Callable[..., Any]:  # fmt: skip
-    """`jit(vmap(fun))` along an axis that is no longer than there are devices.
-
-    The results are those of JAX's `pmap`; that each device computes one element is not promised.
-    """
-    static = (
-        (static_broadcasted_argnums,)
-        if isinstance(static_broadcasted_argnums, int)
-        else static_broadcasted_argnums
-    )
-
-    @functools.wraps(fun)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
-        places = {i % len(args) for i in static}
-        rest = [x for i, x in enumerate(args) if i not in places]
-        axes = in_axes
-        if isinstance(in_axes, (tuple, list)):
-            axes = tuple(a for i, a in enumerate(in_axes) if i not in places)
-
-        def call(*given: Any, **keywords: Any) -> Any:
-            values = iter(given)
-            return fun(*[x if i in places else next(values) for i, x in enumerate(args)], **keywords)
-
-        _check_fits(rest, kwargs, axes, axis_size, devices)
-        return didax.jit(didax.vmap(call, axes, out_axes, axis_name, axis_size))(*rest, **kwargs)
-
-    return mapped
-
-
-def _check_fits(args: Sequence[Any], kwargs: Any, axes: Any, size: int | None, devices: Any) -> None:
-    count = didax.local_device_count() if devices is None else len(devices)
-    lengths = {size} - {None}
-    if isinstance(axes, int):
-        lengths |= {np.shape(x)[axes] for x in didax.tree_util.tree_leaves((args, kwargs))}
-    if lengths and max(lengths) > count:  # type: ignore[type-var]
-        rule = "pmap maps over an axis that is no longer than there are devices."
-        facts = f"axis: {sorted(map(int, lengths))}", f"devices: {count}"  # type: ignore[arg-type]
-        raise ValueError(message(rule, *facts, fix="Use vmap, or shard_map."))
 
 
 def pjit(fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any = None, **options: Any) -> Any:

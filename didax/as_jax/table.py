@@ -23,9 +23,7 @@ _ALL_CORE = {
 
 HOMES: dict[str, dict[str, str]] = {
     "jax": {
-        **_from(
-            _SMALL, "Device __version__ __version_info__ pmap print_environment_info threefry_partitionable"
-        ),
+        **_from(_SMALL, "Device __version__ __version_info__ print_environment_info threefry_partitionable"),
         "make_jaxpr": _JAXPRS,
         **_from(
             "didax.as_jax.mode", "enable_custom_prng legacy_prng_key softmax_custom_jvp allow_f16_reductions"
@@ -134,7 +132,6 @@ DIFFERENT = {
     "jax.make_jaxpr": "functions are made of other operations in part, some of which jax has not",
     "jax.named_call": "no effect: programs hold no names",
     "jax.named_scope": "no effect: programs hold no names",
-    "jax.pmap": "the results are those of vmap; the elements need not be on different devices",
     "jax.custom_derivatives.custom_jvp_call_p": "its rules are run by Didax alone",
     "jax.custom_derivatives.custom_vjp_call_p": "its rules are run by Didax alone",
     "jax.interpreters.mlir.register_lowering": "a rule that builds operations with jaxlib.mlir cannot call lower_fun",
