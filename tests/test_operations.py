@@ -154,6 +154,10 @@ def primitives_in(jaxpr: Jaxpr) -> Iterator[Primitive]:
                 yield from primitives_in(inner)
 
 
+# These call what is outside of the library, in files that their tests make: test_export.py, test_ffi.py.
+WITHOUT_A_ROW = {"exported_call", "ffi_call"}
+
+
 def test_every_primitive_is_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bound while a row is staged, or in its jaxpr; what earlier tests staged is forgotten, so that it is bound."""
     dx.clear_caches()
@@ -169,7 +173,9 @@ def test_every_primitive_is_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
                 found.update(primitives_in(dx.make_jaxpr(row.fun)(*args).jaxpr))
     modules = [module for name, module in sys.modules.items() if name.startswith("didax.primitives")]
     ours = {p for module in modules for p in vars(module).values() if isinstance(p, Primitive)}
-    assert not sorted(p.name for p in ours - found), "primitives that no row of tests/operations/ tries"
+    assert not sorted({p.name for p in ours - found} - WITHOUT_A_ROW), (
+        "primitives that no row of tests/operations/ tries"
+    )
 
 
 def test_row_names_are_unique() -> None:

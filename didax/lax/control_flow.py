@@ -154,13 +154,11 @@ def _choose(
         functions = [closing_over_refs(f, leaves, tree) for f in functions]
         return _choose(function, names, index, functions, tuple(other_leaves(leaves)))
     avals = tuple(leaf_avals(function, functions[0], operands, {}))
-    turn = (
-        -1 if function == "cond" else 1
-    )  # cond traces its true branch first: in the order in which both are written
+    # cond traces its true branch first: in the order in which a program writes them.
+    turn = -1 if function == "cond" else 1
     # By map, which takes no frame of Python's stack: branches may be nested deeply.
-    traced = list(map(trace_with_refs, repeat(function), functions[::turn], repeat(tree), repeat(avals)))[
-        ::turn
-    ]
+    traced = map(trace_with_refs, repeat(function), functions[::turn], repeat(tree), repeat(avals))
+    traced = list(traced)[::turn]
     _check_results(function, names, functions, traced)
     captured, positions = captured_values(traced)
     values = values_of(captured)

@@ -486,7 +486,7 @@ def test_a_branch_of_switch_with_another_type():
         (lambda: cond(True, lambda: 1, None), "false_fun: None of type NoneType"),
         (lambda: cond(True, lambda x: 1, lambda x: 2, "text"), "argument x: 'text' of type str"),
         (lambda: cond(True, lambda x: 1, lambda x: 2, 1, operand=2), "1 by position, and operand=2"),
-        (lambda: cond(True, lambda: "a", lambda: "b"), "'b' of type str"),
+        (lambda: cond(True, lambda: "a", lambda: "b"), "'a' of type str"),
         (lambda: switch(0, []), "branches: []"),
         (lambda: switch(0, dnp.sin, 1.0), "of type"),
         (lambda: switch(1.5, [lambda: 1]), "index: float32[]"),
