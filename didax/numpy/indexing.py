@@ -168,6 +168,12 @@ class _Options(NamedTuple):
 # --- Reading ------------------------------------------------------------------------------------------------
 
 
+def fill_parameter(fill_value: Any) -> Any:
+    """A fill value as the parameter of a gather: a number of Python's; None for NaN, which is not equal to itself."""
+    number = None if fill_value is None else np.asarray(fill_value).item()
+    return None if number != number else number
+
+
 @array_function
 def getitem(x: ArrayLike, index: Any) -> Array:
     """Return `x[index]` as in NumPy, always as a copy.
@@ -573,11 +579,8 @@ class _IndexUpdateRef:
         >>> dnp.array([1., 2.]).at[dnp.array([1, 5])].get(mode="fill", fill_value=-1)
         Array([ 2., -1.], dtype=float32)
         """
-        if fill_value is not None:
-            fill_value = np.asarray(fill_value).item()
-            fill_value = None if fill_value != fill_value else fill_value
         options = _Options.of(indices_are_sorted, unique_indices, mode, wrap_negative_indices)
-        return _get(self.array, self.index, options, fill_value)
+        return _get(self.array, self.index, options, fill_parameter(fill_value))
 
     @array_function
     def apply(

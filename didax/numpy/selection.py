@@ -20,7 +20,8 @@ from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.numpy import ufuncs
-from didax.numpy.indexing import at, getitem
+from didax.numpy.bisection import insertion_points
+from didax.numpy.indexing import at, fill_parameter, getitem
 from didax.numpy.promotion import (
     ArrayLike,
     DTypeLike,
@@ -39,10 +40,12 @@ from didax.numpy.reductions import sum as array_sum
 from didax.numpy.ufunc import truth
 from didax.primitives import elementwise as el
 from didax.primitives.convert import iota
+from didax.primitives.gather import gather_p
 from didax.primitives.shape import move_axis, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.primitives.sort import argsort as stable_order
 from didax.primitives.sort import sort_p
+from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 
 __all__ = [
     "argpartition", "argsort", "argwhere", "bincount", "digitize", "extract", "flatnonzero", "interp", "isin",
@@ -161,8 +164,31 @@ def take_along_axis(
     index = broadcast(index, _with_length(shape, dimension, index.shape[dimension]))
     if mode == "one_hot":
         return _by_comparison(x, index, dimension)
-    place = tuple([index if i == dimension else ramp(n, i, x.ndim) for i, n in enumerate(shape)])
-    return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
+    if not x.size or not index.size:  # the window of a gather, one element, does not fit into an empty array
+        place = tuple([index if i == dimension else ramp(n, i, x.ndim) for i, n in enumerate(shape)])
+        return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
+    others = tuple(i for i in range(x.ndim) if i != dimension)
+    return gather_p.bind(
+        x,
+        reshape(_from_the_start(index, x.shape[dimension], mode), (*index.shape, 1)),
+        dimension_numbers=GatherDimensionNumbers((), (dimension,), (dimension,), others, others),
+        slice_sizes=(1,) * x.ndim,
+        mode=GatherScatterMode.from_any("promise_in_bounds" if mode == "wrap" else mode or "fill"),
+        fill_value=fill_parameter(fill_value),
+        indices_are_sorted=False,
+        unique_indices=False,
+    )
+
+
+def _from_the_start(index: Array, length: int, mode: str | None) -> Array:
+    """Positions that count from the start of an axis of that length; those out of range stay out of range."""
+    if mode == "wrap":
+        index = ufuncs.mod(index, length)
+    if not dtypes.is_signed(index.dtype):
+        index = ufuncs.minimum(index, min(length, dtypes.iinfo(index.dtype).max))
+        return cast(index, dtypes.position_dtype(length + 1))
+    index = cast(index, np.promote_types(index.dtype, dtypes.position_dtype(length + 1)))
+    return ufuncs.where(index < 0, index + length, index)
 
 
 def _by_comparison(x: Array, index: Array, axis: int) -> Array:
@@ -334,39 +360,13 @@ def searchsorted(
         )
     if sorter is not None:
         x = getitem(x, as_array("searchsorted", sorter))
-    return cast(_insertion_points(x, values, side), dtypes.default_dtype("i"))
+    return cast(insertion_points(x, values, side), dtypes.default_dtype("i"))
 
 
 def _check_method(name: str, method: str, known: tuple[str, ...]) -> None:
     if method not in known:
         fix = f"Use one of {', '.join(map(repr, known))}, or leave it out."
         raise ValueError(message(f"{name} has no such method.", f"method: {method!r}", fix=fix))
-
-
-def _insertion_points(x: Array, values: Array, side: str) -> Array:
-    """Search by bisection: the answer lies in [low, high], whose length halves with every step."""
-    kind = dtypes.position_dtype(x.shape[0] + 1)
-    low = broadcast(cast(0, kind), values.shape)
-    high = broadcast(cast(x.shape[0], kind), values.shape)
-    for _ in range(x.shape[0].bit_length()):
-        middle = el.add(low, el.div(el.sub(high, low), 2))  # low + high may overflow
-        element = getitem(x, ufuncs.minimum(middle, x.shape[0] - 1))
-        goes_right = (
-            _sorts_before(element, values) if side == "left" else el.not_(_sorts_before(values, element))
-        )
-        goes_right = el.and_(goes_right, el.lt(low, high))
-        low, high = ufuncs.where(goes_right, middle + 1, low), ufuncs.where(goes_right, high, middle)
-    return low
-
-
-def _sorts_before(x: Array, y: Array) -> Any:
-    """Compare x < y in the order of sort, where NaN comes last."""
-    less = ufuncs.less(x, y)
-    return (
-        el.or_(less, el.and_(ufuncs.isnan(y), el.not_(ufuncs.isnan(x))))
-        if dtypes.is_inexact(x.dtype)
-        else less
-    )
 
 
 @array_function

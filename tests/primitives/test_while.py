@@ -189,3 +189,17 @@ def test_the_type_rule_names_what_does_not_fit():
         while_p.bind(np.float32(1), **{**eqn.params, "body_jaxpr": body})
     with pytest.raises(TypeError, match=r"(?s)condition of while is a bool scalar.*float32\[2\]"):
         while_p.bind(np.float32(1), **{**eqn.params, "cond_jaxpr": body})
+
+
+def test_a_batch_carries_its_condition_only_if_that_costs_more_than_computing_it_again():
+    def count(carries_on: F) -> F:
+        return lambda x: lax.while_loop(carries_on, lambda c: (c[0] + 1, c[1] * 2), (x, x))
+
+    x = np.array([1.0, 4.0, 9.0], np.float32)
+    cheap, costly = count(lambda c: c[0] < 6), count(lambda c: dnp.sin(dnp.zeros(3) + c[0]).sum() > -2)
+    assert len(whiles(staged(dx.vmap(cheap), x))[0].outvars) == 2
+    assert len(whiles(staged(dx.vmap(costly), x))[0].outvars) == 3
+    for f in (cheap, costly):
+        rows = [f(one) for one in x]
+        for y, expected in zip(dx.vmap(f)(x), zip(*rows, strict=True), strict=True):
+            assert_close(y, np.stack(expected))

@@ -25,10 +25,11 @@ from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.batches import along_first, fill_inactive, select_active
 from didax.primitives.control_flow.common import BOOL, COUNT, INT32, Unbounded, trace_closed
 from didax.primitives.control_flow.layout import split_at
-from didax.primitives.convert import convert_element_type
+from didax.primitives.convert import ConvertElementType, convert_element_type
 from didax.primitives.elementwise import add, and_, lt, sub
+from didax.primitives.families import Elementwise
 from didax.primitives.reductions import reduce_or_p
-from didax.primitives.select import select_n
+from didax.primitives.select import SelectN, select_n
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
 
@@ -58,22 +59,57 @@ def masked_while(body: Jaxpr, cond: Jaxpr, axis: AxisData, const_dims: Dims) -> 
 
     The body takes the constants of the condition, then its own, whose batch axes are `const_dims`.
     """
-    checks = CHECK in body.effects or config.state().error_checking_behavior_oob == "raise"
-    filled = checks or _may_not_end(body)
     consts, carry = split_at(body.in_avals, len(const_dims))
     cond_consts, _ = split_at(cond.in_avals, len(cond.invars) - len(carry))
 
     def step(*args: Any) -> list[Any]:
         cond_args, const_args, (pred,), carry = split_at(args, len(cond_consts), len(const_dims), 1)
-        entering = [*const_args, *carry]
-        if filled:
-            entering = _filled(pred, entering, (*const_dims, *[0] * len(carry)))
-        after = eval_jaxpr(body, entering)
-        carry = [select_active(pred, y, x) for x, y in zip(carry, after, strict=True)]
+        carry = _masked_step(body, pred, const_args, carry, const_dims)
         return [eval_jaxpr(cond, [*cond_args, *carry])[0], *carry]
 
     carry = [ShapedArray((axis.size,), BOOL), *carry]
     return _any_continues(carry), trace_closed(step, [*cond_consts, *consts, *carry], what="vmap")
+
+
+@cached_on_jaxpr
+def masked_while_anew(body: Jaxpr, cond: Jaxpr, const_dims: Dims) -> tuple[Jaxpr, Jaxpr]:
+    """The same for a condition that is computed twice for each step, as `costs_little` allows: nothing is carried.
+
+    Memory is neither written nor read for the condition then: XLA fuses it with the step.
+    """
+    consts, carry = split_at(body.in_avals, len(const_dims))
+    cond_consts, _ = split_at(cond.in_avals, len(cond.invars) - len(carry))
+
+    def step(*args: Any) -> list[Any]:
+        cond_args, const_args, carry = split_at(args, len(cond_consts), len(const_dims))
+        return _masked_step(body, eval_jaxpr(cond, [*cond_args, *carry])[0], const_args, carry, const_dims)
+
+    def any_continues(*args: Any) -> list[Any]:
+        return [reduce_or_p.bind(eval_jaxpr(cond, args)[0], axes=(0,))]
+
+    continues = trace_closed(any_continues, cond.in_avals, what="vmap")
+    return continues, trace_closed(step, [*cond_consts, *consts, *carry], what="vmap")
+
+
+def costs_little(cond: Jaxpr) -> bool:
+    """Whether a condition is a few elementwise operations, without effects."""
+    kinds = (Elementwise, SelectN, ConvertElementType)
+    return len(cond.eqns) <= _FEW and all([isinstance(eqn.primitive, kinds) for eqn in cond.eqns])
+
+
+_FEW = 4
+
+
+def _masked_step(
+    body: Jaxpr, pred: Any, const_args: Sequence[Any], carry: Sequence[Any], const_dims: Dims
+) -> list[Any]:
+    """One step of the elements for which `pred` holds; the others keep what they have."""
+    entering = [*const_args, *carry]
+    checks = CHECK in body.effects or config.state().error_checking_behavior_oob == "raise"
+    if checks or _may_not_end(body):
+        entering = _filled(pred, entering, (*const_dims, *[0] * len(carry)))
+    after = eval_jaxpr(body, entering)
+    return [select_active(pred, y, x) for x, y in zip(carry, after, strict=True)]
 
 
 def _may_not_end(jaxpr: Jaxpr) -> bool:

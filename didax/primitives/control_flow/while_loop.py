@@ -43,7 +43,12 @@ from didax.primitives.control_flow.layout import (
     where_true,
 )
 from didax.primitives.control_flow.lowering import lower_loop
-from didax.primitives.control_flow.masked import check_collectives, masked_while
+from didax.primitives.control_flow.masked import (
+    check_collectives,
+    costs_little,
+    masked_while,
+    masked_while_anew,
+)
 from didax.primitives.control_flow.order import read_before_writing
 from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
 from didax.primitives.control_flow.varying import fit_while
@@ -180,6 +185,10 @@ class While(Unbounded):
         check_collectives(axis, cond, body)
         if runs_by_element(cond, body):
             return run_by_element(self, axis, args, dims, params)
+        if costs_little(new.cond):
+            again, step = masked_while_anew(new.body, new.cond, const_dims)
+            outs = self.run(again, step, cond_consts, [*cond_consts, *consts], carry)
+            return outs, [0] * len(carry)
         active = eval_jaxpr(new.cond, [*cond_consts, *carry])[0]
         masked = masked_while(new.body, new.cond, axis, const_dims)
         outs = self.run(*masked, [], [*cond_consts, *consts], [active, *carry])
