@@ -57,6 +57,9 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, reference.page_of(name), content=reference.page(name)))
     sources.clear()
     for file in list(files.documentation_pages()):
+        if is_made_of_code(file.src_uri):
+            sources.update(re.findall(r'<a href="\.\./source/([\w/.-]+)\.html#', file.content_string))
+            continue
         for _, _, target in links(file.content_string):
             path = repository_path(file.src_uri, target)
             if path is not None and site_path(path) is None:
@@ -68,13 +71,18 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links to files of the repository lead to their pages."""
-    if page.file.src_uri.startswith("source/"):
+    if is_made_of_code(page.file.src_uri):
         return markdown
 
     def replace(match: re.Match[str]) -> str:
         return rewritten(page.file.src_uri, *match.groups())
 
     return outside_code(markdown, lambda text: LINK.sub(replace, text))
+
+
+def is_made_of_code(src_uri: str) -> bool:
+    """True for pages of sources and of docstrings, which have no links to rewrite, but much that looks like one."""
+    return src_uri.startswith(("source/", "reference/"))
 
 
 def outside_code(markdown: str, change: Any) -> str:
@@ -94,7 +102,7 @@ def links(markdown: str) -> list[tuple[str, str, str]]:
 def repository_path(src_uri: str, target: str) -> str | None:
     """The path in the repository that a link of a page leads to; None for links to elsewhere."""
     path = target.partition("#")[0]
-    if not path or re.match(r"[a-z]+:", target) or src_uri.startswith("source/"):
+    if not path or re.match(r"[a-z]+:", target):
         return None
     home = {page: path for path, page in PAGES.items()}.get(src_uri, f"docs/{src_uri}")
     found = posixpath.normpath(posixpath.join(posixpath.dirname(home), path))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-import posixpath
 import re
 from pathlib import Path
 from types import ModuleType
@@ -129,7 +128,7 @@ def entry(name: str, x: Any) -> str:
         parts.append(f"```python\n{text}\n```")
     parts.append(markdown(docstring_of(x, name)))
     if (place := source(x)) is not None:
-        parts.append(f"[Source]({place})")
+        parts.append(f'<a href="../source/{place[0]}.html#L-0-{place[1]}">Source</a>')
     return "\n\n".join(parts)
 
 
@@ -174,16 +173,15 @@ def plain(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(default=_Shown(name if name and name.isidentifier() else "..."))
 
 
-def source(x: Any) -> str | None:
-    """The place in the repository where a name is defined, relative to the pages of reference."""
+def source(x: Any) -> tuple[str, int] | None:
+    """The file of the repository, and the line, where something is defined."""
     try:
         inner = inspect.unwrap(x)
         path = Path(inspect.getsourcefile(inner) or "").resolve()
         line = inspect.getsourcelines(inner)[1]
-        relative = path.relative_to(ROOT)
+        return path.relative_to(ROOT).as_posix(), max(line, 1)
     except (TypeError, OSError, ValueError):
         return None
-    return posixpath.join("../..", relative.as_posix()) + f"#L{max(line, 1)}"
 
 
 def markdown(text: str) -> str:

@@ -41,7 +41,7 @@ def test_a_page_of_reference_shows_signature_docstring_and_source():
     section = page[page.index("## `resize`") :]
     assert "```python\nresize(image, shape, method" in section
     assert ">>> " in section and section.count("```") % 2 == 0
-    assert re.search(r"\[Source\]\(\.\./\.\./didax/image/__init__\.py#L\d+\)", section)
+    assert re.search(r'<a href="\.\./source/didax/image/__init__\.py\.html#L-0-\d+">Source</a>', section)
 
 
 def test_the_navigation_names_pages_that_exist():
