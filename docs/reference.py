@@ -185,20 +185,37 @@ def source(x: Any) -> tuple[str, int] | None:
 
 
 def markdown(text: str) -> str:
-    """A docstring as Markdown: its examples become blocks of code."""
-    lines, out, in_example = text.split("\n"), [], False
-    for line in lines:
-        begins = line.lstrip().startswith(">>> ")
-        if begins and not in_example:
-            indent = len(line) - len(line.lstrip())
+    """A docstring as Markdown: its examples become blocks of code, its lists of arguments lists."""
+    out: list[str] = []
+    state = ""
+    for line in text.split("\n"):
+        if state and not line.strip():
+            out += ["```"] if state == "example" else []
+            state = ""
+        elif state != "example" and line.lstrip().startswith(">>> "):
+            indent, state = len(line) - len(line.lstrip()), "example"
             out += ["", "```pycon"]
-            in_example = True
-        elif in_example and not line.strip():
-            out += ["```"]
-            in_example = False
-        indented = line.startswith("    ")
-        out.append(line[indent:] if in_example else line if indented else escaped(line))
-    return "\n".join([*out, "```"] if in_example else out)
+        elif heading := re.fullmatch(r"(Args|Returns|Raises|Yields|Attributes):", line):
+            out += ["", f"**{heading[1]}**", ""]
+            state = "list"
+            continue
+        elif state == "list" and not line.startswith("    "):
+            state = ""
+        if state == "example":
+            out.append(line[indent:])
+        elif state == "list":
+            out.append(item(line[4:]))
+        else:
+            out.append(line if line.startswith("    ") else escaped(line))
+    return "\n".join([*out, "```"] if state == "example" else out)
+
+
+def item(line: str) -> str:
+    """A line of a list of arguments: it begins one, or goes on."""
+    if line.startswith(" "):
+        return f"  {escaped(line.strip())}"
+    name, colon, rest = line.partition(": ")
+    return f"- `{name}`: {escaped(rest)}" if colon and "`" not in name else f"- {escaped(line)}"
 
 
 def escaped(line: str) -> str:

@@ -44,6 +44,26 @@ def test_a_page_of_reference_shows_signature_docstring_and_source():
     assert re.search(r'<a href="\.\./source/didax/image/__init__\.py\.html#L-0-\d+">Source</a>', section)
 
 
+def test_lists_of_arguments_and_examples_of_docstrings_become_markdown():
+    import reference
+
+    text = "A < B.\n\nArgs:\n    x, y: two *numbers*\n      or one\n    z: more\n\nSo:\n\n    >>> 1\n    1\n\nEnd."
+    made = reference.markdown(text).split("\n")
+    assert [line for line in made if line] == [
+        "A \\< B.",
+        "**Args**",
+        "- `x, y`: two \\*numbers\\*",
+        "  or one",
+        "- `z`: more",
+        "So:",
+        "```pycon",
+        ">>> 1",
+        "1",
+        "```",
+        "End.",
+    ]
+
+
 def test_the_navigation_names_pages_that_exist():
     import make_site
 
