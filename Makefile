@@ -9,8 +9,10 @@ SEED ?= 0
 BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
+DOCS_VENV ?= .venv-docs
+DOCS_READY := $(DOCS_VENV)/.ready
 
-.PHONY: help demo test test-all answers mutations check lint types format bench fuzz clean
+.PHONY: help demo test test-all answers mutations check lint types format bench docs fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +24,7 @@ help:
 	@echo "make check   format, lint, types, tests: what a change has to pass"
 	@echo "make format  put the source into the form that check asks for"
 	@echo "make bench   the table of budgets, Didax beside JAX"
+	@echo "make docs    the site, in out/site/index.html"
 	@echo "make fuzz    random programs against jax for MINUTES=10, from SEED=0 on; goes on where it was"
 	@echo "make clean   remove what the others left, but for the environment ($(VENV))"
 
@@ -58,6 +61,10 @@ format: $(DEV_READY)
 bench: $(DEV_READY)
 	$(BIN)/python -m benchmarks
 
+docs: $(DOCS_READY)
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/python -m mkdocs build --quiet
+	@echo 'the site is in out/site/index.html'
+
 fuzz: $(DEV_READY)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 
@@ -78,3 +85,10 @@ $(DEV_READY): pyproject.toml | $(BIN)/python
 	@echo 'installing what tests and checks need into $(VENV): once, a minute or two'
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(DEMO_READY) $@
+
+# The site has an environment of its own: its tools depend on much that nothing else here needs.
+$(DOCS_READY): pyproject.toml
+	@echo 'installing what the site needs into $(DOCS_VENV): once, a minute'
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --editable '.[docs]'
+	touch $@

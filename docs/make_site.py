@@ -1,0 +1,153 @@
+"""The pages of the site that are not in `docs/`: a hook of MkDocs, which `make docs` runs (mkdocs.yml).
+
+- README, CHANGELOG, CONTRIBUTING and the map of the code become pages.
+- Each public module has a page of reference, made of the docstrings that its names have when it is imported. A public
+  name without a docstring fails the build.
+- Pages link to files of the repository, as one reads them there. What is no page itself becomes one under `source/`,
+  and a link whose text is the name of a definition leads to the line of the definition. A link to nothing fails the
+  build.
+
+`reference.py` has what is public, and what is said of it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+import reference  # noqa: E402  (it stands beside this file)
+
+# Files of the repository that are pages under another name.
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "didax/MAP.md": "map.md",
+}
+LINK = re.compile(r"(?<!\\)(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
+LANGUAGES = {".py": "python", ".toml": "toml", ".md": "markdown", ".js": "javascript", "": "make"}
+sources: set[str] = set()  # files of the repository that became pages under source/
+
+
+def on_config(config: Any) -> Any:
+    """The navigation, with pages that it does not name, and the reference."""
+    named = set(re.findall(r"[\w/.-]+\.md", str(config.nav)))
+    guides = next(section["Guides"] for section in config.nav if "Guides" in section)
+    guides += sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in named)
+    section = next(section for section in config.nav if "Reference" in section)
+    section["Reference"] = [{name: reference.page_of(name)} for name in reference.MODULES]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are made of other files."""
+    from mkdocs.structure.files import File  # tests read this file where MkDocs is not installed
+
+    for path, page in PAGES.items():
+        head = "---\nhide: [navigation]\n---\n" if page == "index.md" else ""
+        files.append(File.generated(config, page, content=head + (ROOT / path).read_text()))
+    for name in reference.MODULES:
+        files.append(File.generated(config, reference.page_of(name), content=reference.page(name)))
+    sources.clear()
+    for file in list(files.documentation_pages()):
+        if is_made_of_code(file.src_uri):
+            sources.update(re.findall(r'<a href="\.\./source/([\w/.-]+)\.html#', file.content_string))
+            continue
+        for _, _, target in links(file.content_string):
+            path = repository_path(file.src_uri, target)
+            if path is not None and site_path(path) is None:
+                sources.add(path)
+    for path in sorted(sources):
+        files.append(File.generated(config, f"source/{path}.md", content=source_page(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Links to files of the repository lead to their pages."""
+    if is_made_of_code(page.file.src_uri):
+        return markdown
+
+    def replace(match: re.Match[str]) -> str:
+        return rewritten(page.file.src_uri, *match.groups())
+
+    return outside_code(markdown, lambda text: LINK.sub(replace, text))
+
+
+def is_made_of_code(src_uri: str) -> bool:
+    """True for pages of sources and of docstrings, which have no links to rewrite, but much that looks like one."""
+    return src_uri.startswith(("source/", "reference/"))
+
+
+def outside_code(markdown: str, change: Any) -> str:
+    """The page with its text changed, but not its blocks of code."""
+    parts, end = [], 0
+    for fence in FENCE.finditer(markdown):
+        parts += [change(markdown[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join([*parts, change(markdown[end:])])
+
+
+def links(markdown: str) -> list[tuple[str, str, str]]:
+    """The links of a page: `!` of pictures, the text, the target."""
+    return LINK.findall(FENCE.sub("", markdown))
+
+
+def repository_path(src_uri: str, target: str) -> str | None:
+    """The path in the repository that a link of a page leads to; None for links to elsewhere."""
+    path = target.partition("#")[0]
+    if not path or re.match(r"[a-z]+:", target):
+        return None
+    home = {page: path for path, page in PAGES.items()}.get(src_uri, f"docs/{src_uri}")
+    found = posixpath.normpath(posixpath.join(posixpath.dirname(home), path))
+    if (ROOT / found).is_dir():
+        names = [f"{found}/{name}" for name in ("README.md", "__init__.py")]
+        found = next((name for name in names if (ROOT / name).exists()), found)
+    if not (ROOT / found).is_file():
+        raise SystemExit(f"A link leads to nothing: {target} in {home}")
+    return found
+
+
+def site_path(path: str) -> str | None:
+    """The page, or the file of the site, that a file of the repository is; None if it is shown as a source."""
+    if path in PAGES:
+        return PAGES[path]
+    if path.startswith("docs/") and Path(path).suffix not in (".py", ".toml"):
+        return path.removeprefix("docs/")
+    return None
+
+
+def rewritten(src_uri: str, picture: str, text: str, target: str) -> str:
+    """A link of a page as the site has it."""
+    path = repository_path(src_uri, target)
+    if path is None:
+        return f"{picture}[{text}]({target})"
+    anchor = target.partition("#")[2]
+    here, page = posixpath.dirname(src_uri) or ".", site_path(path)
+    if page is not None:
+        return f"{picture}[{text}]({posixpath.relpath(page, here)}{'#' + anchor if anchor else ''})"
+    line = anchor.removeprefix("L") or line_of(path, text.strip("`"))
+    url = posixpath.relpath(f"source/{path}.html", here) + (f"#L-0-{line}" if line else "")
+    return f'<a href="{url}">{text}</a>'  # MkDocs does not know the anchors of lines
+
+
+def line_of(path: str, name: str) -> int | None:
+    """The line of a file that defines a name; None without one."""
+    if not name.isidentifier():
+        return None
+    definition = re.compile(rf"(class|def) {name}\b|{name}(: .*)? = ")
+    lines = (ROOT / path).read_text().splitlines()
+    return next((i for i, line in enumerate(lines, 1) if definition.match(line)), None)
+
+
+def source_page(path: str) -> str:
+    """The page of a source file."""
+    language, text = LANGUAGES.get(Path(path).suffix, "text"), (ROOT / path).read_text()
+    head = "---\nsearch:\n  exclude: true\nhide: [toc, navigation]\n---\n"
+    return f'{head}# `{path}`\n\n~~~~~~ {{.{language} linenums="1"}}\n{text}\n~~~~~~\n'

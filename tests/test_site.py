@@ -1,0 +1,88 @@
+"""The site can be built: every page has its place, every link its target, every public name its docstring.
+
+The build itself, which takes half a minute, is `make docs`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module", autouse=True)
+def docs_on_path():
+    sys.path.insert(0, str(ROOT / "docs"))
+    yield
+    sys.path.remove(str(ROOT / "docs"))
+
+
+def test_every_public_name_has_a_docstring():
+    import reference
+
+    assert not {module: names for module in reference.MODULES if (names := reference.undocumented(module))}
+
+
+def test_the_reference_has_the_modules_that_users_import():
+    import reference
+
+    assert {"didax", "didax.lax.linalg", "didax.extend.core", "didax.scipy.stats"} < set(reference.MODULES)
+    assert not {"didax.scipy", "didax.lax.loops", "didax.core.jaxpr"} & set(reference.MODULES)
+
+
+def test_a_page_of_reference_shows_signature_docstring_and_source():
+    import reference
+
+    page = reference.page("didax.image")
+    section = page[page.index("## `resize`") :]
+    assert "```python\nresize(image, shape, method" in section
+    assert ">>> " in section and section.count("```") % 2 == 0
+    assert re.search(r'<a href="\.\./source/didax/image/__init__\.py\.html#L-0-\d+">Source</a>', section)
+
+
+def test_lists_of_arguments_and_examples_of_docstrings_become_markdown():
+    import reference
+
+    text = "A < B.\n\nArgs:\n    x, y: two *numbers*\n      or one\n    z: more\n\nSo:\n\n    >>> 1\n    1\n\nEnd."
+    made = reference.markdown(text).split("\n")
+    assert [line for line in made if line] == [
+        "A \\< B.",
+        "**Args**",
+        "- `x, y`: two \\*numbers\\*",
+        "  or one",
+        "- `z`: more",
+        "So:",
+        "```pycon",
+        ">>> 1",
+        "1",
+        "```",
+        "End.",
+    ]
+
+
+def test_the_navigation_names_pages_that_exist():
+    import make_site
+
+    pages = re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text())
+    made = set(make_site.PAGES.values())
+    assert pages and not [page for page in pages if page not in made and not (ROOT / "docs" / page).exists()]
+
+
+def test_links_lead_to_pages_and_sources_of_the_site():
+    import make_site
+
+    assert make_site.rewritten("index.md", "", "m", "didax/MAP.md") == "[m](map.md)"
+    assert (
+        make_site.rewritten("map.md", "", "j", "api/jit.py") == '<a href="source/didax/api/jit.py.html">j</a>'
+    )
+    assert make_site.rewritten("book/1.md", "", "l", "../loops.md#a") == "[l](../loops.md#a)"
+    assert make_site.rewritten("loops.md", "", "w", "https://x.y") == "[w](https://x.y)"
+    line = make_site.line_of("didax/core/jaxpr.py", "Jaxpr")
+    found = make_site.rewritten("book/3.md", "", "`Jaxpr`", "../../didax/core/jaxpr.py")
+    assert line and found == f'<a href="../source/didax/core/jaxpr.py.html#L-0-{line}">`Jaxpr`</a>'
+    with pytest.raises(SystemExit, match="leads to nothing"):
+        make_site.rewritten("loops.md", "", "x", "gone.md")
