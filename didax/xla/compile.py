@@ -85,7 +85,8 @@ class PartitionedExecutable(Executable):
             given or layout_found(partition, found, aval.ndim)
             for given, found, aval in zip(partition.arguments, chosen, in_avals, strict=True)
         ]
-        found = loaded.get_output_shardings() or [None] * len(out_avals)
+        # XLA has one for the empty tuple of a program without results.
+        found = out_avals and (loaded.get_output_shardings() or [None] * len(out_avals))
         self.out_shardings = [
             layout_found(partition, sharding, aval.ndim)
             for sharding, aval in zip(found, out_avals, strict=True)
@@ -235,6 +236,7 @@ def compile_text(
     partition: Partition | None = None,
     in_avals: Sequence[ShapedArray] = (),
     located: Callable[[], str] | None = None,
+    anew: bool = False,
 ) -> Executable:
     """Compile a module for one device, or for those of a partition, which comes with the types of the arguments.
 
@@ -243,7 +245,7 @@ def compile_text(
     `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
     compiled code is several times slower. `options` are XLA debug options by name. `located` writes the same module
     with names and lines of its operations, and is called if it has to be compiled: programs are known by what they
-    compute.
+    compute. With `anew` XLA compiles it, even if it is remembered.
     """
     started = backend()
     device = started.default_device if device is None else device
@@ -252,16 +254,16 @@ def compile_text(
         *(_cheap_flags() if cheap and started.platform == "cpu" and _NOT_CHEAP not in text else ()),
         *sorted((options or {}).items()),
     ]
-    store = None if cheap else _store()
+    store = None if cheap or anew else _store()
 
     def load(started: Backend, devices: tuple[Any, ...]) -> Any:
-        # programs that differ in their callbacks only are one: `Run` has the callbacks
-        return _remembered(
-            (text, devices, tuple(flags)),
-            lambda: _compile(
+        def make() -> Any:
+            return _compile(
                 started, text, devices, flags, store, len(callbacks), partition is not None, located
-            ),
-        )
+            )
+
+        # programs that differ in their callbacks only are one: `Run` has the callbacks
+        return to_the_end(make) if anew else _remembered((text, devices, tuple(flags)), make)
 
     if partition is not None:
         processes = processes_of(partition.devices)
