@@ -1,4 +1,4 @@
-"""Ring attention: a sequence that is split over the devices, of which none ever holds all keys, or all scores.
+"""Ring attention: a sequence that is split over the devices, of which none ever holds all scores, or those of a row.
 
 Each device has a block of the sequence. Keys and values go around the ring of devices; each block that comes by is
 added to the result with the softmax's running maximum and sum (Liu, Zaharia and Abbeel, 2023; the running softmax is

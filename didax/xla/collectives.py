@@ -8,7 +8,7 @@ number n of bytes that it puts in, and the number g of devices in its group, for
     all_gather             n (g - 1)            its part goes to all the others
     collective_permute, collective_broadcast  n
 
-Read next: `api/stages.py` (`Compiled.collectives`), `docs/devices.md`.
+Read next: `api/stages.py` (`Compiled.collectives`), `docs/scaling.md` (what follows from the bytes).
 """
 
 from __future__ import annotations

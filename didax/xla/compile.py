@@ -51,6 +51,7 @@ class Executable:
     __slots__ = ("device", "handlers", "loaded", "out_avals")
     in_shardings: Sequence[NamedSharding] = ()  # on several devices: how arguments and results lie on them
     out_shardings: Sequence[NamedSharding] = ()
+    is_shared = False  # whether other processes have to run it too
 
     def __init__(self, loaded: Any, out_avals: Sequence[ShapedArray], device: Any):
         self.loaded = loaded
@@ -101,6 +102,7 @@ class SharedExecutable(PartitionedExecutable):
     """A compiled program on devices of several processes, each of which runs it."""
 
     __slots__ = ()
+    is_shared = True
 
     def run(self, buffers: list[Any]) -> list[Any]:
         """Start the program here; the other processes of the job start it too."""
