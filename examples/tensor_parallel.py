@@ -22,7 +22,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import P, nn, random, tree
 
-HEADS, LENGTH, BATCH, RATE = 8, 32, 16, 0.5
+HEADS, LENGTH, BATCH, RATE = 8, 32, 16, 0.1
 
 # How each weight is split: by heads and by hidden units.
 LAYOUT = {

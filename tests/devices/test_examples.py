@@ -1,6 +1,7 @@
 """The examples for several devices run, small, and find themselves equal to one device."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,12 @@ SMALL = [  # script, arguments, what it prints
     pytest.param("tensor_parallel.py", "--width 16 --steps 1",  # a batch of 16 / 2 texts of 32 vectors of 16
                  "all_reduce of 16384 bytes among 4 devices, once: each sends 24576 bytes", marks=slow),
 ]
-LONG = [  # script, arguments, how it has learned
-    pytest.param("pipeline.py", "--steps 30", "loss 1.3273 -> 0.0", marks=slow),
-    pytest.param("ring_attention.py", "", "equal to attention on one device", marks=slow),
-    pytest.param("fsdp.py", "--steps 60", "loss 2.577 -> 0.1", marks=slow),
-    pytest.param("data_parallel.py", "--steps 200", "loss 2.489 -> 0.1", marks=slow),
-    pytest.param("tensor_parallel.py", "--steps 20", "loss 4.99 -> 3", marks=slow),
+LONG = [  # as users run them, but for fewer steps
+    pytest.param("pipeline.py", "--steps 20", "", marks=slow),
+    pytest.param("ring_attention.py", "--length 1024", "", marks=slow),
+    pytest.param("fsdp.py", "--steps 20", "", marks=slow),
+    pytest.param("data_parallel.py", "--steps 60", "", marks=slow),
+    pytest.param("tensor_parallel.py", "--steps 10", "", marks=slow),
 ]
 # fmt: on
 
@@ -43,6 +44,9 @@ def test_example(script: str, arguments: str, expected: str, capsys: pytest.Capt
     module.main(arguments.split())
     out = capsys.readouterr().out
     assert expected in out and "differ by at most" in out, out
+    learned = re.search(r"loss ([\d.]+) -> ([\d.]+)", out)
+    if not expected and learned is not None:
+        assert float(learned[2]) < 0.8 * float(learned[1])
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("*.py")))
