@@ -4,6 +4,7 @@
     python -m benchmarks --quick              the same with fewer samples, two minutes
     python -m benchmarks --only eager lower   cases whose names start so
     python -m benchmarks --baseline numpy torch --json out.json
+    python -m benchmarks.scaling              more devices and processes beside one
 
 The printed table is Markdown. The exit status is 1 when a case is over its budget or fails.
 """
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cases import eager, first_calls, loops, programs, random, staging, startup
+from benchmarks.cases import devices, eager, first_calls, loops, programs, random, staging, startup
 from benchmarks.harness import Case, Row, measure
 
 CASES: list[Case] = [
@@ -33,6 +34,7 @@ CASES: list[Case] = [
     *programs.CASES,
     *loops.CASES,
     *random.CASES,
+    *devices.CASES,
 ]
 
 

@@ -1,9 +1,10 @@
 """The classes that `jit(f).trace(x)`, `.lower()` and `.compile()` return, for annotations and `isinstance`.
 
-Read next: `api/stages.py`.
+`Collective` is what `.compile().collectives()` lists. Read next: `api/stages.py`.
 """
 
 from didax.api.jit import JitFunction as Wrapped
 from didax.api.stages import Compiled, Lowered, Traced
+from didax.xla.device_text import Collective
 
-__all__ = ["Compiled", "Lowered", "Traced", "Wrapped"]
+__all__ = ["Collective", "Compiled", "Lowered", "Traced", "Wrapped"]

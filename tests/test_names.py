@@ -56,7 +56,7 @@ ABSENT = {
     "core": "AbstractValue Atom ParamDict Value ensure_compile_time_eval eval_context max_dim min_dim",
     "custom_batching": "",
     "custom_derivatives": "",
-    "debug": "log DebugEffect OrderedDebugEffect inspect_array_sharding visualize_array_sharding visualize_sharding",
+    "debug": "log DebugEffect OrderedDebugEffect",
     "dlpack": "",
     "test_util": "",
     "export": """

@@ -1,5 +1,5 @@
 """What is timed, in the order of the table: `startup`, `first_calls`, `eager`, `staging`, `programs`,
-`loops`, `random`.
+`loops`, `random`, `devices`.
 
 Didax and JAX share their API, so a case is written once, for a `Library`; what a library lacks is an
 ImportError or AttributeError there, which the table shows.

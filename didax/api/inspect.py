@@ -43,7 +43,8 @@ def explain(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -
     """What compilation does to each loop of `fun` for given arguments, and why not more, as a text.
 
     Each loop stands with the line that made it and the passes that look at it: `yes` where one was applied. The option
-    `optimize_loops` turns all of them off.
+    `optimize_loops` turns all of them off. On several devices the program is compiled, and the text says what they
+    exchange, by line (`docs/devices.md`); loops are compiled as they are there.
 
     >>> import didax as dx
     >>> print(dx.explain(lambda x: x + 1.0)(0.0))

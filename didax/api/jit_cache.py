@@ -32,6 +32,7 @@ class OneArrayCall:
     handlers: Any
     aval: ShapedArray
     state: config.State  # the options that it was made under
+    sharding: NamedSharding | None = None  # how the result lies on several devices
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +61,8 @@ class JitCache:
         self.specializations: dict[Any, Specialization] = {}  # by signature
         # By the types of the arguments, where all of them are arrays and positional; else with their structure as well.
         self.repeated_calls: dict[Any, RepeatedCall] = {}
-        self.one_array_calls: dict[ShapedArray, OneArrayCall] = {}  # by the type of the only argument
+        # By the type of the only argument, with its sharding where it lies on several devices.
+        self.one_array_calls: dict[Any, OneArrayCall] = {}
         with _all_caches_lock:
             _all_caches.add(self)
 

@@ -52,7 +52,7 @@ class RepeatedCalls(Generic[P, R]):
 
     __slots__ = ("__dict__", "__weakref__", "_cache", "_one_array_calls")
     _cache: JitCache
-    _one_array_calls: dict[ShapedArray, OneArrayCall]  # that of the cache
+    _one_array_calls: dict[Any, OneArrayCall]  # that of the cache
     _has_static: bool
     _static: StaticArguments
 
@@ -85,6 +85,26 @@ class RepeatedCalls(Generic[P, R]):
                         y._buffer = outs[0]
                         y.committed = x.committed
                         return y
+                    except Exception:
+                        pass
+            elif eager and type(x) is ShardedArray and not rest and not kwargs:
+                call = self._one_array_calls.get((x.aval, x.sharding))
+                if call is not None and call.state is (
+                    config.global_state if _get_overlay() is None else config.state()
+                ):
+                    try:
+                        buffer = x._buffer
+                        if not buffer.is_deleted():  # XLA would read memory that is gone
+                            outs = call.loaded.execute_sharded([buffer]).consume_with_handlers(
+                                call.handlers, False
+                            )
+                            y = _new_object(ShardedArray)
+                            y.aval = call.aval
+                            y._value = None
+                            y._buffer = outs[0]
+                            y.committed = True
+                            y.sharding = call.sharding
+                            return y
                     except Exception:
                         pass
             try:
@@ -187,12 +207,17 @@ class RepeatedCalls(Generic[P, R]):
         executable, captured, kept, layouts = ready
         key_flow = program.key_flow if key_reuse_is_on() else None
         donated = program.donated if True in program.donated else None
-        is_one_array = len(args) == 1 and not kwargs and type(args[0]) is ConcreteArray
-        plain = key_flow is None and not captured and kept is None and layouts is None and donated is None
-        if is_one_array and plain and specialization.single and not self._has_static:
-            call = OneArrayCall(executable.loaded, executable.handlers, executable.out_avals[0], state)
-            self._cache.one_array_calls[avals[0]] = call
-            return
+        plain = key_flow is None and not captured and kept is None and donated is None
+        if len(args) == 1 and not kwargs and plain and specialization.single and not self._has_static:
+            (x,), of_one = args, (executable.loaded, executable.handlers, executable.out_avals[0], state)
+            if type(x) is ConcreteArray and layouts is None:
+                self._cache.one_array_calls[avals[0]] = OneArrayCall(*of_one)
+                return
+            # With other processes, which have to start the program too, there is more to do.
+            if type(x) is ShardedArray and layouts == [x.sharding] and not executable.is_shared:
+                call = OneArrayCall(*of_one, executable.out_shardings[0])
+                self._cache.one_array_calls[x.aval, x.sharding] = call
+                return
         key, _ = _kind_of_call(args, kwargs, static)
         by_name = bool(kwargs) and type(key[0]) is tuple and list(kwargs) != sorted(kwargs)
         order = _order_of_names(len(args), kwargs) if by_name else None

@@ -16,7 +16,10 @@ from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
 from didax.passes.loops import report
+from didax.runtime.collectives import collectives_in
+from didax.runtime.collectives import report as exchanges_report
 from didax.runtime.compiled import Program
+from didax.xla.device_text import Collective
 
 
 class ShapeDtypeStruct:
@@ -116,8 +119,12 @@ class Traced:
         return pytree.unflatten(self.out_tree, [struct_of(aval) for aval in avals])
 
     def explain(self) -> str:
-        """What compilation does to each loop of the function, and why not more."""
-        return report(self.fun_name, self.jaxpr.jaxpr)
+        """What compilation does to each loop, and why not more; on several devices, what these exchange."""
+        partition = None if self._program is None else self._program.partition_for(self._leaves)
+        if self._program is None or partition is None:
+            return report(self.fun_name, self.jaxpr.jaxpr)
+        exchanges = collectives_in(self._program, partition)
+        return f"{self.fun_name}: {exchanges_report(exchanges, len(partition.devices))}"
 
     def lower(self) -> Lowered:
         """Write the StableHLO module."""
@@ -158,6 +165,7 @@ class Compiled:
     def __init__(self, traced: Traced, program: Program, partition: Any):
         self._traced = traced
         self._program = program
+        self._partition = partition
         self._executable = program.executable(partition)
         self.in_tree = traced.in_tree
         self.out_tree = traced.out_tree
@@ -205,6 +213,18 @@ class Compiled:
     def as_text(self) -> str:
         """The optimised HLO of the executable."""
         return self._executable.loaded.hlo_modules()[0].to_string()
+
+    def collectives(self) -> list[Collective]:
+        """What devices exchange: the kind, the groups of devices, bytes, how often, and the user's line.
+
+        Empty for a program on one device. XLA's partitioner and its optimiser choose; this is read in the program that
+        they made. The attributes are those of `didax.stages.Collective`.
+
+        >>> import didax as dx, didax.numpy as dnp
+        >>> dx.jit(lambda x: x + 1).lower(dnp.ones(8)).compile().collectives()
+        []
+        """
+        return collectives_in(self._program, self._partition)
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the work: 'flops', 'bytes accessed', ..."""

@@ -1,4 +1,4 @@
-"""Tools that look into running programs: prints, callbacks, checks, NaNs, breakpoints.
+"""Tools that look into running programs: prints, callbacks, checks, NaNs, breakpoints; where arrays lie on devices.
 
 Read next: `docs/debugging.md`, a page with examples.
 """
@@ -8,5 +8,21 @@ from didax.debug._breakpoint import breakpoint
 from didax.debug._check import check
 from didax.debug._mode import debug_mode
 from didax.debug._print import print
+from didax.debug._sharding import (
+    inspect_array_sharding,
+    sharding_svg,
+    visualize_array_sharding,
+    visualize_sharding,
+)
 
-__all__ = ["breakpoint", "callback", "check", "debug_mode", "print"]
+__all__ = [
+    "breakpoint",
+    "callback",
+    "check",
+    "debug_mode",
+    "inspect_array_sharding",
+    "print",
+    "sharding_svg",
+    "visualize_array_sharding",
+    "visualize_sharding",
+]

@@ -78,7 +78,8 @@ class ShardMap(Primitive):
         devices.manual = Manual(mesh, frozenset(axes).union(outer.axes if outer is not None else ()))
         try:
             outs = lower_jaxpr_body(body, jaxpr, parts)
-            ending = f"sdy.return {names(outs)} : {types(outs)}"  # first: it may write constants
+            # First: it may write constants.
+            ending = f"sdy.return {names(outs)} : {types(outs)}" if outs else "sdy.return"
         finally:
             devices.manual = outer
         laid_in = [

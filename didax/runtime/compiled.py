@@ -39,13 +39,14 @@ from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_
 from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
 from didax.runtime.value_checks import with_index_checks
+from didax.xla.device_text import Partition
+from didax.xla.inspection import Listener
 from didax.xla.lowering import lower_module
 
 if TYPE_CHECKING:
     from didax.core.sharding import NamedSharding
     from didax.xla.callbacks import HostCallback
     from didax.xla.compile import Executable
-    from didax.xla.device_text import Partition
 
 
 class ReadyToRun(NamedTuple):
@@ -172,43 +173,49 @@ class Program:
         callbacks: list[HostCallback] | None = None,
         partition: Partition | None = None,
         located: bool = False,
+        listener: Listener | None = None,
     ) -> str:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`.
 
-        With `located` the text says where operations come from.
+        With `located` the text says where operations come from; with a `listener` it asks XLA what the program asks.
         """
         # The partitioner looks into no function that XLA is told to leave alone.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         name = _module_name(jaxpr.name)
         return lower_module(
-            jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition, located
+            jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition, located, listener
         )
 
     def executable(self, where: Any = None) -> Executable:
         """The compiled program for a device or a partition, compiled on first use."""
         found = self._executables.get(where)
         if found is None:
+            listener = Listener()
             try:
-                found = self._compile(where)
+                found = self._compile(where, listener)
             except Exception:
                 if config.state().check or optimize_loops(self.jaxpr)[0] is self.jaxpr:
                     raise
                 with config.override(
                     optimize_loops="off"
                 ):  # this version of XLA does not take the optimised loop
-                    found = self._compile(where)
+                    found = self._compile(where, listener := Listener())
+            listener.tell(where if isinstance(where, Partition) else None, found)
             self._executables[where] = found
         return found
 
-    def _compile(self, where: Any) -> Executable:
+    def compiled_anew(self, where: Any) -> Executable:
+        """The program as XLA compiles it now, not as it is remembered: with the lines of today."""
+        return self._compile(where, Listener(), anew=True)
+
+    def _compile(self, where: Any, listener: Listener, anew: bool = False) -> Executable:
         from didax.xla.compile import compile_text  # loads jaxlib: on first need
-        from didax.xla.device_text import Partition
 
         if True in self.donated:
             donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
         callbacks: list[HostCallback] = []
         partition = where if isinstance(where, Partition) else None
-        text = self.text(callbacks, partition)
+        text = self.text(callbacks, partition, listener=listener)
         self.calls_python = bool(callbacks)
         if partition is not None and callbacks:
             raise NotImplementedError(
@@ -220,6 +227,8 @@ class Program:
             )
         device = None if partition else where
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
+        located = functools.partial(self.text, None, partition, True, listener)
+        asks = partition is not None and bool(listener)
         try:
             return compile_text(
                 text,
@@ -230,7 +239,8 @@ class Program:
                 callbacks,
                 partition,
                 in_avals,
-                None if self._cheap else functools.partial(self.text, None, partition, True),
+                (lambda: listener.addressed(located())) if asks else None if self._cheap else located,
+                anew or asks,
             )
         except RuntimeError as error:
             if (explained := _wrong_text(self.jaxpr, error)) is None:

@@ -17,8 +17,10 @@ from didax.core.dtypes import dtype_name
 from didax.core.errors import message
 from didax.core.given import give, given_by
 from didax.core.sharding import Index, NamedSharding
+from didax.primitives.inspection import inspect_sharding_p
 from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
+from didax.xla.inspection import Inspection
 
 
 class ShardedArray(PlacedArray):
@@ -279,6 +281,13 @@ def from_shards(aval: ShapedArray, sharding: NamedSharding, shards: Sequence[Con
     return ShardedArray(
         aval, join_shards([x.device_buffer() for x in shards], aval.physical, sharding), sharding
     )
+
+
+@give(inspect_sharding_p, "evaluate")
+def inspect(x: Any, *, inspection: Inspection, axes: tuple[int, ...]) -> list[Any]:
+    array = as_concrete(x)
+    inspection.tell(array.sharding, axes, array.aval.ndim)
+    return []
 
 
 @give(sharding_constraint_p, "evaluate")

@@ -51,6 +51,7 @@ class Executable:
     __slots__ = ("device", "handlers", "loaded", "out_avals")
     in_shardings: Sequence[NamedSharding] = ()  # on several devices: how arguments and results lie on them
     out_shardings: Sequence[NamedSharding] = ()
+    is_shared = False  # whether other processes have to run it too
 
     def __init__(self, loaded: Any, out_avals: Sequence[ShapedArray], device: Any):
         self.loaded = loaded
@@ -85,7 +86,8 @@ class PartitionedExecutable(Executable):
             given or layout_found(partition, found, aval.ndim)
             for given, found, aval in zip(partition.arguments, chosen, in_avals, strict=True)
         ]
-        found = loaded.get_output_shardings() or [None] * len(out_avals)
+        # XLA has one for the empty tuple of a program without results.
+        found = out_avals and (loaded.get_output_shardings() or [None] * len(out_avals))
         self.out_shardings = [
             layout_found(partition, sharding, aval.ndim)
             for sharding, aval in zip(found, out_avals, strict=True)
@@ -100,6 +102,7 @@ class SharedExecutable(PartitionedExecutable):
     """A compiled program on devices of several processes, each of which runs it."""
 
     __slots__ = ()
+    is_shared = True
 
     def run(self, buffers: list[Any]) -> list[Any]:
         """Start the program here; the other processes of the job start it too."""
@@ -235,6 +238,7 @@ def compile_text(
     partition: Partition | None = None,
     in_avals: Sequence[ShapedArray] = (),
     located: Callable[[], str] | None = None,
+    anew: bool = False,
 ) -> Executable:
     """Compile a module for one device, or for those of a partition, which comes with the types of the arguments.
 
@@ -243,7 +247,7 @@ def compile_text(
     `cheap` takes settings that compile three times as fast, for one operation on small arrays; on large arrays the
     compiled code is several times slower. `options` are XLA debug options by name. `located` writes the same module
     with names and lines of its operations, and is called if it has to be compiled: programs are known by what they
-    compute.
+    compute. With `anew` XLA compiles it, even if it is remembered.
     """
     started = backend()
     device = started.default_device if device is None else device
@@ -252,16 +256,16 @@ def compile_text(
         *(_cheap_flags() if cheap and started.platform == "cpu" and _NOT_CHEAP not in text else ()),
         *sorted((options or {}).items()),
     ]
-    store = None if cheap else _store()
+    store = None if cheap or anew else _store()
 
     def load(started: Backend, devices: tuple[Any, ...]) -> Any:
-        # programs that differ in their callbacks only are one: `Run` has the callbacks
-        return _remembered(
-            (text, devices, tuple(flags)),
-            lambda: _compile(
+        def make() -> Any:
+            return _compile(
                 started, text, devices, flags, store, len(callbacks), partition is not None, located
-            ),
-        )
+            )
+
+        # programs that differ in their callbacks only are one: `Run` has the callbacks
+        return to_the_end(make) if anew else _remembered((text, devices, tuple(flags)), make)
 
     if partition is not None:
         processes = processes_of(partition.devices)

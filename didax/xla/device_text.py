@@ -1,7 +1,8 @@
 """Programs on several devices: how they are laid out, and what the text of their modules says of it.
 
 `Partition` is the mesh of a program, with a sharding for each argument. `DeviceWriter` writes meshes, shardings in
-Shardy's words, groups of devices and numbers of channels into a module. Nothing here loads jaxlib.
+Shardy's words, groups of devices and numbers of channels into a module. `Collective` is an exchange between devices in
+the program that XLA makes of it (`collectives.py`). Nothing here loads jaxlib.
 Read next: `core/sharding.py` (what users say), `partition.py` (arrays and compiled programs).
 """
 
@@ -166,3 +167,45 @@ def _entry_text(entry: Any) -> str:
     if entry is PartitionSpec.UNCONSTRAINED:
         return "{?}"
     return "{" + ", ".join(f'"{name}"' for name in entry_names(entry)) + "}"
+
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+class Collective(NamedTuple):
+    """One exchange between devices in a compiled program.
+
+    Attributes:
+      kind: 'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'collective_permute', ...
+      groups: the numbers of the devices that exchange with each other, in the order of the mesh; of a
+        collective_permute the pairs (from, to).
+      operand_bytes, result_bytes: what a device puts in, and what it has afterwards.
+      bytes: what a device sends at least, each time; a ragged_all_to_all sends as much at most.
+      times: how often it happens in a run of the program; None where that depends on values, in a `while_loop` or
+        behind a branch.
+      line: the line of the user's program, 'model.py:12'; None where XLA does not tell.
+      name: the scopes and the operation that it comes from, 'loss/dot_general'.
+    """
+
+    kind: str
+    groups: Groups
+    operand_bytes: int
+    result_bytes: int
+    bytes: int
+    times: int | None
+    line: str | None
+    name: str
+
+    def __str__(self) -> str:
+        sizes = sorted({len(group) for group in self.groups})
+        among = (
+            f"{len(self.groups)} pairs of devices"
+            if self.kind == "collective_permute"
+            else f"{' or '.join(map(str, sizes))} devices"
+        )
+        often = (
+            "times unknown" if self.times is None else "once" if self.times == 1 else f"{self.times} times"
+        )
+        return (
+            f"{self.kind} of {self.operand_bytes} bytes among {among}, {often}: each sends {self.bytes} bytes"
+        )

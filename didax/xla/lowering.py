@@ -34,6 +34,7 @@ from didax.transforms.cache import on_clear
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
 from didax.xla.device_text import DeviceWriter, Partition
+from didax.xla.inspection import Listener
 from didax.xla.text import (
     TOKEN,
     FunctionContext,
@@ -57,16 +58,18 @@ def lower_module(
     callbacks: list[HostCallback] | None = None,
     partition: Partition | None = None,
     located: bool = False,
+    listener: Listener | None = None,
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
     Buffers of donated inputs may be reused for outputs; `replaced` says of some which output takes their place. With
     `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
     program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first. With
-    `located` each operation is followed by its name and the line of the user's program that it comes from.
+    `located` each operation is followed by its name and the line of the user's program that it comes from. With a
+    `listener` the text also asks how values lie on devices, where the program does.
     """
     devices = None if partition is None else DeviceWriter(partition)
-    module = Module(outline, devices, located)
+    module = Module(outline, devices, located, listener)
     donated = donated or (False,) * len(jaxpr.invars)
     attributes = [["jax.buffer_donor = true"] if is_donated else [] for is_donated in donated]
     for i, out in replaced.items():

@@ -24,6 +24,7 @@ from didax.core.effects import Effect
 from didax.core.jaxpr import Jaxpr
 from didax.xla.callbacks import HostCallback
 from didax.xla.device_text import DeviceWriter, Manual
+from didax.xla.inspection import Listener
 
 _ELEMENT_TYPES = {
     "bool": "i1",
@@ -189,8 +190,13 @@ class Module:
     """The functions and callbacks of a module that is being written; with `outline` large functions are cut."""
 
     def __init__(
-        self, outline: bool = False, devices: DeviceWriter | None = None, located: bool = False
+        self,
+        outline: bool = False,
+        devices: DeviceWriter | None = None,
+        located: bool = False,
+        listener: Listener | None = None,
     ) -> None:
+        self.listener = listener  # of what XLA tells of values, where anyone asks
         self.located = located  # operations are followed by where they come from
         self.outline = outline
         self.devices = devices  # where the program runs on several

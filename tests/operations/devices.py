@@ -21,6 +21,11 @@ def constrained(x: Any) -> Any:
     return lax.with_sharding_constraint(x, NamedSharding(dx.make_mesh((1,), ("x",)), P("x")))
 
 
+def inspected(x: Any) -> Any:
+    dx.debug.inspect_array_sharding(x, callback=lambda sharding: None)
+    return lax.sin(x)
+
+
 def mapped(x: Any) -> Any:
     mesh = dx.make_mesh((1,), ("x",))
     return dx.shard_map(lambda x: lax.mul(x, lax.psum(x, "x")), mesh=mesh, in_specs=P("x"), out_specs=P("x"))(
@@ -36,6 +41,7 @@ def cast(x: Any) -> Any:
 
 ROWS = [
     Operation("sharding_constraint", constrained, lambda x: x, numbers, (*FLOATS, "int32"), has_text=False),
+    Operation("inspect_sharding", inspected, np.sin, numbers, FLOATS, has_text=False),
     Operation("shard_map", mapped, lambda x: x * x, numbers, FLOATS, has_text=False),
     Operation("pvary", cast, np.sin, numbers, FLOATS, has_text=False),
 ]

@@ -1,0 +1,41 @@
+"""What the devices exchange in a compiled program, by the lines of the user's program, and that as a text.
+
+Programs are remembered by what they compute, so the compiled program that runs may come from lines that are others now,
+or from another file; then it is compiled anew to tell its lines.
+Read next: `xla/collectives.py` (how the program of XLA's is read), `api/stages.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from didax.runtime.compiled import Program
+from didax.xla.device_text import Collective, Partition
+
+
+def collectives_in(program: Program, partition: Partition | None) -> list[Collective]:
+    """The collectives of a program, compiled for these devices; none on one device."""
+    if partition is None:
+        return []
+    from didax.xla.agreement import processes_of  # load jaxlib, or take long to load: on first need
+    from didax.xla.collectives import collectives_of, origins_in, origins_of
+
+    loaded = program.executable(partition).loaded
+    if origins_of(loaded) <= origins_in(program.text(None, partition, True)):
+        return collectives_of(loaded)
+    if len(processes_of(partition.devices)) > 1:  # the others need not compile now
+        return [found._replace(line=None) for found in collectives_of(loaded)]
+    return collectives_of(program.compiled_anew(partition).loaded)
+
+
+def report(collectives: Sequence[Collective], devices: int) -> str:
+    """The collectives by line, as `didax.explain` shows them."""
+    by_line: dict[str | None, list[Collective]] = {}
+    for found in collectives:
+        by_line.setdefault(found.line, []).append(found)
+    count = f"{len(collectives) or 'no'} collective{'' if len(collectives) == 1 else 's'}"
+    lines = [f"{count} on {devices} devices"]
+    for line in sorted(by_line, key=lambda line: (line is None, line)):
+        lines.append(f"  at {line}" if line else "  at a line that is not known")
+        lines += [f"    {found}" for found in by_line[line]]
+    return "\n".join(lines)
