@@ -18,6 +18,7 @@ __all__ = [
     "jet",
     "multihost_utils",
     "ode",
+    "sparse",
     "sparse_derivatives",
 ]
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         jet,
         multihost_utils,
         ode,
+        sparse,
         sparse_derivatives,
     )
 else:
