@@ -1,4 +1,5 @@
-"""Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`.
+"""Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`,
+`rnn`, `sparse`.
 
 Beyond JAX there are `implicit` and `sparse_derivatives`.
 
@@ -18,6 +19,7 @@ __all__ = [
     "jet",
     "multihost_utils",
     "ode",
+    "rnn",
     "sparse",
     "sparse_derivatives",
 ]
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         jet,
         multihost_utils,
         ode,
+        rnn,
         sparse,
         sparse_derivatives,
     )

@@ -23,6 +23,7 @@ from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
 from didax.core.given import give, given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.monitoring import COMPILED, LOWERED, Elapsed
 from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import refused_text
@@ -208,7 +209,9 @@ class Program:
             donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
         callbacks: list[HostCallback] = []
         partition = where if isinstance(where, Partition) else None
-        text = self.text(callbacks, partition)
+        name = self.jaxpr.name
+        with Elapsed(LOWERED, fun_name=name):
+            text = self.text(callbacks, partition)
         self.calls_python = bool(callbacks)
         if partition is not None and callbacks:
             raise NotImplementedError(
@@ -221,17 +224,18 @@ class Program:
         device = None if partition else where
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         try:
-            return compile_text(
-                text,
-                out_avals,
-                device,
-                self._cheap,
-                self.options,
-                callbacks,
-                partition,
-                in_avals,
-                None if self._cheap else functools.partial(self.text, None, partition, True),
-            )
+            with Elapsed(COMPILED, fun_name=name):
+                return compile_text(
+                    text,
+                    out_avals,
+                    device,
+                    self._cheap,
+                    self.options,
+                    callbacks,
+                    partition,
+                    in_avals,
+                    None if self._cheap else functools.partial(self.text, None, partition, True),
+                )
         except RuntimeError as error:
             if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise
