@@ -7,6 +7,6 @@ from didax.api.callbacks import debug_callback as callback
 from didax.debug._breakpoint import breakpoint
 from didax.debug._check import check
 from didax.debug._mode import debug_mode
-from didax.debug._print import print
+from didax.debug._print import log, print
 
-__all__ = ["breakpoint", "callback", "check", "debug_mode", "print"]
+__all__ = ["breakpoint", "callback", "check", "debug_mode", "log", "print"]

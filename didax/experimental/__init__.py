@@ -1,5 +1,5 @@
 """Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`,
-`rnn`, `sparse`.
+`rnn`, `sparse`, and older homes of `pjit`, `shard_map` and `mesh_utils`.
 
 Beyond JAX there are `implicit` and `sparse_derivatives`.
 
@@ -17,9 +17,12 @@ __all__ = [
     "implicit",
     "io_callback",
     "jet",
+    "mesh_utils",
     "multihost_utils",
     "ode",
+    "pjit",
     "rnn",
+    "shard_map",
     "sparse",
     "sparse_derivatives",
 ]
@@ -30,9 +33,12 @@ if TYPE_CHECKING:
         compilation_cache,
         implicit,
         jet,
+        mesh_utils,
         multihost_utils,
         ode,
+        pjit,
         rnn,
+        shard_map,
         sparse,
         sparse_derivatives,
     )
