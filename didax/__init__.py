@@ -122,6 +122,8 @@ if TYPE_CHECKING:
     from didax import example_libraries as example_libraries
     from didax import flatten_util as flatten_util
     from didax import image as image
+    from didax import monitoring as monitoring
+    from didax import profiler as profiler
     from didax import scipy as scipy
     from didax import test_util as test_util
 else:
@@ -132,6 +134,8 @@ else:
         "example_libraries",
         "flatten_util",
         "image",
+        "monitoring",
+        "profiler",
         "scipy",
         "test_util",
     )

@@ -24,8 +24,7 @@ ABSENT = {
         jax2tf_associative_scan_reductions legacy_prng_key softmax_custom_jvp threefry_partitionable
     """,
     "lax": """
-        AccuracyMode DotAlgorithm RaggedDotDimensionNumbers Tolerance composite ragged_dot_general
-        scaled_dot after_all create_token dce_sink rng_uniform shape_as_value stage
+        AccuracyMode Tolerance composite scaled_dot after_all create_token dce_sink rng_uniform shape_as_value stage
         pbroadcast precv psend ragged_all_to_all
     """,
     "lax.linalg": "",
@@ -56,7 +55,7 @@ ABSENT = {
     "core": "AbstractValue Atom ParamDict Value ensure_compile_time_eval eval_context max_dim min_dim",
     "custom_batching": "",
     "custom_derivatives": "",
-    "debug": "log DebugEffect OrderedDebugEffect",
+    "debug": "DebugEffect OrderedDebugEffect",
     "dlpack": "",
     "test_util": "",
     "export": """
@@ -67,6 +66,8 @@ ABSENT = {
     "ffi": "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type_id",
     "distributed": "",
     "dtypes": "",
+    "monitoring": "",
+    "profiler": "",
     "errors": "InconclusiveDimensionOperation",
     "flatten_util": "",
     "ref": "AbstractRef",
@@ -75,19 +76,23 @@ ABSENT = {
     "stages": "ArgInfo CompilerOptions",
     "experimental": "EArray cur_qdd primal_tangent_dtype",
     "experimental.checkify": "",
+    "experimental.mesh_utils": "device_kind_handler_dict",
+    "experimental.pjit": "",
+    "experimental.shard_map": "",
+    "experimental.sparse": "",
+    "experimental.sparse.linalg": "",
     "experimental.compilation_cache.compilation_cache": "",
 }
 
 ABSENT_MODULES = """
-    api_util cloud_tpu_init collect_profile interpreters lib monitoring profiler
-    tools
+    api_util cloud_tpu_init collect_profile interpreters lib tools
     experimental.array_serialization experimental.buffer_callback experimental.colocated_python
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
     experimental.hijax experimental.jax2tf experimental.key_reuse experimental.layout
-    experimental.mesh_utils experimental.mosaic experimental.pallas experimental.pjit
-    experimental.profiler experimental.random experimental.rnn experimental.roofline
+    experimental.mosaic experimental.pallas
+    experimental.profiler experimental.random experimental.roofline
     experimental.scheduling_groups experimental.serialize_executable experimental.shard_alike
-    experimental.shard_map experimental.source_mapper experimental.sparse experimental.topologies
+    experimental.source_mapper experimental.topologies
     experimental.transfer experimental.xla_metadata
     extend.backend extend.ifrt_programs extend.linear_util extend.lowering extend.mlir extend.pallas
     extend.sharding extend.source_info_util extend.xla

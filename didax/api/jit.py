@@ -26,7 +26,7 @@ from didax.api.repeated_calls import RepeatedCalls
 from didax.api.specialization import Specialization
 from didax.api.stages import Lowered, Traced
 from didax.api.static import StaticArguments, as_names, as_numbers, with_gaps
-from didax.core import config, pytree
+from didax.core import config, monitoring, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 from didax.core.primitive import current_trace_var, eager_trace
@@ -97,7 +97,8 @@ class JitFunction(RepeatedCalls[P, R]):
             of_values = RefArguments(flat, refs)
             in_avals = [aval.aval if isinstance(aval, RefType) else aval for aval in avals]
             fun = of_values if refs else flat
-            staged = stage_program(fun, in_avals, function=self._fun, arg_names=names)
+            with monitoring.Elapsed(monitoring.TRACED, fun_name=getattr(self._fun, "__name__", "")):
+                staged = stage_program(fun, in_avals, function=self._fun, arg_names=names)
             if key_reuse_is_on():
                 summarise(staged.jaxpr)  # which reports the keys that the function itself uses twice
             donated = self._donated.of_leaves(args, kwargs)

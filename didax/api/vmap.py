@@ -83,6 +83,8 @@ def vmap(
         dims = [
             _normalise(fun, args, kwargs, i, a, d) for i, (a, d) in enumerate(zip(avals, dims, strict=True))
         ]
+        if _BATCHED_NODES:
+            _check_batched_nodes(fun, (args, kwargs), dims, "in_axes")
         size = _batch_size(fun, args, kwargs, avals, dims, axis_size)
         axis = AxisData(axis_name, size, split_over=split_over)
         flat = FlatFunction(fun, tree, "vmap")
@@ -100,10 +102,35 @@ def vmap(
             as_array(_place(fun, flat.out_tree, i, y, dim, want, axis.size))
             for i, (y, dim, want) in enumerate(zip(outs, out_dims, wanted, strict=True))
         ]
-        return pytree.unflatten(flat.out_tree, moved)
+        result = pytree.unflatten(flat.out_tree, moved)
+        if _BATCHED_NODES:
+            _check_batched_nodes(fun, result, wanted, "out_axes")
+        return result
 
     mapped.__doc__ = _documented(fun)
     return api_boundary(mapped)
+
+
+# Pytrees whose leaves share their leading axes, `n_batch` of them: only these axes can be mapped.
+_BATCHED_NODES: list[type] = []
+
+
+def has_batch_axes(cls: type) -> None:
+    """Have vmap check that it maps one of the `n_batch` leading axes that the leaves of such a pytree share."""
+    _BATCHED_NODES.append(cls)
+
+
+def _check_batched_nodes(fun: Any, tree: Any, dims: Sequence[Any], name: str) -> None:
+    kinds, start = tuple(_BATCHED_NODES), 0
+    for node in pytree.leaves(tree, is_leaf=lambda x: isinstance(x, kinds)):
+        end = start + (len(pytree.leaves(node)) if isinstance(node, kinds) else 1)
+        found, start = {*dims[start:end]} - {None}, end
+        n_batch = getattr(node, "n_batch", 0)
+        if isinstance(node, kinds) and any(not 0 <= operator.index(dim) < n_batch for dim in found):
+            rule = f"{name} of vmap for a sparse array must correspond to a batch dimension."
+            facts = f"Cannot map {name}={found.pop()} for {type(node).__name__} array with n_batch={n_batch}: {node!r}"
+            fix = "Use update_layout to make it a batch dimension, or None."
+            raise ValueError(message(rule, facts, f"function: {describe_function(fun)}", fix=fix))
 
 
 def _documented(fun: Any) -> str:

@@ -1,10 +1,10 @@
-"""Adapters that are a few lines each: versions, maps over devices, and what is trivial in a process with one client."""
+"""Adapters that are a few lines each: versions, layouts, and what is trivial in a process with one client."""
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,36 +48,7 @@ def threefry_partitionable(new_val: bool = True) -> Iterator[None]:
     yield
 
 
-# --- Maps over devices -----------------------------------------------------------------------------------------
-
-
-def pjit(fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any = None, **options: Any) -> Any:
-    """`jit`, under its older name."""
-    asked = {"in_shardings": in_shardings, "out_shardings": out_shardings}
-    return didax.jit(fun, **{name: x for name, x in asked.items() if x is not None}, **options)
-
-
-def shard_map(
-    f: Any, mesh: Any = None, in_specs: Any = None, out_specs: Any = None, check_rep: bool = True,
-    auto: Any = frozenset(), **options: Any,
-) -> Any:  # fmt: skip
-    """`shard_map` with the arguments of `jax.experimental.shard_map`."""
-    if auto:
-        options["axis_names"] = frozenset(mesh.axis_names) - frozenset(auto)
-    options.setdefault("check_vma", check_rep)
-    return didax.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)
-
-
-def create_device_mesh(mesh_shape: Sequence[int], devices: Any = None, **_: Any) -> np.ndarray[Any, Any]:
-    """The devices as an array of that shape; they are equally far from each other."""
-    found = np.asarray(didax.devices() if devices is None else devices, dtype=object).ravel()
-    size = int(np.prod(mesh_shape, dtype=int))
-    if size != found.size:
-        rule = "A mesh has as many places as there are devices."
-        raise ValueError(
-            message(rule, f"shape: {tuple(mesh_shape)}", f"devices: {found.size}", fix="Pass `devices`.")
-        )
-    return found.reshape(mesh_shape)
+# --- Layouts ----------------------------------------------------------------------------------------------------
 
 
 class Layout:
@@ -100,63 +71,6 @@ class Format:
 
     def __init__(self, layout: Layout | None = None, sharding: Any = None):
         self.layout, self.sharding = layout, sharding
-
-
-# --- jax.profiler: marks in profiles, which Didax does not take --------------------------------------------------
-
-
-class TraceAnnotation:
-    """Context manager and decorator that marks a stretch of a profile; without a profile it does nothing, as in JAX."""
-
-    def __init__(self, name: str, **_: Any):
-        self.name = name
-
-    def __enter__(self) -> TraceAnnotation:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
-class StepTraceAnnotation(TraceAnnotation):
-    """As `TraceAnnotation`, for a step of training."""
-
-
-def annotate_function(func: Any = None, name: str | None = None, **_: Any) -> Any:
-    """The function itself."""
-    return (lambda f: f) if func is None else func
-
-
-# --- jax.monitoring ---------------------------------------------------------------------------------------------
-
-_LISTENERS: dict[str, list[Callable[..., Any]]] = {"event": [], "duration": [], "time_span": [], "scalar": []}
-
-
-def _monitor(kind: str) -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
-    def record(event: str, *values: Any, **details: Any) -> None:
-        for listener in tuple(_LISTENERS[kind]):
-            listener(event, *values, **details)
-
-    def unregister(listener: Callable[..., Any]) -> None:
-        _LISTENERS[kind].remove(listener)
-
-    return record, _LISTENERS[kind].append, unregister
-
-
-record_event, register_event_listener, unregister_event_listener = _monitor("event")
-record_event_duration_secs, register_event_duration_secs_listener, unregister_event_duration_listener = (
-    _monitor("duration")
-)
-record_event_time_span, register_event_time_span_listener, unregister_event_time_span_listener = _monitor(
-    "time_span"
-)
-record_scalar, register_scalar_listener, unregister_scalar_listener = _monitor("scalar")
-
-
-def clear_event_listeners() -> None:
-    """Forget all listeners."""
-    for listeners in _LISTENERS.values():
-        listeners.clear()
 
 
 # --- jax.extend -------------------------------------------------------------------------------------------------

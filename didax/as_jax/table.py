@@ -41,11 +41,10 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.experimental.checkify": {"ErrorCategory": "typing:Any"},
     "jax.experimental.hijax": {"*": "didax.as_jax.hijax"},
     "jax.experimental.layout": {"*": _SMALL},
-    "jax.experimental.mesh_utils": {"*": _SMALL},
-    "jax.experimental.pjit": {"*": _SMALL},
-    "jax.experimental.shard_map": {"*": _SMALL},
-    "jax.experimental.sparse": {"*": "didax.as_jax.sparse"},
-    "jax.experimental.sparse.bcoo": {"*": "didax.as_jax.sparse"},
+    **{
+        f"jax.experimental.sparse.{name}": {"*": "didax.experimental.sparse"}
+        for name in ("api", "bcoo", "bcsr", "coo", "csr", "transform", "util")
+    },
     "jax.extend.backend": {"*": _SMALL},
     "jax.extend.core": {
         **_ALL_CORE,
@@ -64,8 +63,6 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.lax": {"*": _BUILTIN},
     "jax.lax.linalg": {"*": _BUILTIN},
     "jax.lib": {"__version__": f"{_SMALL}:jaxlib_version"},
-    "jax.monitoring": {"*": _SMALL},
-    "jax.profiler": {"*": _SMALL},
     "jax.test_util": {"*": "didax.as_jax.test_util"},
 }
 

@@ -334,9 +334,8 @@ def narrowed(x: DType) -> DType:
     dtype('float32')
     """
     wide = x.kind in "iufc" and x.itemsize >= (16 if x.kind == "c" else 8)
-    return (
-        default_dtype(kind_of(exact_dtype(x))) if wide and not config.state().enable_x64 else exact_dtype(x)
-    )
+    found = exact_dtype(x)
+    return default_dtype(kind_of(found)) if wide and not config.state().enable_x64 else found
 
 
 def python_type(dtype: DType) -> type[Any] | None:

@@ -291,11 +291,6 @@ class NamedSharding(Sharding):
         """The mesh axes over which an array is split."""
         return tuple(name for entry in self.spec for name in entry_names(entry))
 
-    @property
-    def replicated_axes(self) -> frozenset[str]:
-        """The mesh axes along which devices hold the same."""
-        return frozenset(self.mesh.axis_names) - frozenset(self.axes)
-
     def entries(self, ndim: int, *where: str) -> tuple[tuple[str, ...], ...]:
         """The mesh axes over which each of `ndim` axes is split."""
         if ndim < len(self.spec):

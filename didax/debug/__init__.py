@@ -7,7 +7,7 @@ from didax.api.callbacks import debug_callback as callback
 from didax.debug._breakpoint import breakpoint
 from didax.debug._check import check
 from didax.debug._mode import debug_mode
-from didax.debug._print import print
+from didax.debug._print import log, print
 from didax.debug._sharding import (
     inspect_array_sharding,
     sharding_svg,
@@ -21,6 +21,7 @@ __all__ = [
     "check",
     "debug_mode",
     "inspect_array_sharding",
+    "log",
     "print",
     "sharding_svg",
     "visualize_array_sharding",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import string
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,29 +35,58 @@ def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: A
     >>> _ = f(1.5)
     x is 1.5, twice that 3.0
     """
+    return _when_computed(print, "debug.print", _Printer, fmt, args, ordered, kwargs)
+
+
+def _when_computed(again: Any, name: str, kind: Any, fmt: Any, args: Any, ordered: bool, kwargs: Any) -> Any:
     if fmt is None:
-        check_two_calls("debug.print", args, kwargs)
-        return lambda fmt, *args, **kwargs: print(fmt, *args, ordered=ordered, **kwargs)
+        check_two_calls(name, args, kwargs)
+        return lambda fmt, *args, **kwargs: again(fmt, *args, ordered=ordered, **kwargs)
     if not isinstance(fmt, str):
-        fix = 'Write debug.print("{}", x).'
-        raise TypeError(message("debug.print takes a format string first.", f"got: {fmt!r:.100}", fix=fix))
+        fix = f'Write {name}("{{}}", x).'
+        raise TypeError(message(f"{name} takes a format string first.", f"got: {fmt!r:.100}", fix=fix))
     _Checker().format(fmt, *args, **kwargs)
-    debug_callback(_Printer(fmt), *args, ordered=ordered, **kwargs)
+    debug_callback(kind(fmt), *args, ordered=ordered, **kwargs)
     return None
+
+
+@api_boundary
+def log(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: Any) -> Any:
+    """As `debug.print`, into the log of Python's `logging`: a line of the level INFO of the logger "didax.debug".
+
+    >>> import didax as dx
+    >>> dx.debug.log("x is {}", 3)  # shown where the program asks for that level
+    """
+    return _when_computed(log, "debug.log", _Logger, fmt, args, ordered, kwargs)
 
 
 class _Printer:
     """Prints one format string, with the print options that NumPy had when the printer was made."""
 
+    name = "debug.print"
+
     def __init__(self, fmt: str):
-        self.__name__ = f"debug.print({fmt!r})"
+        self.__name__ = f"{self.name}({fmt!r})"
         self._fmt = fmt
         self._options = np.get_printoptions()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         with np.printoptions(**self._options):
             text = self._fmt.format(*args, **kwargs)
+        self.show(text)
+
+    def show(self, text: str) -> None:
+        """Print the line."""
         sys.stdout.write(text + "\n")
+
+
+class _Logger(_Printer):
+    """The same, into the log."""
+
+    name = "debug.log"
+
+    def show(self, text: str) -> None:
+        logging.getLogger("didax.debug").info("%s", text)
 
 
 class _Checker(string.Formatter):

@@ -1,4 +1,5 @@
-"""Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`.
+"""Modules of `jax.experimental`: `checkify`, `jet`, `ode`, `io_callback`, `compilation_cache`, `multihost_utils`,
+`rnn`, `sparse`, and older homes of `pjit`, `shard_map` and `mesh_utils`.
 
 Beyond JAX there are `implicit` and `sparse_derivatives`.
 
@@ -16,8 +17,13 @@ __all__ = [
     "implicit",
     "io_callback",
     "jet",
+    "mesh_utils",
     "multihost_utils",
     "ode",
+    "pjit",
+    "rnn",
+    "shard_map",
+    "sparse",
     "sparse_derivatives",
 ]
 
@@ -27,8 +33,13 @@ if TYPE_CHECKING:
         compilation_cache,
         implicit,
         jet,
+        mesh_utils,
         multihost_utils,
         ode,
+        pjit,
+        rnn,
+        shard_map,
+        sparse,
         sparse_derivatives,
     )
 else:

@@ -16,6 +16,7 @@ from didax.lax import fft as _fft
 from didax.lax import linalg as linalg
 from didax.lax import loops as _loops
 from didax.lax import parallel as _parallel
+from didax.lax import ragged as _ragged
 from didax.lax import reductions as _reductions
 from didax.lax import rng as _rng
 from didax.lax import select as _select
@@ -34,6 +35,7 @@ from didax.lax.elementwise import *
 from didax.lax.fft import *
 from didax.lax.loops import *
 from didax.lax.parallel import *
+from didax.lax.ragged import *
 from didax.lax.reductions import *
 from didax.lax.rng import *
 from didax.lax.select import *
@@ -50,6 +52,7 @@ __all__ += _convert.__all__
 __all__ += _convolution.__all__
 __all__ += _cumulative.__all__
 __all__ += _dot.__all__
+__all__ += _ragged.__all__
 __all__ += _elementwise.__all__
 __all__ += _fft.__all__
 __all__ += _loops.__all__

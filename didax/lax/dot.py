@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,24 +16,18 @@ from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.lax.operands import operation
-from didax.primitives.convert import convert_element_type, iota
-from didax.primitives.cumulative import cumsum_p
 from didax.primitives.dot import Precision, dot_general_p
-from didax.primitives.elementwise import and_, ge, lt, sub
-from didax.primitives.reductions import reduce_or_p
-from didax.primitives.scalars import match_scalars, scalar_like
-from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
+from didax.primitives.scalars import match_scalars
 
 __all__ = [
     "DotDimensionNumbers",
+    "DotAlgorithm",
     "DotAlgorithmPreset",
     "Precision",
     "PrecisionLike",
     "batch_matmul",
     "dot",
     "dot_general",
-    "ragged_dot",
 ]
 
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -63,7 +57,38 @@ class DotAlgorithmPreset(enum.Enum):
     F64_F64_F64 = "highest", 5
 
 
-PrecisionLike = None | str | Precision | DotAlgorithmPreset | tuple[str, str] | tuple[Precision, Precision]
+class DotAlgorithm(NamedTuple):
+    """An algorithm of products, by the dtypes to which operands are rounded and in which products are summed.
+
+    `num_primitive_operations` counts the products of parts of operands into which one product is split. As a
+    `precision`, an algorithm stands for the precision that rounds no more than it; the sums have the dtype that
+    `preferred_element_type` names.
+    """
+
+    lhs_precision_type: Any
+    rhs_precision_type: Any
+    accumulation_type: Any
+    lhs_component_count: int = 1
+    rhs_component_count: int = 1
+    num_primitive_operations: int = 1
+    allow_imprecise_accumulation: bool = False
+
+    def precision(self) -> Precision:
+        """The precision that it stands for; ValueError for what no backend rounds to."""
+        kinds = {dtypes.dtype(x) for x in (self.lhs_precision_type, self.rhs_precision_type)}
+        if not all(dtypes.is_float(x) for x in kinds) or self.num_primitive_operations not in (1, 3, 6, 9):
+            rule = "A DotAlgorithm rounds operands to floats, in 1, 3, 6 or 9 products of their parts."
+            names = f"dtypes: {', '.join(sorted(x.name for x in kinds))}"
+            facts = f"{names}, num_primitive_operations: {self.num_primitive_operations}"
+            raise ValueError(message(rule, facts, fix="Use one of lax.DotAlgorithmPreset, or a Precision."))
+        if any(x.itemsize > 2 for x in kinds):
+            return Precision.HIGHEST
+        return {1: Precision.DEFAULT, 3: Precision.HIGH}.get(self.num_primitive_operations, Precision.HIGHEST)
+
+
+PrecisionLike = (
+    None | str | Precision | DotAlgorithm | DotAlgorithmPreset | tuple[str, str] | tuple[Precision, Precision]
+)
 
 _PRECISIONS = {
     "default": Precision.DEFAULT,
@@ -160,80 +185,19 @@ def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
     return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)), precision)
 
 
-@operation
-def ragged_dot(
-    lhs: Any,
-    rhs: Any,
-    group_sizes: Any,
-    precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
-    group_offset: None = None,
-) -> Any:
-    """Return the products of groups of rows of `lhs` (m, k), each with the matrix of its group in `rhs` (g, k, n).
-
-    The first group_sizes[0] rows are multiplied by rhs[0], and so on; rows after the last group give zeros.
-    The cost is the cost of one matrix product in which each row meets every matrix.
-
-    >>> import numpy as np
-    >>> from didax import lax
-    >>> matrices = np.float32([[[1]], [[10]]])
-    >>> lax.ragged_dot(np.ones((4, 1), "float32"), matrices, np.int32([1, 2]))
-    Array([[ 1.],
-           [10.],
-           [10.],
-           [ 0.]], dtype=float32)
-    """
-    x, y, sizes = aval_of(lhs), aval_of(rhs), aval_of(group_sizes)
-    if x.ndim != 2 or y.ndim != 3 or x.shape[1] != y.shape[1] or sizes.shape != y.shape[:1]:
-        raise TypeError(
-            message(
-                "ragged_dot takes lhs (m, k), rhs (g, k, n) and group_sizes (g,).",
-                f"lhs: {x}, rhs: {y}, group_sizes: {sizes}",
-                fix="Map over other axes with vmap.",
-            )
-        )
-    if not dtypes.is_integer(sizes.dtype) or group_offset is not None:
-        facts = f"group_sizes: {sizes}, group_offset: {group_offset}"
-        fix = "Cast the sizes; slice rhs in place of a group_offset."
-        raise TypeError(
-            message("ragged_dot counts rows with integers, from the first group on.", facts, fix=fix)
-        )
-    is_member = _members(group_sizes, x.shape[0])
-    rows = _masked(broadcast_in_dim(lhs, (y.shape[0], *x.shape), (1, 2)), is_member)
-    numbers = (((2,), (1,)), ((0,), (0,)))
-    # Both are masked, because a NaN in one group is no reason for NaN in another one, in a derivative neither.
-    products = _masked(dot_general(rows, rhs, numbers, precision, preferred_element_type), is_member)
-    return (reduce_or_p if aval_of(products).dtype == np.bool_ else reduce_sum_p).bind(products, axes=(0,))
-
-
-def _members(group_sizes: Any, count: int) -> Any:
-    """Which rows each group has: bool[g, m]."""
-    sizes = convert_element_type(group_sizes, np.dtype(np.int32))
-    ends = cumsum_p.bind(sizes, axis=0, reverse=False)
-    shape = (aval_of(sizes).shape[0], count)
-    row, end = iota(np.dtype(np.int32), shape, 1), broadcast_in_dim(ends, shape, (0,))
-    start = sub(end, broadcast_in_dim(sizes, shape, (0,)))
-    return and_(ge(row, start), lt(row, end))
-
-
-def _masked(x: Any, is_member: Any) -> Any:
-    """x[g, m, n] where group g has row m, else 0."""
-    dtype = aval_of(x).dtype
-    zero = scalar_like(False if dtype == np.bool_ else 0, dtype)
-    return where(broadcast_in_dim(is_member, aval_of(x).shape, (0, 1)), x, zero)
-
-
 def canonicalize_precision(precision: PrecisionLike) -> tuple[Precision, Precision] | None:
     """Return a precision for each operand; None where neither the caller nor default_matmul_precision gives one."""
     if precision is None:
         default = config.state().default_matmul_precision
         return None if default == "default" else (_precision(default), _precision(default))
-    if isinstance(precision, tuple | list) and len(precision) == 2:
+    if isinstance(precision, tuple | list) and len(precision) == 2:  # a DotAlgorithm is a longer tuple
         return _precision(precision[0]), _precision(precision[1])
     return _precision(precision), _precision(precision)
 
 
 def _precision(given: Any) -> Precision:
+    if isinstance(given, DotAlgorithm):
+        return given.precision()
     if isinstance(given, DotAlgorithmPreset):
         given = given.value if isinstance(given.value, str) else given.value[0]
     found = (

@@ -16,7 +16,7 @@ import numpy as np
 from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
-from didax.core.primitive import Primitive, infer
+from didax.core.primitive import Primitive
 from didax.passes.sparsity import along_axes
 from didax.primitives.reduced import batched_axes, reduced_aval
 from didax.transforms.batching import AxisData
@@ -246,8 +246,3 @@ def broadcast_axis(x: Any, size: int, axis: int) -> Any:
     shape = aval_of(x).shape
     kept = tuple(i for i in range(len(shape) + 1) if i != axis)
     return broadcast_in_dim(x, (*shape[:axis], size, *shape[axis:]), kept)
-
-
-def out_type(primitive: Primitive, *avals: ShapedArray, **params: Any) -> ShapedArray:
-    """The type of a primitive's single result."""
-    return infer(primitive, avals, params)[0]

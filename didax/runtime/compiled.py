@@ -23,6 +23,7 @@ from didax.core.dtypes import float0
 from didax.core.errors import RuleError, message
 from didax.core.given import give, given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.monitoring import COMPILED, LOWERED, Elapsed
 from didax.core.primitive import Primitive, infer
 from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import refused_text
@@ -215,7 +216,9 @@ class Program:
             donation.warn_of_unusable(self.jaxpr, len(self._constants), self.donated, self._replaced)
         callbacks: list[HostCallback] = []
         partition = where if isinstance(where, Partition) else None
-        text = self.text(callbacks, partition, listener=listener)
+        name = self.jaxpr.name
+        with Elapsed(LOWERED, fun_name=name):
+            text = self.text(callbacks, partition, listener=listener)
         self.calls_python = bool(callbacks)
         if partition is not None and callbacks:
             raise NotImplementedError(
@@ -230,18 +233,19 @@ class Program:
         located = functools.partial(self.text, None, partition, True, listener)
         asks = partition is not None and bool(listener)
         try:
-            return compile_text(
-                text,
-                out_avals,
-                device,
-                self._cheap,
-                self.options,
-                callbacks,
-                partition,
-                in_avals,
-                (lambda: listener.addressed(located())) if asks else None if self._cheap else located,
-                anew or asks,
-            )
+            with Elapsed(COMPILED, fun_name=name):
+                return compile_text(
+                    text,
+                    out_avals,
+                    device,
+                    self._cheap,
+                    self.options,
+                    callbacks,
+                    partition,
+                    in_avals,
+                    (lambda: listener.addressed(located())) if asks else None if self._cheap else located,
+                    anew or asks,
+                )
         except RuntimeError as error:
             if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise

@@ -51,6 +51,18 @@ def complex_loggamma(z: Any) -> Any:
     return dnp.where(left, reflected + 1j * branch.astype(z.dtype), value)
 
 
+def complex_gamma(z: Any) -> Any:
+    """The gamma function of complex numbers; NaN at its poles."""
+    pole = (z.imag == 0) & (z.real <= 0) & (z.real == dnp.floor(z.real))
+    return dnp.where(pole, math.nan, dnp.exp(complex_loggamma(dnp.where(pole, 1, z))))
+
+
+def complex_xlogy(x: Any, y: Any) -> Any:
+    """x log(y) of complex numbers, and 0 where x is 0."""
+    zero = (x == 0) & ~dnp.isnan(y)
+    return x * dnp.log(dnp.where(zero & ((y == 0) | dnp.isinf(y)), 1, y))
+
+
 def _right_loggamma(z: Any) -> Any:
     product = z
     logs = dnp.log(z)

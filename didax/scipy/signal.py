@@ -455,9 +455,9 @@ def csd(
     """
     _one_of("csd", "average", average, "mean", "median")
     first = _signal("csd", x)
-    second = None if y is None else _signal("csd", y)
-    if second is not None:
-        first, second = [dnp.asarray(v) for v in promote_dtypes("csd", first, second)]
+    second = None
+    if y is not None:
+        first, second = [dnp.asarray(v) for v in promote_dtypes("csd", first, _signal("csd", y))]
     f, _, p = _spectrum("csd", first, second, axis, fs, window, nperseg, noverlap, nfft, detrend, return_onesided,
                         scaling, None, False, power=True)  # fmt: skip
     place = axis % p[..., 0].ndim

@@ -29,7 +29,7 @@ from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import special as loops
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
-from didax.scipy._families import bessel_jn, complex_loggamma, sph_harm_y, wofz
+from didax.scipy._families import bessel_jn, complex_gamma, complex_loggamma, complex_xlogy, sph_harm_y, wofz
 
 __all__ = [
     "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
@@ -73,6 +73,7 @@ def _kl_div(p: Any, q: Any) -> Any:
 expit = _function("expit", 1, "1 / (1 + exp(-x)).", el.logistic, "fc")
 logit = _function("logit", 1, "log(p / (1 - p)), the inverse of `expit`.", logarithmic.logit)
 xlogy = _function("xlogy", 2, "x log(y), and 0 where x is 0, with its derivatives.", logarithmic.xlogy)
+xlogy.implementations["c"] = complex_xlogy
 xlog1py = _function(
     "xlog1py", 2, "x log(1 + y), and 0 where x is 0, with its derivatives.", logarithmic.xlog1py
 )
@@ -154,6 +155,7 @@ def _poch(z: Any, m: Any) -> Any:
 
 
 gamma = _function("gamma", 1, "The gamma function; NaN at negative integers.", logarithmic.gamma)
+gamma.implementations["c"] = complex_gamma
 gammaln = _function("gammaln", 1, "log|gamma(x)|.", el.lgamma)
 loggamma = _function(
     "loggamma",

@@ -28,6 +28,7 @@ import numpy as np
 from didax.core import config, job
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
+from didax.core.monitoring import CACHE_HIT, CACHE_MISS, CACHE_READ, CACHE_REQUEST, Elapsed, events
 from didax.core.process import after_fork, lock_for_forks, to_the_end
 from didax.core.sharding import NamedSharding
 from didax.version import __version__, installed_jaxlib
@@ -382,10 +383,18 @@ def _compile(
     if store is None and not given:
         return started.client.compile_and_load(located() if located else text, on, options)
     name = _fingerprint(text, devices, flags)
-    saved = None if store is None else store.read(name)
+    saved = None
+    if store is not None:
+        events.record(CACHE_REQUEST)
+        with Elapsed(CACHE_READ):
+            saved = store.read(name)
     if saved is not None:
         with contextlib.suppress(Exception):  # a corrupt or foreign entry counts as a miss
-            return started.client.deserialize_executable(saved, on, options, **given)
+            loaded = started.client.deserialize_executable(saved, on, options, **given)
+            events.record(CACHE_HIT)
+            return loaded
+    if store is not None:
+        events.record(CACHE_MISS)
     loaded = started.client.compile_and_load(located() if located else text, on, options)
     if given:
         saved = loaded.serialize()

@@ -290,6 +290,16 @@ def test_print_formats_like_str_format(wrap, capsys):
     assert lines == ["[0 1 2] 1.23 None {} (3,) 'n'", "plain", "twice 1.2339999675750732"]
 
 
+def test_log_writes_to_the_log(caplog):
+    with caplog.at_level("INFO", logger="didax.debug"):
+        dx.jit(lambda x: dx.debug.log("x is {} %d", x))(1.5)
+        dx.debug.log(ordered=True)("twice {x}", x=2)
+    found = [(record.name, record.levelname, record.getMessage()) for record in caplog.records]
+    assert found == [("didax.debug", "INFO", "x is 1.5 %d"), ("didax.debug", "INFO", "twice 2")]
+    with pytest.raises(TypeError, match=r"debug.log takes a format string first(?s:.*)Write debug.log"):
+        dx.debug.log(3)
+
+
 def test_print_keeps_numpys_print_options(capsys):
     with np.printoptions(precision=2):
         f = dx.jit(lambda x: dx.debug.print("{}", x))

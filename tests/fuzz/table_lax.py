@@ -317,13 +317,14 @@ add(
 )
 
 EXCLUDED = {
-    "DotDimensionNumbers PrecisionLike dtype ConvGeneralDilatedDimensionNumbers": "types",
+    "DotDimensionNumbers PrecisionLike dtype ConvGeneralDilatedDimensionNumbers RaggedDotDimensionNumbers": "types",
     "broadcast_shapes conv_dimension_numbers conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
     "conv_transpose_shape_tuple padtype_to_pads reduce_window_shape_tuple": "return no arrays",
     "key_dtype key_impl": "return no arrays",
     "tridiagonal hessenberg schur ormqr qdwh": "results that are unique but for signs",
-    "EigImplementation EighImplementation SvdAlgorithm DotAlgorithmPreset": "enumerations",
+    "EigImplementation EighImplementation SvdAlgorithm DotAlgorithm DotAlgorithmPreset": "enumerations",
     "dawsn fresnel sici loggamma wofz sph_harm_y": "in jax other digits, or a warning; tests/scipy compares with SciPy",
+    "ragged_dot_general": "shapes that depend on each other, refusals of gradients; compared by tests/lax",
     "scaled_matmul": "shapes that depend on each other; compared by tests/nn",
     "multinomial": "loops whose lengths jax bounds otherwise; compared by tests/random",
 }

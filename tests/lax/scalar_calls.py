@@ -161,7 +161,7 @@ for _kind in ("f", "i"):
 
 NO_SCALARS = """
     argmax argmin sort sort_key_val unstack cumlogsumexp cummax cummin cumprod cumsum associative_scan index_take
-    batch_matmul dot dot_general ragged_dot fft rng_bit_generator
+    batch_matmul dot dot_general ragged_dot ragged_dot_general fft rng_bit_generator
     conv conv_dimension_numbers conv_general_dilated conv_general_dilated_local conv_general_dilated_patches
     conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose conv_transpose_shape_tuple
     conv_with_general_padding padtype_to_pads reduce_window_shape_tuple broadcast_shapes

@@ -82,6 +82,34 @@ def test_ragged_products_are_differentiated_and_mapped() -> None:
     np.testing.assert_allclose(mapped[1], lhs @ rhs[0], rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "sizes", "dots", "ragged", "groups"),
+    [
+        ((5, 3), (3, 4, 2), (2, 2), (((1,), (0,)), ((), ())), 0, [2]),
+        ((3, 5, 2), (2, 2, 3, 4), ((2, 2), (1, 3)), (((0,), (2,)), ((2,), (0,))), 1, [1]),
+        ((2, 5, 3), (3, 2, 4, 5), ((1, 1), (2, 0)), (((2, 1), (0, 3)), ((0,), (1,))), 2, []),
+        ((2, 5, 3), (2, 3, 4), (1, 1), (((2,), (1,)), ((0,), (0,))), 0, []),
+    ],
+)
+def test_general_ragged_products(lhs: Any, rhs: Any, sizes: Any, dots: Any, ragged: int, groups: Any) -> None:
+    """The ragged axis is one of rows, of rows beside a batch, one that is summed over, and a batch axis."""
+    x, y, n = sample("float32", lhs), sample("float32", rhs), np.int32(sizes)
+    check(
+        lambda lax, x, y, n: lax.ragged_dot_general(
+            x, y, n, lax.RaggedDotDimensionNumbers(dots, [ragged], groups)
+        ),
+        x,
+        y,
+        n,
+    )
+    numbers = lax.RaggedDotDimensionNumbers(dots, [ragged], groups)
+    assert numbers == lax.RaggedDotDimensionNumbers(dots, (ragged,), tuple(groups))
+    with pytest.raises(TypeError, match="rhs of ragged_dot_general has one group dimension, as long as"):
+        lax.ragged_dot_general(x, y, n, lax.RaggedDotDimensionNumbers(dots, [ragged], [*groups, 0]))
+    with pytest.raises(TypeError, match="counts rows with integers"):
+        lax.ragged_dot_general(x, y, n.astype("float32"), numbers)
+
+
 def test_nan_stays_in_its_group_of_a_ragged_product() -> None:
     lhs, rhs = dnp.ones((4, 2)).at[0].set(dnp.nan), dnp.ones((3, 2, 5))
     out, pull = dx.vjp(lambda a, b: lax.ragged_dot(a, b, np.int32([1, 2, 0])), lhs, rhs.at[2].set(dnp.inf))

@@ -125,3 +125,19 @@ def test_algorithms_stand_for_precisions() -> None:
         if precision != "DEFAULT":
             assert f"{precision}" in by_option
             assert f"{precision}" in by_argument
+
+
+def test_dot_algorithms_stand_for_precisions() -> None:
+    x = np.ones((2, 2), "float32")
+    for dtype, count, precision in (
+        ("float32", 1, "HIGHEST"),
+        ("bfloat16", 3, "HIGH"),
+        ("bfloat16", 9, "HIGHEST"),
+    ):
+        algorithm = lax.DotAlgorithm(dtype, dtype, "float32", num_primitive_operations=count)
+        text = str(dx.make_jaxpr(lambda x, a=algorithm: lax.dot(x, x, precision=a))(x))
+        assert precision in text
+        assert algorithm.precision() is getattr(lax.Precision, precision)
+    assert lax.DotAlgorithm("float16", "float16", "float32").precision() is lax.Precision.DEFAULT
+    with pytest.raises(ValueError, match="rounds operands to floats, in 1, 3, 6 or 9 products"):
+        lax.dot(x, x, precision=lax.DotAlgorithm("int8", "int8", "int32"))

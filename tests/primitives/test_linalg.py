@@ -15,7 +15,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.primitives.linalg import eigen, lu, qr, svd, triangular
+from didax.primitives.linalg import eigen, lu, qr, similarity, svd, triangular
 from didax.xla.lowering import lower_module
 from tests.checks import assert_close, check_grads
 
@@ -266,14 +266,16 @@ def test_what_xla_does_by_itself_agrees_with_lapack(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_gpu_gets_calls_of_its_solvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (eigen, lu, qr, svd):
+    for module in (eigen, lu, qr, similarity, svd):
         monkeypatch.setattr(module, "platform", lambda: "cuda")
     wanted = {"lu": ["getrf"], "qr": ["geqrf", "orgqr"], "eigh": ["syevd"], "svd": ["gesvdj"]}
     for name, routines in wanted.items():
         text = lower_module(dx.make_jaxpr(getattr(lax.linalg, name))(np.eye(3, dtype="float32")).jaxpr)
         assert re.findall(r"@cusolver_(\w+)_ffi", text) == routines
-    with pytest.raises(NotImplementedError, match=r"eig is computed on the CPU only\.\n  platform: cuda"):
-        lower_module(dx.make_jaxpr(lax.linalg.eig)(np.eye(3, dtype="float32")).jaxpr)
+    for name in ("eig", "schur", "hessenberg"):
+        text = rf"{name} is computed on the CPU only\.\n  platform: cuda(?s:.*)un the program on the CPU"
+        with pytest.raises(NotImplementedError, match=text):
+            lower_module(dx.make_jaxpr(getattr(lax.linalg, name))(np.eye(3, dtype="float32")).jaxpr)
 
 
 def test_scipy_is_loaded_by_the_first_compiled_factorisation_only() -> None:

@@ -173,3 +173,21 @@ def test_types_are_those_of_jax() -> None:
             wanted = jax.eval_shape(getattr(jax.scipy.special, name), *[x] * count)
             for one, other in zip(dx.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
                 assert (one.shape, one.dtype) == (other.shape, other.dtype), (name, x)
+
+
+def test_gamma_and_xlogy_of_complex_numbers() -> None:
+    x = RNG.normal(size=(2, 12)) * 2 + 1j * RNG.normal(size=(2, 12)) * 2
+    x = np.concatenate([x, [[0, 0, 0, 1j, -2, 3], [0, np.inf, 1j, 0, 1, -2]]], 1)
+    for name, arguments in (
+        ("gamma", x[:1, :12]),
+        ("gamma", np.array([[-2.0, 0.5, 4.0, -0.5]]) + 0j),
+        ("xlogy", x),
+    ):
+        with np.errstate(all="ignore"):
+            wanted = getattr(scipy.special, name)(*arguments)
+        found = getattr(special, name)(*(dnp.asarray(v, "complex128") for v in arguments))
+        np.testing.assert_allclose(np.isnan(found), np.isnan(wanted), err_msg=name)
+        finite = np.isfinite(wanted)
+        assert_close(np.asarray(found)[finite], wanted[finite], rtol=1e-10)
+    found = dx.grad(special.xlogy, holomorphic=True)(0j, 2 + 1j)
+    np.testing.assert_allclose(found, np.log(2 + 1j), rtol=1e-6)

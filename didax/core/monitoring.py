@@ -1,0 +1,78 @@
+"""Events that the library tells of, and listeners that are told: what `didax.monitoring` publishes.
+
+Tracing, lowering and compiling say how long they took (`Elapsed`), the compilation cache what it found. The names of
+events are JAX's, so listeners written for JAX work. Without listeners an event costs a look at an empty list.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from didax.core.errors import message
+
+Listener = Callable[..., None]
+
+TRACED = "/jax/core/compile/jaxpr_trace_duration"
+LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+COMPILED = "/jax/core/compile/backend_compile_duration"
+CACHE_REQUEST = "/jax/compilation_cache/compile_requests_use_cache"
+CACHE_HIT = "/jax/compilation_cache/cache_hits"
+CACHE_MISS = "/jax/compilation_cache/cache_misses"
+CACHE_READ = "/jax/compilation_cache/cache_retrieval_time_sec"
+
+
+class Events:
+    """The events of one kind: those who listen are called with the name, the values and the details of each."""
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self.listeners: tuple[Listener, ...] = ()  # replaced, never changed: threads may be calling them
+
+    def record(self, event: str, *values: float, **details: str | int) -> None:
+        """Tell the listeners of an event."""
+        for listener in self.listeners:
+            listener(event, *values, **details)
+
+    def register(self, callback: Listener) -> None:
+        """Have a function told of each event from now on."""
+        if not callable(callback):
+            rule = f"A listener to events of the kind {self.kind!r} is a function."
+            raise TypeError(
+                message(rule, f"given: {callback!r:.100}", fix="Pass a function of the event's name.")
+            )
+        self.listeners = (*self.listeners, callback)
+
+    def unregister(self, callback: Listener) -> None:
+        """Tell a function no more, which was registered last, if several times."""
+        if callback not in self.listeners:
+            rule = "Only a listener that is registered can be unregistered."
+            facts = f"kind of events: {self.kind!r}, listener: {callback!r:.100}"
+            raise ValueError(message(rule, facts, fix="Pass the function that was registered."))
+        at = self.listeners.index(callback)
+        self.listeners = (*self.listeners[:at], *self.listeners[at + 1 :])
+
+
+events, durations, spans, scalars = map(Events, ("event", "duration", "time span", "scalar"))
+_TIMED = (durations, spans, scalars)
+
+
+class Elapsed:
+    """Context manager: tells how long its block took, if anybody listens; not of a block that raised."""
+
+    __slots__ = ("details", "event", "start")
+
+    def __init__(self, event: str, **details: str | int):
+        self.event, self.details = event, details
+
+    def __enter__(self) -> None:
+        self.start = 0.0
+        if any(kind.listeners for kind in _TIMED):
+            self.start = time.time()
+            scalars.record(self.event, self.start, **self.details)
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if self.start and kind is None:
+            end = time.time()
+            durations.record(self.event, end - self.start, **self.details)
+            spans.record(self.event, self.start, end, **self.details)

@@ -1,0 +1,20 @@
+"""`pjit`, the name that `jit` with shardings had in JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from didax.api.jit import jit
+from didax.core.errors import api_boundary
+
+__all__ = ["pjit"]
+
+
+@api_boundary
+def pjit(
+    fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any = None, **options: Any
+) -> Callable[..., Any]:
+    """As `didax.jit`."""
+    asked = {"in_shardings": in_shardings, "out_shardings": out_shardings}
+    return jit(fun, **{name: x for name, x in asked.items() if x is not None}, **options)

@@ -1,0 +1,23 @@
+"""`shard_map` with the arguments that it had in `jax.experimental`; `didax.shard_map` is the function of today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from didax.api import shard_map as _today
+from didax.core.errors import api_boundary
+
+__all__ = ["shard_map"]
+
+
+@api_boundary
+def shard_map(
+    f: Callable[..., Any], mesh: Any = None, in_specs: Any = None, out_specs: Any = None, check_rep: bool = True,
+    auto: Any = frozenset(), **options: Any,
+) -> Callable[..., Any]:  # fmt: skip
+    """As `didax.shard_map`: `check_rep` is its `check_vma`, `auto` names the axes that are not in `axis_names`."""
+    if auto:
+        options["axis_names"] = frozenset(mesh.axis_names) - frozenset(auto)
+    options.setdefault("check_vma", check_rep)
+    return _today.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)  # type: ignore[no-any-return]
