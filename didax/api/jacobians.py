@@ -10,6 +10,7 @@ Read next: `autodiff.py`, `vmap.py`.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
@@ -28,8 +29,10 @@ from didax.api.flat import check_callable, flatten_arguments
 from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import api_boundary
 from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import eq, sub
 from didax.primitives.shape import reshape
 from didax.runtime.array import Array, ConcreteArray
@@ -186,13 +189,23 @@ def _standard_basis(tree: Any) -> Any:
     leaves, structure = pytree.flatten(tree)
     avals = [aval_of(x) for x in leaves]
     total = sum(a.size for a in avals)
-    starts = np.cumsum([0, *(a.size for a in avals)])
+    starts = list(itertools.accumulate([a.size for a in avals], initial=0))[:-1]
+    if is_symbolic(total):
+        return pytree.unflatten(structure, list(map(functools.partial(_units, total), starts, avals)))
     units = [
-        np.eye(total, a.size, -int(start), dtype=a.tangent().dtype).reshape(total, *a.shape)
-        for a, start in zip(avals, starts[:-1], strict=True)
+        np.eye(total, a.size, -start, dtype=a.tangent().dtype).reshape(total, *a.shape)
+        for a, start in zip(avals, starts, strict=True)
     ]
     types = [ShapedArray(u.shape, u.dtype, a.weak_type) for a, u in zip(avals, units, strict=True)]
     return pytree.unflatten(structure, list(map(ConcreteArray, types, units)))
+
+
+def _units(total: Any, start: Any, aval: ShapedArray) -> Any:
+    """The unit vectors along one array, whose elements follow `start` others."""
+    shape, counts = (total, aval.size), np.dtype(np.int32)
+    rows, columns = iota(counts, shape, 0), iota(counts, shape, 1)
+    own = eq(sub(rows, number(start, counts)), columns)
+    return reshape(convert_element_type(own, aval.tangent().dtype, aval.weak_type), (total, *aval.shape))
 
 
 def _split_inputs(columns: Any, x: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from didax.core import config, dtypes
+from didax.core.dims import Dim
 from didax.core.errors import message
 from didax.core.given import given_by
 from didax.core.masked import check_no_mask
@@ -57,7 +58,8 @@ class ShapedArray:
         if isinstance(dtype, type | str):  # pyright: ignore[reportUnnecessaryIsInstance]
             return ShapedArray(shape, dtypes.dtype(dtype), weak_type, vma)
         self = object.__new__(cls)
-        self.shape, self.dtype, self.weak_type = tuple(int(n) for n in shape), dtype, weak_type
+        lengths = tuple(n if type(n) is Dim else int(n) for n in shape)
+        self.shape, self.dtype, self.weak_type = lengths, dtype, weak_type
         self.ndim, self.size, self.vma = len(shape), math.prod(shape), vma
         self._hlo = None  # the type's StableHLO text, filled in by the writer
         self.physical = self

@@ -14,6 +14,7 @@ import numpy as np
 from didax.api.flat import as_array, narrowed_scalar
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import as_length
 from didax.core.dtypes import DTypeLike
 from didax.core.errors import message
 from didax.lax.operands import operation
@@ -217,4 +218,4 @@ def full_like(
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(operator.index(n) for n in shape)
+    return tuple(map(as_length, shape))

@@ -148,7 +148,9 @@ def take_along(x: Any, indices: Any, axis: int) -> Any:
 
 
 def _fits_half_word(key: ShapedArray) -> bool:
-    return not dtypes.is_complex(key.dtype) and key.dtype.itemsize <= 4 and max(key.shape) < 1 << 31
+    return (
+        not dtypes.is_complex(key.dtype) and key.dtype.itemsize <= 4 and all(n < 1 << 31 for n in key.shape)
+    )
 
 
 def _lower_single(ctx: FunctionContext, x: Value, dimension: int) -> Value:
