@@ -121,7 +121,8 @@ class JitFunction(RepeatedCalls[P, R]):
         name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
         consts = values_of(found.captured)
         trees, hidden = (tree, found.out_tree), len(found.written)
-        return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves)
+        donated = self._donated.of_leaves(dynamic, named)
+        return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""
