@@ -196,26 +196,23 @@ def layers(x: Any, y: Any) -> Any:
         "sums": [places.sum(), padded.sum(0), dnp.cumsum(x, 0)[-1], dnp.sort(x, 1)[:, 0] / b],
         "loops": (looped, rows[: 2 * b], dx.vmap(lambda r: r @ r)(x)),
         "made": dnp.linspace(0, 1, n) + dnp.eye(b, n)[0] + dnp.tri(n)[0] + dnp.broadcast_to(x[0, 0], (n,)),
-        "picked": dnp.take_along_axis(y, dnp.zeros((b + 2, 1), int), 1) + x.at[0].add(1.0).max(),
+        "picked": dnp.nonzero(x[0] > 0, size=2)[0].sum() * dnp.argsort(x[0], descending=True)[0],
+        "taken": dnp.take_along_axis(y, dnp.zeros((b + 2, 1), int), 1) + x.at[0].add(1.0).max(),
     }
 
 
 def test_a_program_and_its_derivatives_at_any_size(tmp_path: Path) -> None:
     shapes = export.symbolic_args_specs((values(1, 1), values(1, 1)), ("b, n", "b + 2, n"))
     exported = export.export(dx.jit(layers))(*shapes)
-    assert [str(x) for x in exported.out_avals[-4:]] == [
-        "float32[n]",
-        "float32[b]",
-        "float32[]",
-        "float32[b]",
-    ] or True
+    assert str(exported.out_avals[1:5]) == "(float32[2*b], float32[b], float32[n], int32[])"
     (tmp_path / "f.bin").write_bytes(exported.serialize(vjp_order=2))
     loaded = export.deserialize((tmp_path / "f.bin").read_bytes())
     assert str(loaded.in_avals) == "(float32[b,n], float32[b + 2,n])"
     x, y = values(3, 4), values(5, 4)
     same(loaded.call(x, y), dx.jit(layers)(x, y))
     same(loaded.call(values(1, 2), values(3, 2)), dx.jit(layers)(values(1, 2), values(3, 2)))
-    total = lambda f: lambda x: sum([(z**2).sum() for z in dx.tree.leaves(f(x, y))])
+    floats = lambda f, x: [z for z in dx.tree.leaves(f(x, y)) if dnp.issubdtype(z.dtype, np.floating)]
+    total = lambda f: lambda x: sum([(z**2).sum() for z in floats(f, x)])
     gradients = lambda f: dx.jit(lambda x: dx.value_and_grad(lambda x: (dx.grad(total(f))(x) ** 2).sum())(x))
     found, want = gradients(loaded.call)(x), gradients(layers)(x)
     np.testing.assert_allclose(found[0], want[0], rtol=1e-3)
@@ -297,7 +294,10 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
         (lambda x: x + dnp.ones(3), "shapes broadcast"),
         (lambda x: dnp.concatenate([x, x.T]), "agree in all axes but one"),
         (lambda x: [row for row in x], "has no value while the program is traced"),
-        (lambda x: dx.pure_callback(np.sin, x, x), "calls Python"),
+        (
+            lambda x: dx.pure_callback(lambda: np.float32(1), dx.ShapeDtypeStruct((), F32)) * x,
+            "pure_callback",
+        ),
         (lambda x: x[3], "Whether"),
     ]
     for f, part in errors:

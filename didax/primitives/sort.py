@@ -17,6 +17,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
@@ -282,7 +283,7 @@ class TopK(Primitive):
                     else "Name an axis of the operand.",
                 )
             )
-        if x.shape[axis] > 2**31:
+        if not is_symbolic(x.shape[axis]) and x.shape[axis] > 2**31:
             rule = "top_k returns int32 positions, which count up to 2**31 elements."
             fix = "Cut the axis into shorter ones, or take the first of argsort(-x) under enable_x64."
             raise OverflowError(message(rule, f"operand: {x}, axis: {axis}", fix=fix))
