@@ -114,7 +114,8 @@ class Stage:
     @property
     def in_avals(self) -> Any:
         """Types of the arguments: positional ones and keywords, in their structure."""
-        return pytree.map(lambda info: info._aval, self.args_info)
+        infos: list[ArgInfo] = pytree.leaves(self.args_info)
+        return pytree.unflatten(self.in_tree, [info._aval for info in infos])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:

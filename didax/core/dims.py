@@ -122,7 +122,7 @@ class Dim:
             for n, b in _terms(other).items():
                 product = _times(m, n)
                 terms[product] = terms.get(product, 0) + a * b
-        return size_of(terms, _scope(self, other))
+        return size_of(terms, common_scope(self, other))
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -233,8 +233,8 @@ def _terms(x: Size) -> Terms:
     return dict(x.terms) if isinstance(x, Dim) else {(): x}
 
 
-def _scope(*sizes: Any) -> Scope | None:
-    """The scope of the symbolic ones."""
+def common_scope(*sizes: Any) -> Scope | None:
+    """The scope of the symbolic ones; ValueError where these are of several scopes."""
     found = [x for x in sizes if isinstance(x, Dim)]
     for x in found[1:]:
         if x.scope is not found[0].scope:
@@ -258,7 +258,7 @@ def _combined(x: Dim, other: Any, sign: int) -> Size:
     terms = _terms(x)
     for m, a in _terms(other).items():
         terms[m] = terms.get(m, 0) + sign * a
-    return size_of(terms, _scope(x, other))
+    return size_of(terms, common_scope(x, other))
 
 
 def _pair(f: Callable[[Size, Size], Size], x: Any, y: Any) -> Size:
@@ -267,7 +267,7 @@ def _pair(f: Callable[[Size, Size], Size], x: Any, y: Any) -> Size:
 
 
 def _atom(op: str, x: Size, y: Size) -> Size:
-    return size_of({((Factor(op, (x, y)), 1),): 1}, _scope(x, y))
+    return size_of({((Factor(op, (x, y)), 1),): 1}, common_scope(x, y))
 
 
 def floordiv(x: Size, y: Size) -> Size:
@@ -297,7 +297,7 @@ def _divided(x: Size, y: Size) -> tuple[Size, Size]:
             raise ZeroDivisionError("a dimension is divided by 0")
         terms = _terms(x)
         whole, rest = {m: a // y for m, a in terms.items()}, {m: a % y for m, a in terms.items()}
-        return size_of(whole, _scope(x)), size_of(rest, _scope(x))
+        return size_of(whole, common_scope(x)), size_of(rest, common_scope(x))
     quotient: Size = 0
     rest = x
     leading, factor = y.terms[0]
@@ -499,9 +499,9 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
+    ast.FloorDiv: lambda x, y: x // y,
     ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
+    ast.Pow: lambda x, y: x**y,
 }
 
 

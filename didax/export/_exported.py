@@ -444,7 +444,8 @@ def _read(table: dict[str, Any]) -> Exported:
     return Exported(
         table["name"],
         trees,
-        *avals,
+        avals[0],
+        avals[1],
         module,
         table["platforms"] or (),
         [DisabledSafetyCheck(_file.read_check(x)) for x in table["checks"] or ()],

@@ -124,7 +124,7 @@ _START = 4 + _HEADER.size
 def write_file(program: dict[str, Any]) -> bytearray:
     """The bytes of a program's table."""
     data = write(SCHEMA, "Program", program, bytes(_HEADER.size))
-    _HEADER.pack_into(data, 4, _MARK, _FORMAT, len(data), _digest(data[_START:]))
+    _HEADER.pack_into(data, 4, _MARK, _FORMAT, len(data), _digest(bytes(data[_START:])))
     return data
 
 

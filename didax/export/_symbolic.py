@@ -18,6 +18,7 @@ from didax.core.dims import (
     Dim,
     Scope,
     Size,
+    common_scope,
     evaluate,
     is_symbolic,
     parse_expression,
@@ -252,5 +253,5 @@ def scope_of(avals: Sequence[ShapedArray]) -> Scope:
     """The scope of the symbolic dimensions of types."""
     found = [dim for aval in avals for dim in aval.shape if isinstance(dim, Dim)]
     for dim in found[1:]:
-        found[0] + dim  # which checks that both are of one scope
+        common_scope(found[0], dim)
     return found[0].scope if found else Scope()
