@@ -334,7 +334,9 @@ def wrapped(index: Any, length: int) -> Any:
         return index
     if dtype.itemsize < 4 if is_symbolic(length) else length > dtypes.iinfo(dtype).max:
         index = convert_element_type(index, np.promote_types(dtype, dtypes.position_dtype(length + 1)))
-    return where(lt(index, 0), add(index, number(length, aval_of(index).dtype)), index)
+    if is_symbolic(length):
+        length = number(length, aval_of(index).dtype)
+    return where(lt(index, 0), add(index, length), index)
 
 
 def of_one_dtype(indices: Sequence[Any]) -> Sequence[Any]:
