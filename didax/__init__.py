@@ -27,9 +27,7 @@ from didax import (
     dtypes,
     errors,
     experimental,
-    export,
     extend,
-    ffi,
     lax,
     nn,
     numpy,
@@ -120,6 +118,8 @@ if TYPE_CHECKING:
     from didax import checkpoints as checkpoints
     from didax import distributed as distributed
     from didax import example_libraries as example_libraries
+    from didax import export as export
+    from didax import ffi as ffi
     from didax import flatten_util as flatten_util
     from didax import image as image
     from didax import monitoring as monitoring
@@ -132,6 +132,8 @@ else:
         "checkpoints",
         "distributed",
         "example_libraries",
+        "export",
+        "ffi",
         "flatten_util",
         "image",
         "monitoring",

@@ -4,7 +4,7 @@
 """
 
 from didax.api.jit import JitFunction as Wrapped
-from didax.api.stages import Compiled, Lowered, Traced
+from didax.api.stages import ArgInfo, Compiled, CompilerOptions, Lowered, Traced
 from didax.xla.device_text import Collective
 
-__all__ = ["Collective", "Compiled", "Lowered", "Traced", "Wrapped"]
+__all__ = ["ArgInfo", "Collective", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import didax.scipy.special  # noqa: F401, loads every primitive
+import didax.export
+import didax.ffi
+import didax.scipy.special  # noqa: F401, these load every primitive
 from didax.core.declarations import RULES
 from didax.core.primitive import Primitive
 from didax.core.primitive_names import by_name

@@ -1,12 +1,18 @@
-"""Exported programs: the same values and derivatives, also in another process; damaged bytes are refused."""
+"""Exported programs: the same values and derivatives, also in another process and of jax's files.
+
+Those of `tests/exported/` were written by jax 0.10.2, from the functions that the tests of them compare with.
+Programs of symbolic shapes are in `test_symbolic_shapes.py`.
+"""
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +20,8 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import export
+from didax.core.dtypes import ALL_DTYPES
+from didax.export import _file
 
 W = np.arange(9.0, dtype="float32").reshape(3, 3) / 9
 P = {"x": np.arange(1.0, 4.0, dtype="float32") / 3}
@@ -53,7 +61,7 @@ def test_values_and_derivatives_to_the_saved_order() -> None:
     np.testing.assert_allclose(inside, f(P, 1)["y"] * 2, rtol=1e-5)
     plain = export.deserialize(saved(0))
     assert not plain.has_vjp()
-    with pytest.raises(Exception, match="exported program has no Python"):
+    with pytest.raises(ValueError, match="saved without its vjp"):
         gradient(plain.call)(P)
 
 
@@ -73,6 +81,122 @@ np.testing.assert_allclose(found, np.load(Path(sys.argv[1], "want.npy")), rtol=1
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
 
 
+HERE = Path(__file__).parent / "exported"
+
+
+def plain(p: Any, n: Any, *, scale: Any = 1.0) -> Any:
+    return {"y": dnp.sinh(p["x"]) * scale, "n": [n + 1, None]}
+
+
+def test_files_of_jax() -> None:
+    loaded = export.deserialize((HERE / "jax.bin").read_bytes())
+    assert (loaded.fun_name, loaded.platforms, loaded.nr_devices) == ("f", ("cpu",), 1)
+    assert loaded.vjp().module_kept_var_idx == (0, 2, 4)  # jax drops the arguments that it does not use
+    assert str(loaded.vjp()) == (
+        "Exported(fun_vjp_jax: float32[3], int32[], float32[], float0[], float32[3]"
+        " -> float32[3], float0[], float32[])"
+    )
+    second = lambda of: dx.grad(lambda p: (gradient(of)(p)["x"] ** 2).sum())
+    both = dx.jit(lambda p: (loaded.call(p, 3, scale=2.0), gradient(loaded.call)(p), second(loaded.call)(p)))
+    found, first, twice = both(P)
+    want = plain(P, 3, scale=2.0)
+    assert dx.tree.structure(found) == dx.tree.structure(want)
+    np.testing.assert_allclose(found["y"], want["y"], rtol=1e-6)
+    np.testing.assert_allclose(first["x"], gradient(plain)(P)["x"], rtol=1e-5)
+    np.testing.assert_allclose(twice["x"], second(plain)(P)["x"], rtol=1e-4)
+    again = export.deserialize(loaded.serialize(vjp_order=2))
+    assert again.mlir_module() == loaded.mlir_module()
+    assert again.vjp().vjp().in_avals == loaded.vjp().vjp().in_avals
+
+
+def test_files_of_jax_for_any_shape_and_two_platforms() -> None:
+    loaded = export.deserialize((HERE / "jax_symbolic.bin").read_bytes())
+    assert str(loaded) == "Exported(<lambda>: float32[b,n], float32[2*b,n] -> float32[n], float32[b,b])"
+    assert loaded.platforms == ("cpu", "cuda")
+    x, y = np.arange(6, dtype="float32").reshape(2, 3), np.ones((4, 3), "float32")
+    outs, pull = dx.vjp(loaded.call, x, y)
+    np.testing.assert_allclose(outs[0], (x.sum(0) + 4) * np.arange(3))
+    np.testing.assert_allclose(outs[1], x @ x.T)
+    np.testing.assert_allclose(pull((dnp.ones(3), dnp.zeros((2, 2))))[1], [[0, 1, 2]] * 4)
+    with pytest.raises(ValueError, match=r"2\*b is 4 with b = 2, n = 3, and 3 in the argument"):
+        loaded.call(x, y[:3])
+
+
+def test_jax_reads_the_files(tmp_path: Path) -> None:
+    pytest.importorskip("flatbuffers")  # which jax.export needs
+    import jax
+    from jax import export as jax_export
+
+    loaded = jax_export.deserialize(bytearray(saved(2)))
+    np.testing.assert_allclose(loaded.call(P, 3, scale=2.0)["y"], f(P, 3, scale=2.0)["y"], rtol=1e-6)
+    of_jax = lambda of: jax.grad(lambda p: (of(p, 3, scale=2.0)["y"] ** 2).sum())
+    np.testing.assert_allclose(of_jax(loaded.call)(P)["x"], gradient(f)(P)["x"], rtol=1e-4)
+    second = jax.grad(lambda p: (of_jax(loaded.call)(p)["x"] ** 2).sum())(P)
+    want = dx.grad(lambda p: (gradient(f)(p)["x"] ** 2).sum())(P)
+    np.testing.assert_allclose(second["x"], want["x"], rtol=1e-3)
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+export.register_namedtuple_serialization(Pair, serialized_name="tests.Pair")
+
+
+@dx.tree_util.register_pytree_node_class
+class Scaled:
+    def __init__(self, x: Any, unit: str):
+        self.x, self.unit = x, unit
+
+    def tree_flatten(self) -> Any:
+        return (self.x,), self.unit
+
+    @classmethod
+    def tree_unflatten(cls, unit: str, children: Any) -> Scaled:
+        return cls(*children, unit)
+
+
+export.register_pytree_node_serialization(
+    Scaled,
+    serialized_name="tests.Scaled",
+    serialize_auxdata=str.encode,
+    deserialize_auxdata=bytes.decode,
+)
+
+
+def test_containers_of_registered_classes() -> None:
+    g = dx.jit(lambda p: Pair(OrderedDict(z=p.a["k"].x + 1), (p.b, {})))
+    args = Pair({"k": Scaled(np.float32(1), "mm")}, [np.int32(2)])
+    loaded = export.deserialize(export.export(g)(args).serialize())
+    found = loaded.call(args)
+    assert type(found) is Pair
+    assert type(found.a) is OrderedDict
+    assert float(found.a["z"]) == 2
+    assert loaded.out_tree == dx.tree.structure(found)
+    with pytest.raises(ValueError, match="takes arguments of the types"):
+        loaded.call(Pair({"k": Scaled(np.float32(1), "cm")}, [np.int32(2)]))
+
+
+def test_every_dtype_and_an_empty_program_pass_through_the_file() -> None:
+    dtypes = [dt for dt in ALL_DTYPES if dt.name not in ("int2", "uint2", "float4_e2m1fn")]
+    one = export.export(dx.jit(lambda xs: xs))([dx.ShapeDtypeStruct((2, 0), dt) for dt in dtypes])
+    loaded = export.deserialize(one.serialize())
+    assert [x.dtype for x in loaded.in_avals] == dtypes
+    empty = export.deserialize(export.export(dx.jit(lambda: ()))().serialize())
+    assert empty.call() == ()
+
+
+def changed(**fields: Any) -> bytes:
+    """The file with other values in its table."""
+    program = export.export(dx.jit(lambda x: x + 1))(np.float32(1))
+    return bytes(_file.write_file({**program._table(0), **fields}))
+
+
+def call(**fields: Any) -> Callable[[], Any]:
+    return lambda: export.deserialize(changed(**fields)).call(np.float32(1))
+
+
 DATA = saved(0)
 key = dx.random.key(0)
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -82,13 +206,63 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "are no exported program",
     ),
     "too new": (
-        lambda: export.deserialize(DATA[:12] + b"\xff\x00" + DATA[14:]),
+        lambda: export.deserialize(DATA[:8] + struct.pack("<I", 255) + DATA[12:]),
         ValueError,
         "newer.*\n  format: 255",
     ),
-    "too old": (lambda: export.deserialize(DATA[:12] + b"\x00\x00" + DATA[14:]), ValueError, "older"),
+    "too old": (lambda: export.deserialize(b"DIDAX-EXPORT" + DATA), ValueError, "older"),
+    "older header": (lambda: export.deserialize(DATA[:8] + bytes(4) + DATA[12:]), ValueError, "older"),
+    "new table": (lambda: export.deserialize(changed(version=99)), ValueError, "newer.*\n  version: 99"),
+    "new convention": (
+        lambda: export.deserialize(changed(convention=11)),
+        ValueError,
+        "newer.*\n  convention: 11, read: 9 to 10",
+    ),
+    "old convention": (lambda: export.deserialize(changed(convention=6)), ValueError, "older"),
     "cut": (lambda: export.deserialize(DATA[:-5]), ValueError, "is damaged"),
     "changed": (lambda: export.deserialize(DATA[:-5] + b"xxxxx"), ValueError, "is damaged"),
+    "empty": (lambda: export.deserialize(b""), ValueError, "are no exported program"),
+    "platform": (call(platforms=["tpu"]), ValueError, "exported for: tpu, this process: cpu"),
+    "devices": (call(devices=4), ValueError, "several devices.*\n  exported for: 4 devices"),
+    "module": (call(module=b"MLIR"), ValueError, "StableHLO module.*cannot be read.*\n  bytes: 4"),
+    "effects": (call(unordered_effects=[{"name": "IO"}]), ValueError, "has effects.*\n  effects: IO"),
+    "kept": (lambda: export.deserialize(changed(kept=[3])), ValueError, "damaged.\n  argument 3 of 1"),
+    "tree": (lambda: export.deserialize(changed(out_tree={"kind": 9})), ValueError, "container of kind 9"),
+    "key dtype": (
+        lambda: export.deserialize(changed(types=[{"kind": 0, "dtype": 27}] * 2)),
+        ValueError,
+        "does not take.*\n.*dtype: number 27",
+    ),
+    "unknown class": (
+        lambda: export.deserialize(changed(out_tree={"kind": 5, "custom": "Its"})),
+        ValueError,
+        "not registered for reading.*\n  serialized_name: 'Its'",
+    ),
+    "int keys": (
+        lambda: export.export(dx.jit(lambda x: {1: x}))(W).serialize(),
+        ValueError,
+        "strings as keys.\n  key: 1 of type int",
+    ),
+    "other platform": (
+        lambda: export.export(dx.jit(f), platforms=["cuda"])(P, 3),
+        ValueError,
+        "platforms: cuda, this process: cpu",
+    ),
+    "own function": (
+        lambda: export.export(dx.jit(dx.ffi.ffi_call("mine", dx.ShapeDtypeStruct((3,), "float32"))))(W[0]),
+        ValueError,
+        r"DisabledSafetyCheck.custom_call\('mine'\)",
+    ),
+    "registered twice": (
+        lambda: export.register_namedtuple_serialization(Pair, serialized_name="tests.Other"),
+        ValueError,
+        "registered for exported programs once",
+    ),
+    "no namedtuple": (
+        lambda: export.register_namedtuple_serialization(dict, serialized_name="tests.Other"),
+        ValueError,
+        "takes a class of namedtuples",
+    ),
     "not jitted": (lambda: export.export(f), TypeError, r"export\(jit\(f\)\)"),
     "callback": (
         lambda: export.export(dx.jit(lambda x: dx.pure_callback(np.sin, x, x)))(W),
@@ -108,6 +282,31 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "no Python",
     ),
 }
+
+
+def test_a_program_for_other_platforms_runs_where_that_is_allowed() -> None:
+    allowed = changed(platforms=["tpu"], checks=[{"kind": 0}])
+    assert float(export.deserialize(allowed).call(np.float32(1))) == 2
+    check = export.DisabledSafetyCheck.custom_call("mine")
+    call = dx.ffi.ffi_call("mine", dx.ShapeDtypeStruct((3,), "float32"))
+    found = export.export(dx.jit(call), disabled_checks=[check])(W[0])
+    assert export.deserialize(found.serialize()).disabled_safety_checks == (check,)
+
+
+def test_damage_anywhere_is_an_error() -> None:
+    """Files of jax have no checksum: their offsets are checked while they are read."""
+    data = (HERE / "jax.bin").read_bytes()
+    rng = np.random.default_rng(0)
+    for position in rng.integers(0, len(data), 60):
+        other = bytearray(data)
+        other[position] ^= 1 << rng.integers(8)
+        try:
+            export.deserialize(other)
+        except ValueError as error:
+            assert "damaged" in str(error) or "exported program" in str(error).split("\n")[0]
+    for length in (3, 40, len(data) // 2):
+        with pytest.raises(ValueError, match="exported program"):
+            export.deserialize(data[:length])
 
 
 @pytest.mark.parametrize("name", ERRORS)

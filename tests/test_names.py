@@ -52,28 +52,24 @@ ABSENT = {
     "tree_util": "",
     "typing": "",
     "ad_checkpoint": "",
-    "core": "AbstractValue Atom ParamDict Value ensure_compile_time_eval eval_context max_dim min_dim",
+    "core": "AbstractValue Atom ParamDict Value ensure_compile_time_eval eval_context",
     "custom_batching": "",
     "custom_derivatives": "",
     "debug": "DebugEffect OrderedDebugEffect",
     "dlpack": "",
     "test_util": "",
-    "export": """
-        DisabledSafetyCheck SymbolicScope default_export_platform is_symbolic_dim
-        maximum_supported_calling_convention_version minimum_supported_calling_convention_version
-        register_namedtuple_serialization register_pytree_node_serialization symbolic_args_specs symbolic_shape
-    """,
+    "export": "",
     "ffi": "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type_id",
     "distributed": "",
     "dtypes": "",
     "monitoring": "",
     "profiler": "",
-    "errors": "InconclusiveDimensionOperation",
+    "errors": "",
     "flatten_util": "",
     "ref": "AbstractRef",
     "sharding": "AbstractDevice ManualAxisType auto_axes explicit_axes make_single_device_sharding reshard "
     "use_abstract_mesh",
-    "stages": "ArgInfo CompilerOptions",
+    "stages": "",
     "experimental": "EArray cur_qdd primal_tangent_dtype",
     "experimental.checkify": "",
     "experimental.mesh_utils": "device_kind_handler_dict",

@@ -10,6 +10,7 @@ Read next: `autodiff.py`, `vmap.py`.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
@@ -28,8 +29,10 @@ from didax.api.flat import check_callable, flatten_arguments
 from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import api_boundary
 from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import eq, sub
 from didax.primitives.shape import reshape
 from didax.runtime.array import Array, ConcreteArray
@@ -201,9 +204,20 @@ def _standard_basis(tree: Any) -> Any:
     units: list[Any] = []
     for x, start, stop in _ranges(leaves):
         aval = aval_of(x)
+        if is_symbolic(total):
+            units.append(_units(total, start, aval))
+            continue
         unit = np.eye(total, stop - start, -start, dtype=aval.tangent().dtype).reshape(total, *aval.shape)
         units.append(ConcreteArray(ShapedArray(unit.shape, unit.dtype, aval.weak_type), unit))
     return pytree.unflatten(structure, units)
+
+
+def _units(total: Any, start: Any, aval: ShapedArray) -> Any:
+    """The unit vectors along one array, whose elements follow `start` others."""
+    shape, counts = (total, aval.size), np.dtype(np.int32)
+    rows, columns = iota(counts, shape, 0), iota(counts, shape, 1)
+    own = eq(sub(rows, number(start, counts)), columns)
+    return reshape(convert_element_type(own, aval.tangent().dtype, aval.weak_type), (total, *aval.shape))
 
 
 def _split_inputs(columns: Any, x: Any) -> Any:
@@ -229,5 +243,5 @@ def _block(shape: tuple[int, ...], start: int, stop: int, rows: Any) -> Any:
 
 def _ranges(leaves: Sequence[Any]) -> list[tuple[Any, int, int]]:
     """Each leaf with the range of its elements among those of all leaves."""
-    stops = np.cumsum([aval_of(x).size for x in leaves]).tolist()
+    stops = list(itertools.accumulate([aval_of(x).size for x in leaves]))
     return list(zip(leaves, [0, *stops], stops, strict=False))

@@ -120,9 +120,9 @@ class JitFunction(RepeatedCalls[P, R]):
         avals = self._types(dynamic, named, static)
         found = self._specialize(dynamic, named, static, tree, avals, config.state())
         name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
-        consts = values_of(found.captured)
+        consts, donated = values_of(found.captured), self._donated.of_leaves(dynamic, named)
         trees, hidden = (tree, found.out_tree), len(found.written)
-        return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves)
+        return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""

@@ -78,12 +78,13 @@ class Specialization:
         """The inputs of the jaxpr that are Refs written to: their new values are the leading outputs."""
         return () if self.refs is None else self.refs.written
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Leaves of the result for concrete arguments."""
-        assert self.program is not None
+    def run(self, leaves: Sequence[Any], program: Program | None = None) -> list[Any]:
+        """Leaves of the result for concrete arguments, by the program or one with other options."""
+        program = program or self.program
+        assert program is not None
         if self.refs is None:
-            return self.program.run(leaves)
-        return run_with_refs(self.program, self.refs, [*self.captured, *leaves])
+            return program.run(leaves)
+        return run_with_refs(program, self.refs, [*self.captured, *leaves])
 
     def bind(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Leaves of the result under the current trace, where the call stays one equation."""

@@ -5,12 +5,14 @@ One after the other: `jit(f).trace(x).lower().compile()(x)`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.api.flat import flatten_arguments
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import as_length, is_symbolic
 from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
@@ -20,6 +22,7 @@ from didax.runtime.collectives import collectives_in
 from didax.runtime.collectives import report as exchanges_report
 from didax.runtime.compiled import Program
 from didax.xla.device_text import Collective
+from didax.xla.lapack import platform
 
 
 class ShapeDtypeStruct:
@@ -45,7 +48,7 @@ class ShapeDtypeStruct:
                 )
             )
         self.sharding = sharding
-        self.aval = ShapedArray(tuple(int(n) for n in shape), as_dtype(dtype), weak_type)
+        self.aval = ShapedArray(tuple(map(as_length, shape)), as_dtype(dtype), weak_type)
 
     shape = property(lambda self: self.aval.shape, doc="Length of each axis.")
     dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")
@@ -88,7 +91,46 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
-class Traced:
+@dataclasses.dataclass(frozen=True)
+class ArgInfo:
+    """The type of an array of the arguments, and whether results may take its memory."""
+
+    _aval: ShapedArray
+    donated: bool
+
+    shape = property(lambda self: self._aval.shape, doc="Length of each axis.")
+    dtype = property(lambda self: self._aval.dtype, doc="Type of the elements.")
+
+
+CompilerOptions = dict[str, str | bool | int | float]
+"""XLA's options by name."""
+
+
+class Stage:
+    """What all stages know: the arguments and results, in their structures."""
+
+    in_tree: Any
+    out_tree: Any
+    args_info: Any
+    out_info: Any
+
+    @property
+    def in_avals(self) -> Any:
+        """Types of the arguments: positional ones and keywords, in their structure."""
+        infos: list[ArgInfo] = pytree.leaves(self.args_info)
+        return pytree.unflatten(self.in_tree, [info._aval for info in infos])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The arrays of the arguments, by number, whose memory results may take."""
+        return tuple([i for i, info in enumerate(pytree.leaves(self.args_info)) if info.donated])
+
+    def _follow(self, stage: Stage) -> None:
+        self.in_tree, self.out_tree = stage.in_tree, stage.out_tree
+        self.args_info, self.out_info = stage.args_info, stage.out_info
+
+
+class Traced(Stage):
     """A function staged for one signature."""
 
     def __init__(
@@ -99,9 +141,10 @@ class Traced:
         in_tree: Any,
         out_tree: Any,
         program: Program | None,
-        run: Callable[[Sequence[Any]], list[Any]],
+        run: Callable[[Sequence[Any], Program], list[Any]],
         hidden: int = 0,
         leaves: Sequence[Any] = (),
+        donated: Sequence[bool] = (),
     ):
         self.fun_name = name
         self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
@@ -110,13 +153,12 @@ class Traced:
         self.run = run
         self._program = program
         self._leaves = leaves
-        self._hidden = hidden  # leading outputs of the jaxpr that are new values of Refs
-
-    @property
-    def out_info(self) -> Any:
-        """Shapes and dtypes of the results, in their structure."""
-        avals = self.jaxpr.out_avals[self._hidden :]
-        return pytree.unflatten(self.out_tree, [struct_of(aval) for aval in avals])
+        avals = self.jaxpr.in_avals[len(self.jaxpr.in_avals) - in_tree.num_leaves :]
+        marks = donated or [False] * len(avals)
+        self.args_info = pytree.unflatten(in_tree, list(map(ArgInfo, avals, marks)))
+        results = self.jaxpr.out_avals[hidden:]  # those before are new values of Refs
+        self.out_avals = pytree.unflatten(out_tree, list(results))
+        self.out_info = pytree.unflatten(out_tree, list(map(struct_of, results)))
 
     def explain(self) -> str:
         """What compilation does to each loop, and why not more; on several devices, what these exchange."""
@@ -126,8 +168,20 @@ class Traced:
         exchanges = collectives_in(self._program, partition)
         return f"{self.fun_name}: {exchanges_report(exchanges, len(partition.devices))}"
 
-    def lower(self) -> Lowered:
-        """Write the StableHLO module."""
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """Write the StableHLO module, for the platform of the process.
+
+        Raises ValueError for other platforms, for symbolic shapes, and for a function that captures values of an
+        enclosing transformation.
+        """
+        if lowering_platforms is not None and tuple(lowering_platforms) != (platform(),):
+            facts = f"lowering_platforms: {', '.join(lowering_platforms)}, this process: {platform()}"
+            fix = "Lower in a process of that platform."
+            raise ValueError(message("A program is lowered for the platform of the process.", facts, fix=fix))
+        if any(is_symbolic(n) for aval in self.jaxpr.jaxpr.in_avals for n in aval.shape):
+            fix = "Lower with numbers as shapes, or save it with didax.export."
+            facts = f"function: {self.fun_name}, arguments: {', '.join(map(str, self.jaxpr.in_avals))}"
+            raise ValueError(message("A program with symbolic shapes is not lowered.", facts, fix=fix))
         if self._program is None:
             raise ValueError(
                 message(
@@ -139,27 +193,53 @@ class Traced:
         return Lowered(self, self._program, self._program.partition_for(self._leaves))
 
 
-class Lowered:
+class Lowered(Stage):
     """A StableHLO module, ready to compile."""
 
     def __init__(self, traced: Traced, program: Program, partition: Any):
         self._traced = traced
         self._program = program
         self._partition = partition
-        self.in_tree = traced.in_tree
-        self.out_tree = traced.out_tree
-        self.out_info = traced.out_info
+        self._follow(traced)
 
-    def as_text(self, *, debug_info: bool = False) -> str:
-        """The StableHLO text; with `debug_info` each operation with its names (`named_scope`) and the user's line."""
-        return self._program.text(partition=self._partition, located=debug_info)
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The StableHLO text, or with `dialect` "hlo" that of XLA's own representation.
 
-    def compile(self) -> Compiled:
-        """Compile with XLA."""
-        return Compiled(self._traced, self._program, self._partition)
+        With `debug_info` each operation has its names (`named_scope`) and the user's line.
+        """
+        text = self._program.text(partition=self._partition, located=debug_info)
+        return text if _checked_dialect(dialect) == "stablehlo" else self._inspect("hlo_text", text)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The module as an object of jaxlib's: of MLIR, or with `dialect` "hlo" an `XlaComputation`."""
+        text = self._program.text(partition=self._partition)
+        return self._inspect(
+            "module_of" if _checked_dialect(dialect) == "stablehlo" else "computation_of", text
+        )
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of the work before it optimises: 'flops', 'bytes accessed', ..."""
+        return self._inspect("cost_of", self._program.text(partition=self._partition))
+
+    def _inspect(self, what: str, text: str) -> Any:
+        from didax.xla import program_views  # loads jaxlib: on first need
+
+        return getattr(program_views, what)(text)
+
+    def compile(self, compiler_options: CompilerOptions | None = None) -> Compiled:
+        """Compile with XLA; with options in addition to those of the jitted function."""
+        program = self._program.with_options(compiler_options) if compiler_options else self._program
+        return Compiled(self._traced, program, self._partition)
 
 
-class Compiled:
+def _checked_dialect(dialect: str | None) -> str:
+    if dialect not in (None, "stablehlo", "hlo"):
+        fix = 'Use "stablehlo" or "hlo".'
+        raise ValueError(message("A lowered program has no such dialect.", f"dialect: {dialect!r}", fix=fix))
+    return dialect or "stablehlo"
+
+
+class Compiled(Stage):
     """A compiled program for one signature; call it with arguments of exactly that signature."""
 
     def __init__(self, traced: Traced, program: Program, partition: Any):
@@ -167,9 +247,7 @@ class Compiled:
         self._program = program
         self._partition = partition
         self._executable = program.executable(partition)
-        self.in_tree = traced.in_tree
-        self.out_tree = traced.out_tree
-        self.out_info = traced.out_info
+        self._follow(traced)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten_arguments(args, kwargs)
@@ -187,7 +265,13 @@ class Compiled:
                     fix="Cast or reshape the arguments, or call the jitted function, which compiles anew.",
                 )
             )
-        return pytree.unflatten(self.out_tree, self._traced.run(leaves))
+        return pytree.unflatten(self.out_tree, self._traced.run(leaves, self._program))
+
+    call = __call__
+
+    def runtime_executable(self) -> Any:
+        """jaxlib's executable."""
+        return self._executable.loaded
 
     @property
     def input_shardings(self) -> tuple[Any, dict[str, Any]]:

@@ -16,11 +16,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 if TYPE_CHECKING:
     from didax.core.avals import ShapedArray as ShapedArray
+    from didax.core.dims import max_dim as max_dim
+    from didax.core.dims import min_dim as min_dim
     from didax.core.jaxpr import Jaxpr
     from didax.core.primitive import Trace as Trace
     from didax.core.tracing import Tracer as Tracer
 else:
-    __getattr__, __dir__ = on_access(__name__, ShapedArray="avals", Trace="primitive", Tracer="tracing")
+    __getattr__, __dir__ = on_access(
+        __name__, ShapedArray="avals", Trace="primitive", Tracer="tracing", max_dim="dims", min_dim="dims"
+    )
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Any, *args: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from didax.core import config, dtypes
+from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.core.given import given_by
 from didax.core.masked import check_no_mask
@@ -57,10 +58,9 @@ class ShapedArray:
         if isinstance(dtype, type | str):  # pyright: ignore[reportUnnecessaryIsInstance]
             return ShapedArray(shape, dtypes.dtype(dtype), weak_type, vma)
         self = object.__new__(cls)
-        self.shape, self.dtype, self.weak_type = tuple(int(n) for n in shape), dtype, weak_type
+        self.shape, self.dtype, self.weak_type = tuple(map(as_length, shape)), dtype, weak_type
         self.ndim, self.size, self.vma = len(shape), math.prod(shape), vma
-        self._hlo = None  # the type's StableHLO text, filled in by the writer
-        self.physical = self
+        self._hlo, self.physical = None, self  # the type's StableHLO text is filled in by the writer
         if (extended := dtypes.as_extended(dtype)) is not None:
             shape = (*self.shape, *extended.element_shape)
             self.physical = ShapedArray(shape, extended.element_dtype, vma=vma)
@@ -125,8 +125,9 @@ def aval_of(x: Any) -> ShapedArray:
     >>> aval_of(2.0)
     float32[]
     """
-    aval = getattr(x, "aval", None)  # with a default: no exception is made for NumPy values
-    # The arrays of other libraries may have an `aval`, too.
+    aval = getattr(
+        x, "aval", None
+    )  # a default: no exception for NumPy values; other libraries may have an `aval`
     return aval if type(aval) is ShapedArray else _aval_of_other(x)
 
 

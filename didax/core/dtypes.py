@@ -24,6 +24,7 @@ import ml_dtypes
 import numpy as np
 
 from didax.core import config
+from didax.core.dims import is_symbolic
 from didax.core.errors import ArgumentError, TypePromotionError, message
 
 DType: TypeAlias = np.dtype[Any]
@@ -309,7 +310,7 @@ def position_dtype(length: int) -> DType:
     >>> position_dtype(100)
     dtype('int32')
     """
-    if length > 2**31 and config.state().enable_x64:
+    if not is_symbolic(length) and length > 2**31 and config.state().enable_x64:
         return np.dtype(np.int64)
     check_counts(np.dtype(np.int32), length)
     return np.dtype(np.int32)
@@ -317,7 +318,7 @@ def position_dtype(length: int) -> DType:
 
 def check_counts(dtype: DType, length: int) -> None:
     """OverflowError where an axis has more than 2**31 elements, and positions of this dtype cannot count them."""
-    if length > 2**31 and iinfo(dtype).max < length:
+    if not is_symbolic(length) and length > 2**31 and iinfo(dtype).max < length:
         raise OverflowError(
             message(
                 "Positions along an axis of more than 2**31 elements need 64-bit integers.",

@@ -105,6 +105,10 @@ class TypePromotionError(ArgumentError):
     """Two dtypes have no implicit promotion under the rules in force."""
 
 
+class InconclusiveDimensionOperation(TypeError):
+    """What was asked of a symbolic dimension depends on its size."""
+
+
 class KeyReuseError(JAXTypeError):
     """A random key was used a second time (the option `debug_key_reuse` is 'error')."""
 

@@ -4,8 +4,9 @@
     eqn     ::= (binder* | "()") "=" PRIMITIVE ["[" (NAME "=" value)* "]"] operand*
     binder  ::= NAME ":" TYPE                       TYPE is f32[2,3], and f32[]* where it is weak
                                                     f32[2]{x} differs from device to device along x
+                                                    f32[b,2*b] has symbolic dimensions
     operand ::= NAME | NUMBER ":" TYPE
-    value   ::= NUMBER | True | False | None | STRING | DTYPE | TYPE | jaxpr | "(" values ")"
+    value   ::= NUMBER | True | False | None | STRING | DTYPE | TYPE | jaxpr | "(" values ")" | "|" SIZE "|"
               | CLASS "(" fields ")" | CLASS "." MEMBER            of a class given to `register_param_type`
 
 The law: `jaxpr_text(parse_jaxpr(t), num_consts(t)) == t` for every printed `t` whose literals and parameters
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import functools
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -26,6 +28,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
+from didax.core.dims import Scope, parse_dims, variable
 from didax.core.errors import message
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_check import check_jaxpr
@@ -37,8 +40,10 @@ from didax.core.stack import on_new_stack, stack_is_low
 T = TypeVar("T")
 
 
-def parse_jaxpr(text: str) -> Jaxpr:
+def parse_jaxpr(text: str, size: Callable[[str], Any] | None = None) -> Jaxpr:
     """The jaxpr that `text` writes; constants (before the `;`) become its leading inputs, see `num_consts`.
+
+    Symbolic dimensions are computed from what `size` says of their variables; without it they stay symbolic.
 
     Raises a ValueError that shows line, column and what was expected there, and a JaxprTypeError that shows an equation
     whose results do not have the types that its primitive infers.
@@ -46,10 +51,16 @@ def parse_jaxpr(text: str) -> Jaxpr:
     >>> parse_jaxpr("{ lambda ; x:f32[3]. let in (x, 2:f32[]*) }")
     { lambda ; a:f32[3]. let in (a, 2.0:f32[]*) }
     """
-    parser = _Parser(text)
+    jaxpr = read_jaxpr(text, size)
+    check_jaxpr(jaxpr)
+    return jaxpr
+
+
+def read_jaxpr(text: str, size: Callable[[str], Any] | None = None) -> Jaxpr:
+    """The jaxpr that `text` writes, with types that nothing has checked."""
+    parser = _Parser(text, size)
     jaxpr = parser.jaxpr()
     parser.expect("")
-    check_jaxpr(jaxpr)
     return jaxpr
 
 
@@ -80,7 +91,8 @@ _TOKEN: Final = re.compile(
     | (?P<number> -?{_NUMBER}(?!\w) | \(-?{_NUMBER}[+-]{_NUMBER}j\) )
     | (?P<word>   (?:True|False|None)\b )
     | (?P<string> '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*" )
-    | (?P<type>   [a-z]\w*(?:<[^<>\s]+>)?\[[\d,]*\]\*?(?:\{{\w+(?:,\w+)*\}})? )
+    | (?P<type>   [a-z]\w*(?:<[^<>\s]+>)?\[[\w ,+*^()-]*\]\*?(?:\{{\w+(?:,\w+)*\}})? )
+    | (?P<size>   \|[^|]*\| )
     | (?P<dtype>  [a-z]\w*<[^<>\s]+> )
     | (?P<name>   [A-Za-z_]\w*(?:-[A-Za-z]\w*)* )
     | (?P<mark>   . )
@@ -129,7 +141,8 @@ _Env = dict[str, Var]
 class _Parser:
     """A cursor over the tokens. Each method reads one rule of the grammar and leaves the cursor behind it."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, size: Callable[[str], Any] | None = None):
+        self.size = size or functools.partial(variable, scope=Scope())
         self.text = text
         self.tokens = _tokens(text)
         self.position = 0
@@ -261,7 +274,7 @@ class _Parser:
         text, _, varying = self.take("type", "a type such as f32[2,3]").removesuffix("}").partition("{")
         name, dims = text.removesuffix("*")[:-1].split("[")
         try:
-            shape = tuple(map(int, dims.split(","))) if dims else ()
+            shape = self.shape(dims) if dims else ()
             vma = frozenset(varying.split(",")) if varying else frozenset[str]()
             aval = ShapedArray(shape, dtypes.from_short_name(name), text.endswith("*"), vma)
         except ValueError:
@@ -269,6 +282,11 @@ class _Parser:
             self.fail("this is no type", fix, token)
         self.types[token.text] = aval
         return aval
+
+    def shape(self, text: str) -> tuple[Any, ...]:
+        if text.replace(",", "").isdigit():
+            return tuple(map(int, text.split(",")))
+        return parse_dims(text, self.size)
 
     # --- Operands and values of parameters
 
@@ -316,6 +334,9 @@ class _Parser:
                 return ast.literal_eval(text)
             case "type", _:
                 return self.type()
+            case "size", text:
+                self.position += 1
+                return parse_dims(text.strip("|"), self.size)[0]
             case "dtype", _:
                 return self.extended_dtype()
             case "name", _:

@@ -26,6 +26,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, varying_text
+from didax.core.dims import Dim
 from didax.core.errors import message
 from didax.core.given import give
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
@@ -248,6 +249,8 @@ class Printer:
             return "{...}" if self.elide else self.jaxpr(value, pad=pad)
         if kind is ShapedArray:
             return type_text(value)
+        if kind is Dim:
+            return f"|{value}|"
         if issubclass(kind, np.dtype) and dtypes.dtype_name(value) in DTYPES_BY_NAME:
             return dtypes.dtype_name(value)
         if issubclass(kind, dtypes.ExtendedDtype):

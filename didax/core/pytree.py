@@ -225,6 +225,11 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     return _with_children((tuple, None), treedefs)
 
 
+def with_children(cls: type, metadata: Any, children: Iterable[PyTreeDef]) -> PyTreeDef:
+    """The structure of a node of a class, with metadata, whose children have these structures."""
+    return _with_children((cls, metadata), children)
+
+
 def _with_children(node_data: tuple[type, Any] | None, children: Iterable[PyTreeDef]) -> PyTreeDef:
     registry = _load()
     return _cxx.PyTreeDef.from_node_data_and_children(registry, node_data, list(children))

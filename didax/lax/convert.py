@@ -14,6 +14,7 @@ import numpy as np
 from didax.api.flat import as_array, narrowed_scalar
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import as_length, is_symbolic
 from didax.core.dtypes import DTypeLike
 from didax.core.errors import message
 from didax.lax.operands import operation
@@ -49,7 +50,7 @@ def convert_element_type(operand: Any, new_dtype: DTypeLike | None = None) -> An
     Array([  0, 255,   0], dtype=uint8)
     """
     dtype = aval_of(narrowed_scalar(operand)).dtype if new_dtype is None else dtypes.dtype(new_dtype)
-    return _converted(operand, dtype)
+    return _converted(operand.__jax_array__() if is_symbolic(operand) else operand, dtype)
 
 
 def _converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Any:
@@ -217,4 +218,4 @@ def full_like(
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(operator.index(n) for n in shape)
+    return tuple(map(as_length, shape))

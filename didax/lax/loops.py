@@ -34,6 +34,7 @@ from didax.api.traced import (
 )
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import Dim, as_length, is_symbolic, max_dim
 from didax.core.errors import ArgumentError, TypePromotionError, message
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from didax.core.masked import check_no_mask
@@ -49,6 +50,7 @@ from didax.primitives.control_flow.segments import for_counted, scan_in_segments
 from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
 from didax.primitives.control_flow.while_loop import while_p
 from didax.primitives.convert import convert_element_type
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import add, lt, min_, sub
 from didax.primitives.select import select_n
 from didax.primitives.shape import broadcast_axis, reshape
@@ -197,7 +199,7 @@ def _rows(function: str, xs: Any, length: int | None) -> tuple[list[Any], Any, t
 
 def _checked_length(function: str, length: Any) -> int:
     try:
-        count = operator.index(length)
+        count = as_length(length)
     except TypeError:
         count = -1
     if count < 0:
@@ -372,11 +374,16 @@ def fori_loop(
     10
     """
     check_callable("fori_loop", body_fun)
+    symbolic = is_symbolic(upper - lower) if {type(lower), type(upper)} <= {int, Dim} else False
+    known_length = max_dim(upper - lower, 0) if symbolic else None
+    lower, upper = [number(n, COUNT.dtype) if is_symbolic(n) else n for n in (lower, upper)]
     counter = _counter_type(lower, upper)
     limit = _checked_count("fori_loop", "max_steps", max_steps, 0)
     checkpoints = _checked_count("fori_loop", "checkpoints", checkpoints, 1)
     steps = _known_steps(lower, upper, limit)
-    length = None if steps is None or (limit, checkpoints) != (None, None) else len(steps)
+    length = known_length if steps is None else len(steps)
+    if (limit, checkpoints) != (None, None):
+        length = None
     unroll = _checked_fori_unroll(unroll, length)
     if config.state().disable_jit and steps is not None:
         return _fori_in_python(steps, body_fun, init_val)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
+from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import shape as primitives
@@ -153,7 +154,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     """
     if dimensions is not None:
         operand = transpose(operand, dimensions)
-    return primitives.reshape_p.bind(operand, new_sizes=tuple(int(n) for n in new_sizes))
+    return primitives.reshape_p.bind(operand, new_sizes=tuple(map(as_length, new_sizes)))
 
 
 @operation

@@ -16,11 +16,13 @@ import numpy as np
 from didax.api.flat import as_array
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import as_length, is_symbolic
 from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import ArgumentError, PositionError, message
 from didax.lax.operands import operation
 from didax.primitives import slicing
 from didax.primitives.convert import convert_element_type
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import add, lt
 from didax.primitives.gather import (
     Scatter,
@@ -77,7 +79,7 @@ Mode = str | GatherScatterMode | None
 
 
 def _ints(values: Any) -> tuple[int, ...]:
-    return tuple([operator.index(i) for i in values])
+    return tuple(map(as_length, values))
 
 
 def canonical_axis(function: str, x: ShapedArray, axis: Any, ndim: int | None = None) -> int:
@@ -127,8 +129,8 @@ def slice_in_dim(
     aval = aval_of(operand)
     axis = canonical_axis("slice_in_dim", aval, axis)
     length = aval.shape[axis]
-    start = 0 if start_index is None else operator.index(start_index)
-    limit = length if limit_index is None else operator.index(limit_index)
+    start = 0 if start_index is None else as_length(start_index)
+    limit = length if limit_index is None else as_length(limit_index)
     start, limit = [i + length if i < 0 else i for i in (start, limit)]
     return slicing.slice_axis(operand, start, limit, axis, operator.index(stride))
 
@@ -330,8 +332,10 @@ def wrapped(index: Any, length: int) -> Any:
     dtype = aval_of(index).dtype
     if not dtypes.is_integer(dtype) or not dtypes.is_signed(dtype):
         return index
-    if length > dtypes.iinfo(dtype).max:
+    if dtype.itemsize < 4 if is_symbolic(length) else length > dtypes.iinfo(dtype).max:
         index = convert_element_type(index, np.promote_types(dtype, dtypes.position_dtype(length + 1)))
+    if is_symbolic(length):
+        length = number(length, aval_of(index).dtype)
     return where(lt(index, 0), add(index, length), index)
 
 

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
+from didax.core.dims import is_symbolic
+from didax.core.errors import InconclusiveDimensionOperation, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.indexing import at
@@ -36,9 +38,16 @@ _FLOAT32 = np.dtype(np.float32)
 def insertion_points(x: Array, values: Array, side: str) -> Array:
     """The position of each value in the sorted vector: before elements equal to it ("left") or after them ("right")."""
     length = x.shape[0]
+    if is_symbolic(length):
+        rule, fix = (
+            "searchsorted searches a vector of known length.",
+            "Search a vector whose length is a number.",
+        )
+        raise InconclusiveDimensionOperation(message(rule, f"a: {x.aval}", fix=fix))
     strides = [1 << i for i in reversed(range(length.bit_length()))]
     # Where fewer elements are met than there are, the vector is left as it is; else it goes on with the greatest key.
-    is_long = dtypes.is_complex(x.dtype) or length > max(1, values.size) * len(strides) or length > 1 << 30
+    count = 1 << 30 if is_symbolic(values.size) else max(1, values.size)
+    is_long = dtypes.is_complex(x.dtype) or length > min(count * len(strides), 1 << 30)
     if not dtypes.is_complex(x.dtype):
         values = _in_order(values)
     if strides and not is_long:

@@ -18,6 +18,7 @@ from didax.api.devices import device_put
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.dims import Dim, as_length, is_symbolic, max_dim
 from didax.core.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -35,6 +36,7 @@ from didax.numpy.promotion import (
     as_array,
     as_operand,
     broadcast,
+    broadcast_shapes,
     cast,
     checked_operand,
     constant,
@@ -48,6 +50,7 @@ from didax.numpy.promotion import (
 from didax.numpy.ufuncs import where
 from didax.primitives import elementwise as el
 from didax.primitives.convert import copy_p, iota
+from didax.primitives.dimension import number
 from didax.primitives.filled import full as full_of
 from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
 from didax.primitives.slicing import concatenate
@@ -306,8 +309,8 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
 def _lengths(name: str, shape: Any) -> tuple[int, ...]:
     try:
         if isinstance(shape, tuple | list) or (isinstance(shape, np.ndarray) and shape.ndim):
-            return tuple([operator.index(n) for n in shape])
-        return (operator.index(shape),)
+            return tuple(map(as_length, shape))
+        return (as_length(shape),)
     except TypeError as error:
         if isinstance(error, ConcretizationTypeError):
             raise
@@ -490,7 +493,8 @@ def arange(
                 "arange needs a step that leads from start to stop.", "step: 0", fix="Use a nonzero step."
             )
         )
-    if dtypes.is_integer(stated) and all([isinstance(x, int) for x in bounds]):
+    whole = dtypes.is_integer(stated) or any(map(is_symbolic, bounds))
+    if whole and all([isinstance(x, int | Dim) for x in bounds]):
         return placed(_integer_range(stated, *bounds), device)
     return placed(from_numpy(np.arange(*bounds).astype(stated), stated), device)
 
@@ -510,16 +514,18 @@ def _static_number(name: str, argument: str, x: Any) -> Any:
     if isinstance(x, Array | np.generic | np.ndarray) and not isinstance(x, Tracer) and x.size == 1:
         return x.item()
     if type(x) in (bool, int, float, complex) or hasattr(x, "__index__"):
-        return x if type(x) in (float, complex) else operator.index(x)
+        return x if type(x) in (float, complex) else as_length(x)
     rule = f"{name} takes numbers, which say where the result starts and stops, and by which steps."
     raise TypeError(message(rule, f"{argument}: {x!r:.100} of type {type(x).__name__}", fix="Pass numbers."))
 
 
 def _integer_range(dtype: np.dtype[Any], start: int, stop: int, step: int) -> Array:
-    count = max(0, -((start - stop) // step))
+    count = max_dim(0, -((start - stop) // step))
     ramp = iota(dtype, (count,), 0)
     if step != 1:
         ramp = el.mul(ramp, scalar(step, dtype, keep_python=False))
+    if type(start) is Dim:
+        return el.add(ramp, number(start, dtype))
     return el.add(ramp, scalar(start, dtype, keep_python=False)) if start else ramp
 
 
@@ -543,7 +549,7 @@ def linspace(
     >>> dnp.linspace(0.0, 1.0, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    count = operator.index(num)
+    count = as_length(num)
     if count < 0:
         raise ValueError(
             message("linspace takes a number of values of at least 0.", f"num: {count}", fix="Use num >= 0.")
@@ -554,10 +560,9 @@ def linspace(
     compute = inexact(dtypes.dtype(dtype), False)[0] if dtype is not None else out_dtype
     compute = compute if compute.itemsize >= 4 else np.dtype(np.float32)
     first, last = cast(as_array("linspace", start), compute), cast(as_array("linspace", stop), compute)
-    shape = np.broadcast_shapes(first.shape, last.shape)
+    shape = broadcast_shapes("linspace", [first.shape, last.shape])
     first, last = broadcast(first, shape), broadcast(last, shape)
     intervals = count - 1 if endpoint else count
-    step = el.div(el.sub(last, first), intervals) if intervals > 0 else _fill(shape, compute.type(math.nan))
     values = _spaced(first, last, count, intervals, endpoint)
     stated = out_dtype if dtype is None else dtypes.dtype(dtype)
     if dtypes.is_integer(stated):
@@ -566,19 +571,29 @@ def linspace(
     if axis not in (0, -values.ndim):
         values = move_axis(values, 0, axis % values.ndim)
     values = placed(values, device)
-    return (values, cast(step, stated) if dtypes.is_inexact(stated) else step) if retstep else values
+    if not retstep:
+        return values
+    some = intervals > 0
+    step = (
+        el.div(el.sub(last, first), number(intervals, compute))
+        if some
+        else _fill(shape, compute.type(math.nan))
+    )
+    return values, cast(step, stated) if dtypes.is_inexact(stated) else step
 
 
 def _spaced(first: Array, last: Array, count: int, intervals: int, endpoint: bool) -> Array:
     """Return weighted means of both ends, so that the first and the last value are exact."""
     shape = (count, *first.shape)
     weights = iota(dtypes.real_dtype(first.dtype), shape, 0)
-    weights = cast(el.div(weights, max(intervals, 1)), first.dtype)
+    weights = cast(el.div(weights, number(max_dim(intervals, 1), weights.dtype)), first.dtype)
     start, stop = [broadcast_in_dim(x, shape, tuple(range(1, len(shape)))) for x in (first, last)]
     values = el.add(el.mul(start, el.sub(1, weights)), el.mul(stop, weights))
-    if not endpoint or count < 2:
+    if not endpoint or (not is_symbolic(count) and count < 2):
         return values
-    return where(el.eq(iota(np.dtype(np.int32), shape, 0), count - 1), stop, values)
+    positions = iota(np.dtype(np.int32), shape, 0)
+    is_last = el.eq(positions, number(count - 1, positions.dtype))
+    return where(el.and_(is_last, el.gt(positions, 0)) if is_symbolic(count) else is_last, stop, values)
 
 
 @api_boundary

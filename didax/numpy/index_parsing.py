@@ -20,6 +20,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic, slice_of
 from didax.core.errors import (
     NonConcreteBooleanIndexError,
     PositionError,
@@ -32,6 +33,8 @@ from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.lax.slicing import of_one_dtype, wrapped
 from didax.numpy.creation import asarray
+from didax.numpy.promotion import broadcast_shapes
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import rem
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import concatenate
@@ -71,7 +74,7 @@ class Point(NamedTuple):
     @property
     def ndim(self) -> int:
         """The number of axes of the index."""
-        return 0 if type(self.position) is int else self.position.ndim
+        return getattr(self.position, "ndim", 0)
 
 
 Entry = New | Span | Point
@@ -182,6 +185,8 @@ def _axis_entries(
 
 def _span(x: ShapedArray, item: slice, axis: int) -> Span:
     try:
+        if any(map(is_symbolic, (x.shape[axis], item.start, item.stop))):
+            return _symbolic_span(axis, *slice_of(item, x.shape[axis]))
         start, stop, step = item.indices(x.shape[axis])
     except ValueError:
         facts = f"slice: {_item_text(item)}, axis {axis} of {x}"
@@ -200,6 +205,12 @@ def _span(x: ShapedArray, item: slice, axis: int) -> Span:
     if step > 0:
         return Span(axis, start, size, step if size > 1 else 1)
     return Span(axis, start + (size - 1) * step if size else 0, size, -step if size > 1 else 1, size > 1)
+
+
+def _symbolic_span(axis: int, start: Any, size: Any, step: int) -> Span:
+    if step > 0:
+        return Span(axis, start, size, step)
+    return Span(axis, start + (size - 1) * step, size, -step, True)
 
 
 def _mask_points(x: ShapedArray, mask: Any, axis: int) -> list[Entry]:
@@ -239,7 +250,8 @@ def _int32(index: Any) -> Any:
 
 def _wrapped_array(index: Any, length: int) -> Any:
     """Return an array of integers whose negative elements, which count from the end, are counted from the front."""
-    if type(index) is ConcreteArray and index._value is not None and index.size <= NUMPY_MAX_ELEMENTS:
+    small = type(index) is ConcreteArray and index._value is not None and index.size <= NUMPY_MAX_ELEMENTS
+    if small and not is_symbolic(length):
         found = np.asarray(index._value)
         if found.dtype.itemsize < 4:
             found = found.astype(np.int32)
@@ -306,7 +318,9 @@ def _wrapped_item(item: Any, length: int) -> Any:
         return item
     if isinstance(item, np.ndarray):
         return item % length
-    return rem(item, item.dtype.type(length))  # the remainder may be negative; parsing counts it from the end
+    return rem(
+        item, number(length, item.dtype)
+    )  # the remainder may be negative; parsing counts it from the end
 
 
 def _length_at(x: ShapedArray, items: list[Any], i: int) -> int:
@@ -358,7 +372,7 @@ def layout_of(entries: Sequence[Entry]) -> Layout:
 def _broadcast(points: Sequence[Point]) -> tuple[int, ...]:
     shapes = [p.position.shape for p in points if p.ndim]
     try:
-        return np.broadcast_shapes(*shapes)
+        return broadcast_shapes("indexing", shapes) if shapes else ()
     except ValueError:
         raise PositionError(
             message(

@@ -25,6 +25,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import as_length, max_dim
 from didax.core.errors import api_boundary, message
 from didax.core.source import is_internal
 from didax.core.tracing import Tracer
@@ -123,9 +124,9 @@ def _bounds(axes: Sequence[Entry], shape: tuple[int, ...]) -> tuple[tuple[int, .
 
 def _axis_bounds(e: Entry, length: int) -> tuple[int, int, int]:
     if isinstance(e, Span):
-        return e.start, e.start + max((e.size - 1) * e.step + 1, 0), e.step
+        return e.start, e.start + max_dim((e.size - 1) * e.step + 1, 0), e.step
     if isinstance(e, Point) and e.static and e.ndim == 0:
-        i = int(e.position)
+        i = as_length(e.position)
         return i, i + 1, 1
     return 0, length, 1
 

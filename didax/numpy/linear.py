@@ -16,6 +16,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import evaluate, variables
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.dot import PrecisionLike, dot_general
@@ -367,8 +368,10 @@ def _einsum_steps(subscripts: str, shapes: tuple[tuple[int, ...], ...], optimize
     """Return the contractions in order; each removes its operands from the list and appends its result."""
     import opt_einsum
 
+    # The order of contractions suits symbolic dimensions of this length; results are the same in any order.
+    lengths = [[evaluate(n, dict.fromkeys(variables([n]), 100)) for n in shape] for shape in shapes]
     path: Any = opt_einsum.contract_path(
-        subscripts, *shapes, shapes=True, einsum_call=True, optimize=optimize
+        subscripts, *lengths, shapes=True, einsum_call=True, optimize=optimize
     )
     _, contractions = path
     steps: list[_Step] = []

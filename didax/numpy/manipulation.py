@@ -16,6 +16,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.dims import as_length, is_symbolic, max_dim, min_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
@@ -59,11 +60,11 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
 
 
 def _new_shape(x: Array, shape: Any) -> tuple[int, ...]:
-    lengths = tuple([operator.index(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))])
+    lengths = tuple(map(as_length, shape if isinstance(shape, tuple | list) else (shape,)))
     if -1 not in lengths:
         return lengths
     known = math.prod([n for n in lengths if n != -1])
-    if lengths.count(-1) > 1 or not known or x.size % known:
+    if lengths.count(-1) > 1 or known == 0 or x.size % known != 0:
         raise TypeError(
             message(
                 "reshape finds at most one length, -1, from the others.",
@@ -528,10 +529,10 @@ def _roll(x: Array, shift: Any, axis: int) -> Array:
     if isinstance(shift, Tracer):
         place = ufuncs.remainder(iota(np.dtype(np.int32), (length,), 0) - shift, length)
         return getitem(x, (slice(None),) * axis + (place,))
-    by = operator.index(shift) % length
+    by = as_length(shift) % length
     return (
         join([slice_axis(x, length - by, length, axis), slice_axis(x, 0, length - by, axis)], axis)
-        if by
+        if is_symbolic(by) or by
         else x
     )
 
@@ -551,8 +552,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     axes = canonical_axes("diagonal", (axis1, axis2), x.ndim)
     x = moveaxis(x, axes, (-2, -1))
     rows, columns = x.shape[-2:]
-    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    i = np.arange(count)
+    count = max_dim(0, min_dim(rows, columns - offset) if offset >= 0 else min_dim(rows + offset, columns))
+    i: Any = iota(np.dtype(np.int32), (count,), 0) if is_symbolic(count) else np.arange(count)
     return getitem(x, (..., i + max(0, -offset), i + max(0, offset)))
 
 

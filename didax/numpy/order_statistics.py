@@ -9,6 +9,7 @@ functions that ignore NaN take the numbers before it. Read next: `reductions.py`
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -96,7 +97,7 @@ def _axes_last(x: Array, axes: tuple[int, ...]) -> Array:
     for i, axis in enumerate(sorted(axes)):
         x = move_axis(x, axis - i, x.ndim - 1)
     kept = x.shape[: x.ndim - len(axes)]
-    return reshape(x, (*kept, int(np.prod(x.shape[x.ndim - len(axes) :], dtype=np.int64))))
+    return reshape(x, (*kept, math.prod(x.shape[x.ndim - len(axes) :])))
 
 
 def _interpolated(

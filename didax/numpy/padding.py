@@ -16,6 +16,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import reductions, ufuncs
@@ -97,9 +98,7 @@ def _pairs_by_axis(given: dict[int, Any], ndim: int) -> list[Any]:
 
 
 def _widths(pad_width: Any, ndim: int) -> Widths:
-    widths = [
-        (operator.index(low), operator.index(high)) for low, high in _pairs("pad_width", pad_width, ndim)
-    ]
+    widths = [(as_length(low), as_length(high)) for low, high in _pairs("pad_width", pad_width, ndim)]
     if any([n < 0 for pair in widths for n in pair]):
         fix = "Use widths of at least 0, or slice."
         raise ValueError(message("pad makes arrays longer.", f"pad_width: {pad_width}", fix=fix))

@@ -21,11 +21,13 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import ArgumentError, message
 from didax.core.masked import check_no_mask
 from didax.core.source import user_line
 from didax.core.value import Array
 from didax.primitives.convert import convert_element_type
+from didax.primitives.dimension import number
 from didax.primitives.shape import broadcast_in_dim
 from didax.runtime.array import ConcreteArray
 
@@ -123,7 +125,11 @@ def as_array_of(
 
 def constant(value: Any, dtype: np.dtype[Any]) -> Array:
     """Return a number as an array of the given dtype; a NumPy scalar would be narrowed beside other operands."""
-    return ConcreteArray(ShapedArray((), dtype), dtype.type(value))
+    return (
+        number(value, dtype)
+        if is_symbolic(value)
+        else ConcreteArray(ShapedArray((), dtype), dtype.type(value))
+    )
 
 
 def scalar(x: Any, dtype: np.dtype[Any], keep_python: bool) -> Any:

@@ -9,6 +9,7 @@ primitives).
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,6 +38,7 @@ from didax.numpy.ufuncs import isnan, where
 from didax.primitives import cumulative
 from didax.primitives import elementwise as el
 from didax.primitives import reductions as rd
+from didax.primitives.dimension import number
 from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from didax.primitives.slicing import pad
 
@@ -229,7 +231,7 @@ def no_out(name: str, out: Any) -> None:
 def _count(name: str, x: Array, axes: tuple[int, ...], where_: Any, keepdims: bool) -> Any:
     """Return how many elements contribute to each result: a number, or an array if `where` leaves some out."""
     if where_ is None:
-        return int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
+        return math.prod([x.shape[i] for i in axes])
     mask = broadcast(truth(as_array(name, where_, "where")), x.shape)
     return sum(mask, axis=axes, keepdims=keepdims)
 
@@ -258,7 +260,7 @@ def mean(
     total = sum(cast(x, compute), axes, keepdims=keepdims, where=where)
     count = _count("mean", x, axes, where, keepdims)
     return cast(
-        el.div(total, compute.type(count) if isinstance(count, int) else cast(count, compute)), stated
+        el.div(total, cast(count, compute) if isinstance(count, Array) else number(count, compute)), stated
     )
 
 
@@ -312,7 +314,7 @@ def _over_degrees_of_freedom(total: Array, count: Any, fewer: Any) -> Array:
     if type(count) is int and type(fewer) in (int, float):
         # The difference is taken in Python, which has no largest integer.
         freedom = count - fewer
-        return el.div(total, total.dtype.type(freedom)) if freedom > 0 else broadcast(nan, total.shape)
+        return el.div(total, number(freedom, total.dtype)) if freedom > 0 else broadcast(nan, total.shape)
     freedom = cast(ufuncs.subtract(count, fewer), total.dtype)
     is_left = ufuncs.greater(freedom, 0)
     return where(is_left, ufuncs.divide(total, where(is_left, freedom, 1)), nan)
@@ -370,7 +372,7 @@ def average(
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
         return (
-            (result, broadcast(result.dtype.type(_count("average", x, axes, None, False)), result.shape))
+            (result, broadcast(number(_count("average", x, axes, None, False), result.dtype), result.shape))
             if returned
             else result
         )

@@ -16,6 +16,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import is_symbolic, max_dim
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
@@ -40,6 +41,7 @@ from didax.numpy.reductions import sum as array_sum
 from didax.numpy.ufunc import truth
 from didax.primitives import elementwise as el
 from didax.primitives.convert import iota
+from didax.primitives.dimension import number
 from didax.primitives.gather import gather_p
 from didax.primitives.shape import move_axis, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
@@ -182,13 +184,15 @@ def take_along_axis(
 
 def _from_the_start(index: Array, length: int, mode: str | None) -> Array:
     """Positions that count from the start of an axis of that length; those out of range stay out of range."""
+    position = dtypes.position_dtype(length + 1)
+    if dtypes.is_signed(index.dtype) or index.dtype.itemsize < position.itemsize:
+        index = cast(index, np.promote_types(index.dtype, position))
+    size = number(length, index.dtype)
     if mode == "wrap":
-        index = ufuncs.mod(index, length)
+        return cast(ufuncs.mod(index, size), position)
     if not dtypes.is_signed(index.dtype):
-        index = ufuncs.minimum(index, min(length, dtypes.iinfo(index.dtype).max))
-        return cast(index, dtypes.position_dtype(length + 1))
-    index = cast(index, np.promote_types(index.dtype, dtypes.position_dtype(length + 1)))
-    return ufuncs.where(index < 0, index + length, index)
+        return cast(ufuncs.minimum(index, size), position)
+    return ufuncs.where(index < 0, index + size, index)
 
 
 def _by_comparison(x: Array, index: Array, axis: int) -> Array:
@@ -271,7 +275,7 @@ def argsort(
     dimension = canonical_axis("argsort", axis, x.ndim)
     if descending:  # reversed twice, so that equal elements keep their order
         positions = rev(stable_order(rev(x, (dimension,)), dimension), (dimension,))
-        positions = el.sub(x.shape[dimension] - 1, positions)
+        positions = el.sub(number(x.shape[dimension] - 1, positions.dtype), positions)
     else:
         positions = stable_order(x, dimension)
     return cast(positions, dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype))
@@ -437,9 +441,10 @@ def _true_positions(name: str, mask: Array, size: int | None) -> tuple[Array, Ar
     flat = _ravel(mask)
     count = _result_count(name, mask, size)
     order = stable_order(el.not_(flat), 0)
-    taken = slice_axis(order, 0, min(count, flat.size), 0)
-    if count > flat.size:
-        taken = concatenate([taken, broadcast(cast(0, taken.dtype), (count - flat.size,))], 0)
+    spare = count if is_symbolic(flat.size) else max(count - flat.size, 0)
+    if is_symbolic(spare) or spare:
+        order = concatenate([order, broadcast(cast(0, order.dtype), (spare,))], 0)
+    taken = slice_axis(order, 0, count, 0)
     kind = dtypes.position_dtype(flat.size + 1)
     return taken, el.lt(iota(kind, (count,), 0), array_sum(flat, dtype=kind))
 
@@ -463,11 +468,12 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * x.ndim
     columns = []
     for length, fill in zip(reversed(x.shape), reversed(fills), strict=True):
-        column = cast(el.rem(flat, max(length, 1)), dtypes.default_dtype("i"))
+        divisor = number(max_dim(length, 1), flat.dtype)
+        column = cast(el.rem(flat, divisor), dtypes.default_dtype("i"))
         columns.append(
             ufuncs.where(is_hit, column, cast(as_array("nonzero", 0 if fill is None else fill), column.dtype))
         )
-        flat = el.div(flat, max(length, 1))
+        flat = el.div(flat, divisor)
     return tuple(reversed(columns))
 
 

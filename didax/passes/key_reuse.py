@@ -26,6 +26,7 @@ import numpy as np
 
 from didax.core import config
 from didax.core.avals import ShapedArray
+from didax.core.dims import is_symbolic
 from didax.core.errors import KeyReuseError, KeyReuseWarning, message
 from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from didax.core.primitive import Primitive
@@ -256,7 +257,7 @@ def branch_keys(branches: Sequence[Jaxpr], operands: Sequence[Any]) -> list[Keys
 
 def loop_keys(step: Any, count: int, carry: Sequence[Any]) -> list[Any]:
     """The carry after `count` steps (carry -> carry), of which the second stands for all that follow."""
-    for _ in range(min(count, 2)):
+    for _ in range(2 if is_symbolic(count) else min(count, 2)):
         carry = [
             after or (Keys(before.aval) if isinstance(before, Keys) else None)
             for before, after in zip(carry, step(carry), strict=True)

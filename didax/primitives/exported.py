@@ -1,6 +1,6 @@
 """`exported_p`: the call of a program that was exported, of which there is a StableHLO module and no Python.
 
-Read next: `didax/export.py`, what users call; `didax/xla/artifacts.py`.
+Read next: `didax/export/_exported.py`, what users call; `didax/xla/artifacts.py`.
 """
 
 from __future__ import annotations
@@ -8,32 +8,53 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+import numpy as np
+
 from didax.core.avals import ShapedArray
 from didax.core.primitive import Primitive
-from didax.xla.artifacts import ArtifactFunctions
+from didax.xla.artifacts import ArtifactFunctions, module_text, refined_text
 from didax.xla.text import FunctionContext, Value, function_type, names
 
 _NO_PYTHON = (
     "an exported program has no Python that could be transformed; export what vmap, or grad, of it returns"
 )
+_INT32 = ShapedArray((), np.dtype("int32"))
 
 
 class Artifact:
-    """A module as bytes, and the types of its inputs and outputs. Compared by its bytes."""
+    """A module as bytes, and how it is called.
 
-    __slots__ = ("data", "in_avals", "name", "out_avals")
+    Args:
+      in_avals, out_avals: the types of a call.
+      kept: the arguments that the module takes, by number.
+      platform_index: what a module for several platforms takes first: the number of the platform.
+      symbolic: whether types of the module have dimensions of any size.
+    """
+
+    __slots__ = ("data", "in_avals", "kept", "name", "out_avals", "platform_index", "symbolic")
 
     def __init__(
-        self, name: str, data: bytes, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+        self,
+        name: str,
+        data: bytes,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        kept: Sequence[int],
+        platform_index: int | None = None,
+        symbolic: bool = False,
     ):
         self.name, self.data = name, data
         self.in_avals, self.out_avals = tuple(in_avals), tuple(out_avals)
+        self.kept, self.platform_index, self.symbolic = tuple(kept), platform_index, symbolic
+
+    def _key(self) -> object:
+        return self.data, self.in_avals, self.out_avals, self.kept, self.platform_index
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Artifact and other.data == self.data and other.out_avals == self.out_avals
+        return type(other) is Artifact and other._key() == self._key()
 
     def __hash__(self) -> int:
-        return hash(self.data)
+        return hash(self._key())
 
     def __repr__(self) -> str:
         return self.name
@@ -49,18 +70,27 @@ class CallExported(Primitive):
         return artifact.out_avals
 
     def lower(self, ctx: FunctionContext, *args: Value, artifact: Artifact) -> list[Value]:
-        functions = _functions(artifact.data)
+        functions = _functions(artifact)
         if functions.text not in ctx.module.functions:
             ctx.module.functions.append(functions.text)
+        operands = [args[i] for i in artifact.kept]
+        if artifact.platform_index is not None:
+            operands.insert(0, ctx.constant(np.int32(artifact.platform_index), _INT32))
         outs = artifact.out_avals
         return ctx.emit_many(
-            f"func.call @{functions.main}({names(args)}) : {function_type(args, outs)}", outs
+            f"func.call @{functions.main}({names(operands)}) : {function_type(operands, outs)}", outs
         )
 
 
 @functools.lru_cache(maxsize=64)
-def _functions(data: bytes) -> ArtifactFunctions:
-    return ArtifactFunctions(data)
+def _functions(artifact: Artifact) -> ArtifactFunctions:
+    text = module_text(artifact.data)
+    if artifact.symbolic:
+        operands = [artifact.in_avals[i] for i in artifact.kept]
+        if artifact.platform_index is not None:
+            operands.insert(0, _INT32)
+        text = refined_text(text, operands, artifact.out_avals)
+    return ArtifactFunctions(text)
 
 
 exported_p = CallExported("exported_call")

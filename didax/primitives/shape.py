@@ -47,7 +47,7 @@ class BroadcastInDim(LinearUnary):
             0 <= d < len(shape) and n in (1, shape[d])
             for n, d in zip(x.shape, broadcast_dimensions, strict=False)
         )
-        if min(shape, default=0) < 0:
+        if any([n < 0 for n in shape]):
             raise ArgumentError(
                 message(
                     "An array has axes of lengths of at least 0.",

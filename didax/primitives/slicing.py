@@ -19,6 +19,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
@@ -219,7 +220,7 @@ class Pad(Primitive):
         lengths = [_padded(n, p) for n, p in zip(x.shape, padding_config, strict=False)]
         fits = (
             len(padding_config) == x.ndim
-            and min(lengths, default=0) >= 0
+            and all([n >= 0 for n in lengths])
             and all(p[2] >= 0 for p in padding_config)
         )
         if not fits or value.shape != () or value.dtype != x.dtype:
@@ -281,7 +282,7 @@ class Pad(Primitive):
 
 
 def _dilated(length: int, interior: int) -> int:
-    return max(length + (length - 1) * interior, 0)
+    return max_dim(length + (length - 1) * interior, 0)
 
 
 def _padded(length: int, config: tuple[int, int, int]) -> int:
@@ -502,7 +503,7 @@ def slice_(
     """Elements `start, start + stride, ...` below `limit` along each axis."""
     if strides is not None and all(k == 1 for k in strides):
         strides = None
-    if strides is None and limits == aval_of(x).shape and not any(starts):
+    if strides is None and limits == aval_of(x).shape and starts.count(0) == len(starts):
         return x
     return slice_p.bind(x, start_indices=starts, limit_indices=limits, strides=strides)
 
@@ -517,7 +518,9 @@ def slice_axis(x: Any, start: int, limit: int, axis: int, stride: int = 1) -> An
 
 def pad(x: Any, value: Any, padding_config: Padding) -> Any:
     """Padding of every axis by `(low, high, interior)`."""
-    return pad_p.bind(x, value, padding_config=padding_config) if any(map(any, padding_config)) else x
+    if padding_config.count((0, 0, 0)) == len(padding_config):
+        return x
+    return pad_p.bind(x, value, padding_config=padding_config)
 
 
 def concatenate(xs: Sequence[Any], dimension: int) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives.convert import iota
@@ -148,7 +149,9 @@ def take_along(x: Any, indices: Any, axis: int) -> Any:
 
 
 def _fits_half_word(key: ShapedArray) -> bool:
-    return not dtypes.is_complex(key.dtype) and key.dtype.itemsize <= 4 and max(key.shape) < 1 << 31
+    return (
+        not dtypes.is_complex(key.dtype) and key.dtype.itemsize <= 4 and all(n < 1 << 31 for n in key.shape)
+    )
 
 
 def _lower_single(ctx: FunctionContext, x: Value, dimension: int) -> Value:
@@ -280,7 +283,7 @@ class TopK(Primitive):
                     else "Name an axis of the operand.",
                 )
             )
-        if x.shape[axis] > 2**31:
+        if not is_symbolic(x.shape[axis]) and x.shape[axis] > 2**31:
             rule = "top_k returns int32 positions, which count up to 2**31 elements."
             fix = "Cut the axis into shorter ones, or take the first of argsort(-x) under enable_x64."
             raise OverflowError(message(rule, f"operand: {x}, axis: {axis}", fix=fix))

@@ -7,7 +7,6 @@ result to the primitives. Read next: `primitives/keys.py`, `_samplers.py`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import as_length
 from didax.core.errors import ArgumentError, TracerIntegerConversionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, copy_p
@@ -287,7 +287,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
     try:
-        lengths = tuple([operator.index(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))])
+        lengths = tuple(map(as_length, shape if isinstance(shape, tuple | list) else (shape,)))
     except TracerIntegerConversionError:  # this error says itself what to do
         raise
     except TypeError:

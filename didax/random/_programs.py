@@ -144,7 +144,7 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
 
 def _is_small(shape: tuple[int, ...]) -> bool:
     """Whether NumPy may draw: the result is small, and nothing is traced."""
-    return math.prod(shape) <= SMALL_DRAW and current_trace_var.get() is eager_trace
+    return current_trace_var.get() is eager_trace and math.prod(shape) <= SMALL_DRAW
 
 
 # --- keys -------------------------------------------------------------------------------------------------

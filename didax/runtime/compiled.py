@@ -8,6 +8,7 @@ Read next: `xla/lowering.py`, `xla/compile.py`; `api/jit.py` for the wrapper use
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from itertools import compress, repeat
@@ -135,6 +136,13 @@ class Program:
         self.calls_python = False  # whether it calls back into Python: set when it is compiled
         self._in_background = in_background
         self.uncompiled: Any = None  # what `background.py` knows of it
+
+    def with_options(self, options: dict[str, Any]) -> Program:
+        """The same program, to be compiled with more options of XLA."""
+        other = copy.copy(self)
+        other.options = {**(self.options or {}), **options}
+        other._executables, other.uncompiled = {}, None
+        return other
 
     def partition_for(self, args: Sequence[Any]) -> Partition | None:
         """Where the program runs on several devices, for all of these arguments or types of them; None for one."""

@@ -1,15 +1,19 @@
 """StableHLO modules as bytes that later versions of XLA read: portable artifacts.
 
-Read next: `didax/export.py`, what users call.
+Read next: `didax/export/_exported.py`, what users call.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from didax.core.avals import ShapedArray
+from didax.core.errors import message
 from didax.xla.lapack import register_lapack
+from didax.xla.text import tensor_type
 
 
 def serialize_module(text: str) -> bytes:
@@ -29,24 +33,91 @@ def module_text(artifact: bytes) -> str:
 
     ir: Any = importlib.import_module("jaxlib.mlir.ir")
     with ir.Context():
-        module = xe.mlir.deserialize_portable_artifact(artifact)
+        try:
+            module = xe.mlir.deserialize_portable_artifact(artifact)
+        except Exception as error:
+            rule = "The StableHLO module of an exported program cannot be read: it is damaged, or of a later version."
+            facts = f"bytes: {len(artifact)}", str(error)[:200]
+            raise ValueError(message(rule, *facts, fix="Export it again, or update jaxlib.")) from None
         return str(module if isinstance(module, ir.Module) else ir.Module.parse(module))
+
+
+def refined_text(text: str, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> str:
+    """The module for arguments of these types, of one whose types leave dimensions open (`tensor<?x3xf32>`).
+
+    Raises what XLA raises where the module asserts other shapes.
+    """
+    from didax.xla.client import xe  # pyright: ignore[reportAttributeAccessIssue]
+
+    functions = ArtifactFunctions(text)
+    signature = re.search(rf"func\.func private @{functions.main}\((.*)\) -> (.*) {{", functions.text)
+    assert signature is not None
+    found, results = [re.findall(r"tensor<[^>]*(?:<[^>]*>)?[^>]*>", part) for part in signature.groups()]
+    types, outs = [[tensor_type(aval) for aval in avals] for avals in (in_avals, out_avals)]
+    lines = [
+        f"    %c{i} = stablehlo.convert %a{i} : ({own}) -> {open_}"
+        for i, (own, open_) in enumerate(zip(types, found, strict=True))
+    ]
+    operands = ", ".join(f"%c{i}" for i in range(len(found)))
+    called = f"func.call @{functions.main}({operands}) : ({', '.join(found)}) -> ({', '.join(results)})"
+    bound = f"%r:{len(outs)} = {called}" if outs else called
+    given = [f"%r#{i}" for i in range(len(outs))]
+    lines += [
+        f"    %o{i} = stablehlo.convert {x} : ({open_}) -> {own}"
+        for i, (x, open_, own) in enumerate(zip(given, results, outs, strict=True))
+    ]
+    parameters = ", ".join(f"%a{i}: {own}" for i, own in enumerate(types))
+    returned = ", ".join(f"%o{i}" for i in range(len(outs)))
+    main = "\n".join(
+        [
+            f"  func.func public @main({parameters}) -> ({', '.join(outs)}) {{",
+            *lines[: len(found)],
+            f"    {bound}",
+            *lines[len(found) :],
+            f"    return {returned} : {', '.join(outs)}" if outs else "    return",
+            "  }",
+        ]
+    )
+    module = f"module @refined {{\n{main}\n{functions.text}\n}}\n"
+    return _text(xe.mlir.refine_polymorphic_shapes(mlir_module=module.encode()))
+
+
+def stablehlo_context() -> Any:
+    """A context of MLIR that knows the dialects of programs."""
+    ir: Any = importlib.import_module("jaxlib.mlir.ir")
+    dialects: Any = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
+    stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+    chlo: Any = importlib.import_module("jaxlib.mlir.dialects.chlo")
+    registry = ir.DialectRegistry()
+    dialects.register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    stablehlo.register_dialect(context)
+    chlo.register_dialect(context)
+    return context
+
+
+def _text(bytecode: bytes) -> str:
+    """The text of a module."""
+    ir: Any = importlib.import_module("jaxlib.mlir.ir")
+    with stablehlo_context():
+        return str(ir.Module.parse(bytecode))
 
 
 _DEFINITION = re.compile(r"func\.func (?:public |private )?@([\w.$-]+|\"[^\"]*\")")
 
 
 class ArtifactFunctions:
-    """The functions of an artifact under names of their own, all private: `main` is the name of its main function."""
+    """The functions of a module under names of their own, all private: `main` is the name of its main function."""
 
-    def __init__(self, artifact: bytes):
-        text = module_text(artifact)
+    def __init__(self, text: str):
         body = text[text.index("{\n", text.index("module")) + 2 : text.rindex("}")]
         if "attributes {" in text[: text.index("\n")]:
             body = text[text.index("\n") + 1 : text.rindex("}")]
         import hashlib  # on first need
 
-        prefix = f"exported_{hashlib.sha256(artifact).hexdigest()[:16]}"
+        prefix = f"exported_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         names = {name: f"@{prefix}_{i}" for i, name in enumerate(_DEFINITION.findall(body))}
         pattern = re.compile(
             "|".join(rf"@{re.escape(name)}(?![\w.$-])" for name in sorted(names, key=len, reverse=True))

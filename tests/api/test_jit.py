@@ -622,6 +622,39 @@ def test_stages(x):
     assert "HloModule" in compiled.as_text()
 
 
+def test_every_stage_knows_arguments_and_results(x):
+    f = dx.jit(lambda p, y, *, z: {"a": p["u"] + 1.0, "b": [y.sum() * z]}, donate_argnums=0)
+    traced = f.trace({"u": dx.ShapeDtypeStruct((3,), "float32")}, x, z=2)
+    compiled = traced.lower().compile(compiler_options={"xla_cpu_enable_fast_math": False})
+    for stage in (traced, traced.lower(), compiled):
+        (params, y), named = stage.args_info
+        assert isinstance(params["u"], dx.stages.ArgInfo)
+        assert (params["u"].shape, params["u"].dtype, params["u"].donated) == ((3,), np.float32, True)
+        assert (y.donated, named["z"].donated) == (False, False)
+        assert stage.donate_argnums == (0,)
+        assert str(stage.in_avals) == f"(({{'u': float32[3]}}, {dx.typeof(x)}), {{'z': int32[]}})"
+        assert stage.out_info["a"] == dx.ShapeDtypeStruct((3,), "float32")
+    assert str(traced.out_avals["b"][0]) == "float32[]"
+    found = compiled.call({"u": dnp.zeros(3)}, x, z=2)
+    np.testing.assert_allclose(found["b"][0], 2 * np.sum(x), rtol=1e-6)
+    assert compiled.runtime_executable().hlo_modules()
+
+
+def test_lowered_programs_in_other_forms(x):
+    lowered = dx.jit(lambda x: x * x).lower(x)
+    assert "stablehlo.multiply" in str(lowered.compiler_ir())
+    assert "multiply" in lowered.as_text("hlo")
+    assert lowered.compiler_ir("hlo").as_hlo_module().name.startswith("jit")
+    assert lowered.cost_analysis()["flops"] == x.size
+    errors = {
+        "no such dialect.\n  dialect: 'xla'": lambda: lowered.as_text("xla"),
+        "lowering_platforms: tpu": lambda: dx.jit(lambda x: x).trace(x).lower(lowering_platforms=("tpu",)),
+    }
+    for part, call in errors.items():
+        with pytest.raises(ValueError, match=part):
+            call()
+
+
 def test_stages_from_shapes_only():
     compiled = dx.jit(lambda x: x * 2).lower(dx.ShapeDtypeStruct((3,), "float32")).compile()
     np.testing.assert_array_equal(compiled(np.ones(3, np.float32)), [2, 2, 2])

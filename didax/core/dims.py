@@ -1,0 +1,580 @@
+"""Dimensions that are known by name only: `f32[b,2*b]`, for programs that are exported for all `b`.
+
+    Dim = integer polynomial in variables and in floordiv, mod, max and min of such
+
+A `Dim` stands where shapes have ints, with their arithmetic. Each variable is from 1 to `LONGEST`. What is an int
+becomes one: `b - b + 3` is 3. Two are equal where they are the same polynomial. An order is decided by bounds (of the
+variables, and of the constraints of their `Scope`) or is an InconclusiveDimensionOperation, which names the expression
+and the fix.
+`parse_dims` reads texts, and computes them where the variables have sizes.
+Read next: `didax/export/_symbolic.py`, where users make them; `primitives/dimension.py`, where they become numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from typing import Any, Final, NamedTuple, cast
+
+from didax.core.errors import InconclusiveDimensionOperation, message
+from didax.core.given import given_by
+
+LONGEST: Final = 2**31 - 1
+"""No axis is longer; each call of an exported program checks that."""
+
+
+class Factor(NamedTuple):
+    """A variable (`op` is its name, no `args`), or floordiv, mod, max or min of two sizes."""
+
+    op: str
+    args: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.op}({', '.join(map(str, self.args))})" if self.args else self.op
+
+
+Monomial = tuple[
+    tuple[Factor, int], ...
+]  # factors with their powers, sorted by their texts; () is the constant 1
+Terms = dict[Monomial, int]
+Size = Any  # int or Dim
+
+
+class Constraint(NamedTuple):
+    """What the caller promises: `size >= 0`, or `== 0`, with the text to show."""
+
+    size: Size
+    equal: bool
+    text: str
+
+
+class Scope:
+    """What is known of variables that are used together. Compared by identity."""
+
+    def __init__(self) -> None:
+        self.constraints: tuple[Constraint, ...] = ()
+        self.same: dict[Monomial, Size] = {}  # products that the caller says are equal to a simpler size
+
+
+class Dim:
+    """A size that is no int. Immutable; made by `size_of` and by arithmetic."""
+
+    __slots__ = ("_hash", "scope", "terms")
+    __array_ufunc__ = None  # NumPy's scalars leave arithmetic to this class
+    __jax_array__ = given_by("didax.primitives.dimension")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...], scope: Scope):
+        self.terms = terms
+        self.scope = scope
+        self._hash = hash(terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Dim)
+            and self._hash == other._hash
+            and self.terms == other.terms
+            and self.scope is other.scope
+        )
+
+    def __repr__(self) -> str:
+        text = ""
+        for monomial, factor in self.terms:
+            parts = [str(f) if power == 1 else f"{f}^{power}" for f, power in monomial]
+            size = abs(factor)
+            body = "*".join([*([str(size)] if size != 1 or not parts else []), *parts])
+            sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
+            text += sign + body
+        return text
+
+    # --- Arithmetic
+
+    def __add__(self, other: Any) -> Any:
+        return (
+            self.__jax_array__() + other if isinstance(other, float | complex) else _combined(self, other, 1)
+        )
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __pos__(self) -> Size:
+        return self
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, float | complex):
+            return self.__jax_array__() * other
+        other = _as_size(other)
+        if other is NotImplemented:
+            return NotImplemented
+        terms: Terms = {}
+        for m, a in self.terms:
+            for n, b in _terms(other).items():
+                product = _times(m, n)
+                terms[product] = terms.get(product, 0) + a * b
+        return size_of(terms, common_scope(self, other))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __pow__(self, power: Any) -> Size:
+        return functools.reduce(operator.mul, [self] * operator.index(power), 1)
+
+    def __floordiv__(self, other: Any) -> Size:
+        return _pair(floordiv, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Size:
+        return _pair(floordiv, other, self)
+
+    def __mod__(self, other: Any) -> Size:
+        return _pair(mod, self, other)
+
+    def __rmod__(self, other: Any) -> Size:
+        return _pair(mod, other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Size, Size]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Size, Size]:
+        return other // self, other % self
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.__jax_array__() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.__jax_array__()
+
+    def __abs__(self) -> Size:
+        return max_dim(self, -self)
+
+    # --- Order
+
+    def __ge__(self, other: Any) -> bool:
+        return _decide(self, other, ">=")
+
+    def __gt__(self, other: Any) -> bool:
+        return _decide(self, other, ">")
+
+    def __le__(self, other: Any) -> bool:
+        return _decide(self, other, "<=")
+
+    def __lt__(self, other: Any) -> bool:
+        return _decide(self, other, "<")
+
+    def __bool__(self) -> bool:
+        low, high = bounds(self)
+        if low > 0 or high < 0:
+            return True
+        raise _inconclusive(f"{self} != 0", f"{self} >= 1")
+
+    # --- What only an int can be
+
+    def _no_int(self) -> Any:
+        rule = "A symbolic dimension has no value while the program is traced."
+        fix = "Compute with shapes by + - * // % and didax.core.max_dim, or export with an int for this dimension."
+        raise InconclusiveDimensionOperation(message(rule, f"dimension: {self}", fix=fix))
+
+    __int__ = __index__ = __float__ = __complex__ = _no_int
+
+
+def is_symbolic(x: Any) -> bool:
+    """Whether a size is no int."""
+    return type(x) is Dim
+
+
+def as_length(n: Any) -> Any:
+    """A size of an axis: a `Dim` itself, an int for all else that is one."""
+    return n if type(n) is Dim else operator.index(n)
+
+
+def size_of(terms: Mapping[Monomial, int], scope: Scope | None) -> Size:
+    """The int or Dim of a sum of products."""
+    if scope is not None:
+        for m in [m for m in terms if m in scope.same]:
+            rest = dict(terms)
+            return (
+                size_of(rest, scope) if not (a := rest.pop(m)) else size_of(rest, scope) + scope.same[m] * a
+            )
+    kept = {m: a for m, a in terms.items() if a}
+    if not kept or (len(kept) == 1 and () in kept):
+        return kept.get((), 0)
+    assert scope is not None
+    order = sorted(kept, key=lambda m: (-sum(p for _, p in m), [(str(f), p) for f, p in m]))
+    return Dim(tuple([(m, kept[m]) for m in order]), scope)
+
+
+def variable(name: str, scope: Scope) -> Size:
+    """The size that a name stands for."""
+    return size_of({((Factor(name), 1),): 1}, scope)
+
+
+def _as_size(x: Any) -> Any:
+    if isinstance(x, Dim):
+        return x
+    if hasattr(x, "aval") or isinstance(x, float | complex):
+        return NotImplemented  # an array: the dimension becomes a number in it
+    try:
+        return operator.index(x)
+    except TypeError:
+        return NotImplemented
+
+
+def _terms(x: Size) -> Terms:
+    return dict(x.terms) if isinstance(x, Dim) else {(): x}
+
+
+def common_scope(*sizes: Any) -> Scope | None:
+    """The scope of the symbolic ones; ValueError where these are of several scopes."""
+    found = [x for x in sizes if isinstance(x, Dim)]
+    for x in found[1:]:
+        if x.scope is not found[0].scope:
+            rule = "Symbolic dimensions that meet come from one scope."
+            fix = "Make all shapes by one symbolic_args_specs, or pass scope=SymbolicScope() to each symbolic_shape."
+            raise ValueError(message(rule, f"dimensions: {found[0]} and {x}", fix=fix))
+    return found[0].scope if found else None
+
+
+def _times(m: Monomial, n: Monomial) -> Monomial:
+    powers = dict(m)
+    for factor, power in n:
+        powers[factor] = powers.get(factor, 0) + power
+    return tuple(sorted(powers.items(), key=lambda item: str(item[0])))
+
+
+def _combined(x: Dim, other: Any, sign: int) -> Size:
+    other = _as_size(other)
+    if other is NotImplemented:
+        return NotImplemented
+    terms = _terms(x)
+    for m, a in _terms(other).items():
+        terms[m] = terms.get(m, 0) + sign * a
+    return size_of(terms, common_scope(x, other))
+
+
+def _pair(f: Callable[[Size, Size], Size], x: Any, y: Any) -> Size:
+    x, y = _as_size(x), _as_size(y)
+    return NotImplemented if NotImplemented in (x, y) else f(x, y)
+
+
+def _atom(op: str, x: Size, y: Size) -> Size:
+    return size_of({((Factor(op, (x, y)), 1),): 1}, common_scope(x, y))
+
+
+def floordiv(x: Size, y: Size) -> Size:
+    """x // y; what divides evenly comes out of the quotient."""
+    if not isinstance(x, Dim) and not isinstance(y, Dim):
+        return x // y
+    whole, rest = _divided(x, y)
+    if isinstance(rest, Dim) or isinstance(y, Dim):
+        return whole if rest == 0 else whole + _atom("floordiv", rest, y)
+    return whole + rest // y
+
+
+def mod(x: Size, y: Size) -> Size:
+    """x % y."""
+    if not isinstance(x, Dim) and not isinstance(y, Dim):
+        return x % y
+    _, rest = _divided(x, y)
+    if isinstance(rest, Dim) or isinstance(y, Dim):
+        return 0 if rest == 0 else _atom("mod", rest, y)
+    return rest % y
+
+
+def _divided(x: Size, y: Size) -> tuple[Size, Size]:
+    """A quotient and the rest of x whose terms y does not divide: x == quotient * y + rest."""
+    if not isinstance(y, Dim):
+        if y == 0:
+            raise ZeroDivisionError("a dimension is divided by 0")
+        terms = _terms(x)
+        whole, rest = {m: a // y for m, a in terms.items()}, {m: a % y for m, a in terms.items()}
+        return size_of(whole, common_scope(x)), size_of(rest, common_scope(x))
+    quotient: Size = 0
+    rest = x
+    leading, factor = y.terms[0]
+    for _ in range(len(_terms(x)) * 4):  # long division; each step removes a leading term
+        for m, a in _terms(rest).items():
+            part = _without(m, leading)
+            if part is not None and a % factor == 0:
+                step = size_of({part: a // factor}, y.scope)
+                quotient, rest = quotient + step, rest - step * y
+                break
+        else:
+            break
+    return (quotient, rest) if rest == 0 else (0, x)
+
+
+def _without(m: Monomial, n: Monomial) -> Monomial | None:
+    powers = dict(m)
+    for factor, power in n:
+        powers[factor] = powers.get(factor, 0) - power
+    if any(p < 0 for p in powers.values()):
+        return None
+    return tuple([(f, p) for f, p in powers.items() if p])
+
+
+def max_dim(x: Size, y: Size) -> Size:
+    """The larger of two sizes, as an expression where their order is not known."""
+    return _larger("max", x, y, lambda x, y: x >= y)
+
+
+def min_dim(x: Size, y: Size) -> Size:
+    """The smaller of two sizes, as an expression where their order is not known."""
+    return _larger("min", x, y, lambda x, y: x <= y)
+
+
+def _larger(op: str, x: Size, y: Size, first: Callable[[Size, Size], bool]) -> Size:
+    try:
+        return x if first(x, y) else y
+    except InconclusiveDimensionOperation:
+        return _atom(op, x, y)
+
+
+def slice_of(item: slice, n: Size) -> tuple[Size, Size, int]:
+    """Start, length and step of a slice of an axis of length n, as NumPy reads it."""
+    step = 1 if item.step is None else operator.index(item.step)
+    if not step:
+        raise ValueError("a slice has a step other than 0")
+    lowest, highest = (0, n) if step > 0 else (-1, n - 1)
+
+    def bound(i: Any, default: Size) -> Size:
+        if i is None:
+            return default
+        i = as_length(i)
+        return max_dim(i + n, lowest) if i < 0 else min_dim(i, highest)
+
+    start = bound(item.start, lowest if step > 0 else highest)
+    stop = bound(item.stop, highest if step > 0 else lowest)
+    return start, max_dim(-floordiv(start - stop, step), 0), step
+
+
+# --- Bounds -------------------------------------------------------------------------------------------------
+
+Bounds = tuple[float, float]
+
+
+def _decide(x: Dim, other: Any, relation: str) -> Any:
+    other = _as_size(other)
+    if other is NotImplemented:
+        return NotImplemented
+    low, high = bounds(x - other)
+    holds = {">=": low >= 0, ">": low > 0, "<=": high <= 0, "<": high < 0}[relation]
+    fails = {">=": high < 0, ">": high <= 0, "<=": low > 0, "<": low >= 0}[relation]
+    if not (holds or fails):
+        bound = {">=": f">= {other}", ">": f">= {other + 1}", "<=": f"<= {other}", "<": f"<= {other - 1}"}[
+            relation
+        ]
+        raise _inconclusive(f"{x} {relation} {other}", f"{x} {bound}")
+    return holds
+
+
+def _inconclusive(question: str, constraint: str) -> InconclusiveDimensionOperation:
+    rule = f"Whether {question} depends on the sizes of symbolic dimensions."
+    fix = (
+        f'If it always holds, say so: symbolic_shape(..., constraints=["{constraint}"]); '
+        "else compute with didax.core.max_dim and min_dim."
+    )
+    return InconclusiveDimensionOperation(message(rule, fix=fix))
+
+
+def bounds(x: Size) -> Bounds:
+    """The least and the largest value that a size can have, as far as that is found; infinite ones are floats."""
+    if not isinstance(x, Dim):
+        return x, x
+    return _bounds_within(x, x.scope.constraints)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bounds_within(x: Dim, _constraints: tuple[Constraint, ...]) -> Bounds:
+    return _lowest(x, 2), -_lowest(-x, 2)
+
+
+def _lowest(x: Size, depth: int) -> float:
+    """A lower bound: by its terms, or by what is left when a size that is not negative is taken off."""
+    if not isinstance(x, Dim):
+        return x
+    best = sum([_scaled(_product_bounds(m), a)[0] for m, a in x.terms])
+    if depth:
+        for known in _known(x):
+            for m, a in known.terms:
+                b = dict(x.terms).get(m, 0)
+                if m and b * a > 0:
+                    found = _lowest(x * abs(a) - known * abs(b), depth - 1) / abs(a) if depth else -inf
+                    best = max(best, -((-found) // 1) if found != -inf else found)
+    return best
+
+
+def _known(x: Dim) -> list[Dim]:
+    """Sizes that are at least 0: by the constraints of the scope, and by what products, floordiv, mod, ... mean."""
+    found: list[Any] = []
+    for constraint in x.scope.constraints:
+        found += [constraint.size, -constraint.size] if constraint.equal else [constraint.size]
+    for monomial, _ in x.terms:
+        positive = len(monomial) > 1 and all(_factor_bounds(factor)[0] >= 1 for factor, _ in monomial)
+        for factor, _power in monomial:
+            if positive:  # a product is at least what is left without one of its factors
+                rest = _without(monomial, ((factor, 1),)) or ()
+                found.append(size_of({monomial: 1, rest: -1}, x.scope))
+            if factor.args:
+                found += _meaning(factor, size_of({((factor, 1),): 1}, x.scope))
+    return [size for size in found if isinstance(size, Dim)]
+
+
+def _meaning(factor: Factor, value: Size) -> list[Size]:
+    x, y = factor.args
+    if factor.op == "max":
+        return [value - x, value - y]
+    if factor.op == "min":
+        return [x - value, y - value]
+    if bounds(y)[0] < 1:
+        return []
+    if factor.op == "mod":
+        return [value, y - 1 - value, *([x - value] if bounds(x)[0] >= 0 else [])]
+    return [x - value * y, value * y + y - 1 - x]
+
+
+def _product_bounds(monomial: Monomial) -> Bounds:
+    found: Bounds = (1, 1)
+    for factor, power in monomial:
+        for _ in range(power):
+            found = _interval(found, _factor_bounds(factor))
+    return found
+
+
+def _interval(x: Bounds, y: Bounds) -> Bounds:
+    ends = [0 if 0 in (a, b) else a * b for a in x for b in y]
+    return min(ends), max(ends)
+
+
+def _scaled(x: Bounds, a: int) -> Bounds:
+    return _interval(x, (a, a))
+
+
+def _factor_bounds(factor: Factor) -> Bounds:
+    if not factor.args:
+        return 1, LONGEST
+    (a, b), (c, d) = map(bounds, factor.args)
+    match factor.op:
+        case "max":
+            return max(a, c), max(b, d)
+        case "min":
+            return min(a, c), min(b, d)
+        case "mod":
+            return (
+                (0, min(d - 1, b) if a >= 0 else d - 1)
+                if c > 0
+                else (c + 1 if d < 0 else -inf, 0 if d < 0 else inf)
+            )
+        case _:
+            if c <= 0:
+                return -inf, inf
+            ends = [_quotient(p, q) for p in (a, b) for q in (c, d)]
+            return min(ends), max(ends)
+
+
+def _quotient(p: float, q: float) -> float:
+    if q == inf:
+        return 0 if p >= 0 else -1
+    return p if p in (inf, -inf) else p // q
+
+
+# --- Text ---------------------------------------------------------------------------------------------------
+
+_FUNCTIONS: dict[str, Callable[[Size, Size], Size]] = {
+    "floordiv": floordiv,
+    "mod": mod,
+    "max": max_dim,
+    "min": min_dim,
+}
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: lambda x, y: x // y,
+    ast.Mod: operator.mod,
+    ast.Pow: lambda x, y: x**y,
+}
+
+
+def parse_dims(text: str, names: Callable[[str], Size]) -> tuple[Size, ...]:
+    """The sizes of expressions such as "2*b + max(n, 3), 4", with what their variables stand for."""
+    node = parse_expression(f"({text},)")
+    return tuple([compute(item, names) for item in node.elts]) if isinstance(node, ast.Tuple) else ()
+
+
+def parse_expression(text: str) -> ast.expr:
+    """The tree of an expression over sizes; ValueError for text that is none."""
+    try:
+        return ast.parse(text.strip().replace("^", "**"), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise not_a_size(text) from None
+
+
+def not_a_size(text: str) -> ValueError:
+    """The error for text that is no expression over sizes."""
+    rule = "A symbolic dimension is written with names, ints, + - * ^ // %, floordiv, mod, max and min."
+    return ValueError(message(rule, f"dimension: {text:.100}", fix='Write it like "2*b" or "max(b, 3) - 1".'))
+
+
+def compute(node: ast.expr, names: Callable[[str], Size]) -> Size:
+    """The size of a tree."""
+    match node:
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            return value
+        case ast.Name(id=name):
+            return names(name)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -compute(inner, names)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](compute(left, names), compute(right, names))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
+            name in _FUNCTIONS and len(args) == 2
+        ):
+            return _FUNCTIONS[name](*[compute(arg, names) for arg in args])
+        case _:
+            raise not_a_size(ast.unparse(node))
+
+
+def variables(sizes: Iterable[Any]) -> list[str]:
+    """The names in sizes, in the order of their first use."""
+    found: dict[str, None] = {}
+
+    def visit(x: Any) -> None:
+        if not isinstance(x, Dim):
+            return
+        for monomial, _ in x.terms:
+            for factor, _power in cast(Any, monomial):
+                if factor.args:
+                    list(map(visit, factor.args))
+                else:
+                    found.setdefault(factor.op)
+
+    for x in sizes:
+        visit(x)
+    return list(found)
+
+
+def evaluate(x: Size, sizes: Mapping[str, Size]) -> Size:
+    """A size with others in the place of its variables; those that are absent stay."""
+    if not isinstance(x, Dim):
+        return x
+    total: Size = 0
+    for monomial, a in x.terms:
+        term: Size = a
+        for factor, power in monomial:
+            if factor.args:
+                value = _FUNCTIONS[factor.op](*[evaluate(arg, sizes) for arg in factor.args])
+            else:
+                value = sizes[factor.op] if factor.op in sizes else variable(factor.op, x.scope)
+            term = term * value**power
+        total = total + term
+    return total

@@ -1,0 +1,42 @@
+"""`number`: the length of an axis as a number of a program, also where it is symbolic: x / x.shape[0] for x of f32[b].
+
+Read next: `didax/core/dims.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from didax.core import dtypes
+from didax.core.avals import ShapedArray
+from didax.core.dims import Dim
+from didax.core.given import give
+from didax.core.primitive import Primitive
+from didax.primitives.convert import convert_element_type
+
+
+class DimensionValue(Primitive):
+    """`dimension_value_p.bind(size=b)`: the size, as a weakly typed integer."""
+
+    holes = dict.fromkeys(("jvp", "transpose", "batch"), "it has no operands")
+
+    def type(self, *, size: Any) -> ShapedArray:
+        return ShapedArray((), dtypes.default_dtype(int), True)
+
+    def lower(self, ctx: Any, *, size: Any) -> Any:
+        return ctx.constant(np.asarray(size, ctx.out_avals[0].dtype), ctx.out_avals[0])
+
+
+dimension_value_p = DimensionValue("dimension_value")
+
+
+@give(Dim, "__jax_array__")
+def _number(self: Dim) -> Any:
+    return dimension_value_p.bind(size=self)
+
+
+def number(n: Any, dtype: np.dtype[Any]) -> Any:
+    """A length as a scalar of a dtype; for a symbolic one, whose number the program computes, an array."""
+    return convert_element_type(_number(n), dtype) if type(n) is Dim else dtype.type(n)

@@ -1,0 +1,317 @@
+"""Programs of symbolic shapes: one traced for all sizes gives what one traced for each size gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import didax as dx
+import didax.numpy as dnp
+from didax import export, lax
+from didax.core.dims import Dim, bounds, evaluate, parse_dims
+from didax.core.errors import InconclusiveDimensionOperation
+from didax.core.jaxpr_parse import num_consts, parse_jaxpr
+from didax.core.jaxpr_print import jaxpr_text
+
+F32 = "float32"
+
+
+def struct(shape: str, dtype: Any = F32, **more: Any) -> Any:
+    return dx.ShapeDtypeStruct(export.symbolic_shape(shape, **more), dtype)
+
+
+def saved(f: Callable[..., Any], *args: Any, vjp_order: int = 0) -> export.Exported:
+    return export.deserialize(export.export(dx.jit(f))(*args).serialize(vjp_order))
+
+
+def values(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(F32)
+
+
+def same(found: Any, want: Any) -> None:
+    assert dx.tree.structure(found) == dx.tree.structure(want)
+    for x, y in zip(dx.tree.leaves(found), dx.tree.leaves(want), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-5)
+
+
+# --- Expressions ----------------------------------------------------------------------------------------------
+
+
+def test_expressions_have_one_form() -> None:
+    b, n = export.symbolic_shape("b, n")
+    texts = {
+        "b + 1": 1 + b,
+        "2*b": b + b,
+        "-2*b + 3": 3 - 2 * b,
+        "b*n + b^2 - n": b * (b + n) - n,
+        "b + 2": (2 * b + 4) // 2,
+        "b": (b * n) // n,
+        "n + 1": (b * n + b) // b,
+        "floordiv(b, 2) + 1": (b + 2) // 2,
+        "-b + floordiv(b, 2)": -b // 2,
+        "mod(b, 2)": (3 * b * 2 + b) % 2,
+        "max(b, 3)": dx.core.max_dim(b, 3),
+        "min(b, n)": dx.core.min_dim(b, n),
+        "floordiv(7, b)": 7 // b,
+    }
+    assert {text: str(x) for text, x in texts.items()} == {text: text for text in texts}
+    assert [parse_dims(str(x), {"b": b, "n": n}.__getitem__)[0] for x in texts.values()] == list(
+        texts.values()
+    )
+    ints = [
+        b - b + 3,
+        (2 * b + 3) % 2,
+        (b * n) % n,
+        2 * b // b,
+        dx.core.max_dim(b, 1 - n),
+        np.int64(2) + b - b,
+    ]
+    assert ints == [3, 1, 0, 2, b, 2]
+    assert divmod(b * 4 + 1, 4) == (b, 1)
+    assert b == export.symbolic_shape("b", scope=b.scope)[0] != export.symbolic_shape("b")[0]
+    assert len({b + n, n + b, b * 1, b}) == 2
+    assert export.is_symbolic_dim(b)
+    assert not export.is_symbolic_dim(3)
+
+
+def test_expressions_compute_as_ints_do() -> None:
+    """And their bounds hold. The values of every expression at every size are those of Python's ints."""
+    texts = ["b", "2*b - 3*n", "floordiv(b*n - 3, 4)", "mod(b - n, 3)", "max(b - 2, n)"]
+    scope = export.SymbolicScope(["b <= 9", "n <= 9"])
+    sizes = [export.symbolic_shape(text, scope=scope)[0] for text in texts]
+    python = {"floordiv": lambda x, y: x // y, "mod": lambda x, y: x % y, "max": max, "min": min}
+    combined = []
+    for f in (
+        "{0} + {1}",
+        "{0} - {1}",
+        "({0}) * ({1})",
+        "floordiv({0}, {1})",
+        "mod({0}, {1})",
+        "max({0}, {1})",
+    ):
+        combined += [(f.format(s, t), s, t) for s in texts for t in (*texts, "3", "-2")]
+    for text, *_ in combined:
+        x = export.symbolic_shape(text, scope=scope)[0]
+        for b, n in ((1, 1), (2, 5), (9, 8)):
+            try:
+                want = eval(text.replace("^", "**"), {**python, "b": b, "n": n})
+            except ZeroDivisionError:
+                continue
+            found = evaluate(x, {"b": b, "n": n})
+            assert found == want, text
+            low, high = bounds(x)
+            assert low <= want <= high, text
+    assert all(type(x) is Dim for x in sizes)
+
+
+def test_what_bounds_decide() -> None:
+    b, n, m = export.symbolic_shape("b, n, m", constraints=["b >= 4", "n <= 2*b", "m == 3*b"])
+    assert b >= 4
+    assert not b < 2
+    assert b // 2 <= b
+    assert b - b // 2 >= 1
+    assert b % 3 <= 2
+    assert 2 * b >= n
+    assert 2 * b - n + 1 > 0
+    assert m == 3 * b
+    assert dx.core.max_dim(b, n) >= n
+    assert dx.core.min_dim(b, n) <= b
+    assert (n if n else 0) is n
+    assert b * n >= b
+    for question in (lambda: b >= 5, lambda: n > b, lambda: bool(b - 4), lambda: range(b), lambda: float(b)):
+        with pytest.raises(InconclusiveDimensionOperation):
+            question()
+    with pytest.raises(dx.errors.InconclusiveDimensionOperation) as found:
+        assert n < b
+    assert str(found.value) == (
+        "Whether n < b depends on the sizes of symbolic dimensions.\n"
+        'If it always holds, say so: symbolic_shape(..., constraints=["n <= b - 1"]); '
+        "else compute with didax.core.max_dim and min_dim."
+    )
+
+
+def test_shapes_from_texts() -> None:
+    shape = export.symbolic_shape
+    assert str(shape("(b, _, 2*b, ...)", like=(None, 5, None, 6, 7))) == "(b, 5, 2*b, 6, 7)"
+    assert shape("") == shape("()") == ()
+    assert str(shape("b,")) == "(b,)"
+    specs = export.symbolic_args_specs(
+        ({"x": values(2, 3), "y": values(2)}, 1.0), ({"x": "b, _", "y": "b"}, None)
+    )
+    assert str(specs[0]["x"]) == "ShapeDtypeStruct(shape=(b, 3), dtype=float32)"
+    assert specs[0]["x"].shape[0] == specs[0]["y"].shape[0]
+    assert specs[1].shape == ()
+    errors = {
+        "'_' and '...'": lambda: shape("b, _"),
+        "is written with names": lambda: shape("b!"),
+        "as many axes": lambda: shape("b", like=(2, 3)),
+        "is the length of the axis": lambda: shape("b, 4", like=(2, 3)),
+        "compares two of them": lambda: shape("b", constraints=["b > 3"]),
+        "left side of ==": lambda: shape("b", constraints=["2*b == 4"]),
+        "has its constraints already": lambda: shape(
+            "b", constraints=["b >= 1"], scope=export.SymbolicScope()
+        ),
+        "come from one scope": lambda: shape("b")[0] + shape("b")[0],
+    }
+    for part, call in errors.items():
+        with pytest.raises(ValueError, match=part):
+            call()
+
+
+def test_jaxprs_with_symbolic_shapes_are_read_back() -> None:
+    x = struct("b, n")
+    jaxpr, consts = dx.make_jaxpr(lambda x: dnp.concatenate([x, x[: x.shape[0] // 2]]).reshape(-1) * x.size)(
+        x
+    )
+    text = jaxpr_text(jaxpr)
+    assert "f32[b*n + floordiv(b, 2)*n]" in text
+    assert "limit_indices=(|floordiv(b, 2)|, |n|)" in text
+    assert jaxpr_text(parse_jaxpr(text), num_consts(text)) == text
+    assert "f32[9]" in jaxpr_text(parse_jaxpr(text, {"b": 2, "n": 3}.__getitem__))
+    assert not consts
+
+
+# --- Programs -------------------------------------------------------------------------------------------------
+
+
+def layers(x: Any, y: Any) -> Any:
+    """Most operations whose types depend on the lengths of axes, in one program; x is f32[b,n], y f32[b+2,n]."""
+    b, n = x.shape
+    weights = dx.nn.softmax(x @ y.T / dnp.sqrt(n))  # f32[b,b+2]
+    mixed = dnp.einsum("ij,jk->ik", weights, y)
+    spread = (mixed - mixed.mean(1, keepdims=True)) / (mixed.std(1, keepdims=True) + 1e-5)
+    parts = dnp.concatenate([spread[1:], x[:1], x[::-1], dnp.zeros((2, n))]).reshape(-1, n)
+    carried, rows = lax.scan(lambda c, row: (dnp.tanh(c + row), c.sum()), dnp.zeros(n), parts)
+    looped = lax.fori_loop(0, b, lambda i, c: c + x[i] * i, carried)
+    places = dnp.where(dnp.arange(b)[:, None] >= dnp.arange(b), x @ x.T, 0.0)
+    padded = dnp.pad(dnp.roll(x, 1, 0), ((1, 1), (0, 0))) * dx.nn.one_hot(dnp.argmax(y, 1), n)
+    return {
+        "sums": [places.sum(), padded.sum(0), dnp.cumsum(x, 0)[-1], dnp.sort(x, 1)[:, 0] / b],
+        "loops": (looped, rows[: 2 * b], dx.vmap(lambda r: r @ r)(x)),
+        "made": dnp.linspace(0, 1, n) + dnp.eye(b, n)[0] + dnp.tri(n)[0] + dnp.broadcast_to(x[0, 0], (n,)),
+        "picked": dnp.nonzero(x[0] > 0, size=2)[0].sum() * dnp.argsort(x[0], descending=True)[0],
+        "taken": dnp.take_along_axis(y, dnp.zeros((b + 2, 1), int), 1) + x.at[0].add(1.0).max(),
+    }
+
+
+def test_a_program_and_its_derivatives_at_any_size(tmp_path: Path) -> None:
+    shapes = export.symbolic_args_specs((values(1, 1), values(1, 1)), ("b, n", "b + 2, n"))
+    exported = export.export(dx.jit(layers))(*shapes)
+    assert str(exported.out_avals[1:5]) == "(float32[2*b], float32[b], float32[n], int32[])"
+    (tmp_path / "f.bin").write_bytes(exported.serialize(vjp_order=2))
+    loaded = export.deserialize((tmp_path / "f.bin").read_bytes())
+    assert str(loaded.in_avals) == "(float32[b,n], float32[b + 2,n])"
+    x, y = values(3, 4), values(5, 4)
+    same(loaded.call(x, y), dx.jit(layers)(x, y))
+    same(loaded.call(values(1, 2), values(3, 2)), dx.jit(layers)(values(1, 2), values(3, 2)))
+    floats = lambda f, x: [z for z in dx.tree.leaves(f(x, y)) if dnp.issubdtype(z.dtype, np.floating)]
+    total = lambda f: lambda x: sum([(z**2).sum() for z in floats(f, x)])
+    gradients = lambda f: dx.jit(lambda x: dx.value_and_grad(lambda x: (dx.grad(total(f))(x) ** 2).sum())(x))
+    found, want = gradients(loaded.call)(x), gradients(layers)(x)
+    np.testing.assert_allclose(found[0], want[0], rtol=1e-3)
+    np.testing.assert_allclose(found[1], want[1], rtol=1e-2, atol=1e-2 * np.abs(want[1]).max())
+    with pytest.raises(ValueError, match="saved without its vjp"):
+        dx.grad(total(export.deserialize(exported.serialize()).call))(x)
+
+
+def test_another_process_needs_nothing_of_the_function(tmp_path: Path) -> None:
+    weights = values(3, 2)
+    key = dx.random.key_data(dx.random.key(0))
+
+    @dx.custom_vjp
+    def doubled(x: Any) -> Any:
+        return 2 * x
+
+    doubled.defvjp(lambda x: (2 * x, None), lambda _, ct: (7 * ct,))
+    f = lambda x: {
+        "y": doubled(x) @ weights + dx.random.uniform(dx.random.wrap_key_data(key), (x.shape[0], 1))
+    }
+    data = export.export(dx.jit(f))(struct("b, 3")).serialize(vjp_order=1)
+    (tmp_path / "f.bin").write_bytes(data)
+    x = values(4, 3)
+    np.save(tmp_path / "x.npy", x)
+    program = """
+import sys, numpy as np, didax as dx
+from pathlib import Path
+f = dx.export.deserialize(Path(sys.argv[1], "f.bin").read_bytes())
+x = np.load(Path(sys.argv[1], "x.npy"))
+np.savez(Path(sys.argv[1], "found.npz"), y=f.call(x)["y"], g=dx.grad(lambda x: f.call(x)["y"].sum())(x))
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    found = np.load(tmp_path / "found.npz")
+    np.testing.assert_allclose(found["y"], f(x)["y"], rtol=1e-6)
+    np.testing.assert_allclose(found["g"], 7 * np.tile(weights.sum(1), (4, 1)), rtol=1e-5)  # by the rule
+
+
+def test_calls_inside_of_other_programs() -> None:
+    inner = saved(lambda x: (x * x.shape[0], x.sum()), struct("k"), vjp_order=1)
+    outer = saved(lambda y: inner.call(y.reshape(-1))[0] + 1, struct("b, 2"))
+    same(outer.call(values(3, 2)), values(3, 2).reshape(-1) * 6 + 1)
+    assert str(outer.out_avals) == "(float32[2*b],)"
+    both = dx.jit(lambda x: (inner.call(x)[1], inner.call(x[:2])[0]))(dnp.arange(3.0))
+    same(both, (np.float32(3), np.array([0, 2], F32)))
+    rows = dx.vmap(lambda x: inner.call(x)[1])(values(4, 3))
+    np.testing.assert_allclose(rows, values(4, 3).sum(1), rtol=1e-5)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    constraints = ["b >= 2", "n <= b"]
+    scope = export.SymbolicScope(constraints)
+    f = saved(lambda x, y: x.sum() + y.sum(), struct("b, 2*b", scope=scope), struct("n", scope=scope))
+    assert [c.text for c in f.in_avals[0].shape[0].scope.constraints] == constraints
+    errors = {
+        ((2, 4), (1,)): None,
+        ((2, 5), (1,)): r"2\*b is 4 with b = 2, n = 1, and 5 in the argument",
+        ((1, 2), (1,)): "break a constraint.*\n.*\n  b >= 2, with b = 1, n = 1",
+        ((2, 4), (3,)): "n <= b, with b = 2, n = 3",
+        ((2, 4), (0,)): "are from 1 to 2147483647.*\n.*\n  n = 0",
+        ((2, 4), (1, 1)): "takes arguments of the types",
+    }
+    for shapes, error in errors.items():
+        args = [np.ones(shape, F32) for shape in shapes]
+        if error is None:
+            assert float(f.call(*args)) == 9
+        else:
+            with pytest.raises(ValueError, match=error):
+                f.call(*args)
+    unsolved = saved(lambda x: x.sum(), struct("b*n"))
+    with pytest.raises(ValueError, match="sizes of b, n do not follow"):
+        unsolved.call(values(6))
+
+
+def test_what_is_not_supported_is_refused_by_name() -> None:
+    x = struct("b, n")
+    errors: list[tuple[Callable[[Any], Any], str]] = [
+        (lambda x: lax.associative_scan(dnp.add, x), "Whether b < 2"),
+        (lambda x: x.reshape(3, -1), "reshape finds at most one length"),
+        (lambda x: x + dnp.ones(3), "shapes broadcast"),
+        (lambda x: dnp.concatenate([x, x.T]), "agree in all axes but one"),
+        (lambda x: [row for row in x], "has no value while the program is traced"),
+        (
+            lambda x: dx.pure_callback(lambda: np.float32(1), dx.ShapeDtypeStruct((), F32)) * x,
+            "pure_callback",
+        ),
+        (lambda x: x[3], "Whether"),
+    ]
+    for f, part in errors:
+        with pytest.raises((TypeError, ValueError), match=part):
+            export.export(dx.jit(f))(x)
+    with pytest.raises(ValueError, match="come from one scope"):
+        export.export(dx.jit(lambda x, y: x))(x, struct("b, n"))
+    with pytest.raises(ValueError, match="symbolic shapes is not lowered"):
+        dx.jit(lambda x: x).lower(x)
+
+
+def test_searchsorted_takes_any_number_of_values_but_needs_the_length_of_the_vector():
+    (values,) = export.symbolic_args_specs((np.zeros(3, np.float32),), "n")
+    program = export.export(dx.jit(lambda v: dnp.searchsorted(dnp.arange(5.0), v)))(values)
+    np.testing.assert_array_equal(program.call(np.float32([-1, 2.5, 9, 2])), [0, 3, 5, 2])
+    with pytest.raises(InconclusiveDimensionOperation, match=r"known length\.\n  a: float32\[n\]"):
+        export.export(dx.jit(lambda v: dnp.searchsorted(v, v)))(values)
