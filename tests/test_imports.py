@@ -54,7 +54,12 @@ def absolute(name: str, level: int, package: str) -> str:
 
 
 def is_importer(function: ast.expr) -> bool:
-    return ast.unparse(function) in ("import_module", "importlib.import_module", "__import__")
+    name = getattr(function, "attr", getattr(function, "id", ""))
+    return name in ("import_module", "__import__") and ast.unparse(function) in (
+        "import_module",
+        "importlib.import_module",
+        "__import__",
+    )
 
 
 def names_in(node: ast.AST, package: str, modules: set[str]) -> list[str]:
@@ -201,7 +206,8 @@ def assignments_to_imports(path: Path) -> Iterator[tuple[str, int]]:
                 targets = [t.value for t in inner.targets if isinstance(t, ast.Attribute)]
             elif isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call):
                 call = inner.value
-                targets = call.args[:1] if ast.unparse(call.func) == "setattr" else []
+                is_setter = isinstance(call.func, ast.Name) and call.func.id == "setattr"
+                targets = call.args[:1] if is_setter else []
             else:
                 targets = []
             for target in targets:

@@ -34,8 +34,10 @@ from tests.checks import (
     check_grads,
     check_vjp,
     finite_scale,
+    in_sample,
     inexact_leaves,
     is_inexact,
+    slow_unless,
     wide,
 )
 from tests.operations.row import Operation
@@ -54,10 +56,11 @@ def families() -> Iterator[tuple[str, list[Operation]]]:
 
 
 ROWS = [(family, row) for family, rows in families() for row in rows]
+NAMES = {f"{family}-{row.name}-{dtype}": (row, dtype) for family, row in ROWS for dtype in row.dtypes}
+# Each row at its first dtype, and at one in three of the others, which take the same way through the library.
 CASES = [
-    pytest.param(row, dtype, id=f"{family}-{row.name}-{dtype}")
-    for family, row in ROWS
-    for dtype in row.dtypes
+    pytest.param(row, dtype, id=name, marks=slow_unless(dtype == row.dtypes[0] or in_sample(name, 3)))
+    for name, (row, dtype) in NAMES.items()
 ]
 
 
