@@ -145,6 +145,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+_file: Path | None = None  # of the last test
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Leave what the tests of other files have made out of the searches, for garbage and for leaks, of this file."""
+    global _file
+    if item.path != _file:
+        _file = item.path
+        gc.collect()
+        gc.freeze()
+
+
 _STATM = Path("/proc/self/statm")
 _GROWTH = 1_500_000_000  # bytes: thousands of compiled programs, of both libraries, which no later test needs
 _limit = _GROWTH
@@ -158,7 +171,9 @@ def pytest_runtest_teardown() -> None:
         for name in ("didax", "jax"):
             if name in sys.modules:
                 sys.modules[name].clear_caches()
+        gc.unfreeze()
         gc.collect()
+        gc.freeze()
         if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc keeps what is freed
             trim(0)
         _limit = _resident() + _GROWTH
