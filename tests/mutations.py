@@ -313,8 +313,8 @@ MUTATIONS = [
     Mutation(
         "squarings of the exponential of a matrix",
         "didax/scipy/linalg/_matrix_functions.py",
-        "squarings = dnp.ceil(dnp.log2(ratio))",
-        "squarings = dnp.floor(dnp.log2(ratio))",
+        "wanted = (i < squarings)",
+        "wanted = (i <= squarings)",
         "tests/scipy/test_linalg.py",
     ),
     Mutation(
