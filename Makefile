@@ -6,6 +6,10 @@ JOBS ?= 2
 MINUTES ?= 10
 SEED ?= 0
 
+# Tests start a hundred processes: without this each would compile the library's source anew, a second of work, where
+# the machine has Python write no __pycache__.
+export PYTHONDONTWRITEBYTECODE :=
+
 BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready

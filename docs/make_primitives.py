@@ -9,6 +9,7 @@ format` writes them anew. It fails on a hole without a reason.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import sys
@@ -58,6 +59,7 @@ def primitives() -> list[Primitive]:
     return sorted(homes(), key=lambda p: (module_of(p), p.name))
 
 
+@functools.cache
 def homes() -> dict[Primitive, tuple[str, int]]:
     """Each primitive of the library, with the file and the line that make it."""
     found: dict[Primitive, tuple[str, int]] = {}
@@ -73,8 +75,8 @@ def homes() -> dict[Primitive, tuple[str, int]]:
 
 def assignments(module: ModuleType) -> Iterator[tuple[str, int]]:
     """The names that a module assigns to at its top level, with the lines."""
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(node, ast.Assign) and node.col_offset == 0:
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.Assign):
             for target in node.targets:
                 for part in target.elts if isinstance(target, ast.Tuple) else [target]:
                     if isinstance(part, ast.Name):

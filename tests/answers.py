@@ -122,7 +122,10 @@ def program_hash(jaxpr: Any) -> bytes | None:
     """A hash of all that the results of a program follow from; None for one that does more than compute."""
     import jax
 
-    if jaxpr.effects or any(jax.dtypes.issubdtype(a.dtype, jax.dtypes.extended) for a in jaxpr.out_avals):
+    dtypes = [aval.dtype for aval in jaxpr.out_avals]
+    if jaxpr.effects or any(
+        jax.dtypes.issubdtype(d, jax.dtypes.extended) or d == jax.dtypes.float0 for d in dtypes
+    ):
         return None
     words = list(words_of(jaxpr, {}))
     if any("callback" in word for word in words):

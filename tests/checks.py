@@ -1,7 +1,12 @@
-"""What tests compare with: the published checks of `didax/extend/testing.py`, and how many examples a property gets."""
+"""What tests compare with: the published checks of `didax/extend/testing.py`, and how many cases a test gets."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 from didax.extend.testing import (
@@ -26,11 +31,30 @@ from didax.extend.testing import (
 
 __all__ = [
     "RTOL", "Trial", "assert_close", "assert_close_arrays", "assert_round_trips", "check_grads",
-    "check_jvp", "check_linearize", "check_vjp", "examples", "finite_scale", "inexact_leaves", "is_inexact",
-    "numerical_jvp", "numpy_of", "pairing", "random_like", "wide",
+    "check_jvp", "check_linearize", "check_vjp", "examples", "finite_scale", "in_sample", "inexact_leaves",
+    "is_inexact", "numerical_jvp", "numpy_of", "pairing", "random_like", "sampled", "slow_unless", "wide",
 ]  # fmt: skip
 
 
 def examples(fraction: float) -> settings:
     """That part of the examples that the profile of Hypothesis asks for, which is 50 in `make test`."""
     return settings(max_examples=max(1, round(settings.default.max_examples * fraction)))
+
+
+def sampled(cases: Iterable[Any], one_in: int) -> list[Any]:
+    """Arguments for `parametrize`, of which `make test` tries one in so many, and `make test-all` every one.
+
+    A case is a tuple where the test has several parameters. Its text decides, so it must be the same in every process.
+    """
+    rows = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*row, marks=slow_unless(in_sample(str(row), one_in))) for row in rows]
+
+
+def slow_unless(condition: bool) -> list[Any]:
+    """The marks of a case that `make test` tries on this condition."""
+    return [] if condition else [pytest.mark.slow]
+
+
+def in_sample(name: str, one_in: int) -> bool:
+    """Whether a case of that name is in the sample of one in so many: by its hash, so that the sample stays."""
+    return hashlib.blake2b(name.encode()).digest()[0] % one_in == 0

@@ -20,7 +20,7 @@ import ctypes
 import gc
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,24 @@ def any_use_of_keys() -> Iterator[None]:
         yield
 
 
-# --- What the tests cost: programs compiled, here and by the oracle -----------------------------------------
+# --- What the tests cost: seconds of a processor, programs compiled, here and by the oracle ------------------
 
 _answers: Answers | None = None
 _new_answers: dict[str, str] = {}  # of all processes, in the one that started them
 _compiled: Counter[str] = Counter()  # programs by test file; those of the oracle together
+_seconds: Counter[str] = (
+    Counter()
+)  # of a processor, by test file, those of processes that tests start included
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    hide_what_other_files_made(item.path)
+    before = sum(os.times()[:4])
+    try:
+        return (yield)
+    finally:
+        _seconds[item.nodeid.split("::")[0]] += sum(os.times()[:4]) - before
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -113,23 +126,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    new, compiled = getattr(node, "workeroutput", {}).get("programs", ({}, {}))
+    new, compiled, seconds = getattr(node, "workeroutput", {}).get("costs", ({}, {}, {}))
     _new_answers.update(new)
     _compiled.update(compiled)
+    _seconds.update(seconds)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     new = _new_answers if _answers is None else _answers.new
     _compiled["jax"] += 0 if _answers is None else _answers.unknown
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["programs"] = new, dict(_compiled)
+        session.config.workeroutput["costs"] = new, dict(_compiled), dict(_seconds)
     elif new:
         write(PATH, read(PATH) | new)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Most of what the tests cost is compiling programs: how many, and for whom."""
+    """What the tests took, whatever else the machine did, and how much of it was compiling programs."""
     asked, ours = _compiled.pop("jax", 0), +_compiled
+    most = ", ".join(f"{file} {seconds:.0f}" for file, seconds in _seconds.most_common(8))
+    terminalreporter.write_line(f"{_seconds.total():.0f} s of a processor ({most})")
     most = ", ".join(f"{file} {count}" for file, count in ours.most_common(5))
     terminalreporter.write_line(
         f"{ours.total()} programs compiled ({most}), {asked} of jax run that tests/answers/ does not know"
@@ -139,10 +155,29 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 # --- Memory -------------------------------------------------------------------------------------------------
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """What collection makes lives to the end: no search finds garbage in it."""
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Leave what collection has made, which lives to the end, out of every later search for garbage."""
+    """Leave what collection has made out of every later search for garbage."""
+    gc.enable()
     gc.collect()
     gc.freeze()
+
+
+_file: Path | None = None  # of the last test
+
+
+def hide_what_other_files_made(file: Path) -> None:
+    """Leave what the tests of other files have made out of the searches, for garbage and for leaks, of this file."""
+    global _file
+    if file != _file:
+        _file = file
+        gc.collect()
+        gc.freeze()
 
 
 _STATM = Path("/proc/self/statm")
@@ -158,7 +193,9 @@ def pytest_runtest_teardown() -> None:
         for name in ("didax", "jax"):
             if name in sys.modules:
                 sys.modules[name].clear_caches()
+        gc.unfreeze()
         gc.collect()
+        gc.freeze()
         if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc keeps what is freed
             trim(0)
         _limit = _resident() + _GROWTH

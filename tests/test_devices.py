@@ -4,12 +4,13 @@ How many devices there are is decided once for a process, when XLA starts. `DIDA
 tests/devices/test_shard_map.py` runs one file alone, test by test.
 """
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.quickly import on_devices
 
 FOLDER = Path(__file__).parent / "devices"
 
@@ -30,8 +31,8 @@ def test_slow_cases_on_eight_devices(file: str) -> None:
 
 def run(file: str, *options: str) -> str:
     """What pytest writes of a file in a process that has eight devices."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    environment |= {"DIDAX_NUM_CPU_DEVICES": "8", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    environment = {k: v for k, v in on_devices(8).items() if not k.startswith("PYTEST_")}
+    environment["DIDAX_NUM_CPU_DEVICES"] = "8"
     command = [
         sys.executable,
         "-m",

@@ -54,7 +54,12 @@ def absolute(name: str, level: int, package: str) -> str:
 
 
 def is_importer(function: ast.expr) -> bool:
-    return ast.unparse(function) in ("import_module", "importlib.import_module", "__import__")
+    name = getattr(function, "attr", getattr(function, "id", ""))
+    return name in ("import_module", "__import__") and ast.unparse(function) in (
+        "import_module",
+        "importlib.import_module",
+        "__import__",
+    )
 
 
 def names_in(node: ast.AST, package: str, modules: set[str]) -> list[str]:
@@ -72,12 +77,21 @@ def names_in(node: ast.AST, package: str, modules: set[str]) -> list[str]:
     return []
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in a node, at any depth: far fewer than the nodes."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from statements(child)
+
+
 def imports_of(source: str, module: str, *, is_package: bool, modules: set[str]) -> list[Import]:
     """What a file imports."""
     package = module if is_package else module.rpartition(".")[0]
+    has_calls = "import_module" in source or "__import__" in source
     return [
         (name, node.lineno)
-        for node in ast.walk(ast.parse(source))
+        for node in (ast.walk if has_calls else statements)(ast.parse(source))
         for name in dict.fromkeys(names_in(node, package, modules))
     ]
 
@@ -191,7 +205,7 @@ def assignments_to_imports(path: Path) -> Iterator[tuple[str, int]]:
     tree = ast.parse(path.read_text())
     imported = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in statements(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
@@ -201,7 +215,8 @@ def assignments_to_imports(path: Path) -> Iterator[tuple[str, int]]:
                 targets = [t.value for t in inner.targets if isinstance(t, ast.Attribute)]
             elif isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call):
                 call = inner.value
-                targets = call.args[:1] if ast.unparse(call.func) == "setattr" else []
+                is_setter = isinstance(call.func, ast.Name) and call.func.id == "setattr"
+                targets = call.args[:1] if is_setter else []
             else:
                 targets = []
             for target in targets:

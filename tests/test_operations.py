@@ -34,8 +34,10 @@ from tests.checks import (
     check_grads,
     check_vjp,
     finite_scale,
+    in_sample,
     inexact_leaves,
     is_inexact,
+    slow_unless,
     wide,
 )
 from tests.operations.row import Operation
@@ -54,10 +56,11 @@ def families() -> Iterator[tuple[str, list[Operation]]]:
 
 
 ROWS = [(family, row) for family, rows in families() for row in rows]
+NAMES = {f"{family}-{row.name}-{dtype}": (row, dtype) for family, row in ROWS for dtype in row.dtypes}
+# Each row at its first dtype, and at one in three of the others, which take the same way through the library.
 CASES = [
-    pytest.param(row, dtype, id=f"{family}-{row.name}-{dtype}")
-    for family, row in ROWS
-    for dtype in row.dtypes
+    pytest.param(row, dtype, id=name, marks=slow_unless(dtype == row.dtypes[0] or in_sample(name, 3)))
+    for name, (row, dtype) in NAMES.items()
 ]
 
 
@@ -129,18 +132,22 @@ def check_derivatives(case: Case, eager: dict[str, Any], dtype: str) -> None:
         return
     check_vjp(case.at(case.args), xs, case.rng)
     rtol = max(DERIVATIVE_RTOL[dtype], 10 * (case.rtol or 0))
-    for y_dot, want in zip(eager["jvp"], wide_jvp(case, wide_dtype), strict=True):
+    checked = dtype == case.row.dtypes[0]  # the row may not be tried at the wide dtype
+    for y_dot, want in zip(eager["jvp"], wide_jvp(case, wide_dtype, checked), strict=True):
         np.testing.assert_allclose(
             wide(y_dot), wide(want), rtol=rtol, atol=rtol * finite_scale(want), err_msg="jvp"
         )
 
 
-def wide_jvp(case: Case, dtype: str) -> list[Any]:
-    """The jvp at the same point in a wider dtype, in which it is checked against finite differences."""
+def wide_jvp(case: Case, dtype: str, checked: bool) -> list[Any]:
+    """The jvp at the same point in a wider dtype, in which it is checked against finite differences, here or there."""
     with mode_for(dtype):
         args = tree.map(lambda x: as_concrete(wide(x).astype(dtype)) if is_inexact(x) else x, case.args)
         x_dots = tree.map(lambda t: wide(t).astype(dtype) if is_inexact(t) else t, case.x_dots)
-        return inexact_leaves(dx.jvp(case.at(args), case.chosen(args), x_dots)[1])
+        f, xs = case.at(args), case.chosen(args)
+        if checked:
+            check_grads(f, xs, order=2 if case.row.second_order else 1, rng=case.rng)
+        return inexact_leaves(dx.jvp(f, xs, x_dots)[1])
 
 
 # --- Coverage -----------------------------------------------------------------------------------------------

@@ -101,6 +101,12 @@ def interpret(closed, *args):
     return [read(x) for x in closed.jaxpr.outvars]
 
 
+def test_numbers_in_a_changed_program_are_read() -> None:
+    closed = programs.make_jaxpr(lambda x: x * 2.5 + 1.0)(X)
+    jaxpr = closed.jaxpr.replace(eqns=list(closed.jaxpr.eqns))
+    np.testing.assert_allclose(programs.eval_jaxpr(jaxpr, closed.consts, X)[0], X * 2.5 + 1.0)
+
+
 def test_constants_stand_apart() -> None:
     y = dnp.arange(3.0)
     closed, shape = programs.make_jaxpr(lambda x: x + y, return_shape=True)(X)

@@ -150,8 +150,9 @@ def test_functions_of_lax_have_the_types_of_jax(stride: int, x64: bool) -> None:
     assert_same_types(LAX[:: 1 + stride // 3], 0.08)
 
 
-def test_eager_functions_give_the_types_of_traced_ones(x64: bool) -> None:
-    for _, call in [*ONE[::5], *TWO[::31]]:
+@every
+def test_eager_functions_give_the_types_of_traced_ones(stride: int, x64: bool) -> None:
+    for _, call in [*ONE[:: 5 + stride // 2], *TWO[:: 31 + 3 * stride]]:
         traced = result(call, dx)
         if traced is None:
             continue

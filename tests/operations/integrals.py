@@ -17,7 +17,7 @@ from tests.operations.row import Operation
 
 
 def orders_and_points(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    return np.array([0, 1, 2, 5]).astype(dtype), rng.uniform(0.2, 4, (4,)).astype(dtype)
+    return np.array([[0, 1], [2, 5]]).astype(dtype), rng.uniform(0.2, 4, (2, 2)).astype(dtype)
 
 
 def slope(f: Callable[..., Any], at: int) -> Callable[..., Any]:
