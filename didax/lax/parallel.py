@@ -16,12 +16,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from didax.api.layouts import constrained_tree
+from didax.api.layouts import constrained_tree, spread
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import message
 from didax.core.primitive import infer
+from didax.core.sharding import PartitionSpec
 from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
@@ -339,7 +340,26 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
     >>> dx.jit(lambda x: dx.lax.with_sharding_constraint(x * 2, s))(dnp.arange(2))
     Array([0, 2], dtype=int32)
     """
+    for leaf, sharding in zip(
+        pytree.leaves(x), spread("with_sharding_constraint", shardings, x), strict=True
+    ):
+        if sharding is not None and sharding.mesh.explicit_axes:
+            _check_stated(leaf, sharding)
     return constrained_tree("with_sharding_constraint", x, shardings)
+
+
+def _check_stated(x: Any, sharding: Any) -> None:
+    """AssertionError unless a type says of explicit mesh axes what the sharding says."""
+    aval = aval_of(x)
+    stated = PartitionSpec.UNCONSTRAINED not in sharding.spec.partitions
+    if stated and sharding.in_types(aval.ndim) is not aval.layout:
+        raise AssertionError(
+            message(
+                "Over explicit mesh axes with_sharding_constraint asserts what the type says, and changes nothing.",
+                f"array: {aval}, sharding: {sharding.spec}",
+                fix="Lay the array out anew with didax.sharding.reshard.",
+            )
+        )
 
 
 # --- Names and axes -------------------------------------------------------------------------------

@@ -267,7 +267,7 @@ def whole(
     shape = tuple(
         n * math.prod(mesh.shape[name] for name in e) for n, e in zip(aval.shape, entries, strict=True)
     )
-    return aval.update(shape=shape, vma=aval.vma.difference(axes))
+    return aval.update(shape=shape, vma=aval.vma.difference(axes), sharding=NamedSharding(mesh, spec))
 
 
 def part(
@@ -275,7 +275,8 @@ def part(
 ) -> ShapedArray:
     """The type of one device's part of the array."""
     shape = NamedSharding(mesh, spec).shard_shape(aval.shape)
-    return aval.update(shape=shape, vma=aval.vma.union(split_axes(spec)) if tracked else aval.vma)
+    vma = aval.vma.union(split_axes(spec)) if tracked else aval.vma
+    return aval.update(shape=shape, vma=vma, sharding=None)
 
 
 def _with_entry(spec: PartitionSpec, dim: int, split: tuple[str, ...]) -> PartitionSpec:

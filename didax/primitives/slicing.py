@@ -22,6 +22,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
+from didax.primitives import split
 from didax.primitives.filled import full, zeros
 from didax.primitives.gather import gather_p, materialized_update, scatter_p
 from didax.primitives.scalars import scalar_like
@@ -44,6 +45,7 @@ class Slice(LinearUnary):
     """Elements `start, start + stride, ...` below `limit` along each axis; strides None are all 1."""
 
     moves_elements = True
+    sharding = split.resized
 
     def type(
         self,
@@ -135,6 +137,7 @@ class Rev(LinearUnary):
     """The elements in reverse order along some axes."""
 
     moves_elements = True
+    sharding = split.kept
 
     def type(self, x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions) or any(not 0 <= i < x.ndim for i in dimensions):
@@ -166,6 +169,7 @@ class Concatenate(Primitive):
 
     linear = True
     moves_elements = True
+    sharding = split.concatenated
 
     def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
         others = {_insert(x.shape[:dimension] + x.shape[dimension + 1 :], dimension, 0) for x in xs}
@@ -214,6 +218,7 @@ class Pad(Primitive):
 
     linear = True
     moves_elements = True
+    sharding = split.resized
 
     def type(self, x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
         lengths = [_padded(n, p) for n, p in zip(x.shape, padding_config, strict=False)]
@@ -308,6 +313,7 @@ class DynamicSlice(Primitive):
 
     linear = True
     moves_elements = True
+    sharding = split.resized
 
     def type(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: tuple[int, ...]) -> ShapedArray:
         _check_window("dynamic_slice", x, slice_sizes, starts, f"slice_sizes: {slice_sizes}")
@@ -371,6 +377,7 @@ class DynamicUpdateSlice(Primitive):
 
     linear = True
     moves_elements = True
+    sharding = split.updated
 
     def type(self, x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
         _check_window("dynamic_update_slice", x, update.shape, starts, f"update: {update}")

@@ -36,6 +36,7 @@ from didax.primitives.call import jit_p
 from didax.primitives.shard_map import shard_map_p
 from didax.runtime import donation
 from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_device, with_keys
+from didax.runtime.explicit import labelled, without_types
 from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
 from didax.runtime.value_checks import with_index_checks
@@ -179,6 +180,8 @@ class Program:
         """
         # The partitioner looks into no function that XLA is told to leave alone.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
+        if partition is not None and partition.meshes:
+            jaxpr = without_types(jaxpr, partition.meshes)
         name = _module_name(jaxpr.name)
         return lower_module(
             jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition, located
@@ -221,7 +224,7 @@ class Program:
         device = None if partition else where
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         try:
-            return compile_text(
+            executable = compile_text(
                 text,
                 out_avals,
                 device,
@@ -236,6 +239,10 @@ class Program:
             if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise
             raise explained from error
+        if partition is not None and partition.meshes:
+            found = zip(executable.out_shardings, out_avals, strict=True)
+            executable.out_shardings = [labelled(s, aval, partition.meshes) for s, aval in found]
+        return executable
 
     def run(self, args: Sequence[Any]) -> list[Any]:
         """Results for concrete arguments, all of which are given, those that no result depends on as well."""

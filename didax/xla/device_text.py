@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
-from didax.core.mesh import Mesh
+from didax.core.mesh import AxisType, Mesh
 from didax.core.primitive import Primitive
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 
@@ -29,6 +29,7 @@ class Partition:
 
     mesh: Mesh
     arguments: tuple[NamedSharding | None, ...]
+    meshes: tuple[Mesh, ...] = ()  # all that the program and its arguments name
 
     @property
     def devices(self) -> tuple[Any, ...]:
@@ -77,13 +78,23 @@ class DeviceWriter:
 
     def mesh(self, mesh: Mesh) -> str:
         """The name of a mesh in this module."""
+        mesh = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))  # XLA knows no types of axes
         return self._meshes.setdefault(mesh, f"mesh{len(self._meshes) or ''}")
 
-    def sharding(self, sharding: NamedSharding, ndim: int) -> str:
-        """How an array with `ndim` axes lies, as Shardy writes it: `@mesh, [{"x"}, {}]`."""
+    def sharding(self, sharding: NamedSharding, ndim: int, free: Sequence[str] = ()) -> str:
+        """How an array with `ndim` axes lies, as Shardy writes it: `@mesh, [{"x"}, {}]`.
+
+        Over the mesh axes that are `free` the partitioner may split it further.
+        """
         sharding.entries(ndim)  # checks the number
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
-        return f"@{self.mesh(sharding.concrete_mesh)}, [{', '.join(map(_entry_text, entries))}]"
+        mesh = sharding.concrete_mesh
+        if not free:
+            return f"@{self.mesh(mesh)}, [{', '.join(map(_entry_text, entries))}]"
+        dims = [f"{{{', '.join([*map(quoted_name, entry_names(e)), '?'])}}}" for e in entries]
+        whole = [quoted_name(n) for n in mesh.axis_names if n not in (*free, *sharding.axes)]
+        replicated = f", replicated={{{', '.join(whole)}}}" if whole else ""
+        return f"@{self.mesh(mesh)}, [{', '.join(dims)}]{replicated}"
 
     def manual_sharding(self, mesh: Mesh, axes: Sequence[str], spec: PartitionSpec, ndim: int) -> str:
         """The same for an operand or result of a `shard_map`: the partitioner decides on other axes than `axes`."""
@@ -160,6 +171,11 @@ def _mesh_text(name: str, mesh: Mesh, devices: Sequence[Any]) -> str:
     numbers = [devices.index(device) for device in mesh.devices.flat]
     ids = "" if numbers == list(range(len(numbers))) else f", device_ids=[{', '.join(map(str, numbers))}]"
     return f"sdy.mesh @{name} = <[{axes}]{ids}>"
+
+
+def quoted_name(name: str) -> str:
+    """The name of a mesh axis, as Shardy writes it."""
+    return f'"{name}"'
 
 
 def _entry_text(entry: Any) -> str:
