@@ -213,14 +213,6 @@ class Program:
         partition = where if isinstance(where, Partition) else None
         text = self.text(callbacks, partition)
         self.calls_python = bool(callbacks)
-        if partition is not None and callbacks:
-            raise NotImplementedError(
-                message(
-                    "A program on several devices cannot call back into Python.",
-                    f"program: {self.jaxpr.name or 'a program'}, devices: {len(partition.devices)}",
-                    fix="Leave out callbacks and debug.print, or run the program on arrays that lie on one device.",
-                )
-            )
         device = None if partition else where
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         try:

@@ -20,7 +20,7 @@ from didax.core.mesh import AxisType, Mesh
 from didax.core.primitive import Primitive
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 
-_UINT32 = ShapedArray((), np.dtype(np.uint32))
+UINT32 = ShapedArray((), np.dtype(np.uint32))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,6 +105,21 @@ class DeviceWriter:
         ]
         return f"<@{self.mesh(mesh)}, [{', '.join(dims)}]>"
 
+    def whole_computation(
+        self, given: Sequence[Any], inner: Sequence[Any], returned: Sequence[Any], out_types: str, lines: str
+    ) -> str:
+        """An operation that every device does on whole values: `inner` are the names of those `given` within."""
+        mesh = self.partition.mesh
+        whole = [f"<@{self.mesh(mesh)}, [{', '.join(['{}'] * x.aval.ndim)}]>" for x in given]
+        outs = [f"<@{self.mesh(mesh)}, [{', '.join(['{}'] * aval.ndim)}]>" for aval in returned]
+        axes = ", ".join(map(quoted_name, mesh.axis_names))
+        header = ", ".join(f"{x}: {x.type}" for x in inner)
+        return (
+            f"sdy.manual_computation({', '.join(map(str, given))}) in_shardings=[{', '.join(whole)}] "
+            f"out_shardings=[{', '.join(outs)}] manual_axes={{{axes}}} ({header}) {{\n{lines}\n}} : "
+            f"({', '.join(x.type for x in given)}) -> ({out_types})"
+        )
+
     def groups(self, primitive: Primitive, axes: Sequence[str]) -> list[list[int]]:
         """The devices that a collective over manual axes joins: groups of numbers, the first axis varying slowest."""
         mesh = self._manual_mesh(primitive, axes)
@@ -129,14 +144,14 @@ class DeviceWriter:
         mesh, axes = self.manual
         left = ", ".join(f'"{name}"' for name in mesh.axis_names if name not in axes)
         inner = ctx.region() if left else ctx
-        number = inner.emit("stablehlo.partition_id : tensor<ui32>", _UINT32)
+        number = inner.emit("stablehlo.partition_id : tensor<ui32>", UINT32)
         if not left:
             return number
         body = f"{{\n{inner.lines[0]}\nsdy.return {number} : {number.type}\n}}"
         return ctx.emit(
             f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{self.mesh(mesh)}, []>] "
             f"manual_axes={{{left}}} () {body} : () -> {number.type}",
-            _UINT32,
+            UINT32,
         )
 
     def channel(self) -> str:
