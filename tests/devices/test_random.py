@@ -15,7 +15,6 @@ def next_draw(key, _):
 DRAWS = {
     "bits": lambda key: random.bits(key, (8, 4)),
     "of split keys": lambda key: dx.vmap(lambda k: random.uniform(k, (3,)))(random.split(key, 8)),
-    "folded in": lambda key: dx.vmap(lambda i: random.bits(random.fold_in(key, i)))(np.arange(8)),
     "in a loop": lambda key: lax.scan(next_draw, key, None, 3)[1],
 }  # fmt: skip
 
