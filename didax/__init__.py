@@ -59,6 +59,7 @@ from didax.api.devices import (
     process_index,
     process_indices,
 )
+from didax.api.explicit import reshard
 from didax.api.inspect import eval_shape, explain, make_jaxpr, typeof
 from didax.api.jacobians import hessian, jacfwd, jacrev
 from didax.api.jacobians import jacrev as jacobian
@@ -238,6 +239,7 @@ __all__ = [
     "process_indices",
     "pure_callback",
     "random",
+    "reshard",
     "ref",
     "remat",
     "scipy",

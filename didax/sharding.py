@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from didax.api.explicit import auto_axes, explicit_axes, reshard
 from didax.api.placement import get_abstract_mesh, get_mesh, set_mesh
 from didax.core.mesh import AbstractMesh, AxisType, Mesh
 from didax.core.sharding import DuplicateSpecError, IndivisibleError, NamedSharding, PartitionSpec, Sharding
@@ -27,8 +28,11 @@ __all__ = [
     "PartitionSpec",
     "Sharding",
     "SingleDeviceSharding",
+    "auto_axes",
+    "explicit_axes",
     "get_abstract_mesh",
     "get_mesh",
+    "reshard",
     "set_mesh",
 ]
 

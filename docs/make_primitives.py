@@ -47,7 +47,8 @@ series by what they state for tangents: coefficient by coefficient where they ar
 they push programs forward (`pushes_programs`), and else by their jvp rule as a differential equation. `linearize`,
 `partial_eval`, `dce` and `recompute` split, prune and repeat programs that it holds; the interpreters derive them
 from the others where they are absent. `physical` is on the numbers behind extended dtypes such as keys; a primitive
-that only moves elements (`moves_elements`) needs none. `keys` says which random keys are used up, `conditions` what
+that only moves elements (`moves_elements`) needs none. `sharding` says how results are split over explicit mesh axes
+(a primitive without it takes no split operands). `keys` says which random keys are used up, `conditions` what
 checks demand of operands, `checkify` and `run_jaxprs` run held programs for checks and in search of a NaN, `sparsity`
 says which elements depend on which, `stage` and `replace_captured` write down functions of Python. `effects` and
 `named_axes` say what an application does besides computing, and the mapped axes that it refers to.

@@ -16,8 +16,9 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar, cast
 
+from didax.api.explicit import split_result
 from didax.core import pytree
-from didax.core.errors import strip_internal_frames, without_idle
+from didax.core.errors import asks_for_split, strip_internal_frames, without_idle
 from didax.runtime.array import ConcreteArray, sharing
 
 P = ParamSpec("P")
@@ -32,6 +33,8 @@ def array_function(f: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(f)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            if kwargs and asks_for_split(f, kwargs):
+                return split_result(bounded, args, kwargs)
             out = call(*args, **without_idle(f, kwargs)) if kwargs else call(*args)
             return own_result(out, args, kwargs)
         except Exception as error:

@@ -16,7 +16,7 @@ from didax.core import pytree
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.mesh import AbstractMesh, Mesh, current_mesh
-from didax.core.sharding import NamedSharding, PartitionSpec
+from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.core.source import describe_function
 from didax.primitives.shard_map import manual_axes, part, shard_map_p, split_axes
 from didax.primitives.varying import pvary
@@ -37,7 +37,8 @@ def shard_map(
 
     Args:
       f: the function on parts. Without it `shard_map(...)` is a decorator.
-      in_specs: PartitionSpecs, a prefix of the arguments as a tuple: how each argument is cut into parts.
+      in_specs: PartitionSpecs, a prefix of the arguments as a tuple: how each argument is cut into parts; by default as
+        their types say that they are split over explicit mesh axes.
       out_specs: PartitionSpecs, a prefix of the results: how the parts of a result are joined. What a spec leaves out
         has to be the same on all devices.
       mesh: the devices; by default the mesh in force (`set_mesh`).
@@ -87,8 +88,13 @@ def _run(
     _check_names(f, "axis_names", names, found)
     leaves, tree = flatten_arguments(args, {})
     how: dict[str, Any] = {"mesh": found, "axes": axes, "tracked": check}
-    in_each = _spread(f, "in_specs", in_specs, args, axes, found)
     arg_names = argument_names(f, args, {})
+    if in_specs is None:
+        in_each = [_spec_of(aval_of(x), axes) for x in leaves]
+    else:
+        in_each = _spread(f, "in_specs", in_specs, args, axes, found)
+        for name, x, spec in zip(arg_names, leaves, in_each, strict=True):
+            _check_split(f, name, aval_of(x), spec, axes)
     avals = [
         _checked_part(f, name, aval_of(x), spec, how)
         for name, x, spec in zip(arg_names, leaves, in_each, strict=True)
@@ -155,6 +161,26 @@ def _spread(f: Any, what: str, specs: Any, tree: Any, axes: Sequence[str], mesh:
             facts = f"function: {describe_function(f)}, spec: {spec}, axis_names: {set(axes)}"
             raise ValueError(message(rule, facts, fix=f"Leave {outside[0]!r} out, or add it to axis_names."))
     return found
+
+
+def _spec_of(aval: Any, axes: Sequence[str]) -> PartitionSpec:
+    """The spec of an argument, as its type says how it is split over explicit mesh axes."""
+    split = () if aval.layout is None else aval.layout.spec
+    return PartitionSpec(*[tuple(n for n in entry_names(e) if n in axes) for e in split])
+
+
+def _check_split(f: Any, name: str, aval: Any, spec: PartitionSpec, axes: Sequence[str]) -> None:
+    if aval.layout is None:
+        return
+    stated = _spec_of(aval, axes)
+    if stated != PartitionSpec(*spec, *[None] * (aval.ndim - len(spec))):
+        raise ValueError(
+            message(
+                "in_specs of shard_map say what the types of the arguments say of explicit mesh axes.",
+                f"function: {describe_function(f)}, argument {name}: {aval}, spec: {spec}",
+                fix="Leave in_specs out, or lay the argument out as they say: didax.sharding.reshard.",
+            )
+        )
 
 
 def _checked_part(f: Any, name: str, aval: Any, spec: PartitionSpec, how: Any) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, cast
 
 from didax.api.chunks import checked_size, depends_on_rows, map_chunks
+from didax.api.explicit import batch_split
 from didax.api.flat import (
     FlatFunction,
     argument_names,
@@ -26,6 +27,7 @@ from didax.api.flat import (
 from didax.api.refs import RefArguments, leaf_types, vmap_of_refs
 from didax.api.traced import trace_function
 from didax.core import pytree
+from didax.core import sharding as shardings
 from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref
@@ -86,7 +88,9 @@ def vmap(
         if _BATCHED_NODES:
             _check_batched_nodes(fun, (args, kwargs), dims, "in_axes")
         size = _batch_size(fun, args, kwargs, avals, dims, axis_size)
-        axis = AxisData(axis_name, size, split_over=split_over)
+        layout = batch_split(avals, dims) if shardings.in_types else None
+        over = split_over if layout is None else layout.axes
+        axis = AxisData(axis_name, size, split_over=over, layout=layout)
         flat = FlatFunction(fun, tree, "vmap")
         mapped_refs = [i for i in refs if dims[i] is not None]
         if mapped_refs:

@@ -62,8 +62,12 @@ class ArrayOps(Protocol):
         """`x` in another dtype, or of another weak type."""
         ...
 
-    def match_varying(self, x: Any, aval: ShapedArray) -> Any:
-        """A tangent or cotangent that varies along the manual axes that its type says; see `primitives/varying.py`."""
+    def match_devices(self, x: Any, aval: ShapedArray) -> Any:
+        """A tangent or cotangent that varies along, and is split over, the mesh axes that this type says."""
+        ...
+
+    def with_layout(self, x: Any, layout: Any) -> Any:
+        """`x` with a type that says how it is split over explicit mesh axes, or for None says nothing of them."""
         ...
 
     def select(self, condition: Any, on_true: Any, on_false: Any) -> Any:
@@ -81,7 +85,7 @@ class ArrayOps(Protocol):
 
 class _Given:
     zeros = add = scale = stack = unstack = given_by("didax.primitives")
-    move_axis = broadcast_axis = convert = match_varying = given_by("didax.primitives")
+    move_axis = broadcast_axis = convert = match_devices = with_layout = given_by("didax.primitives")
     select = check = no_nan = given_by("didax.primitives")
 
 
@@ -93,7 +97,7 @@ def instantiate(x: Any) -> Any:
     if type(x) is not Zero:
         return x
     zeros = array_ops.zeros(x.aval)
-    return array_ops.match_varying(zeros, x.aval) if x.aval.vma else zeros
+    return array_ops.match_devices(zeros, x.aval) if x.aval.vma or x.aval.layout else zeros
 
 
 def add_tangents(x: Any, y: Any) -> Any:

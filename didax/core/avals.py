@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from didax.core import config, dtypes
+from didax.core.changed_types import ChangedTypes, dims_text, varying_text
 from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.core.given import given_by
@@ -22,21 +23,25 @@ from didax.core.masked import check_no_mask
 _NOWHERE: frozenset[str] = frozenset()
 
 
-class ShapedArray:
-    """The type of an array: `shape`, `dtype`, `weak_type`, and `vma`. Compared by identity.
+class ShapedArray(ChangedTypes):
+    """The type of an array: `shape`, `dtype`, `weak_type`, `vma` and `layout`. Compared by identity.
 
     Inside `shard_map` each device has a value of its own; `vma` names the manual mesh axes along which the devices'
-    values may differ ("varying manual axes"). It is empty everywhere else.
+    values may differ ("varying manual axes"). `layout` is how the array is split over explicit mesh axes, or None
+    (`device_types.py`).
 
     >>> ShapedArray((2, 3), np.dtype("float32"))
     float32[2,3]
     """
 
-    __slots__ = ("__weakref__", "_hlo", "dtype", "ndim", "physical", "shape", "size", "vma", "weak_type")
+    __slots__ = (
+        "__weakref__", "_hlo", "dtype", "layout", "ndim", "physical", "shape", "size", "vma", "weak_type",
+    )  # fmt: skip
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     weak_type: bool
     vma: frozenset[str]
+    layout: Any
     ndim: int
     size: int
     physical: ShapedArray
@@ -48,18 +53,19 @@ class ShapedArray:
         dtype: np.dtype[Any],
         weak_type: bool = False,
         vma: frozenset[str] = _NOWHERE,
-        sharding: Any = None,  # as JAX has it, and not kept: types say nothing of devices
+        sharding: Any = None,
     ) -> ShapedArray:
         shape = shape if type(shape) is tuple else tuple(shape)
-        key = (shape, dtype, weak_type, vma)
+        layout = None if sharding is None else sharding.in_types(len(shape))
+        key = (shape, dtype, weak_type, vma, layout)
         found = _interned.get(key)
         if found is not None:
             return found
         if isinstance(dtype, type | str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return ShapedArray(shape, dtypes.dtype(dtype), weak_type, vma)
+            return ShapedArray(shape, dtypes.dtype(dtype), weak_type, vma, layout)
         self = object.__new__(cls)
         self.shape, self.dtype, self.weak_type = tuple(map(as_length, shape)), dtype, weak_type
-        self.ndim, self.size, self.vma = len(shape), math.prod(shape), vma
+        self.ndim, self.size, self.vma, self.layout = len(shape), math.prod(shape), vma, layout
         self._hlo, self.physical = None, self  # the type's StableHLO text is filled in by the writer
         if (extended := dtypes.as_extended(dtype)) is not None:
             shape = (*self.shape, *extended.element_shape)
@@ -67,40 +73,17 @@ class ShapedArray:
         return _interned.setdefault(key, self)
 
     def __reduce__(self) -> Any:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma, self.layout)
 
     def __repr__(self) -> str:
-        return f"{dtypes.dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]{varying_text(self)}"
-
-    def update(
-        self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, vma: Any = None
-    ) -> ShapedArray:
-        """The same type with some parts replaced."""
-        shape, dtype = self.shape if shape is None else shape, self.dtype if dtype is None else dtype
-        weak_type = self.weak_type if weak_type is None else weak_type
-        return ShapedArray(shape, dtype, weak_type, self.vma if vma is None else frozenset(vma))
+        return f"{dtypes.dtype_name(self.dtype)}[{dims_text(self)}]{varying_text(self)}"
 
     @property
     def aval(self) -> ShapedArray:
         """Itself: a type stands for an array wherever only the type matters."""
         return self
 
-    def strip_weak_type(self) -> ShapedArray:
-        """The same type, strong."""
-        return self.update(weak_type=False) if self.weak_type else self
-
-    def tangent(self) -> ShapedArray:
-        """The type of tangents and cotangents: itself for inexact dtypes, float0 of the same shape otherwise."""
-        dtype = dtypes.tangent_dtype(self.dtype)
-        return self if dtype == self.dtype else ShapedArray(self.shape, dtype, vma=self.vma)
-
-    to_tangent_aval = to_ct_aval = tangent  # as JAX calls it
-    sharding = given_by("didax.core.sharding")  # a mesh without axes: types say nothing of devices
-
-
-def varying_text(aval: ShapedArray) -> str:
-    """The manual axes along which a value varies, as its type shows them: `{x,y}`, or nothing."""
-    return f"{{{','.join(sorted(aval.vma))}}}" if aval.vma else ""
+    sharding = given_by("didax.core.sharding")
 
 
 # Never emptied: types are compared by identity, so there may only ever be one object for equal types.
@@ -125,9 +108,8 @@ def aval_of(x: Any) -> ShapedArray:
     >>> aval_of(2.0)
     float32[]
     """
-    aval = getattr(
-        x, "aval", None
-    )  # a default: no exception for NumPy values; other libraries may have an `aval`
+    aval = getattr(x, "aval", None)  # with a default: no exception is made for NumPy values
+    # The arrays of other libraries may have an `aval`, too.
     return aval if type(aval) is ShapedArray else _aval_of_other(x)
 
 

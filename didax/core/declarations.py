@@ -16,7 +16,8 @@ from didax.core.errors import MissingRuleError, message
 
 RULES = (
     "type", "eager", "evaluate", "lower", "jvp", "taylor", "linearize", "transpose", "batch", "partial_eval", "dce",
-    "recompute", "physical", "keys", "conditions", "checkify", "sparsity", "stage", "replace_captured", "run_jaxprs",
+    "recompute", "sharding", "physical", "keys", "conditions", "checkify", "sparsity", "stage", "replace_captured",
+    "run_jaxprs",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs reads names
 

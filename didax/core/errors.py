@@ -129,6 +129,10 @@ class DivisionByZeroError(CheckError, ZeroDivisionError):
     """A divisor is zero."""
 
 
+class ShardingTypeError(TypeError):
+    """Operands are split over explicit mesh axes in ways that do not say how the result is split."""
+
+
 class DistributedError(RuntimeError):
     """Processes that compute together do not: one has ended, is late, cannot be reached, or runs another program."""
 
@@ -165,12 +169,15 @@ def strip_internal_frames(error: BaseException) -> BaseException:
     return error.with_traceback(chain)
 
 
-_ONE_DEVICE = "one process computes on one device at a time"
+_FOLLOWS = "how results lie on devices follows from the operands"
 IDLE: dict[str, tuple[Any, str]] = {
-    **dict.fromkeys(
-        ["abstracted_axes", "axis_index_groups", "backend", "device", "out_sharding",
-         "sharding"], (None, _ONE_DEVICE)),
-    "sum_match": (False, _ONE_DEVICE),
+    "abstracted_axes": (None, "programs are staged for the shapes that their arguments have"),
+    "axis_index_groups": (None, "it exchanges over whole axes"),
+    "backend": (None, "arrays, and the default device, say where a program runs"),
+    "device": (None, "arrays, and the default device, say where results are"),
+    "out_sharding": (None, _FOLLOWS),
+    "sharding": (None, _FOLLOWS),
+    "sum_match": (False, "results that are not batched are repeated"),
     **dict.fromkeys(["axis_env", "host_id", "token"], (None, "JAX has it for older programs")),
     "reduce_axes": ((), "JAX has it for older programs"),
     "_split_transpose": (False, "the passes over loops decide"),
@@ -180,6 +187,16 @@ IDLE: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 """Keywords of JAX's functions, for those here that have them not: the value that asks for nothing, and why no other."""
 _holds_none = frozenset(IDLE).isdisjoint
+
+
+def asks_for_split(f: Any, kwargs: Any) -> bool:
+    """Whether a call asks for a result that is split over mesh axes (`out_sharding=`), and leaves it to the caller."""
+    if kwargs.get("out_sharding") is None or _asks_for_nothing(kwargs["out_sharding"]):
+        return False
+    code: types.CodeType | None = getattr(f, "__code__", None)
+    if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
+        return False
+    return "out_sharding" not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def without_idle(f: Any, kwargs: Any) -> Any:

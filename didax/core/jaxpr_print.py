@@ -25,7 +25,8 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray, varying_text
+from didax.core.avals import ShapedArray
+from didax.core.changed_types import dims_text, varying_text
 from didax.core.dims import Dim
 from didax.core.errors import message
 from didax.core.given import give
@@ -69,8 +70,7 @@ def eqn_text(eqn: Eqn) -> str:
 
 def type_text(aval: ShapedArray) -> str:
     """Text of a type: `f32[2,3]`, and `f32[2,3]*` where it is weak."""
-    dims = ",".join(map(str, aval.shape))
-    return f"{dtypes.short_name(aval.dtype)}[{dims}]{'*' if aval.weak_type else ''}{varying_text(aval)}"
+    return f"{dtypes.short_name(aval.dtype)}[{dims_text(aval)}]{'*' if aval.weak_type else ''}{varying_text(aval)}"
 
 
 # --- Classes of parameters ----------------------------------------------------------------------------------

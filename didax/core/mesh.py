@@ -250,6 +250,12 @@ _meshes: WeakValueDictionary[Any, Mesh] = WeakValueDictionary()
 _entered: ContextVar[tuple[config.override, ...]] = ContextVar("didax_meshes", default=())
 
 
+def meshes_like(mesh: AbstractMesh) -> list[Mesh]:
+    """The meshes of devices there are with axes of these names and lengths, one for each order."""
+    found = [known for known in list(_meshes.values()) if known.shape_tuple == mesh.shape_tuple]
+    return list({tuple(known.devices.flat): known for known in found}.values())
+
+
 def _axes_text(mesh: AbstractMesh) -> str:
     axes = "".join(f"{name!r}: {size}, " for name, size in mesh.shape_tuple)
     kinds = f"({', '.join(map(repr, mesh.axis_types))}{',' if len(mesh.axis_types) == 1 else ''})"

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 from didax.core.avals import ShapedArray
 from didax.core.declarations import check_declaration, check_extended, missing_rule
+from didax.core.device_types import placed_types, plain_types
 from didax.core.dtypes import is_sub_byte, supported_dtype
 from didax.core.effects import NO_EFFECTS, Effects, effects_within
 from didax.core.exact import exact, holds_floats
@@ -103,8 +104,10 @@ class Primitive:
     # False for primitives that leave a weakly typed operand beside strong ones as it is. The others cast it, so its
     # cotangent has to be cast back (transforms/transpose.py).
     casts_weak_operands: ClassVar[bool] = True
-    # True for primitives whose type rule says along which manual axes the results vary (primitives/varying.py).
+    # True for primitives whose type rule says itself along which manual axes the results vary (primitives/varying.py),
+    # and how they are split over explicit axes (primitives/sharding.py).
     sets_varying: ClassVar[bool] = False
+    sets_sharding: ClassVar[bool] = False
     # False for primitives whose parameters hold objects that the type cache must not keep alive.
     caches_types: ClassVar[bool] = True
     # True for primitives that only move elements, of whatever dtype (passes/physical.py).
@@ -132,6 +135,7 @@ class Primitive:
     partial_eval: Rule = None  # the part that depends on known operands only, and the rest
     dce: Rule = None  # the equation without what only unused results need
     recompute: Rule = None  # what of an equation is saved, what runs again: for primitives that hold jaxprs
+    sharding: Rule = None  # how results are split over explicit mesh axes; see core/device_types.py
     physical: Rule = None  # on the numbers behind extended dtypes; those that only move elements need none
     keys: Rule = None  # which random keys it uses up or returns; see passes/key_reuse.py
     conditions: Rule = None  # what must hold of the values of its operands; see passes/checkify.py
@@ -187,8 +191,7 @@ def infer(
         raise unhashable(primitive, params) or error from None
     if found is None:
         check_extended(primitive, avals)
-        varying = _varying(primitive, avals)
-        operands = [a.update(vma=()) for a in avals] if varying else avals
+        operands = plain_types(primitive, avals)
         rule = require(primitive, "type")
         try:
             out = rule(*operands, **params)
@@ -196,8 +199,8 @@ def infer(
             check_fit(primitive, "type", operands, params, error)
             raise
         found = result_types(primitive, out)
-        if varying:
-            found = tuple([a.update(vma=varying) for a in found])
+        if operands is not avals:
+            found = placed_types(primitive, avals, found, params)
         if primitive.dce is not None or not primitive.caches_types:  # its parameters may hold jaxprs
             return found
         if len(_type_cache) > _TYPE_CACHE_MAX:
@@ -207,13 +210,6 @@ def infer(
             key = application_key(primitive, avals, params)
         _type_cache[key] = found
     return found
-
-
-def _varying(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> frozenset[str]:
-    """The manual axes along which the results vary because an operand does; none where the type rule says so itself."""
-    if primitive.sets_varying or primitive.dce is not None:  # jaxprs know it of their outputs
-        return _NO_AXES
-    return _NO_AXES.union(*[a.vma for a in avals])
 
 
 def application_key(

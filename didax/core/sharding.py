@@ -17,11 +17,12 @@ from weakref import WeakValueDictionary
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.given import give
-from didax.core.mesh import AbstractMesh, Mesh, is_local, without_devices
+from didax.core.mesh import AbstractMesh, Mesh, current_mesh, is_local, without_devices
 
 Index = tuple[slice, ...]
 Parts = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 in_use = False  # whether a sharding over devices of a mesh was ever made: spares programs the question
+in_types = False  # whether a mesh with explicit axes was ever used: spares interpreters the question
 
 
 class DuplicateSpecError(ValueError):
@@ -221,10 +222,11 @@ class NamedSharding(Sharding):
     (4, 2)
     """
 
-    __slots__ = ("_parts", "mesh", "spec")
+    __slots__ = ("_parts", "_typed", "mesh", "spec")
     mesh: AbstractMesh
     spec: PartitionSpec
     _parts: dict[int, Parts]
+    _typed: dict[int, NamedSharding | None]
 
     def __new__(
         cls, mesh: AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
@@ -238,11 +240,12 @@ class NamedSharding(Sharding):
         key = mesh, spec
         found = _named.get(key)
         if found is None:
-            global in_use
+            global in_use, in_types
             check_spec(mesh, spec)
             in_use = in_use or isinstance(mesh, Mesh)
+            in_types = in_types or bool(mesh.explicit_axes)
             found = object.__new__(cls)
-            found.mesh, found.spec, found._parts = mesh, spec, {}
+            found.mesh, found.spec, found._parts, found._typed = mesh, spec, {}, {}
             _named[key] = found
         if memory_kind is not None:
             found.with_memory_kind(memory_kind)
@@ -260,6 +263,35 @@ class NamedSharding(Sharding):
         return NamedSharding(
             mesh or self.mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         )
+
+    def in_types(self, ndim: int) -> NamedSharding | None:
+        """What the type of an array with `ndim` axes says of this sharding: the entries of explicit mesh axes.
+
+        None where it splits the array over no such axis.
+        """
+        if ndim in self._typed:
+            return self._typed[ndim]
+        explicit = self.mesh.explicit_axes
+        spec = [tuple(n for n in names if n in explicit) for names in self.entries(ndim)]
+        found = NamedSharding(self.mesh.abstract_mesh, PartitionSpec(*spec)) if any(spec) else None
+        self._typed[ndim] = found
+        return found
+
+    def with_entry(self, axis: int, names: Any = None) -> NamedSharding:
+        """The sharding of an array with one more axis, which is split over mesh axes."""
+        return self.update(spec=(*self.spec[:axis], names, *self.spec[axis:]))
+
+    def without_entry(self, axis: int) -> NamedSharding:
+        """The sharding of what lies along an axis."""
+        return self.update(spec=(*self.spec[:axis], *self.spec[axis + 1 :]))
+
+    def dims_text(self, lengths: Iterable[str]) -> list[str]:
+        """Lengths of axes as types show them: `8@x`, or `8@(x,y)`."""
+        texts: list[str] = []
+        for length, names in zip(lengths, map(entry_names, self.spec), strict=True):
+            joined = names[0] if len(names) == 1 else f"({','.join(names)})"
+            texts.append(f"{length}@{joined}" if names else length)
+        return texts
 
     @property
     def constrained(self) -> NamedSharding:
@@ -386,9 +418,12 @@ def _parts_by(mesh: AbstractMesh, entries: Sequence[tuple[str, ...]]) -> Parts:
 
 
 def _sharding_of_type(aval: ShapedArray) -> NamedSharding:
-    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * aval.ndim))
+    if aval.layout is not None:
+        return aval.layout
+    mesh = current_mesh() or AbstractMesh((), ())
+    return NamedSharding(mesh.abstract_mesh, PartitionSpec(*[None] * aval.ndim))
 
 
 give(ShapedArray, "sharding", __name__)(
-    property(_sharding_of_type, doc="None: a sharding on a mesh without axes.")
+    property(_sharding_of_type, doc="How the array is split over explicit mesh axes of the mesh in force.")
 )

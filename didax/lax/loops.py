@@ -194,7 +194,12 @@ def _rows(function: str, xs: Any, length: int | None) -> tuple[list[Any], Any, t
             )
         )
     ((count,),) = lengths
-    return leaves, tree, tuple([aval.update(shape=aval.shape[1:]) for aval in avals]), count
+    for path, aval in zip(_paths(tree, "xs"), avals, strict=True):
+        if aval.layout is not None and aval.layout.spec[0]:
+            rule = f"{function} runs along leading axes that are not split over explicit mesh axes."
+            fix = "Lay xs out anew: didax.sharding.reshard(xs, P(None, ...)); or split a later axis."
+            raise ValueError(message(rule, f"{path}: {aval}", fix=fix))
+    return leaves, tree, tuple([aval.without_axis() for aval in avals]), count
 
 
 def _checked_length(function: str, length: Any) -> int:

@@ -18,10 +18,11 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from didax.api.explicit import split_result
 from didax.api.flat import narrowed_scalar
 from didax.api.results import own_result
 from didax.core import pytree
-from didax.core.errors import strip_internal_frames, without_idle
+from didax.core.errors import asks_for_split, strip_internal_frames, without_idle
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
 
@@ -60,6 +61,8 @@ def _decorated(f: Any, exact: Sequence[str]) -> Any:
             if not all_settled(map(type, args)) and not _are_settled(args):
                 args = tuple([x if i in kept else narrowed(x) for i, x in enumerate(args)])
             if kwargs:
+                if asks_for_split(f, kwargs):
+                    return split_result(public, args, kwargs)
                 kwargs = without_idle(f, kwargs)
                 if not _are_settled(kwargs.values()):
                     kwargs = {name: x if name in kept else narrowed(x) for name, x in kwargs.items()}

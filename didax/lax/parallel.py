@@ -16,12 +16,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from didax.api.layouts import constrained_tree
+from didax.api.layouts import constrained_tree, spread
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
 from didax.core.errors import message
 from didax.core.primitive import infer
+from didax.core.sharding import PartitionSpec
 from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
@@ -50,6 +51,8 @@ __all__ = [
 
 T = TypeVar("T")
 AxisName = str | tuple[str, ...] | list[str]
+IndexGroups = Sequence[Sequence[int]] | None  # positions along the axis: each group exchanges on its own
+Groups = tuple[tuple[int, ...], ...]
 
 
 # --- Asking about the axis ------------------------------------------------------------------------
@@ -90,31 +93,32 @@ def axis_index(axis_name: AxisName) -> Any:
 
 
 @operation
-def psum(x: Any, axis_name: AxisName) -> Any:
+def psum(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None) -> Any:
     """Return the sum over the mapped axis, or over several; booleans count as integers.
 
     A value that does not depend on the axis is multiplied by its length: `psum(1, axis_name)` is a Python
-    integer.
+    integer. With `axis_index_groups`, lists of positions along the axis, each group has a sum of its own.
 
     >>> import didax as dx
     >>> from didax import lax
     >>> dx.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
     Array([0.25, 0.75], dtype=float32)
     """
-    size = axis_size(axis_name)
+    groups = _groups("psum", axis_name, axis_index_groups)
+    sizes = {len(group) for group in groups} if groups else {axis_size(axis_name)}
 
     def psum_leaf(leaf: Any) -> Any:
-        if type(leaf) in PYTHON_SCALARS:
-            return leaf * size
+        if type(leaf) in PYTHON_SCALARS and len(sizes) == 1:
+            return leaf * min(sizes)
         if aval_of(leaf).dtype == np.bool_:
             leaf = convert_element_type(leaf, dtypes.default_dtype(int))
-        return _over_axes(p.psum_p, leaf, axis_name)
+        return _over_axes(p.psum_p, leaf, axis_name, groups)
 
     return pytree.map(psum_leaf, x)
 
 
 @operation
-def pmean(x: Any, axis_name: AxisName) -> Any:
+def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None) -> Any:
     """Return the mean over the mapped axis, or over several; the mean of integers is floating point.
 
     >>> import didax as dx
@@ -122,20 +126,23 @@ def pmean(x: Any, axis_name: AxisName) -> Any:
     >>> dx.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
     Array([-1.,  1.], dtype=float32)
     """
-    size = axis_size(axis_name)
+    size = psum(1, axis_name, axis_index_groups=axis_index_groups)
 
     def mean(total: Any) -> Any:
         if type(total) in PYTHON_SCALARS:
             return total / size
         if not dtypes.is_inexact(aval_of(total).dtype):
             total = convert_element_type(total, dtypes.default_dtype(float))
-        return div(total, scalar_like(size, aval_of(total).dtype))
+        dtype = aval_of(total).dtype
+        return div(
+            total, scalar_like(size, dtype) if type(size) is int else convert_element_type(size, dtype)
+        )
 
-    return pytree.map(mean, psum(x, axis_name))
+    return pytree.map(mean, psum(x, axis_name, axis_index_groups=axis_index_groups))
 
 
 @operation
-def pmax(x: Any, axis_name: AxisName) -> Any:
+def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None) -> Any:
     """Return the largest element over the mapped axis, or over several.
 
     >>> import didax as dx
@@ -143,12 +150,12 @@ def pmax(x: Any, axis_name: AxisName) -> Any:
     >>> dx.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
     Array([3., 3.], dtype=float32)
     """
-    axis_size(axis_name)
-    return pytree.map(lambda leaf: _over_axes(p.pmax_p, leaf, axis_name), x)
+    groups = _groups("pmax", axis_name, axis_index_groups)
+    return pytree.map(lambda leaf: _over_axes(p.pmax_p, leaf, axis_name, groups), x)
 
 
 @operation
-def pmin(x: Any, axis_name: AxisName) -> Any:
+def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None) -> Any:
     """Return the smallest element over the mapped axis, or over several.
 
     >>> import didax as dx
@@ -156,15 +163,17 @@ def pmin(x: Any, axis_name: AxisName) -> Any:
     >>> dx.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(dx.numpy.array([1.0, 3.0]))
     Array([1., 1.], dtype=float32)
     """
-    axis_size(axis_name)
-    return pytree.map(lambda leaf: _over_axes(p.pmin_p, leaf, axis_name), x)
+    groups = _groups("pmin", axis_name, axis_index_groups)
+    return pytree.map(lambda leaf: _over_axes(p.pmin_p, leaf, axis_name, groups), x)
 
 
 # --- Moving data along the axis -------------------------------------------------------------------
 
 
 @operation
-def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = False) -> Any:
+def all_gather(
+    x: Any, axis_name: AxisName, *, axis_index_groups: IndexGroups = None, axis: int = 0, tiled: bool = False
+) -> Any:
     """Return the arrays of all elements, stacked along a new axis `axis`; with `tiled` joined along an existing axis.
 
     >>> import didax as dx
@@ -173,20 +182,28 @@ def all_gather(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = Fals
     Array([[1., 3.],
            [1., 3.]], dtype=float32)
     """
+    groups = _equal_groups("all_gather", axis_name, axis_index_groups)
 
     def gather(leaf: Any) -> Any:
         shape = aval_of(leaf).shape
         where = _axis("all_gather", "axis", axis, aval_of(leaf), 0 if tiled else 1)
         pieces = leaf if tiled else reshape(leaf, (*shape[:where], 1, *shape[where:]))
         for names in reversed(_together(axis_name)):
-            pieces = _bind(p.all_gather_p, pieces, names, dimension=where)
+            pieces = _bind(p.all_gather_p, pieces, names, groups, dimension=where)
         return pieces
 
     return pytree.map(gather, x)
 
 
 @operation
-def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
+def psum_scatter(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: IndexGroups = None,
+    tiled: bool = False,
+) -> Any:
     """Return the sum over the mapped axis, of which each element gets one part along `scatter_dimension`.
 
     The dimension is as long as the mapped axis and is removed; with `tiled` it is cut into pieces.
@@ -196,22 +213,31 @@ def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, til
     >>> dx.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(dx.numpy.array([[1.0, 3.0], [10.0, 30.0]]))
     Array([11., 33.], dtype=float32)
     """
+    groups = _equal_groups("psum_scatter", axis_name, axis_index_groups)
 
     def scatter(leaf: Any) -> Any:
         aval = aval_of(leaf)
         where = _axis("psum_scatter", "scatter_dimension", scatter_dimension, aval)
         if not tiled:
-            _check_length("psum_scatter", "scatter_dimension", where, aval, axis_name)
+            _check_length("psum_scatter", "scatter_dimension", where, aval, axis_name, groups)
         out = leaf
         for names in _together(axis_name):
-            out = _bind(p.reduce_scatter_p, out, names, dimension=where)
+            out = _bind(p.reduce_scatter_p, out, names, groups, dimension=where)
         return out if tiled else reshape(out, (*aval.shape[:where], *aval.shape[where + 1 :]))
 
     return pytree.map(scatter, x)
 
 
 @operation
-def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False) -> Any:
+def all_to_all(
+    x: Any,
+    axis_name: str,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: IndexGroups = None,
+    tiled: bool = False,
+) -> Any:
     """Cut `split_axis` into a piece for every element, exchange the pieces, and join them along `concat_axis`.
 
     Without `tiled` the split axis is as long as the mapped axis and is removed; the pieces stack along a new
@@ -224,17 +250,18 @@ def all_to_all(x: Any, axis_name: str, split_axis: int, concat_axis: int, *, til
     Array([[1., 3.],
            [2., 4.]], dtype=float32)
     """
+    groups = _equal_groups("all_to_all", axis_name, axis_index_groups)
 
     def exchange(leaf: Any) -> Any:
         aval = aval_of(leaf)
         split = _axis("all_to_all", "split_axis", split_axis, aval)
         concat = _axis("all_to_all", "concat_axis", concat_axis, aval)
         if not tiled:
-            _check_length("all_to_all", "split_axis", split, aval, axis_name)
-        out = _bind(p.all_to_all_p, leaf, axis_name, dimension=split)
+            _check_length("all_to_all", "split_axis", split, aval, axis_name, groups)
+        out = _bind(p.all_to_all_p, leaf, axis_name, groups, dimension=split)
         if not tiled:
             return move_axis(out, split, concat)
-        size, shape = axis_size(axis_name), list(aval.shape)
+        size, shape = len(groups[0]) if groups else axis_size(axis_name), list(aval.shape)
         shape[split] //= size
         out = move_axis(reshape(out, (*aval.shape[:split], size, *shape[split:])), split, concat)
         shape[concat] *= size
@@ -282,7 +309,7 @@ def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
 
 
 @operation
-def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
+def pswapaxes(x: Any, axis_name: str, axis: int, *, axis_index_groups: IndexGroups = None) -> Any:
     """Exchange the mapped axis with the axis `axis` of the arrays, which has the same length.
 
     >>> import didax as dx
@@ -291,7 +318,7 @@ def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
     Array([[1., 3.],
            [2., 4.]], dtype=float32)
     """
-    return all_to_all(x, axis_name, axis, axis)
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
 # --- Values that differ between devices -----------------------------------------------------------
@@ -339,7 +366,26 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
     >>> dx.jit(lambda x: dx.lax.with_sharding_constraint(x * 2, s))(dnp.arange(2))
     Array([0, 2], dtype=int32)
     """
+    for leaf, sharding in zip(
+        pytree.leaves(x), spread("with_sharding_constraint", shardings, x), strict=True
+    ):
+        if sharding is not None and sharding.mesh.explicit_axes:
+            _check_stated(leaf, sharding)
     return constrained_tree("with_sharding_constraint", x, shardings)
+
+
+def _check_stated(x: Any, sharding: Any) -> None:
+    """AssertionError unless a type says of explicit mesh axes what the sharding says."""
+    aval = aval_of(x)
+    stated = PartitionSpec.UNCONSTRAINED not in sharding.spec.partitions
+    if stated and sharding.in_types(aval.ndim) is not aval.layout:
+        raise AssertionError(
+            message(
+                "Over explicit mesh axes with_sharding_constraint asserts what the type says, and changes nothing.",
+                f"array: {aval}, sharding: {sharding.spec}",
+                fix="Lay the array out anew with didax.sharding.reshard.",
+            )
+        )
 
 
 # --- Names and axes -------------------------------------------------------------------------------
@@ -362,19 +408,61 @@ def _together(axis_name: Any) -> list[Any]:
     return groups
 
 
-def _bind(primitive: Any, x: Any, axis_name: Any, **params: Any) -> Any:
+def _groups(name: str, axis_name: Any, groups: IndexGroups) -> Groups:
+    """The groups of positions; ValueError unless each position along the axis is in one of them."""
+    size = axis_size(axis_name)
+    if groups is None:
+        return ()
+    found = tuple([tuple([operator.index(i) for i in group]) for group in groups])
+    if sorted(i for group in found for i in group) != list(range(size)) or () in found:
+        raise ValueError(
+            message(
+                f"axis_index_groups of {name} holds each position along the axis once.",
+                f"axis_index_groups: {list(map(list, found))}, axis {axis_name!r} of {size} elements",
+                fix=f"Name each of 0 to {size - 1} once; [i] alone is a group, too.",
+            )
+        )
+    if len(_together(axis_name)) > 1:
+        raise NotImplementedError(
+            message(
+                f"axis_index_groups of {name} are of one axis of a vmap, or of axes of one mesh.",
+                f"axes: {axis_name}",
+                fix="Exchange over one axis after the other.",
+            )
+        )
+    return found
+
+
+def _equal_groups(name: str, axis_name: Any, groups: IndexGroups) -> Groups:
+    """The groups of positions; ValueError unless they are of one length, too."""
+    found = _groups(name, axis_name, groups)
+    if len({len(group) for group in found}) > 1:
+        raise ValueError(
+            message(
+                f"{name} cuts and joins arrays alike everywhere, so axis_index_groups are of one length.",
+                f"axis_index_groups: {list(map(list, found))}",
+                fix="Make the groups equally long.",
+            )
+        )
+    return found
+
+
+def _bind(primitive: Any, x: Any, axis_name: Any, groups: Groups = (), **params: Any) -> Any:
     axes = [named_axes.named_axis(name) for name in _names(axis_name)]
     if axes[0].manual:
         axis_name = tuple(_names(axis_name))
         x = pvary(x, [str(axis.name) for axis in axes if axis.tracked])
     params = {"axis_name": axis_name, "axis_size": math.prod(axis.size for axis in axes), **params}
+    if groups:
+        equal = len({len(group) for group in groups}) == 1
+        params |= {"axis_index_groups": groups, "axis_size": len(groups[0]) if equal else params["axis_size"]}
     infer(primitive, (aval_of(x),), params)  # an interpreter of the axis may never ask for the type
     return primitive.bind(x, **params)
 
 
-def _over_axes(primitive: Any, x: Any, axis_name: Any) -> Any:
+def _over_axes(primitive: Any, x: Any, axis_name: Any, groups: Groups = ()) -> Any:
     for names in _together(axis_name):
-        x = _bind(primitive, x, names)
+        x = _bind(primitive, x, names, groups)
     return x
 
 
@@ -393,8 +481,10 @@ def _axis(name: str, argument: str, axis: int, aval: ShapedArray, extra: int = 0
     )
 
 
-def _check_length(name: str, argument: str, axis: int, aval: ShapedArray, axis_name: Any) -> None:
-    size = axis_size(axis_name)
+def _check_length(
+    name: str, argument: str, axis: int, aval: ShapedArray, axis_name: Any, groups: Groups
+) -> None:
+    size = len(groups[0]) if groups else axis_size(axis_name)
     if aval.shape[axis] != size:
         raise ValueError(
             message(

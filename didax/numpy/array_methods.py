@@ -116,9 +116,10 @@ def _reflected(function: Any) -> Any:
 
 
 @api_boundary
-def _reshape(self: Array, *shape: Any, order: str = "C") -> Array:
+def _reshape(self: Array, *shape: Any, order: str = "C", out_sharding: Any = None) -> Array:
     """Return the array in another shape; the lengths may be one tuple or separate arguments."""
-    return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+    more = {} if out_sharding is None else {"out_sharding": out_sharding}
+    return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order, **more)
 
 
 @api_boundary

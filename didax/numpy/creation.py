@@ -18,6 +18,7 @@ from didax.api.devices import device_put
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.device_types import loosened
 from didax.core.dims import Dim, as_length, is_symbolic, max_dim
 from didax.core.errors import (
     ArgumentError,
@@ -53,6 +54,7 @@ from didax.primitives.convert import copy_p, iota
 from didax.primitives.dimension import number
 from didax.primitives.filled import full as full_of
 from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
+from didax.primitives.sharding import with_layout
 from didax.primitives.slicing import concatenate
 
 __all__ = [
@@ -336,7 +338,7 @@ def _filled(name: str, shape: Any, value: Any, dtype: DTypeLike, device: Any) ->
     return placed(_fill(canonical_shape(name, shape), full_of((), value, stated)), device)
 
 
-@api_boundary
+@array_function
 def zeros(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Return an array of zeros: of float32 (float64 under enable_x64) unless a dtype is given.
 
@@ -348,7 +350,7 @@ def zeros(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array
     return _filled("zeros", shape, 0, dtype, device)
 
 
-@api_boundary
+@array_function
 def ones(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Return an array of ones: of float32 (float64 under enable_x64) unless a dtype is given.
 
@@ -359,7 +361,7 @@ def ones(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     return _filled("ones", shape, 1, dtype, device)
 
 
-@api_boundary
+@array_function
 def empty(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Return an array of zeros, as `zeros` does: no array here has undefined contents.
 
@@ -370,7 +372,7 @@ def empty(shape: Shape, dtype: DTypeLike = None, *, device: Any = None) -> Array
     return _filled("empty", shape, 0, dtype, device)
 
 
-@api_boundary
+@array_function
 def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """Return an array filled with `fill_value`, which broadcasts to the shape; its dtype is kept unless one is given.
 
@@ -400,6 +402,9 @@ def _filled_like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, de
         aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
     )
     lengths = given.shape if shape is None else canonical_shape(name, shape)
+    layout = given.aval.layout if isinstance(given, Array) and shape is None and device is None else None
+    if layout is not None:
+        return with_layout(_filled_like(name, loosened(given), value, dtype, shape, None), layout)
     if dtype is not None or _is_float0(given.dtype):
         dtype = given.dtype if dtype is None else dtype
         return full(lengths, value, dtype, device=device)
@@ -411,7 +416,7 @@ def _filled_like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, de
     return placed(_fill(lengths, filler) if filler.ndim == 0 else broadcast(filler, lengths), device)
 
 
-@api_boundary
+@array_function
 def zeros_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Return zeros with the shape and dtype of `a`; arguments may replace both.
 
@@ -422,7 +427,7 @@ def zeros_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: An
     return _filled_like("zeros_like", a, 0, dtype, shape, device)
 
 
-@api_boundary
+@array_function
 def ones_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Return ones with the shape and dtype of `a`; arguments may replace both.
 
@@ -433,7 +438,7 @@ def ones_like(a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any
     return _filled_like("ones_like", a, 1, dtype, shape, device)
 
 
-@api_boundary
+@array_function
 def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None) -> Array:
     """Return zeros with the shape and dtype of `prototype`, as `zeros_like` does.
 
@@ -444,7 +449,7 @@ def empty_like(prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, de
     return _filled_like("empty_like", prototype, 0, dtype, shape, device)
 
 
-@api_boundary
+@array_function
 def full_like(
     a: Any, fill_value: ArrayLike, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None
 ) -> Array:
@@ -460,7 +465,7 @@ def full_like(
 # --- counted and spaced -------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike = None, *, device: Any = None
 ) -> Array:

@@ -25,6 +25,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.device_types import loosened
 from didax.core.dims import as_length, max_dim
 from didax.core.errors import api_boundary, message
 from didax.core.source import is_internal
@@ -563,6 +564,10 @@ class _IndexUpdateRef:
 
     def __repr__(self) -> str:
         return f"_IndexUpdateRef({self.array!r}, {self.index!r})"
+
+    def loosened(self) -> _IndexUpdateRef:
+        """The same of an array whose type says nothing of explicit mesh axes."""
+        return _IndexUpdateRef(loosened(self.array), self.index)
 
     @array_function
     def get(

@@ -24,6 +24,7 @@ from didax.core.errors import message
 from didax.core.given import given_by
 from didax.core.primitive import Primitive
 from didax.core.source import describe_function
+from didax.primitives import split
 from didax.primitives.control_flow.effects import run_by_element
 from didax.transforms.batching import AxisData, batched_aval
 from didax.xla.callbacks import HostCallback
@@ -187,6 +188,8 @@ class IoCallback(CallPython):
 
 class DebugCallback(CallPython):
     """`debug_callback_p.bind(*args, callback=, ordered=)`: shows values to a callback; no results."""
+
+    sharding = split.no_results
 
     def effects(self, params: dict[str, Any]) -> Effects:
         return _DEBUG

@@ -24,6 +24,7 @@ from didax.core.errors import CheckError, DivisionByZeroError, NaNError, OutOfBo
 from didax.core.primitive import Primitive
 from didax.core.source import user_line
 from didax.passes.checkify import CHECK, Condition, Kinds, Report, Site
+from didax.primitives import split
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import eq, not_
 from didax.primitives.reductions import argmin_p, reduce_and_p
@@ -52,6 +53,7 @@ class Check(Primitive):
 
     multiple_results = True
     holes = {"transpose": "it has no results"}
+    sharding = split.no_results
 
     def effects(self, params: dict[str, Any]) -> Effects:
         return frozenset([CHECK])

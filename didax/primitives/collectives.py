@@ -63,6 +63,9 @@ class Collective(Primitive):
         if ctx.module.devices is None:
             raise unmapped(self, axes)
         groups = ctx.module.devices.groups(self, axes)
+        parts = params.pop("axis_index_groups", None)
+        if parts is not None:
+            groups = [[group[i] for i in part] for group in groups for part in parts]
         return self.communicate(ctx, x, groups, **params)
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, **params: Any) -> Any:
@@ -74,11 +77,22 @@ class Collective(Primitive):
         if axis.name not in axis_names(params["axis_name"]):
             assert dim is not None, "only its own axis is met without a batched operand"
             return self.beside(x, dim, **params)
+        if "axis_index_groups" in params:
+            return self.within(move_batch_axis(x, dim, 0, axis.size), **params), 0
         if dim is None and self.shared is not None:
             return self.shared(x, **params), None
         return self.across(move_batch_axis(x, dim, 0, axis.size), **params)
 
     shared: Any = None
+
+    def within(self, x: Any, *, axis_index_groups: Groups, axis_size: int, **params: Any) -> Any:
+        """The result for a batch along axis 0, each group of which exchanges on its own; the batch axis is 0."""
+        found: list[Any] = []
+        for group in axis_index_groups:
+            y, dim = self.across(_picked(x, group), axis_size=len(group), **params)
+            found.append(move_batch_axis(y, dim, 0, len(group)))
+        place = {i: n for n, i in enumerate(i for group in axis_index_groups for i in group)}
+        return _picked(concatenate(found, 0), [place[i] for i in range(len(place))])
 
     def across(self, x: Any, **params: Any) -> tuple[Any, int | None]:
         """The result for a batch along axis 0, and its batch axis."""
@@ -97,8 +111,10 @@ class LinearCollective(Collective, LinearUnary):
 class PSum(LinearCollective):
     """The sum over the axis."""
 
-    def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int) -> ShapedArray:
-        return x.update(vma=x.vma.difference(axis_names(axis_name)))
+    def type(
+        self, x: ShapedArray, *, axis_name: AxisName, axis_size: int, axis_index_groups: Any = None
+    ) -> ShapedArray:
+        return x if axis_index_groups else x.update(vma=x.vma.difference(axis_names(axis_name)))
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
         return _reduce(ctx, "all_reduce", "add", x, x.aval, groups)
@@ -110,7 +126,10 @@ class PSum(LinearCollective):
         return mul(x, scalar_like(axis_size, aval_of(x).dtype))
 
     def transpose(self, ct: Any, x: Any, *, axis_name: AxisName, **params: Any) -> list[Any]:
-        if x.aval.vma.issuperset(axis_names(axis_name)):  # the cotangent is the same on all devices already
+        alike = "axis_index_groups" not in params
+        if alike and x.aval.vma.issuperset(
+            axis_names(axis_name)
+        ):  # the cotangent is the same on all devices already
             return [ct]
         return [self.bind(ct, axis_name=axis_name, **params)]
 
@@ -124,8 +143,10 @@ class PExtremum(Collective):
         super().__init__(name)
         self.reduce = reduce
 
-    def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int) -> ShapedArray:
-        return x.update(vma=x.vma.difference(axis_names(axis_name)))
+    def type(
+        self, x: ShapedArray, *, axis_name: AxisName, axis_size: int, axis_index_groups: Any = None
+    ) -> ShapedArray:
+        return x if axis_index_groups else x.update(vma=x.vma.difference(axis_names(axis_name)))
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int) -> Any:
         op = "maximum" if self.name == "pmax" else "minimum"
@@ -154,7 +175,9 @@ class PExtremum(Collective):
 class AllGather(LinearCollective):
     """The operands of all elements, concatenated along `dimension`."""
 
-    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
+    def type(
+        self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int, **_: Any
+    ) -> ShapedArray:
         return _resized(x, dimension, _length(self, x, dimension) * axis_size)
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, dimension: int) -> Any:
@@ -172,7 +195,9 @@ class AllGather(LinearCollective):
 class ReduceScatter(LinearCollective):
     """The sum over the axis, of which the k-th element gets the k-th piece along `dimension`."""
 
-    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
+    def type(
+        self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int, **_: Any
+    ) -> ShapedArray:
         return _resized(x, dimension, _piece(self, x, dimension, axis_name, axis_size))
 
     def communicate(self, ctx: Any, x: Any, groups: Groups, *, axis_size: int, dimension: int) -> Any:
@@ -191,7 +216,9 @@ class ReduceScatter(LinearCollective):
 class AllToAll(LinearCollective):
     """Piece k, along `dimension`, of the operand of element j becomes piece j of the result of element k."""
 
-    def type(self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int) -> ShapedArray:
+    def type(
+        self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int, **_: Any
+    ) -> ShapedArray:
         _piece(self, x, dimension, axis_name, axis_size)
         return x
 
@@ -222,20 +249,7 @@ class PPermute(LinearCollective):
 
     def across(self, x: Any, *, axis_size: int, perm: Pairs, **params: Any) -> tuple[Any, int]:
         source = {dst: src for src, dst in perm}
-        aval = aval_of(x)
-        runs: list[tuple[int | None, int]] = []  # (first source, or None for zeros, and how many in a row)
-        for dst in range(axis_size):
-            src = source.get(dst)
-            start, count = runs[-1] if runs else (-1, 0)
-            if count and src == (None if start is None else start + count):
-                runs[-1] = start, count + 1
-            else:
-                runs.append((src, 1))
-        pieces = [
-            full((n, *aval.shape[1:]), 0, aval.dtype) if start is None else slice_axis(x, start, start + n, 0)
-            for start, n in runs
-        ]
-        return concatenate(pieces, 0) if pieces else x, 0
+        return _picked(x, [source.get(dst) for dst in range(axis_size)]), 0
 
     def transpose(self, ct: Any, x: Any, *, perm: Pairs, **params: Any) -> list[Any]:
         return [self.bind(ct, perm=tuple((dst, src) for src, dst in perm), **params)]
@@ -280,8 +294,27 @@ def axis_names(axis_name: AxisName) -> tuple[str, ...]:
     return axis_name if isinstance(axis_name, tuple) else (axis_name,)
 
 
+def _picked(x: Any, sources: Sequence[int | None]) -> Any:
+    """The elements of `x` at these positions along axis 0; zeros for None."""
+    aval = aval_of(x)
+    runs: list[tuple[int | None, int]] = []  # (first source, or None for zeros, and how many in a row)
+    for src in sources:
+        start, count = runs[-1] if runs else (-1, 0)
+        if count and src == (None if start is None else start + count):
+            runs[-1] = start, count + 1
+        else:
+            runs.append((src, 1))
+    pieces = [
+        full((n, *aval.shape[1:]), 0, aval.dtype) if start is None else slice_axis(x, start, start + n, 0)
+        for start, n in runs
+    ]
+    return concatenate(pieces, 0) if pieces else x
+
+
 def _groups_text(ctx: Any, groups: Groups) -> str:
-    return f"replica_groups = {int_matrix(groups, len(groups[0]))}, {ctx.module.devices.channel()}"
+    longest = max(map(len, groups))
+    rows = [[*group, *[-1] * (longest - len(group))] for group in groups]  # -1: no device
+    return f"replica_groups = {int_matrix(rows, longest)}, {ctx.module.devices.channel()}"
 
 
 def _emit(ctx: Any, name: str, x: Any, attributes: str, out: ShapedArray, region: str = "") -> Any:

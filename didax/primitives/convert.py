@@ -21,6 +21,7 @@ from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence
+from didax.primitives import split
 from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData
@@ -35,6 +36,7 @@ class ConvertElementType(Primitive):
     """The same values in another dtype, as well as it can hold them."""
 
     linear = True
+    sharding = split.kept
 
     def type(self, x: ShapedArray, *, new_dtype: np.dtype[Any], weak_type: bool) -> ShapedArray:
         out = x.update(dtype=new_dtype, weak_type=weak_type)
@@ -82,6 +84,7 @@ class BitcastConvertType(Primitive):
     """The same bits read as another dtype; a narrower one adds a last axis of parts, a wider one takes it."""
 
     holes = {"transpose": "bits have no tangents"}
+    sharding = split.with_last_axes
 
     def type(self, x: ShapedArray, *, new_dtype: np.dtype[Any]) -> ShapedArray:
         old, new = _bits(x, x.dtype), _bits(x, new_dtype)
@@ -135,6 +138,8 @@ def _bits(x: ShapedArray, dtype: np.dtype[Any]) -> int:
 class ReducePrecision(LinearUnary):
     """Values rounded to a floating-point format with fewer bits, in their own dtype."""
 
+    sharding = split.kept
+
     def type(self, x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
         if not dtypes.is_float(x.dtype) or exponent_bits < 1 or mantissa_bits < 0:
             raise TypeError(
@@ -164,6 +169,7 @@ class Copy(LinearUnary):
     """The same array in memory of its own."""
 
     moves_elements = True
+    sharding = split.kept
 
     def type(self, x: ShapedArray) -> ShapedArray:
         return x
@@ -187,6 +193,7 @@ class StopGradient(Primitive):
     moves_elements = True
 
     holes = {"transpose": "its tangent vanishes"}
+    sharding = split.kept
 
     def type(self, x: ShapedArray) -> ShapedArray:
         return x
@@ -214,6 +221,7 @@ class OptimizationBarrier(Primitive):
     linear = True
     moves_elements = True
     multiple_results = True
+    sharding = split.each_kept
 
     def type(self, *avals: ShapedArray) -> Sequence[ShapedArray]:
         return avals

@@ -27,6 +27,7 @@ from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive, infer
 from didax.passes.sparsity import Dependence, by_basis
+from didax.primitives import split
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import transpose
 from didax.transforms.batching import AxisData
@@ -174,6 +175,7 @@ class DotGeneral(BilinearContraction):
     """Sum of products over named axes, with batch axes."""
 
     casts_weak_operands = False
+    sharding = split.contracted
 
     def type(
         self,

@@ -22,6 +22,7 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
+from didax.primitives import split
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import and_, conj, gt, lt, mul
 from didax.primitives.scalars import scalar_like
@@ -50,6 +51,7 @@ class Fft(LinearUnary):
     """The transform `fft_type` of the last `len(fft_lengths)` axes, of one to three."""
 
     materializes_operands = True
+    sharding = split.along_whole_axes(lambda x, fft_lengths, **_: range(x.ndim - len(fft_lengths), x.ndim))
 
     def type(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> ShapedArray:
         kind = "f" if fft_type is FftType.RFFT else "c"

@@ -27,6 +27,7 @@ from didax.core.primitive import Primitive, eager_trace
 from didax.core.tracing import set_current_trace
 from didax.passes.checkify import Condition
 from didax.passes.sparsity import Dependence, everything, grouped, union
+from didax.primitives import split
 from didax.primitives.convert import iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
 from didax.primitives.filled import full, zeros
@@ -88,6 +89,7 @@ class Gather(Primitive):
     linear = True
     moves_elements = True
     exact_params = True  # the fill value
+    sharding = split.gathered
 
     def type(
         self,
@@ -245,6 +247,7 @@ class Scatter(Primitive):
 
     linear = True
     in_supported_dtype = True
+    sharding = split.scattered
 
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
         super().__init__(name)

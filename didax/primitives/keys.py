@@ -23,6 +23,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.key_reuse import DRAWN, Keys
+from didax.primitives import split
 from didax.transforms.batching import AxisData, move_batch_axis
 
 UINT32 = np.dtype(np.uint32)
@@ -107,6 +108,7 @@ class RandomWrap(KeyPrimitive):
     """Words, in the last axes, as keys of a dtype."""
 
     holes = _NOTHING_TO_COMPILE
+    sharding = split.with_last_axes
 
     def type(self, words: ShapedArray, *, dtype: Any) -> ShapedArray:
         shape = dtype.element_shape
@@ -128,6 +130,7 @@ class RandomUnwrap(KeyPrimitive):
     """The words of keys."""
 
     holes = _NOTHING_TO_COMPILE
+    sharding = split.with_last_axes
 
     def type(self, keys: ShapedArray) -> ShapedArray:
         return keys.physical
@@ -140,6 +143,7 @@ class RandomClone(KeyPrimitive):
     """The same keys, for programs that mean to draw the same numbers twice."""
 
     moves_elements = True
+    sharding = split.kept
 
     def type(self, keys: ShapedArray) -> ShapedArray:
         return keys

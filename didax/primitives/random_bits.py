@@ -18,6 +18,7 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.passes.key_reuse import UNKNOWN, Keys
+from didax.primitives import split
 from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl, impl_of, use_up
 from didax.primitives.shape import reshape
 from didax.primitives.threefry_cipher import blocks, lower_blocks, lower_word, threefry2x32
@@ -30,6 +31,7 @@ class RandomBits(KeyPrimitive):
     """Unsigned integers of `bit_width` random bits, of a shape, for each key of an array."""
 
     keys = use_up
+    sharding = split.with_last_axes
 
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...], bit_width: int) -> ShapedArray:
         batch = _shape_of_keys("random_bits", keys)
@@ -75,6 +77,7 @@ class RandomSplit(KeyPrimitive):
     """New keys, an array of that shape for each key of an array."""
 
     keys = use_up
+    sharding = split.with_last_axes
 
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...]) -> ShapedArray:
         batch = _shape_of_keys("random_split", keys)
@@ -104,6 +107,8 @@ class RandomFoldIn(KeyPrimitive):
 
     Several keys may share a number, whose array then has no axes, or axes of length 1: `unsafe_rbg` draws once for all.
     """
+
+    sharding = split.kept
 
     def type(self, keys: ShapedArray, data: ShapedArray) -> ShapedArray:
         shape = _shape_of_keys("random_fold_in", keys)

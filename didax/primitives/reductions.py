@@ -23,6 +23,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
+from didax.primitives import split
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
@@ -85,6 +86,7 @@ class Reduction(Primitive):
 
     in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
+    sharding = split.reduced
 
     def __init__(
         self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]
@@ -315,6 +317,7 @@ class ArgExtremum(Primitive):
 
     in_supported_dtype = True
     holes = {"transpose": NOT_DIFFERENTIABLE}
+    sharding = split.reduced
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import along_axes
+from didax.primitives import split
 from didax.primitives.reduced import batched_axes, reduced_aval
 from didax.transforms.batching import AxisData
 
@@ -39,6 +40,7 @@ class BroadcastInDim(LinearUnary):
     """Axis i of the operand becomes axis broadcast_dimensions[i] of the result; the other axes repeat it."""
 
     moves_elements = True
+    sharding = split.broadcast
 
     def type(
         self, x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
@@ -113,6 +115,7 @@ class Reshape(LinearUnary):
     """The same elements in row-major order, in another shape."""
 
     moves_elements = True
+    sharding = split.reshaped
 
     def type(self, x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
         if math.prod(new_sizes) != x.size or any(n < 0 for n in new_sizes):
@@ -144,6 +147,7 @@ class Transpose(LinearUnary):
     """Axis i of the result is axis permutation[i] of the operand."""
 
     moves_elements = True
+    sharding = split.permuted
 
     def type(self, x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
         if sorted(permutation) != list(range(x.ndim)):
@@ -175,6 +179,7 @@ class ReduceSum(LinearUnary):
     """Sum over axes, in the operand's dtype (integers wrap)."""
 
     in_supported_dtype = True
+    sharding = split.reduced
 
     def type(self, x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
         return reduced_aval("reduce_sum", x, axes, "iufc")

@@ -41,8 +41,8 @@ from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.device_text import Manual
-from didax.xla.lowering import lower_jaxpr_body
-from didax.xla.text import names, tensor_type, types
+from didax.xla.lowering import lower_jaxpr_body, ordered
+from didax.xla.text import RunNumber, names, tensor_type, types
 
 Specs = tuple[PartitionSpec, ...]
 
@@ -73,15 +73,27 @@ class ShardMap(Primitive):
         **_: Any,
     ) -> Any:
         devices, out_avals = ctx.module.devices, ctx.out_avals
-        parts, _ = ctx.block(jaxpr.in_avals)
+        order = ordered(jaxpr.effects)
+        parts, _ = ctx.block([*[ctx.module.token] * len(order), *jaxpr.in_avals])
         body, outer = ctx.region(), devices.manual
+        body.tokens, body.run = dict(zip(order, parts, strict=False)), RunNumber(f"%run{next(ctx.counter)}")
         devices.manual = Manual(mesh, frozenset(axes).union(outer.axes if outer is not None else ()))
         try:
-            outs = lower_jaxpr_body(body, jaxpr, parts)
+            outs = lower_jaxpr_body(body, jaxpr, parts[len(order) :])
+            outs = [*body.tokens.values(), *outs]
             # First: it may write constants.
             ending = f"sdy.return {names(outs)} : {types(outs)}" if outs else "sdy.return"
         finally:
             devices.manual = outer
+        # What orders calls of Python is passed on beside the operands, and so is the number of the run.
+        run = [ctx.run.use()] if body.run.used else []
+        args = (*run, *[ctx.tokens[effect] for effect in order], *args)
+        parts, out_avals = (
+            [*[body.run.value] * len(run), *parts],
+            [*[ctx.module.token] * len(order), *out_avals],
+        )
+        in_specs = (*[PartitionSpec()] * (len(run) + len(order)), *in_specs)
+        out_specs = (*[PartitionSpec()] * len(order), *out_specs)
         laid_in = [
             devices.manual_sharding(mesh, axes, s, x.aval.ndim) for s, x in zip(in_specs, args, strict=True)
         ]
@@ -91,12 +103,14 @@ class ShardMap(Primitive):
         manual = ", ".join(f'"{name}"' for name in axes)
         header = ", ".join(f"{x}: {x.type}" for x in parts)
         lines = "\n".join([*body.lines, ending])
-        return ctx.emit_many(
+        results = ctx.emit_many(
             f"sdy.manual_computation({names(args)}) in_shardings=[{', '.join(laid_in)}] "
             f"out_shardings=[{', '.join(laid_out)}] manual_axes={{{manual}}} ({header}) {{\n{lines}\n}} : "
             f"({types(args)}) -> ({', '.join(map(tensor_type, out_avals))})",
             out_avals,
         )
+        ctx.tokens.update(zip(order, results, strict=False))
+        return results[len(order) :]
 
     def jvp(
         self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, in_specs: Any, out_specs: Any, **how: Any
@@ -268,7 +282,7 @@ def whole(
     shape = tuple(
         n * math.prod(mesh.shape[name] for name in e) for n, e in zip(aval.shape, entries, strict=True)
     )
-    return aval.update(shape=shape, vma=aval.vma.difference(axes))
+    return aval.update(shape=shape, vma=aval.vma.difference(axes), sharding=NamedSharding(mesh, spec))
 
 
 def part(
@@ -276,7 +290,8 @@ def part(
 ) -> ShapedArray:
     """The type of one device's part of the array."""
     shape = NamedSharding(mesh, spec).shard_shape(aval.shape)
-    return aval.update(shape=shape, vma=aval.vma.union(split_axes(spec)) if tracked else aval.vma)
+    vma = aval.vma.union(split_axes(spec)) if tracked else aval.vma
+    return aval.update(shape=shape, vma=vma, sharding=None)
 
 
 def _with_entry(spec: PartitionSpec, dim: int, split: tuple[str, ...]) -> PartitionSpec:

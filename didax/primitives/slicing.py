@@ -23,6 +23,7 @@ from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
+from didax.primitives import split
 from didax.primitives.filled import full, zeros
 from didax.primitives.gather import gather_p, materialized_update, scatter_p
 from didax.primitives.scalars import scalar_like
@@ -45,6 +46,7 @@ class Slice(LinearUnary):
     """Elements `start, start + stride, ...` below `limit` along each axis; strides None are all 1."""
 
     moves_elements = True
+    sharding = split.resized
 
     def type(
         self,
@@ -136,6 +138,7 @@ class Rev(LinearUnary):
     """The elements in reverse order along some axes."""
 
     moves_elements = True
+    sharding = split.kept
 
     def type(self, x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions) or any(not 0 <= i < x.ndim for i in dimensions):
@@ -167,6 +170,7 @@ class Concatenate(Primitive):
 
     linear = True
     moves_elements = True
+    sharding = split.concatenated
 
     def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
         others = {_insert(x.shape[:dimension] + x.shape[dimension + 1 :], dimension, 0) for x in xs}
@@ -215,6 +219,7 @@ class Pad(Primitive):
 
     linear = True
     moves_elements = True
+    sharding = split.resized
 
     def type(self, x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
         lengths = [_padded(n, p) for n, p in zip(x.shape, padding_config, strict=False)]
@@ -309,6 +314,7 @@ class DynamicSlice(Primitive):
 
     linear = True
     moves_elements = True
+    sharding = split.resized
 
     def type(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: tuple[int, ...]) -> ShapedArray:
         _check_window("dynamic_slice", x, slice_sizes, starts, f"slice_sizes: {slice_sizes}")
@@ -372,6 +378,7 @@ class DynamicUpdateSlice(Primitive):
 
     linear = True
     moves_elements = True
+    sharding = split.updated
 
     def type(self, x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
         _check_window("dynamic_update_slice", x, update.shape, starts, f"update: {update}")

@@ -5,7 +5,7 @@
 Inside `shard_map` a type says along which mesh axes the devices' values may differ (`ShapedArray.vma`). An operation on
 operands that vary along different axes gives a result that varies along all of them: it uses the operand that is the
 same everywhere on every device. So the cotangent of this operand is the sum over devices, and that is the one place
-where reverse mode has to communicate: `match_varying` puts the sum where a cotangent varies along more axes than its
+where reverse mode has to communicate: `match_devices` puts the sum where a cotangent varies along more axes than its
 operand. Where it varies along fewer, nothing has to be done but to say so.
 Read next: `collectives.py`; `shard_map.py`.
 """
@@ -17,8 +17,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from didax.core.avals import ShapedArray, aval_of
+from didax.primitives import split
 from didax.primitives.collectives import psum_p
 from didax.primitives.shape import LinearUnary
+from didax.primitives.sharding import with_layout
 from didax.transforms.named_axes import AxisData, named_axis
 
 
@@ -27,6 +29,7 @@ class PVary(LinearUnary):
 
     moves_elements = True
     sets_varying = True
+    sharding = split.kept
 
     def bind(self, x: Any, *, axes: tuple[str, ...]) -> Any:
         """As of every primitive, but nothing is to do where the operand varies along the axes already.
@@ -69,9 +72,13 @@ def pvary(x: Any, axes: Iterable[str]) -> Any:
     return pvary_p.bind(x, axes=names) if names else x
 
 
-def match_varying(x: Any, aval: ShapedArray) -> Any:
-    """A tangent or cotangent of that type, from one that varies along other axes: summed over those too many."""
+def match_devices(x: Any, aval: ShapedArray) -> Any:
+    """A tangent or cotangent of that type, from one that varies along other axes: summed over those too many.
+
+    From one that is split otherwise over explicit axes, too.
+    """
     extra = aval_of(x).vma - aval.vma
     if extra:
         x = sum_over(x, sorted(extra))
-    return pvary(x, sorted(aval.vma))
+    x = pvary(x, sorted(aval.vma))
+    return x if aval_of(x).layout is aval.layout else with_layout(x, aval.layout)

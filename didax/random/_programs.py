@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec
 
+from didax.api.explicit import split_result
 from didax.api.jit import JitFunction, jit
 from didax.api.jit_cache import OneArrayCall
 from didax.core import config
-from didax.core.errors import strip_internal_frames, without_idle
+from didax.core.errors import asks_for_split, strip_internal_frames, without_idle
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.process import after_fork
 from didax.core.source import user_line
@@ -108,6 +109,8 @@ def draws(plan: Callable[P, Any]) -> Callable[P, Any]:
     def draw(key: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             if kwargs:
+                if asks_for_split(plan, kwargs):
+                    return split_result(draw, (key, *args), kwargs)
                 kwargs = without_idle(plan, kwargs)
             if kwargs or type(key) is not ConcreteArray or current_trace_var.get() is not eager_trace:
                 return drawn(check(key, *args, **kwargs))

@@ -38,6 +38,7 @@ from didax.primitives.call import jit_p
 from didax.primitives.shard_map import shard_map_p
 from didax.runtime import donation
 from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_device, with_keys
+from didax.runtime.explicit import labelled, without_types
 from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
 from didax.runtime.value_checks import with_index_checks
@@ -190,6 +191,8 @@ class Program:
         """
         # The partitioner looks into no function that XLA is told to leave alone.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
+        if partition is not None and partition.meshes:
+            jaxpr = without_types(jaxpr, partition.meshes)
         name = _module_name(jaxpr.name)
         return lower_module(
             jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition, located, listener
@@ -228,21 +231,13 @@ class Program:
         with Elapsed(LOWERED, fun_name=name):
             text = self.text(callbacks, partition, listener=listener)
         self.calls_python = bool(callbacks)
-        if partition is not None and callbacks:
-            raise NotImplementedError(
-                message(
-                    "A program on several devices cannot call back into Python.",
-                    f"program: {self.jaxpr.name or 'a program'}, devices: {len(partition.devices)}",
-                    fix="Leave out callbacks and debug.print, or run the program on arrays that lie on one device.",
-                )
-            )
         device = None if partition else where
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         located = functools.partial(self.text, None, partition, True, listener)
         asks = partition is not None and bool(listener)
         try:
             with Elapsed(COMPILED, fun_name=name):
-                return compile_text(
+                executable = compile_text(
                     text,
                     out_avals,
                     device,
@@ -258,6 +253,10 @@ class Program:
             if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise
             raise explained from error
+        if partition is not None and partition.meshes:
+            found = zip(executable.out_shardings, out_avals, strict=True)
+            executable.out_shardings = [labelled(s, aval, partition.meshes) for s, aval in found]
+        return executable
 
     def run(self, args: Sequence[Any]) -> list[Any]:
         """Results for concrete arguments, all of which are given, those that no result depends on as well."""

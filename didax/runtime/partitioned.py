@@ -8,16 +8,20 @@ Read next: `runtime/sharded.py` (the arrays), `xla/partition.py`, `runtime/compi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from didax.core import sharding as shardings
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
-from didax.core.mesh import Mesh
+from didax.core.mesh import AbstractMesh, Mesh
 from didax.core.sharding import NamedSharding
 from didax.runtime.array import ConcreteArray
+from didax.runtime.explicit import mesh_of
 from didax.runtime.sharded import ShardedArray, place
 from didax.xla.device_text import Partition
+
+M = TypeVar("M", bound=AbstractMesh)
 
 
 class Asked(NamedTuple):
@@ -39,9 +43,15 @@ def partition_of(jaxpr: Jaxpr, args: Sequence[Any], asked: Sequence[Asked | None
             _check_placed(args[i], how)
             layouts[i] = how.sharding.constrained
     meshes = [*[layout.concrete_mesh for layout in layouts if layout is not None], *_meshes_in(jaxpr)]
+    if not meshes and shardings.in_types:
+        meshes = [mesh_of(mesh, ()) for mesh in _meshes_in(jaxpr, AbstractMesh)[:1]]
     if not meshes:
         return None
     _check_devices(jaxpr, meshes, args)
+    if shardings.in_types:
+        # Where an argument leaves it to the partitioner, the partitioner chooses the layouts of the results, too.
+        meshes = sorted(dict.fromkeys(meshes), key=lambda mesh: bool(mesh.explicit_axes))
+        return Partition(meshes[0], tuple(layouts), tuple(meshes))
     return Partition(meshes[0], tuple(layouts))
 
 
@@ -90,25 +100,25 @@ def _layout(x: Any) -> NamedSharding | None:
     return sharding if isinstance(sharding, NamedSharding) else None
 
 
-_known_meshes: WeakKeyDictionary[Jaxpr, list[Mesh]] = WeakKeyDictionary()
+_known_meshes: WeakKeyDictionary[Jaxpr, dict[Any, list[Any]]] = WeakKeyDictionary()
 
 
-def _meshes_in(jaxpr: Jaxpr) -> list[Mesh]:
-    """The meshes that a program names itself."""
-    found = _known_meshes.get(jaxpr)
-    if found is None:
-        found = _known_meshes[jaxpr] = list(dict.fromkeys(_search(jaxpr)))
-    return found
+def _meshes_in(jaxpr: Jaxpr, kind: type[M] = Mesh) -> list[M]:
+    """The meshes of a kind, with devices or not, that a program names itself."""
+    known = _known_meshes.setdefault(jaxpr, {})
+    if kind not in known:
+        known[kind] = list(dict.fromkeys(_search(jaxpr, kind)))
+    return known[kind]
 
 
-def _search(jaxpr: Jaxpr) -> Iterator[Mesh]:
+def _search(jaxpr: Jaxpr, kind: type[M]) -> Iterator[M]:
     for eqn in jaxpr.eqns:
         for value in eqn.params.values():
             mesh = value.mesh if isinstance(value, NamedSharding) else value
-            if isinstance(mesh, Mesh):
+            if isinstance(mesh, kind):
                 yield mesh
         for inner in eqn.jaxprs:
-            yield from _meshes_in(inner)
+            yield from _meshes_in(inner, kind)
 
 
 def buffers_for(layouts: Sequence[NamedSharding], args: Sequence[Any]) -> list[Any]:

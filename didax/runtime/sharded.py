@@ -16,10 +16,12 @@ from didax.core.avals import ShapedArray
 from didax.core.dtypes import dtype_name
 from didax.core.errors import message
 from didax.core.given import give, given_by
+from didax.core.mesh import AxisType, Mesh, current_mesh
 from didax.core.sharding import Index, NamedSharding
 from didax.primitives.inspection import inspect_sharding_p
-from didax.primitives.sharding import sharding_constraint_p
+from didax.primitives.sharding import loosen_p, sharding_constraint_p
 from didax.runtime.array import ConcreteArray, PlacedArray, Shard, as_concrete, keys_of, on_device, with_keys
+from didax.runtime.explicit import on_devices
 from didax.xla.inspection import Inspection
 
 
@@ -108,7 +110,7 @@ class ShardedArray(PlacedArray):
 
         local = self.sharding.addressable_devices
         pieces = [piece for piece in self._pieces() if piece[0] in local]
-        aval = self.aval.update(shape=self.sharding.shard_shape(self.aval.shape))
+        aval = self.aval.update(shape=self.sharding.shard_shape(self.aval.shape), sharding=None)
         parts = shards_of(self.device_buffer(), aval.physical, [device for device, _, _ in pieces])
         return [
             Shard(device, index, copy, on_device(aval, part))
@@ -258,7 +260,7 @@ def from_callback(aval: ShapedArray, sharding: NamedSharding, data: Callable[[In
             if part not in parts:
                 parts[part] = np.ascontiguousarray(np.asarray(data(index), physical.dtype))
             values.append(parts[part])
-    return ShardedArray(aval, put_shards(values, physical, sharding), sharding)
+    return ShardedArray(aval.update(sharding=sharding), put_shards(values, physical, sharding), sharding)
 
 
 def check_takes_part(sharding: NamedSharding) -> None:
@@ -279,7 +281,9 @@ def from_shards(aval: ShapedArray, sharding: NamedSharding, shards: Sequence[Con
     from didax.xla.partition import join_shards
 
     return ShardedArray(
-        aval, join_shards([x.device_buffer() for x in shards], aval.physical, sharding), sharding
+        aval.update(sharding=sharding),
+        join_shards([x.device_buffer() for x in shards], aval.physical, sharding),
+        sharding,
     )
 
 
@@ -291,12 +295,28 @@ def inspect(x: Any, *, inspection: Inspection, axes: tuple[int, ...]) -> list[An
 
 
 @give(sharding_constraint_p, "evaluate")
-def constrain(x: Any, *, sharding: NamedSharding) -> ConcreteArray:
+def constrain(x: Any, *, sharding: NamedSharding, **_: Any) -> ConcreteArray:
     array = as_concrete(x)
+    sharding = on_devices(sharding, _meshes_of(array))
     check_takes_part(sharding)
     if job.current is not None and not (isinstance(array, ShardedArray) or sharding.is_fully_addressable):
         _check_same(array, sharding)
     return place(array, sharding)
+
+
+@give(loosen_p, "evaluate")
+def loosen(x: Any) -> ConcreteArray:
+    array = as_concrete(x)
+    if not isinstance(array, ShardedArray):
+        return array
+    mesh = array.sharding.concrete_mesh
+    auto = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+    return _relabelled(array, array.sharding.update(mesh=auto))
+
+
+def _meshes_of(array: ConcreteArray) -> list[Mesh]:
+    found = [array.sharding.mesh] if isinstance(array, ShardedArray) else []
+    return [mesh for mesh in [*found, current_mesh()] if isinstance(mesh, Mesh)]
 
 
 def _check_same(array: ConcreteArray, sharding: NamedSharding) -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from didax.core import config
+from didax.core import config, device_types, sharding
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.device_types import batch_type
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, current_trace_var, infer, require
@@ -64,6 +65,8 @@ class BatchTrace(Trace):
             if not self.axis.size and only_computes_elements(primitive, args, params):
                 found = empty_batch(primitive, args, params)
             else:
+                if sharding.in_types:
+                    rule = device_types.batched(primitive, rule, infer)
                 found = rule(self.axis, values, dims, **params)
         except TypeError as error:
             check_fit(primitive, "batch", (self.axis, values, dims), params, error)
@@ -97,12 +100,12 @@ class BatchTrace(Trace):
 
 def element_aval(aval: ShapedArray, dim: int | None) -> ShapedArray:
     """The type of one element of a batch."""
-    return aval if dim is None else aval.update(shape=aval.shape[:dim] + aval.shape[dim + 1 :])
+    return aval if dim is None else aval.without_axis(dim)
 
 
 def batched_aval(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
     """The type of a batch of such elements."""
-    return aval if dim is None else aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]))
+    return aval if dim is None else aval.with_axis(dim, size)
 
 
 def move_batch_axis(x: Any, dim: int | None, destination: int, size: int) -> Any:
@@ -151,7 +154,7 @@ def batch_jaxpr(
             for y, dim, batch in zip(outs, dims, found, strict=True)
         ]
 
-    in_avals = [batched_aval(v.aval, dim, axis.size) for v, dim in zip(jaxpr.invars, dims_in, strict=True)]
+    in_avals = [batch_type(a, dim, axis) for a, dim in zip(jaxpr.in_avals, dims_in, strict=True)]
     new, captured = trace_to_jaxpr(batched, in_avals, what="vmap")
     assert not captured, "jaxprs are closed"
     return new, tuple(found)

@@ -27,5 +27,5 @@ def only_computes_elements(primitive: Primitive, args: Sequence[Any], params: di
 def empty_batch(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
     """The results for a batch of no elements, and their batch axes."""
     avals = infer(primitive, tuple([aval_of(x) for x in args]), params)
-    outs = [array_ops.zeros(aval.update(shape=(0, *aval.shape))) for aval in avals]
+    outs = [array_ops.zeros(aval.with_axis(0, 0)) for aval in avals]
     return (outs, [0] * len(outs)) if primitive.multiple_results else (outs[0], 0)

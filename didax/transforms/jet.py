@@ -339,7 +339,7 @@ def stacked(coefficients: Sequence[Any]) -> Any:
     """The coefficients as one array, along a new last axis: a scan goes along the first. A symbolic zero if all are."""
     if all(type(x) is Zero for x in coefficients):
         aval = aval_of(coefficients[0])
-        return Zero(aval.update(shape=(*aval.shape, len(coefficients))))
+        return Zero(aval.with_axis(aval.ndim, len(coefficients)))
     return array_ops.stack(list(map(instantiate, coefficients)))
 
 
@@ -404,7 +404,7 @@ def jet_jaxpr(
         return [*outs, *(instantiate(dot) for dot, nz in zip(dots, found, strict=True) if nz)]
 
     tangents = [v.aval.tangent() for v, nz in zip(jaxpr.invars, nonzero_in, strict=True) if nz]
-    stacks = [aval.update(shape=(*aval.shape, order)) for aval in tangents]
+    stacks = [aval.with_axis(aval.ndim, order) for aval in tangents]
     new, captured = trace_to_jaxpr(jet_of_jaxpr, [*jaxpr.in_avals, *stacks], what="jet")
     assert not captured, "jaxprs are closed"
     return new, tuple(found)

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from didax.core import config
+from didax.core import config, device_types, sharding
 from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, Trace, current_trace_var, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, infer, require
 from didax.core.results import check_against_type
 from didax.core.rule_types import check_arrays, check_fit, check_pair, check_type
 from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
@@ -57,7 +57,9 @@ class JVPTrace(Trace):
         ]
         token = current_trace_var.set(self.parent)
         try:
-            found = (primitive.jvp or require(primitive, "jvp"))(primals, tangents, **params)
+            rule = primitive.jvp or require(primitive, "jvp")
+            rule = device_types.forward(primitive, rule, infer) if sharding.in_types else rule
+            found = rule(primals, tangents, **params)
         except TypeError as error:
             check_fit(primitive, "jvp", (primals, tangents), params, error)
             raise
@@ -85,9 +87,9 @@ class JVPTrace(Trace):
         if found is not tracer.aval:
             if primitive is not None:
                 check_type(primitive, "jvp", "The tangent of a result", found, tracer.aval.tangent())
-            if found.vma != tracer.aval.vma:
+            if found.vma != tracer.aval.vma or found.layout is not tracer.aval.layout:
                 with set_current_trace(self.parent):
-                    tangent = tracer.tangent = array_ops.match_varying(tangent, tracer.aval)
+                    tangent = tracer.tangent = array_ops.match_devices(tangent, tracer.aval)
             if found.weak_type and not tracer.aval.weak_type:
                 tracer.tangent = strong_tangent(self.parent, tangent)
         return tracer

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from didax.core import config
+from didax.core import config, device_types, sharding
 from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from didax.core.leaks import check_leaks
-from didax.core.primitive import Primitive, Trace, current_trace_var, require
+from didax.core.primitive import Primitive, Trace, current_trace_var, infer, require
 from didax.core.results import check_against_type
 from didax.core.rule_types import check_fit, check_known_tangent, check_pair, check_type
 from didax.core.source import SourceLine
@@ -77,6 +77,8 @@ class LinearizeTrace(Trace):
         if not active:
             return self.parent.process(primitive, args, params)
         rule = primitive.linearize or primitive.jvp or require(primitive, "jvp")
+        if sharding.in_types:
+            rule = device_types.forward(primitive, rule, infer)
         token = current_trace_var.set(self.tangents)
         try:
             found = rule(primals, tangents, **params)
@@ -105,9 +107,9 @@ class LinearizeTrace(Trace):
             check_type(
                 primitive, _name(primitive), "The tangent of a result", tangent.aval, tracer.aval.tangent()
             )
-            if tangent.aval.vma != tracer.aval.vma:
+            if tangent.aval.vma != tracer.aval.vma or tangent.aval.layout is not tracer.aval.layout:
                 with set_current_trace(self.tangents):
-                    tangent = tracer.tangent = array_ops.match_varying(tangent, tracer.aval)
+                    tangent = tracer.tangent = array_ops.match_devices(tangent, tracer.aval)
             if tangent.aval.weak_type and not tracer.aval.weak_type:
                 tracer.tangent = strong_tangent(self.tangents, tangent)
         return tracer

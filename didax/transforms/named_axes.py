@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from didax.core.errors import message
+from didax.core.sharding import NamedSharding
 
 
 class AxisData(NamedTuple):
@@ -22,9 +23,10 @@ class AxisData(NamedTuple):
     size: int
     manual: bool = False  # an axis of devices, of `shard_map`
     tracked: bool = False  # types say which values vary along it
-    split_over: tuple[
-        str, ...
-    ] = ()  # the mesh axes that a batch is split over where values lie on several devices
+    # The mesh axes that a batch is split over where values lie on several devices.
+    split_over: tuple[str, ...] = ()
+    # The same for explicit mesh axes, as the sharding of an array of one axis.
+    layout: NamedSharding | None = None
 
 
 axis_env: ContextVar[Mapping[str, AxisData]] = ContextVar("didax_axis_env", default=MappingProxyType({}))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from didax.core import dtypes
+from didax.core import device_types, dtypes, sharding
 from didax.core.array_ops import Zero, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import MissingRuleError, NonlinearError, UnexpectedTracerError
@@ -47,6 +47,10 @@ class Undef(Tracer):
 
     def __init__(self, aval: ShapedArray):
         self.aval = aval
+
+    def loosened(self) -> Undef:
+        """One whose type says nothing of explicit mesh axes."""
+        return Undef(self.aval.update(sharding=None))
 
     def __repr__(self) -> str:
         return f"Undef({self.aval})"
@@ -83,6 +87,7 @@ def backward(
             if eqn.source is not None:  # None: no rule of the user's wrote this equation, so it is linear
                 _check_linear_operands(args)
             rule = primitive.transpose or require(primitive, "transpose")
+            rule = device_types.backward(primitive, rule) if sharding.in_types else rule
             ct_xs = rule(ct, *args, **eqn.params)
         except (MissingRuleError, NonlinearError) as error:
             raise explained(error, eqn) from None
@@ -108,8 +113,8 @@ def backward(
                 raise
             if found is not x.aval:
                 check_type(primitive, "transpose", f"The cotangent of operand {i}", found, x.aval)
-                if found.vma != x.aval.vma:
-                    ct_x = array_ops.match_varying(ct_x, x.aval)
+                if found.vma != x.aval.vma or found.layout is not x.aval.layout:
+                    ct_x = array_ops.match_devices(ct_x, x.aval)
                 if promotes and x.aval.weak_type and not found.weak_type:
                     ct_x = weak_cotangent(ct_x)
             sums[x] = add(sums[x], ct_x) if x in sums else ct_x

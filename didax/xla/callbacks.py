@@ -171,13 +171,27 @@ def wait_for_runs() -> None:
         _ended.wait_for(lambda: begun.isdisjoint(_runs.values()))
 
 
+class _Made:
+    """A call that several devices come to, made by one of them."""
+
+    __slots__ = ("done", "results", "taken")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.results: list[np.ndarray[Any, Any]] | None = None
+        self.taken = 0
+
+
 class Run:
     """One run of a program with callbacks: a context manager in which the program runs."""
 
-    __slots__ = ("_context", "callbacks", "error", "number")
+    __slots__ = ("_context", "_made", "_turns", "callbacks", "error", "num_devices", "number")
 
-    def __init__(self, callbacks: Sequence[HostCallback]):
+    def __init__(self, callbacks: Sequence[HostCallback], num_devices: int = 1):
         self.callbacks = callbacks
+        self.num_devices = num_devices
+        self._turns: dict[tuple[int, int], int] = {}
+        self._made: dict[tuple[int, int], _Made] = {}
         self.error: BaseException | None = None
         self.number = -1
         self._context = contextvars.copy_context()
@@ -199,6 +213,32 @@ class Run:
         if self.error is not None:
             raise RuntimeError("a callback of this run has failed before")  # the user sees `self.error`
         return self._context.copy().run(self._call, index, arrays)
+
+    def call_once(self, index: int, arrays: Sequence[Any], device: int) -> list[np.ndarray[Any, Any]]:
+        """The results of a call that all devices come to, and that the first one makes; the others wait for it.
+
+        Devices do the same in the same order, so the n-th time that each of them comes to a callback is one call.
+        """
+        with _ended:
+            turn = self._turns[index, device] = self._turns.get((index, device), -1) + 1
+            made = self._made.get((index, turn))
+            first = made is None
+            if made is None:
+                made = self._made[index, turn] = _Made()
+        if first:
+            try:
+                made.results = self.call(index, arrays)
+            except BaseException as error:
+                self.keep(error)
+            made.done.set()
+        made.done.wait()
+        with _ended:
+            made.taken += 1
+            if made.taken == self.num_devices:
+                del self._made[index, turn]
+        if made.results is None:
+            raise RuntimeError("a callback of this run has failed before")  # the user sees `self.error`
+        return made.results
 
     def keep(self, error: BaseException) -> None:
         """Remember the first exception, which the run will raise."""
@@ -363,17 +403,29 @@ def _answer(frame: _CallFrame) -> None:
     run = _runs[ctypes.cast(number.data, ctypes.POINTER(ctypes.c_int64))[0]]
     scalar = ctypes.cast(frame.attributes.items[0], ctypes.POINTER(_Scalar)).contents
     index = scalar.value[0]
-    tokens = int(bool(pointers) and pointers[0].dtype == _TOKEN)
+    device: int | None = None
+    if frame.attributes.count > 1:  # all devices come to this call, each with its number
+        device = ctypes.cast(pointers.pop(0).data, ctypes.POINTER(ctypes.c_uint32))[0]
+    tokens = len(pointers) - len(run.callbacks[index].in_avals)
     results = [frame.rets.items[i].contents.data for i in range(tokens, frame.rets.count)]
     try:
-        _call(run, index, [p.data for p in pointers[tokens:]], results)
+        _call(run, index, [p.data for p in pointers[tokens:]], results, device)
     except BaseException as error:
         run.keep(error)
-        raise
+        if run.num_devices == 1 or device is not None:
+            raise
+        # The other devices may wait for this one, so the program goes on to its end; nobody sees its results.
+        callback = run.callbacks[index]
+        _write(
+            [np.zeros(a.shape, w) for a, w in zip(callback.out_avals, callback.wire_out, strict=True)],
+            results,
+        )
 
 
 @sound
-def _call(run: Run, index: int, operands: Sequence[int | None], results: Sequence[int]) -> None:
+def _call(
+    run: Run, index: int, operands: Sequence[int | None], results: Sequence[int], device: int | None
+) -> None:
     """Call a callback on the memory at the addresses `operands`, and write its results to the addresses `results`."""
     raise_held()
     callback = run.callbacks[index]
@@ -383,7 +435,7 @@ def _call(run: Run, index: int, operands: Sequence[int | None], results: Sequenc
     arrays = [x for x, _ in inputs]
     del inputs
     try:
-        outs = run.call(index, arrays)
+        outs = run.call(index, arrays) if device is None else run.call_once(index, arrays, device)
     except BaseException as error:
         if owners:  # so that no debugger reads memory that XLA uses again
             traceback.clear_frames(error.__traceback__)

@@ -30,14 +30,14 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.core.monitoring import CACHE_HIT, CACHE_MISS, CACHE_READ, CACHE_REQUEST, Elapsed, events
 from didax.core.process import after_fork, lock_for_forks, to_the_end
-from didax.core.sharding import NamedSharding
+from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.version import __version__, installed_jaxlib
 from didax.xla.agreement import agree, processes_of
 from didax.xla.buffers import lend, put
 from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, register_handler
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
 from didax.xla.device_text import Partition
-from didax.xla.partition import layout_found, xla_sharding
+from didax.xla.partition import layout_found, moved_shards, put_shards, xla_sharding
 from didax.xla.signals import fragile, hold_signals, raise_held, release_signals
 
 _MEMORY_MAX = 512  # programs kept in memory, the latest used: a small one takes a quarter of a megabyte
@@ -97,6 +97,99 @@ class PartitionedExecutable(Executable):
             _result_handler(aval.physical, xla_sharding(sharding))
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
+
+
+class CallingPartitionedExecutable(PartitionedExecutable):
+    """A compiled program on several devices of the CPU that calls Python, on a client of its own."""
+
+    __slots__ = ("_callbacks", "_in_avals", "_load", "_places")
+
+    def __init__(
+        self,
+        load: Callable[[Backend, tuple[Any, ...]], Any],
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        partition: Partition,
+        callbacks: Sequence[HostCallback],
+    ):
+        self._load = load
+        self._callbacks = callbacks
+        self._in_avals = in_avals
+        self._places: dict[Backend, tuple[tuple[Any, ...], Any]] = {}
+        self.partition = partition
+        number = NamedSharding(partition.mesh, PartitionSpec())
+        given = Partition(partition.mesh, (number, *partition.arguments))
+        _, loaded = self._place(calling_backend(0, len(partition.devices)))
+        super().__init__(loaded, [_INT64, *in_avals], out_avals, given)
+        self.in_shardings = self.in_shardings[1:]
+
+    def _place(self, client: Backend) -> tuple[tuple[Any, ...], Any]:
+        """The devices of a client, one for each of the partition, and the program loaded there."""
+        found = self._places.get(client)
+        if found is None:
+            devices = tuple(client.client.devices())
+            found = self._places[client] = devices, self._load(client, devices)
+        return found
+
+    def run(self, buffers: list[Any]) -> list[Any]:
+        """Run the program; results are device buffers, which are there."""
+        client = calling_backend(depth(), len(self.partition.devices))
+        self._place(client)  # compiles here, where it can be interrupted
+        held = hold_signals()
+        try:
+            return self._run(client, buffers)
+        finally:
+            release_signals(held)
+            raise_held()
+
+    def _run(self, client: Backend, buffers: list[Any]) -> list[Any]:
+        devices, loaded = self._place(client)
+        twins = dict(zip(self.partition.devices, devices, strict=True))
+        moved = [
+            moved_shards(x, aval, s, backend(), _on_twins(s, twins))
+            for x, aval, s in zip(buffers, self._in_avals, self.in_shardings, strict=True)
+        ]
+        with Run(self._callbacks, len(devices)) as run:
+            whole = _on_twins(NamedSharding(self.partition.mesh, PartitionSpec()), twins)
+            number = put_shards([np.array(run.number)] * len(devices), _INT64, whole)
+            try:
+                results = loaded.execute_sharded([number, *moved], with_tokens=True)
+                results.consume_token().block_until_ready()
+            except xe.JaxRuntimeError:
+                if run.error is None:
+                    raise
+        if run.error is not None:
+            error, run.error = run.error, None  # the error's traceback refers to the run
+            raise (_as_in_jax(error) if config.state().as_in_jax else error)
+        there = [_on_twins(s, twins) for s in self.out_shardings]
+        handlers = [
+            _result_handler(aval.physical, xla_sharding(s))
+            for aval, s in zip(self.out_avals, there, strict=True)
+        ]
+        outs = results.consume_with_handlers(handlers, False)
+        return [
+            moved_shards(y, aval, s, client, home)
+            for y, aval, s, home in zip(outs, self.out_avals, there, self.out_shardings, strict=True)
+        ]
+
+
+def _on_twins(sharding: NamedSharding, twins: dict[Any, Any]) -> NamedSharding:
+    """The sharding on other devices, each of which stands for one."""
+    mesh = sharding.concrete_mesh
+    devices = np.array([twins[device] for device in mesh.devices.flat], object)
+    return sharding.update(mesh=mesh.update(devices=devices.reshape(mesh.devices.shape)))
+
+
+def _check_may_call(processes: Sequence[int], callbacks: Sequence[HostCallback]) -> None:
+    if len(processes) > 1 or backend().platform != "cpu":
+        where = "of several processes" if len(processes) > 1 else "that are no CPUs"
+        raise NotImplementedError(
+            message(
+                f"A program on several devices {where} cannot call back into Python.",
+                f"callbacks: {', '.join(callback.name for callback in callbacks)}",
+                fix="Leave them out, or run the program on arrays that lie on one device.",
+            )
+        )
 
 
 class SharedExecutable(PartitionedExecutable):
@@ -273,6 +366,9 @@ def compile_text(
         shared = len(processes) > 1
         if shared:
             agree(job.in_force(), f"{text}\noptions: {flags}", processes)
+        if callbacks:
+            _check_may_call(processes, callbacks)
+            return CallingPartitionedExecutable(load, in_avals, out_avals, partition, callbacks)
         kind = SharedExecutable if shared else PartitionedExecutable
         return kind(load(started, partition.devices), in_avals, out_avals, partition)
     if callbacks:

@@ -17,11 +17,11 @@ import numpy as np
 
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
-from didax.core.mesh import Mesh
+from didax.core.mesh import AxisType, Mesh
 from didax.core.primitive import Primitive
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 
-_UINT32 = ShapedArray((), np.dtype(np.uint32))
+UINT32 = ShapedArray((), np.dtype(np.uint32))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Partition:
 
     mesh: Mesh
     arguments: tuple[NamedSharding | None, ...]
+    meshes: tuple[Mesh, ...] = ()  # all that the program and its arguments name
 
     @property
     def devices(self) -> tuple[Any, ...]:
@@ -78,13 +79,23 @@ class DeviceWriter:
 
     def mesh(self, mesh: Mesh) -> str:
         """The name of a mesh in this module."""
+        mesh = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))  # XLA knows no types of axes
         return self._meshes.setdefault(mesh, f"mesh{len(self._meshes) or ''}")
 
-    def sharding(self, sharding: NamedSharding, ndim: int) -> str:
-        """How an array with `ndim` axes lies, as Shardy writes it: `@mesh, [{"x"}, {}]`."""
+    def sharding(self, sharding: NamedSharding, ndim: int, free: Sequence[str] = ()) -> str:
+        """How an array with `ndim` axes lies, as Shardy writes it: `@mesh, [{"x"}, {}]`.
+
+        Over the mesh axes that are `free` the partitioner may split it further.
+        """
         sharding.entries(ndim)  # checks the number
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
-        return f"@{self.mesh(sharding.concrete_mesh)}, [{', '.join(map(_entry_text, entries))}]"
+        mesh = sharding.concrete_mesh
+        if not free:
+            return f"@{self.mesh(mesh)}, [{', '.join(map(_entry_text, entries))}]"
+        dims = [f"{{{', '.join([*map(quoted_name, entry_names(e)), '?'])}}}" for e in entries]
+        whole = [quoted_name(n) for n in mesh.axis_names if n not in (*free, *sharding.axes)]
+        replicated = f", replicated={{{', '.join(whole)}}}" if whole else ""
+        return f"@{self.mesh(mesh)}, [{', '.join(dims)}]{replicated}"
 
     def manual_sharding(self, mesh: Mesh, axes: Sequence[str], spec: PartitionSpec, ndim: int) -> str:
         """The same for an operand or result of a `shard_map`: the partitioner decides on other axes than `axes`."""
@@ -94,6 +105,21 @@ class DeviceWriter:
             "{" + (", ".join(f'"{n}"' for n in names) + opened).removeprefix(", ") + "}" for names in entries
         ]
         return f"<@{self.mesh(mesh)}, [{', '.join(dims)}]>"
+
+    def whole_computation(
+        self, given: Sequence[Any], inner: Sequence[Any], returned: Sequence[Any], out_types: str, lines: str
+    ) -> str:
+        """An operation that every device does on whole values: `inner` are the names of those `given` within."""
+        mesh = self.partition.mesh
+        whole = [f"<@{self.mesh(mesh)}, [{', '.join(['{}'] * x.aval.ndim)}]>" for x in given]
+        outs = [f"<@{self.mesh(mesh)}, [{', '.join(['{}'] * aval.ndim)}]>" for aval in returned]
+        axes = ", ".join(map(quoted_name, mesh.axis_names))
+        header = ", ".join(f"{x}: {x.type}" for x in inner)
+        return (
+            f"sdy.manual_computation({', '.join(map(str, given))}) in_shardings=[{', '.join(whole)}] "
+            f"out_shardings=[{', '.join(outs)}] manual_axes={{{axes}}} ({header}) {{\n{lines}\n}} : "
+            f"({', '.join(x.type for x in given)}) -> ({out_types})"
+        )
 
     def groups(self, primitive: Primitive, axes: Sequence[str]) -> list[list[int]]:
         """The devices that a collective over manual axes joins: groups of numbers, the first axis varying slowest."""
@@ -119,14 +145,14 @@ class DeviceWriter:
         mesh, axes = self.manual
         left = ", ".join(f'"{name}"' for name in mesh.axis_names if name not in axes)
         inner = ctx.region() if left else ctx
-        number = inner.emit("stablehlo.partition_id : tensor<ui32>", _UINT32)
+        number = inner.emit("stablehlo.partition_id : tensor<ui32>", UINT32)
         if not left:
             return number
         body = f"{{\n{inner.lines[0]}\nsdy.return {number} : {number.type}\n}}"
         return ctx.emit(
             f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{self.mesh(mesh)}, []>] "
             f"manual_axes={{{left}}} () {body} : () -> {number.type}",
-            _UINT32,
+            UINT32,
         )
 
     def channel(self) -> str:
@@ -161,6 +187,11 @@ def _mesh_text(name: str, mesh: Mesh, devices: Sequence[Any]) -> str:
     numbers = [devices.index(device) for device in mesh.devices.flat]
     ids = "" if numbers == list(range(len(numbers))) else f", device_ids=[{', '.join(map(str, numbers))}]"
     return f"sdy.mesh @{name} = <[{axes}]{ids}>"
+
+
+def quoted_name(name: str) -> str:
+    """The name of a mesh axis, as Shardy writes it."""
+    return f'"{name}"'
 
 
 def _entry_text(entry: Any) -> str:

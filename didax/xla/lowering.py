@@ -33,7 +33,7 @@ from didax.passes.simplify import simplify_jaxpr
 from didax.transforms.cache import on_clear
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
-from didax.xla.device_text import DeviceWriter, Partition
+from didax.xla.device_text import UINT32, DeviceWriter, Partition
 from didax.xla.inspection import Listener
 from didax.xla.text import (
     TOKEN,
@@ -107,16 +107,18 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
     ctx = FunctionContext(module)
     ctx.path = f"{jaxpr.name}/" if jaxpr.name else ""
     args = [Value(f"%arg{i}", v.aval) for i, v in enumerate(jaxpr.invars)]
-    tokens = [Value(f"%token{i}", TOKEN) for i in range(len(order))]
+    tokens = [Value(f"%token{i}", module.token) for i in range(len(order))]
     if attributes is not None:
-        tokens = [ctx.emit("stablehlo.create_token : !stablehlo.token", TOKEN) for _ in order]
+        tokens = [first_token(ctx) for _ in order]
     ctx.tokens.update(zip(order, tokens, strict=True))
     blocks = cut(jaxpr) if module.outline else [jaxpr]
     outs = lower_jaxpr_body(ctx, jaxpr, args) if len(blocks) == 1 else lower_blocks(ctx, jaxpr, blocks, args)
     if attributes is None:
         args, outs = [*tokens, *args], [*ctx.tokens.values(), *outs]
     parameters = [f"{x}: {x.type}" for x in args]
-    if attributes and not ctx.run.used:  # a run that calls Python borrows the memory of its arguments
+    if attributes and ctx.run.used:  # a run that calls Python borrows the memory of its arguments
+        attributes = [text if "sdy.sharding" in text else "" for text in attributes]
+    if attributes:
         parameters = [text + attribute for text, attribute in zip(parameters, attributes, strict=True)]
     if ctx.run.used:
         parameters = [f"{ctx.run.value}: {ctx.run.value.type}", *parameters]
@@ -265,7 +267,7 @@ def call(
     order = ordered(jaxpr.effects)
     if order:
         operands = [*(ctx.tokens[effect] for effect in order), *operands]
-        avals = [*[TOKEN] * len(order), *avals]
+        avals = [*[ctx.module.token] * len(order), *avals]
     if name in ctx.module.calling_python:
         operands = [ctx.run.use(), *operands]
     results = ", ".join([tensor_type(aval) for aval in avals])
@@ -364,18 +366,69 @@ def call_python(
     operands = [ctx.convert(x, dtype) for x, dtype in zip(operands, callback.wire_in, strict=True)]
     tokens = [] if order is None else [ctx.tokens[order]]
     given = [ctx.run.use(), *tokens, *operands]
-    returned = [TOKEN] * len(tokens) + outs
-    results = ctx.emit_many(
+    returned = [ctx.module.token] * len(tokens) + outs
+    config, devices = f"index = {ctx.module.number_of(callback)} : ui64", ctx.module.devices
+    how = config, side_effect
+    if devices is not None and devices.partitioned_here:
+        results = _call_once(ctx, given, returned, how)
+    else:
+        results = _emit_call(ctx, given, returned, how)
+    if order is not None:
+        ctx.tokens[order] = results.pop(0)
+    return [ctx.convert(y, aval.dtype) for y, aval in zip(results, callback.out_avals, strict=True)]
+
+
+def _emit_call(
+    ctx: FunctionContext, given: Sequence[Value], returned: Sequence[Any], how: tuple[str, bool]
+) -> list[Value]:
+    config, side_effect = how
+    return ctx.emit_many(
         f"stablehlo.custom_call @{_target()}({names(given)}) {{api_version = 4 : i32, "
-        f"backend_config = {{index = {ctx.module.number_of(callback)} : ui64}}, "
+        f"backend_config = {{{config}}}, "
         f"has_side_effect = {'true' if side_effect else 'false'}, "
         f"operand_layouts = [{', '.join([_rows_first(x.aval) for x in given])}], "
         f"result_layouts = [{', '.join(map(_rows_first, returned))}]}} : {function_type(given, returned)}",
         returned,
     )
-    if order is not None:
-        ctx.tokens[order] = results.pop(0)
-    return [ctx.convert(y, aval.dtype) for y, aval in zip(results, callback.out_avals, strict=True)]
+
+
+def _call_once(
+    ctx: FunctionContext, given: Sequence[Value], returned: Sequence[Any], how: tuple[str, bool]
+) -> list[Value]:
+    """A call on whole values where a program is partitioned: all devices come to it, and one of them calls.
+
+    Each device says its number, by which the run knows that they come to the same call (`Run.call_once`).
+    """
+    devices = ctx.module.devices
+    assert devices is not None
+    if devices.manual is not None:
+        raise NotImplementedError(
+            message(
+                "A shard_map over some axes of a mesh cannot call back into Python: along the others values are cut by "
+                "the partitioner.",
+                f"manual axes: {sorted(devices.manual.axes)}, mesh: {devices.manual.mesh!r}",
+                fix="Call back outside of it, or in a shard_map over all axes.",
+            )
+        )
+    inner, _ = ctx.block([x.aval for x in given])
+    region = ctx.region()
+    number = region.emit("stablehlo.partition_id : tensor<ui32>", UINT32)
+    config, side_effect = how
+    outs = _emit_call(
+        region, [inner[0], number, *inner[1:]], returned, (f"{config}, once = 1 : ui64", side_effect)
+    )
+    lines = "\n".join([*region.lines, f"sdy.return {names(outs)} : {types(outs)}" if outs else "sdy.return"])
+    return ctx.emit_many(devices.whole_computation(given, inner, returned, types(outs), lines), returned)
+
+
+def first_token(ctx: FunctionContext) -> Value:
+    """The token that the first operation with an ordered effect waits for.
+
+    On several devices a token is a number, which the partitioner can pass on.
+    """
+    if ctx.module.devices is None:
+        return ctx.emit("stablehlo.create_token : !stablehlo.token", TOKEN)
+    return ctx.constant(0, ctx.module.token)
 
 
 def _target() -> str:

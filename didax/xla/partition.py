@@ -21,6 +21,7 @@ import numpy as np
 from didax.core.avals import ShapedArray
 from didax.core.mesh import Mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
+from didax.xla.buffers import to_host
 from didax.xla.client import backend, hlo, xe
 from didax.xla.device_text import Partition
 
@@ -136,11 +137,23 @@ def join_shards(buffers: Sequence[Any], aval: ShapedArray, sharding: Sharding) -
     return xe.ArrayImpl(aval, xla_sharding(sharding), list(buffers), committed=True, _skip_checks=True)
 
 
-def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any]) -> list[Any]:
+def moved_shards(
+    buffer: Any, aval: ShapedArray, sharding: NamedSharding, client: Any, wanted: NamedSharding
+) -> Any:
+    """An array of XLA's, of a client and laid out so: its parts, once they are there, on other devices."""
+    physical = aval.physical
+    counts, _ = sharding.parts(aval.ndim)
+    lengths = [n // count for n, count in zip(aval.shape, counts, strict=True)]
+    part = physical.update(shape=(*lengths, *physical.shape[aval.ndim :]), sharding=None)
+    parts = shards_of(buffer, part, sharding.devices, client.shardings)
+    return put_shards([to_host(x, part) for x in parts], physical, wanted)
+
+
+def shards_of(buffer: Any, aval: ShapedArray, devices: Sequence[Any], single: Any = None) -> list[Any]:
     """The parts of an array of XLA's, each of the given type, as arrays on one device each: these, in their order."""
     with _jax_not_imported():
         parts = list(buffer._arrays)
-    single = backend().shardings
+    single = backend().shardings if single is None else single
     return [
         xe.ArrayImpl(aval, single[device], [part], committed=True, _skip_checks=True)
         for part, device in zip(parts, devices, strict=True)

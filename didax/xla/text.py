@@ -155,16 +155,18 @@ class _TokenType:
 
 
 TOKEN: Any = _TokenType()
+_NUMBER = ShapedArray((), np.dtype(np.int32))
+_INT64 = ShapedArray((), np.dtype(np.int64))
 
 
 class RunNumber:
     """The number of a program's run: the first argument of each function that calls Python, and of no other."""
 
-    __slots__ = ("used",)
-    value = Value("%run", ShapedArray((), np.dtype(np.int64)))
+    __slots__ = ("used", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "%run") -> None:
         self.used = False
+        self.value = Value(name, _INT64)
 
     def use(self) -> Value:
         """The argument; from now on the function has it."""
@@ -218,6 +220,11 @@ class Module:
             if calls_python:
                 self.calling_python.add(found)
         return found
+
+    @property
+    def token(self) -> Any:
+        """The type of tokens: on several devices that of a number."""
+        return TOKEN if self.devices is None else _NUMBER
 
     def number_of(self, callback: HostCallback) -> int:
         """The number of a callback in this module."""

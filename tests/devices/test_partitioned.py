@@ -230,12 +230,6 @@ def test_extrema_keep_nan() -> None:
         np.testing.assert_allclose(np.asarray(found), np.exp(x).max(axis), rtol=1e-6)
 
 
-def test_callbacks_are_refused() -> None:
-    x = dx.device_put(np.ones(8, "float32"), NamedSharding(dx.make_mesh((8,), ("a",)), P("a")))
-    with pytest.raises(NotImplementedError, match="cannot call back into Python"):
-        dx.jit(lambda x: dx.pure_callback(lambda y: y, x, x))(x)
-
-
 def test_repeated_calls_take_the_hot_path() -> None:
     """A sharded call of one array is one Python call; arguments laid out otherwise are another program."""
     mesh = dx.make_mesh((2, 4), ("a", "b"))

@@ -282,3 +282,48 @@ def test_vmap_splits_a_batch_over_a_mesh_axis() -> None:
     )
     with pytest.raises(ValueError, match="3 % 2 = 1"):
         dx.vmap(f, spmd_axis_name="a")(batch[:3])
+
+
+EQUAL, UNEQUAL = [[0, 5], [1, 4], [2, 7], [3, 6]], [[3], [0, 1, 2, 4, 5, 6, 7]]
+
+
+def exchanged_within_groups(a):
+    """Every collective over groups of positions, of an array of 8 numbers for each; one array of all results."""
+    outs = [
+        lax.psum(a, "i", axis_index_groups=EQUAL),
+        lax.psum(a, "i", axis_index_groups=UNEQUAL) * a,
+        lax.pmean(a, "i", axis_index_groups=UNEQUAL),
+        lax.pmax(a, "i", axis_index_groups=UNEQUAL),
+        lax.pmin(a, "i", axis_index_groups=EQUAL) * a,
+        lax.all_gather(a, "i", axis_index_groups=EQUAL, axis=1) * a[:, None],
+        lax.psum_scatter(a * a, "i", axis_index_groups=EQUAL, tiled=True),
+        lax.all_to_all(a.reshape(4, 2), "i", 1, 0, axis_index_groups=EQUAL) * a.reshape(2, 4),
+        lax.psum(1.0, "i", axis_index_groups=UNEQUAL) * a,
+    ]
+    return dnp.concatenate([y.ravel() for y in outs])
+
+
+def test_groups_of_positions_exchange_on_their_own() -> None:
+    x = np.random.default_rng(0).normal(size=(8, 8)).astype("float32")
+    mesh = dx.make_mesh((8,), ("i",))
+
+    def mapped(x):
+        return exchanged_within_groups(x[0])[None]
+
+    sharded = dx.shard_map(mapped, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
+    batched = dx.vmap(exchanged_within_groups, axis_name="i")
+    values, expected_gradient = dx.jit(lambda x: (batched(x), dx.grad(lambda x: (batched(x) ** 2).sum())(x)))(
+        x
+    )
+    np.testing.assert_allclose(values[5, :8], x[0] + x[5], rtol=1e-6)
+    np.testing.assert_allclose(values[3, 8:24], np.concatenate([x[3] * x[3], x[3]]), rtol=1e-5)
+    for f in (sharded, dx.pmap(exchanged_within_groups, "i")):  # of pmap types track nothing
+        found, gradient = dx.jit(lambda x, f=f: (f(x), dx.grad(lambda x: (f(x) ** 2).sum())(x)))(x)
+        np.testing.assert_allclose(found, values, rtol=1e-5)
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-4, atol=1e-4)
+    for groups, text in (
+        ([[0, 1], [1, 2]], "holds each position along the axis once"),
+        (UNEQUAL, "are of one length"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            dx.vmap(lambda a, g=groups: lax.all_gather(a, "i", axis_index_groups=g), axis_name="i")(x)

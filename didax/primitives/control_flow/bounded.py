@@ -96,7 +96,7 @@ class Bounded(Primitive):
         after, ys = split_at(body.out_avals, len(carry))
         types = carry_types("a bounded loop", body.in_avals[len(consts) :], after)
         count = COUNT.update(vma=limit.vma | params["cond_jaxpr"].out_avals[0].vma)
-        return [count, *types, *(y.update(shape=(params["length"], *y.shape)) for y in ys)]
+        return [count, *types, *(y.with_axis(0, params["length"]) for y in ys)]
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:
         return run_compiled(self, args, "body_jaxpr", params)
@@ -254,7 +254,7 @@ class Bounded(Primitive):
             carry, ys = layout.split_results(outs)
             rows.append([array_ops.broadcast_axis(y, 1, 0) for y in ys])
         _, avals = layout.split_results(body.out_avals)
-        empty = [array_ops.zeros(y.update(shape=(0, *y.shape))) for y in avals]
+        empty = [array_ops.zeros(y.with_axis(0, 0)) for y in avals]
         stacked = [concatenate(list(column), 0) for column in zip(empty, *rows, strict=True)]
         return [np.int32(len(rows)), *carry, *(with_rows(y, params["length"]) for y in stacked)]
 

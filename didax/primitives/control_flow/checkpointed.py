@@ -108,7 +108,7 @@ class Checkpointed(Unbounded):
         if not params["save"]:
             return [count, *types]
         places = count.update(shape=(k,))
-        return [count, *types, places, places, *(x.update(shape=(k + 1, *x.shape)) for x in types)]
+        return [count, *types, places, places, *(x.with_axis(0, k + 1) for x in types)]
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:
         return run_compiled(self, args, "body_jaxpr", params)

@@ -55,7 +55,7 @@ from didax.transforms.split import Split, run_split
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_region
-from didax.xla.text import TOKEN, function_type
+from didax.xla.text import function_type
 
 Branches = tuple[Jaxpr, ...]
 
@@ -96,7 +96,7 @@ class Cond(Primitive):
 
     def lower(self, ctx: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
         order = list(ctx.tokens)
-        avals = [*[TOKEN] * len(order), *ctx.out_avals]
+        avals = [*[ctx.module.token] * len(order), *ctx.out_avals]
         regions = ", ".join(lower_region(ctx, branch, args) for branch in branches)
         outs = ctx.emit_many(
             f'"stablehlo.case"({index}) ({regions}) : {function_type([index], avals)}', avals

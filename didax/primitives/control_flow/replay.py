@@ -108,7 +108,7 @@ class Replay(Primitive):
         head, saved, body_consts, consts, state = _split(avals, params)
         step = params["jaxpr"]
         check_count(head[0])
-        rows = [x.update(shape=x.shape[1:]) for x in saved]
+        rows = [x.without_axis() for x in saved]
         check_jaxpr_operands("the loop of a replay", params["body_jaxpr"], [*body_consts, *rows])
         check_jaxpr_operands("the step of a replay", step, [*consts, *state, *rows])
         _, before, _ = _step_layout(params).split(step.in_avals)
@@ -227,10 +227,7 @@ class Replay(Primitive):
         # compute the parts that the step reads.
         before, rows = split_at(step.invars, sum(consts_used) + sum(state_used))
         given = iter(rows)
-        wide = [
-            next(given) if r else Var(x.aval.update(shape=x.aval.shape[1:]))
-            for x, r in zip(saved, read, strict=True)
-        ]
+        wide = [next(given) if r else Var(x.aval.without_axis()) for x, r in zip(saved, read, strict=True)]
         parts = (
             where_true(body_consts, body_consts_used),
             where_true(consts, consts_used),
@@ -322,7 +319,7 @@ def _as_loops(
         init = [np.int32(0), *(read_saved(x, np.int32(0)) for x in saved), *state]
         return while_of(run_loop, lambda i, *_: lt(i, n), forward, init)[1 + num_rows :]
 
-    rows = [x.update(shape=(checkpoints + 1, *x.shape)) for x in body_jaxpr.out_avals]
+    rows = [x.with_axis(0, checkpoints + 1) for x in body_jaxpr.out_avals]
     places = COUNT.update(shape=(checkpoints,))
     start = jaxpr.in_avals[: num_consts + len(jaxpr.outvars)]
     return trace_closed(run, [COUNT, places, places, *rows, *body_jaxpr.in_avals[:body_nconsts], *start])

@@ -114,11 +114,11 @@ class Scan(Primitive):
                     fix="Cut or pad the inputs.",
                 )
             )
-        rows = [x.update(shape=x.shape[1:]) for x in xs]
+        rows = [x.without_axis() for x in xs]
         check_jaxpr_operands("the body of scan", jaxpr, [*consts, *carry, *rows])
         after, ys = layout.split_results(jaxpr.out_avals)
         types = carry_types("scan", layout.split(jaxpr.in_avals)[1], after)
-        return [*types, *(y.update(shape=(length, *y.shape)) for y in ys)]
+        return [*types, *(y.with_axis(0, length) for y in ys)]
 
     def evaluate(self, *args: Any, **params: Any) -> list[Any]:
         return run_compiled(self, args, "jaxpr", params)
@@ -277,7 +277,7 @@ class Scan(Primitive):
             rows.append(ys)
         if not steps:
             _, ys = layout.split_results(jaxpr.out_avals)
-            return [*carry, *(array_ops.zeros(y.update(shape=(0, *y.shape))) for y in ys)]
+            return [*carry, *(array_ops.zeros(y.with_axis(0, 0)) for y in ys)]
         columns = zip(*(reversed(rows) if params["reverse"] else rows), strict=True)
         return [*carry, *(concatenate([reshape(y, (1, *aval_of(y).shape)) for y in ys], 0) for ys in columns)]
 
@@ -295,7 +295,7 @@ class Scan(Primitive):
         params, layout = eqn.params, BodyLayout.of(eqn.params)
         split, wanted = split_recomputed(params["jaxpr"], layout, needed, divide)
         rows = split.known.out_avals[len(wanted) :]
-        saved = [Var(aval.update(shape=(params["length"], *aval.shape))) for aval in rows]
+        saved = [Var(aval.with_axis(0, params["length"])) for aval in rows]
         first = eqn.replace(outvars=[*eqn.outvars, *saved], params={**params, "jaxpr": split.known})
         inputs = [k for kind, k in split.residuals if kind == "in"]
         sizes = {"num_consts": sum(k < layout.num_consts for k in inputs)}

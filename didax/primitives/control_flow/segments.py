@@ -153,7 +153,7 @@ def _scan_of_segment(jaxpr: Jaxpr, length: int, unroll: int, counted: bool, **ot
         return counted_p.bind(n, *consts, *carry, *xs, **params, unroll=1)
 
     consts, carry, rows = layout.split(jaxpr.in_avals)
-    xs = [row.update(shape=(length, *row.shape)) for row in rows]
+    xs = [row.with_axis(0, length) for row in rows]
     return _checkpointed(segment, [*consts, *carry, *([COUNT] if counted else []), *xs])
 
 

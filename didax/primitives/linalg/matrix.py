@@ -25,6 +25,7 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
+from didax.primitives import split
 from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
 from didax.primitives.dot import Precision, dot_general_p
 from didax.primitives.elementwise import abs_, add, conj, div, eq, ge, gt, le, lt, mul, neg, real_part, sub
@@ -46,6 +47,7 @@ class MatrixPrimitive(Primitive):
     """A primitive on the matrices that are the last two axes of its operands."""
 
     materializes_operands = True
+    sharding = split.along_whole_axes(lambda x, **_: range(x.ndim - 2, x.ndim))
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any

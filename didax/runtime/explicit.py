@@ -1,0 +1,123 @@
+"""Programs whose types say how arrays are split over explicit mesh axes: what of it the compiled program is told.
+
+Types end here. `without_types` writes the same program on plain types, in which every value that a type split is
+constrained to lie so, and every result lies as its type says. Passes and lowering see constraints only.
+Read next: `core/device_types.py` (where types come from), `partitioned.py`, `xla/device_text.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didax.core.avals import ShapedArray
+from didax.core.errors import message
+from didax.core.jaxpr import Jaxpr, Var, map_jaxprs
+from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh, meshes_like
+from didax.core.rule_types import as_list
+from didax.core.sharding import NamedSharding, PartitionSpec
+from didax.core.source import follows_equations
+from didax.primitives.sharding import loosen_p, sharding_constraint_p
+from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.staging import trace_to_jaxpr
+
+
+def on_devices(sharding: NamedSharding, meshes: Sequence[Mesh]) -> NamedSharding:
+    """The sharding on devices, where it is one on a mesh without: those of one of these meshes."""
+    if isinstance(sharding.mesh, Mesh):
+        return sharding
+    return sharding.update(mesh=mesh_of(sharding.mesh, meshes))
+
+
+def mesh_of(mesh: AbstractMesh, meshes: Sequence[Mesh]) -> Mesh:
+    """A mesh with devices, for one without: one of these, the one in force, or the only one there is."""
+    known = set(meshes_like(mesh))
+    for found in [*meshes, current_mesh(), *(known if len(known) == 1 else ())]:
+        if isinstance(found, Mesh) and found.shape_tuple == mesh.shape_tuple:
+            return found.update(axis_types=mesh.axis_types)
+    raise ValueError(
+        message(
+            "Types name a mesh without its devices: these are of an argument, or of the mesh in force.",
+            f"mesh: {mesh!r}",
+            f"meshes with devices: {list(dict.fromkeys(meshes)) or list(known)}",
+            fix="Set the mesh: with didax.set_mesh(mesh), or name it: NamedSharding(mesh, spec).",
+        )
+    )
+
+
+def _untyped(mesh: Mesh) -> Mesh:
+    return mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+
+
+class _Writer:
+    """Writes constraints for types; `meshes` are those that the program names."""
+
+    def __init__(self, meshes: tuple[Mesh, ...]):
+        self.meshes = meshes
+
+    def constrained(self, x: Any, sharding: NamedSharding) -> Any:
+        """The value, laid out so; along axes that are not explicit the partitioner decides."""
+        mesh = sharding.mesh if isinstance(sharding.mesh, Mesh) else mesh_of(sharding.mesh, self.meshes)
+        free = {"free": mesh.auto_axes} if mesh.explicit_axes and mesh.auto_axes else {}
+        return sharding_constraint_p.bind(x, sharding=sharding.update(mesh=_untyped(mesh)), **free)
+
+    @follows_equations()
+    def run(self, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+        env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
+        for eqn in jaxpr.eqns:
+            primitive, xs = eqn.primitive, [env[x] if type(x) is Var else x.val for x in eqn.invars]
+            if primitive is loosen_p:
+                env[eqn.outvars[0]] = xs[0]
+                continue
+            if primitive is sharding_constraint_p:
+                sharding = eqn.params["sharding"]
+                plain = sharding.mesh.are_all_axes_auto and isinstance(sharding.mesh, Mesh)
+                env[eqn.outvars[0]] = (
+                    primitive.bind(*xs, **eqn.params) if plain else self.constrained(xs[0], sharding)
+                )
+                continue
+            params = {name: map_jaxprs(value, self.inner) for name, value in eqn.params.items()}
+            outs = as_list(primitive, primitive.bind(*xs, **params))
+            env.update((v, self.typed(y, v.aval)) for v, y in zip(eqn.outvars, outs, strict=True))
+        return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
+
+    def typed(self, x: Any, aval: ShapedArray) -> Any:
+        return x if aval.layout is None else self.constrained(x, aval.layout)
+
+    def inner(self, jaxpr: Jaxpr) -> Jaxpr:
+        return _inner(jaxpr, self.meshes)
+
+
+def _staged(run: Any, jaxpr: Jaxpr) -> Jaxpr:
+    new, captured = trace_to_jaxpr(run, [v.aval.update(sharding=None) for v in jaxpr.invars], what="lowering")
+    assert not captured, "jaxprs are closed"
+    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+
+
+@cached_on_jaxpr
+def _inner(jaxpr: Jaxpr, meshes: tuple[Mesh, ...]) -> Jaxpr:
+    return _staged(lambda *args: _Writer(meshes).run(jaxpr, args), jaxpr)
+
+
+@cached_on_jaxpr
+def without_types(jaxpr: Jaxpr, meshes: tuple[Mesh, ...]) -> Jaxpr:
+    """The program on plain types, for the mesh that comes first; `meshes` are all that it and its arguments name."""
+    writer, mesh = _Writer(meshes), meshes[0]
+
+    def run(*args: Any) -> list[Any]:
+        outs = writer.run(jaxpr, args)
+        return [
+            writer.constrained(y, x.aval.layout or NamedSharding(mesh, PartitionSpec()))
+            if mesh.explicit_axes or x.aval.layout is not None
+            else y
+            for x, y in zip(jaxpr.outvars, outs, strict=True)
+        ]
+
+    return _staged(run, jaxpr)
+
+
+def labelled(found: NamedSharding, aval: ShapedArray, meshes: Sequence[Mesh]) -> NamedSharding:
+    """The sharding of a result, in the words of its type."""
+    if aval.layout is None or found.in_types(aval.ndim) is aval.layout:
+        return found
+    return on_devices(aval.layout, meshes)
