@@ -36,6 +36,13 @@ SCAN, DTYPES = "didax/primitives/control_flow/scan.py", "didax/core/dtypes.py"
 
 MUTATIONS = [
     Mutation(
+        "transpose of split",
+        SLICING,
+        "[concatenate(list(map(instantiate, cts)), axis)]",
+        "[concatenate(list(map(instantiate, cts))[::-1], axis)]",
+        f"{OPERATIONS} split",
+    ),
+    Mutation(
         "jvp of sin",
         ELEMENTWISE,
         "jvp=lambda t, y, x: mul(t, cos(x))",
