@@ -228,7 +228,9 @@ def test_found_positions_need_a_size_under_jit():
 def test_lists_of_traced_values_become_arrays():
     assert dx.jit(lambda a, b: dnp.array([[a, 1.0], [b, 2]]))(1.0, 2).tolist() == [[1, 1], [2, 2]]
     assert dnp.array([dnp.float32(1), dnp.int8(2)]).dtype == np.float32
-    assert dx.jit(lambda a: dnp.roll(dnp.arange(4), a))(1).tolist() == [3, 0, 1, 2]
+    roll = dx.jit(lambda *shifts: [dnp.roll(dnp.arange(3), by) for by in shifts])
+    for rolled in roll(4, -(2**31), dnp.asarray(-5, "int4"), np.uint32(2**32 - 3)):
+        assert rolled.tolist() == [2, 0, 1]
 
 
 def test_a_stated_dtype_is_honoured_without_x64():
