@@ -575,8 +575,10 @@ def _spaced(first: Array, last: Array, count: int, intervals: int, endpoint: boo
     weights = iota(dtypes.real_dtype(first.dtype), shape, 0)
     weights = cast(el.div(weights, max(intervals, 1)), first.dtype)
     start, stop = [broadcast_in_dim(x, shape, tuple(range(1, len(shape)))) for x in (first, last)]
+    if count == 1:
+        return start  # whatever the other end is, infinite or NaN
     values = el.add(el.mul(start, el.sub(1, weights)), el.mul(stop, weights))
-    if not endpoint or count < 2:
+    if not endpoint:
         return values
     return where(el.eq(iota(np.dtype(np.int32), shape, 0), count - 1), stop, values)
 

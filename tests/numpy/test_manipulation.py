@@ -15,7 +15,7 @@ CREATION = [
     "np.arange(7, 2, -2)", "np.arange(3.0)", "np.arange(0, 1, 0.25)", "np.arange(5, dtype='float16')",
     "np.arange(3, 1)", "np.linspace(0, 1, 5)", "np.linspace(0, 1, 4, endpoint=False)",
     "np.linspace(0, 10, 4, dtype=int)", "np.linspace(np.zeros(2), np.arange(2.0), 3, axis=1)",
-    "np.linspace(0, 1, 1)", "np.linspace(0, 1, 3, retstep=True)", "np.linspace(1, 2, 0)",
+    "np.linspace(0, 1, 1)", "np.linspace(2.0, np.inf, 1)", "np.linspace(0, 1, 3, retstep=True)", "np.linspace(1, 2, 0)",
     "np.logspace(0, 2, 3)", "np.logspace(0, 2, 3, base=2)", "np.geomspace(1.0, 8.0, 4)", "np.tri(3)",
     "np.tri(2, 3, 1, dtype=int)", "np.meshgrid(np.arange(2), np.arange(3))",
     "np.meshgrid(np.arange(2), np.arange(3), indexing='ij')",
