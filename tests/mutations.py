@@ -38,6 +38,13 @@ REDUCED, DTYPES, JET = "didax/primitives/reduced.py", "didax/core/dtypes.py", "d
 
 MUTATIONS = [
     Mutation(
+        "transpose of split",
+        SLICING,
+        "[concatenate(list(map(instantiate, cts)), axis)]",
+        "[concatenate(list(map(instantiate, cts))[::-1], axis)]",
+        f"{OPERATIONS} split",
+    ),
+    Mutation(
         "jvp of sin",
         f"{ELEMENTWISE}/elementary.py",
         "jvp=lambda t, y, x: mul(t, cos(x))",

@@ -186,3 +186,18 @@ def test_mulhi_of_integers_narrower_than_a_byte() -> None:
 def test_the_smallest_float8_e8m0fnu_of_several() -> None:
     values, places = lax.approx_min_k(dnp.array([1.0, 4.0, 2.0], "float8_e8m0fnu"), 2)
     assert values.tolist() == [1, 2] and places.tolist() == [0, 2]
+
+
+def test_functions_of_floats_narrower_than_a_byte() -> None:
+    x = every("float4_e2m1fn")
+    fraction, whole = dx.jit(dnp.modf)(x)
+    wanted = np.modf(x.astype(np.float64))
+    assert_bits(fraction, wanted[0].astype(x.dtype))
+    assert_bits(whole, wanted[1].astype(x.dtype))
+    np.testing.assert_array_equal(dnp.signbit(x), np.signbit(x.astype(np.float64)))
+
+
+def test_functions_that_compute_in_single_precision() -> None:
+    x = dx.ShapeDtypeStruct((3,), "float8_e5m2")
+    assert dx.eval_shape(lambda x: dx.scipy.special.bessel_jn(x, v=1), x).dtype == "float8_e5m2"
+    assert dx.eval_shape(dx.scipy.fft.dct, x).dtype == "float32"

@@ -71,7 +71,6 @@ COMPOSED: dict[str, tuple[Callable[..., Any], bool]] = {
     "add_jaxvals": (lax.add, False),
     "mulhi": (lax.mulhi, False),
     "random_seed": (lambda seeds, *, impl: didax.random.key(seeds, impl=impl), False),
-    "split": (lambda x, *, sizes, axis: lax.split(x, sizes, axis), True),
     "squeeze": (lambda x, *, dimensions: lax.squeeze(x, dimensions), False),
     "stack": (lambda *xs, axis: lax.stack(xs, axis), False),
     "tile": (lambda x, *, reps: didax.numpy.tile(x, reps), False),

@@ -185,6 +185,12 @@ def compute_dtype(dtype: DType) -> DType | None:
     return _COMPUTE_DTYPES.get(dtype)
 
 
+def at_least_single(dtype: DType) -> DType:
+    """The dtype for numbers like these with at least the precision of float32: itself, or a wider float."""
+    narrow = is_float(dtype) and dtype.itemsize < 4
+    return compute_dtype(dtype) or (np.dtype(np.float32) if narrow else dtype)
+
+
 def is_sub_byte(dtype: DType) -> bool:
     """Whether elements have less than 8 bits in XLA's memory."""
     return dtype in _PACKED or dtype == _NODE_DTYPES["float4_e2m1fn"]

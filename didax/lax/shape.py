@@ -17,7 +17,8 @@ from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import shape as primitives
-from didax.primitives.slicing import concatenate, slice_axis
+from didax.primitives.slicing import concatenate
+from didax.primitives.slicing import unstack as unstack_axis
 
 __all__ = [
     "broadcast",
@@ -184,10 +185,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     >>> second
     Array([4, 5, 6], dtype=int32)
     """
-    shape = aval_of(x).shape
-    axis = _axis("unstack", axis, len(shape))
-    rest = (*shape[:axis], *shape[axis + 1 :])
-    return tuple([reshape(slice_axis(x, i, i + 1, axis), rest) for i in range(shape[axis])])
+    return tuple(unstack_axis(x, _axis("unstack", axis, aval_of(x).ndim)))
 
 
 @operation

@@ -593,8 +593,10 @@ def _spaced(first: Array, last: Array, count: int, intervals: int, endpoint: boo
     weights = iota(dtypes.real_dtype(first.dtype), shape, 0)
     weights = cast(el.div(weights, number(max_dim(intervals, 1), weights.dtype)), first.dtype)
     start, stop = [broadcast_in_dim(x, shape, tuple(range(1, len(shape)))) for x in (first, last)]
+    if count == 1:
+        return start  # whatever the other end is, infinite or NaN
     values = el.add(el.mul(start, el.sub(1, weights)), el.mul(stop, weights))
-    if not endpoint or (not is_symbolic(count) and count < 2):
+    if not endpoint:
         return values
     positions = iota(np.dtype(np.int32), shape, 0)
     is_last = el.eq(positions, number(count - 1, positions.dtype))

@@ -21,11 +21,12 @@ from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion
 from didax.numpy.indexing import at, getitem
-from didax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, squeeze
+from didax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, cast, lifted, promote_dtypes
 from didax.numpy.reductions import canonical_axis
 from didax.numpy.selection import flatnonzero
 from didax.primitives import shape as shapes
+from didax.primitives import slicing
 from didax.primitives.slicing import concatenate as join
 from didax.primitives.slicing import slice_axis
 
@@ -247,7 +248,10 @@ def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Ar
     x = as_array(name, ary, "ary")
     dimension = canonical_axis(name, axis, x.ndim)
     points = [0, *_split_points(name, x, sections, dimension, even), x.shape[dimension]]
-    return [slice_axis(x, a, max(a, b), dimension) for a, b in pairwise(points)]
+    sizes = tuple([b - a for a, b in pairwise(points)])
+    if min(sizes) < 0:  # split points that go back: the parts overlap
+        return [slice_axis(x, a, max(a, b), dimension) for a, b in pairwise(points)]
+    return slicing.split(x, sizes, dimension)
 
 
 @array_function
@@ -315,9 +319,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """
     value = as_array("unstack", x)
     dimension = canonical_axis("unstack", axis, value.ndim)
-    return tuple(
-        [squeeze(slice_axis(value, i, i + 1, dimension), dimension) for i in range(value.shape[dimension])]
-    )
+    return tuple(slicing.unstack(value, dimension))
 
 
 # --- inserting and deleting ---------------------------------------------------------------------------------

@@ -527,7 +527,10 @@ def _roll(x: Array, shift: Any, axis: int) -> Array:
     if not length:
         return x
     if isinstance(shift, Tracer):
-        place = ufuncs.remainder(iota(np.dtype(np.int32), (length,), 0) - shift, length)
+        if shift.dtype.itemsize < 4 or dtypes.is_packed(shift.dtype):
+            shift = shift.astype(np.int32)  # the dtype may be too narrow for the length
+        by = ufuncs.remainder(shift, length)
+        place = ufuncs.remainder(iota(dtypes.position_dtype(length), (length,), 0) - by, length)
         return getitem(x, (slice(None),) * axis + (place,))
     by = as_length(shift) % length
     return (

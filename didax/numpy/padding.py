@@ -236,7 +236,7 @@ def _pad_statistic(
         value = statistic(part, axis=axis, keepdims=True)
         if dtypes.is_integer(x.dtype):
             value = ufuncs.rint(value)
-        ends.append(broadcast_to(cast(value, x.dtype), _with_length(x, axis, width)))
+        ends.append(broadcast_to(cast(value, x.dtype, x.weak_type), _with_length(x, axis, width)))
     return join([ends[0], x, ends[1]], axis)
 
 

@@ -313,7 +313,7 @@ def sort_complex(a: ArrayLike) -> Array:
     Array([1.+0.j, 3.+0.j], dtype=complex64)
     """
     x = sort(as_array("sort_complex", a))
-    return cast(x, dtypes.promote_types(inexact(x.dtype, True)[0], np.complex64))
+    return cast(x, dtypes.complex_dtype(inexact(x.dtype, False)[0]))
 
 
 @array_function
@@ -325,6 +325,8 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     Array([1, 0, 2], dtype=int32)
     """
     xs = [as_array("lexsort", key, i) for i, key in enumerate(keys)]
+    if xs and not xs[0].ndim:
+        return as_array("lexsort", 0)  # of one element each
     if not xs:
         raise TypeError(
             message("lexsort needs at least one key.", "keys: none", fix="Pass the arrays to sort by.")
@@ -779,7 +781,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
     >>> dnp.select([x < 1, x > 1], [x + 10, x + 20])
     Array([10,  0, 22], dtype=int32)
     """
-    if len(condlist) != len(choicelist) or not condlist:
+    if len(condlist) != len(choicelist) or not len(condlist):
         raise ValueError(
             message(
                 "select takes a choice for each condition, and at least one.",

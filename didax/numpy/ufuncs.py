@@ -387,6 +387,8 @@ conjugate = conj = ufunc(
 def _sign_bit(x: Any) -> Any:
     """Read the sign of a float from its first bit, so that -0.0 and negative NaNs are negative."""
     dtype = aval_of(x).dtype
+    if dtypes.is_sub_byte(dtype):
+        x, dtype = cast(x, np.dtype(np.float32)), np.dtype(np.float32)
     bits = np.dtype(f"i{dtype.itemsize}")
     return el.lt(bitcast_convert_type_p.bind(x, new_dtype=bits), 0)
 

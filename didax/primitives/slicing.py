@@ -1,10 +1,11 @@
-"""Static and dynamic windows of arrays: slice, pad, concatenate, rev, dynamic_slice and dynamic_update_slice.
+"""Static and dynamic windows of arrays: slice, pad, split, concatenate, rev, dynamic_slice and dynamic_update_slice.
 
     slice(x)[i] = x[start + stride * i]          dynamic_slice(x, start)[i] = x[clamp(start) + i]
 
 All of them are linear in the arrays, and they are transposes of each other: what slice takes out, pad puts back
-between zeros; what dynamic_slice reads, dynamic_update_slice writes. The dynamic operations move a window that
-sticks out of the array until it fits. Batched over their start indices, they become a gather and a scatter.
+between zeros; what split takes apart, concatenate joins; what dynamic_slice reads, dynamic_update_slice writes. The
+dynamic operations move a window that sticks out of the array until it fits. Batched over their start indices, they
+become a gather and a scatter.
 Read next: `gather.py`.
 """
 
@@ -199,16 +200,65 @@ class Concatenate(Primitive):
         return out, self.bind(*map(instantiate, tangents), dimension=dimension)
 
     def transpose(self, ct: Any, *xs: Any, dimension: int) -> list[Any]:
-        lengths = [(x.aval if is_undef(x) else aval_of(x)).shape[dimension] for x in xs]
-        ends = list(itertools.accumulate(lengths))
-        return [
-            slice_axis(ct, end - n, end, dimension) if is_undef(x) else None
-            for x, n, end in zip(xs, lengths, ends, strict=True)
-        ]
+        sizes = tuple([(x.aval if is_undef(x) else aval_of(x)).shape[dimension] for x in xs])
+        parts = split(ct, sizes, dimension)
+        return [part if is_undef(x) else None for x, part in zip(xs, parts, strict=True)]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, dimension: int) -> tuple[Any, int]:
         xs = [move_batch_axis(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
         return self.bind(*xs, dimension=dimension + 1), 0
+
+
+class Split(LinearUnary):
+    """Neighbouring parts of the given sizes along an axis.
+
+    A cotangent of several parts is joined once, where those of slices would be padded and added one by one.
+    """
+
+    multiple_results = True
+    moves_elements = True
+    sharding = split.each_resized
+
+    def type(self, x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> list[ShapedArray]:
+        fits = 0 <= axis < x.ndim and min(sizes, default=0) >= 0 and sum(sizes) == x.shape[axis]
+        if not fits:
+            facts = f"operand: {x}, axis: {axis}, sizes: {sizes}, which add up to {sum(sizes)}"
+            fix = f"Choose sizes of 0 or more that add up to the length, along one of {x.ndim} axes."
+            raise ArgumentError(
+                message("split needs sizes that add up to the length of the axis.", facts, fix=fix)
+            )
+        return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
+
+    def eager(self, x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
+        return [x[_along(axis, start, end)] for start, end in part_bounds(sizes)]
+
+    def lower(self, ctx: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
+        return [ctx.slice_axis(x, start, end, axis) for start, end in part_bounds(sizes)]
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        parts = self.bind(x, **params)
+        if type(t) is Zero:
+            return parts, [Zero(aval_of(part).tangent()) for part in parts]
+        return parts, self.bind(t, **params)
+
+    def transpose(self, cts: Sequence[Any], x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
+        return [concatenate(list(map(instantiate, cts)), axis)]
+
+    def batch(
+        self, batch: AxisData, args: Sequence[Any], dims: Sequence[int], *, sizes: tuple[int, ...], axis: int
+    ) -> tuple[list[Any], list[int]]:
+        (x,), (dim,) = args, dims
+        return self.bind(x, sizes=sizes, axis=axis + (axis >= dim)), [dim] * len(sizes)
+
+
+def part_bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Where each part of a split starts and ends."""
+    return list(itertools.pairwise(itertools.accumulate(sizes, initial=0)))
+
+
+def _along(axis: int, start: int, end: int) -> tuple[slice, ...]:
+    return (*[slice(None)] * axis, slice(start, end))
 
 
 class Pad(Primitive):
@@ -499,6 +549,7 @@ def _stack_starts(axis: AxisData, starts: Sequence[Any], dims: Sequence[int | No
 slice_p = Slice("slice")
 rev_p = Rev("rev")
 concatenate_p = Concatenate("concatenate")
+split_p = Split("split")
 pad_p = Pad("pad")
 dynamic_slice_p = DynamicSlice("dynamic_slice")
 dynamic_update_slice_p = DynamicUpdateSlice("dynamic_update_slice")
@@ -535,6 +586,18 @@ def concatenate(xs: Sequence[Any], dimension: int) -> Any:
     return xs[0] if len(xs) == 1 else concatenate_p.bind(*xs, dimension=dimension)
 
 
+def split(x: Any, sizes: tuple[int, ...], axis: int) -> list[Any]:
+    """Neighbouring parts along an axis."""
+    return split_p.bind(x, sizes=sizes, axis=axis) if len(sizes) > 1 else [x] * len(sizes)
+
+
+def unstack(x: Any, axis: int) -> list[Any]:
+    """The arrays along an axis, without it."""
+    shape = aval_of(x).shape
+    rest = (*shape[:axis], *shape[axis + 1 :])
+    return [reshape(part, rest) for part in split(x, (1,) * shape[axis], axis)]
+
+
 def stack_last(xs: Sequence[Any]) -> Any:
     """Arrays of one type along a new last axis."""
     ndim = aval_of(xs[0]).ndim
@@ -543,9 +606,7 @@ def stack_last(xs: Sequence[Any]) -> Any:
 
 def unstack_last(x: Any) -> list[Any]:
     """The arrays along the last axis."""
-    shape = aval_of(x).shape
-    last = len(shape) - 1
-    return [reshape(slice_axis(x, i, i + 1, last), shape[:-1]) for i in range(shape[-1])]
+    return unstack(x, aval_of(x).ndim - 1)
 
 
 def rev(x: Any, dimensions: tuple[int, ...]) -> Any:

@@ -88,6 +88,11 @@ def resized(primitive: Any, out: Type, x: Type, *others: Type, **_: Any) -> Spli
     return split_of(x)
 
 
+def each_resized(primitive: Any, outs: Sequence[Type], x: Type, **_: Any) -> list[Split]:
+    """The same for each of several results."""
+    return [resized(primitive, out, x) for out in outs]
+
+
 def parts(x: Type, names: Names) -> int:
     """Into how many parts these mesh axes cut an axis."""
     return math.prod(x.layout.mesh.shape[name] for name in names) if names else 1

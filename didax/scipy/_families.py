@@ -169,7 +169,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     if order < 0:
         rule = "bessel_jn takes the highest order, an integer of at least 0."
         raise ArgumentError(message(rule, f"v: {v!r:.100}", fix="Pass a Python integer."))
-    wide = x.astype(dnp.promote_types(x.dtype, "float32"))
+    wide = x.astype(dtypes.at_least_single(x.dtype))
     out = _bessel_orders(wide, order)
     return out.astype(x.dtype) if x.dtype != wide.dtype else out
 

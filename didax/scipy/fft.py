@@ -119,7 +119,7 @@ def _transform_axes(name: str, one: Any, x: Any, kind: int, s: Any, axes: Any, n
 def _transform(name: str, x: Any, kind: int, length: int | None, axis: int, norm: str | None) -> Array:
     _check(name, kind, norm)
     value = as_array(name, x)
-    value = cast(value, dnp.promote_types(inexact(value.dtype, False)[0], "float32"))
+    value = cast(value, dtypes.at_least_single(inexact(value.dtype, False)[0]))
     (along,) = canonical_axes(name, axis, value.ndim)
     value = _of_length(dnp.moveaxis(value, along, -1), length)
     n = value.shape[-1]

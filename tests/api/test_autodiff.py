@@ -447,6 +447,10 @@ def _is_weak(f, *args):
     return found[0]
 
 
+def _times(n, transformation, f):
+    return f if n == 0 else transformation(_times(n - 1, transformation, f))
+
+
 STRONG, WEAK = np.float32(2.0), 3.0
 
 
@@ -473,6 +477,9 @@ STRONG, WEAK = np.float32(2.0), 3.0
         (lambda x, y: dx.jvp(lambda z: z + y, (x,), (x,)), [WEAK, STRONG], [False, False]),
         (lambda x: dx.jacrev(lambda z: dnp.stack([z, z])[0])(x), [WEAK], [True]),
         (lambda x: dx.jacfwd(lambda z: z * dnp.float32(2))(x), [WEAK], [False]),
+        (lambda x: _times(3, dx.grad, lambda z: dnp.sin(dnp.stack([z, 2 * z])).sum())(x), [WEAK], [True]),
+        (lambda x: dx.grad(lambda z: dnp.split(dnp.stack([z, z]), 2)[1].sum())(x), [WEAK], [True]),
+        (lambda x: dx.vjp(lambda z: dnp.unstack(dnp.stack([z, z]))[0], x)[1](x), [WEAK], [True]),
     ],
 )
 def test_derivatives_are_weakly_typed_where_jax_has_them_so(f, args, weak):

@@ -109,6 +109,21 @@ KNOWN = [
     ("value", r"dot_product_attention\(.*float64", "attention of float64 keeps its digits"),
     ("value", r"jax \[nan.*special\.(expi|exp1|expn)\(.*float16", "special functions of float16"),
     ("value", r"didax \[nan.*special\.(rel_entr|kl_div)", "rel_entr and kl_div of NaN"),
+    ("value", r"jax \[[^\]]*nan.*cholesky_update\(", "updates with NaN and infinities, which jax spreads"),
+    (
+        "value",
+        r"jax \[[^\]]*nan.*conv_general_dilated_patches\(",
+        "patches are moved, not multiplied by 0 and 1",
+    ),
+    ("value", r"jax \[[^\]]*nan.*special\.bessel_jn", "Bessel functions of small arguments"),
+    ("value", r"didax \[-?0\..*jax \[nan.*np\.maximum", "derivatives of maxima that are NaN, times infinity"),
+    ("value", DERIVATIVE + r".*\b(a|arc)cosh\(", "the derivative of arccosh left of the imaginary axis"),
+    ("type", r"^special\.owens_t", "owens_t keeps narrow floats"),
+    (
+        "didax refuses",
+        r"^np\.array_equiv .*promote to no common dtype",
+        "jax catches the error of equal: False",
+    ),
     ("value", r"jax \[[^\]]*nan.*special\.spence", "derivatives of spence between 1 and 2"),
 ]
 

@@ -1,7 +1,10 @@
 """Programs of a hundred fixed seeds agree with jax; the fuzzer's own parts do what they say."""
 
+import os
 from collections import Counter
 from dataclasses import replace
+from multiprocessing import Pipe
+from types import SimpleNamespace
 
 import numpy as onp
 import pytest
@@ -15,6 +18,7 @@ from tests.fuzz.libraries import jax_
 from tests.fuzz.program import Program, Statement, Type
 from tests.fuzz.script import script
 from tests.fuzz.shrinker import shrink
+from tests.fuzz.workers import Worker
 
 # A hundred of the fastest; --show prints the program of one
 # fmt: off
@@ -110,6 +114,15 @@ def test_shrinking_keeps_what_fails() -> None:
         lambda p: {},
     )
     assert len(small.statements) < len(program.statements) and small.statements[-1].targets == last.targets
+
+
+def test_a_worker_hangs_when_it_has_computed_or_waited_for_too_long() -> None:
+    worker = Worker(timeout=0.02)
+    worker.process = SimpleNamespace(pid=os.getpid())
+    worker.connection, other = Pipe()
+    assert not worker.answers()
+    other.send("an answer")
+    assert worker.answers()
 
 
 def test_scripts_run_alone(capsys: pytest.CaptureFixture[str]) -> None:

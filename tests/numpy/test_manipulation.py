@@ -15,7 +15,7 @@ CREATION = [
     "np.arange(7, 2, -2)", "np.arange(3.0)", "np.arange(0, 1, 0.25)", "np.arange(5, dtype='float16')",
     "np.arange(3, 1)", "np.linspace(0, 1, 5)", "np.linspace(0, 1, 4, endpoint=False)",
     "np.linspace(0, 10, 4, dtype=int)", "np.linspace(np.zeros(2), np.arange(2.0), 3, axis=1)",
-    "np.linspace(0, 1, 1)", "np.linspace(0, 1, 3, retstep=True)", "np.linspace(1, 2, 0)",
+    "np.linspace(0, 1, 1)", "np.linspace(2.0, np.inf, 1)", "np.linspace(0, 1, 3, retstep=True)", "np.linspace(1, 2, 0)",
     "np.logspace(0, 2, 3)", "np.logspace(0, 2, 3, base=2)", "np.geomspace(1.0, 8.0, 4)", "np.tri(3)",
     "np.tri(2, 3, 1, dtype=int)", "np.meshgrid(np.arange(2), np.arange(3))",
     "np.meshgrid(np.arange(2), np.arange(3), indexing='ij')",
@@ -228,7 +228,9 @@ def test_found_positions_need_a_size_under_jit():
 def test_lists_of_traced_values_become_arrays():
     assert dx.jit(lambda a, b: dnp.array([[a, 1.0], [b, 2]]))(1.0, 2).tolist() == [[1, 1], [2, 2]]
     assert dnp.array([dnp.float32(1), dnp.int8(2)]).dtype == np.float32
-    assert dx.jit(lambda a: dnp.roll(dnp.arange(4), a))(1).tolist() == [3, 0, 1, 2]
+    roll = dx.jit(lambda *shifts: [dnp.roll(dnp.arange(3), by) for by in shifts])
+    for rolled in roll(4, -(2**31), dnp.asarray(-5, "int4"), np.uint32(2**32 - 3)):
+        assert rolled.tolist() == [2, 0, 1]
 
 
 def test_a_stated_dtype_is_honoured_without_x64():

@@ -211,6 +211,22 @@ def test_frexp_and_sort_complex(dtype: str) -> None:
     check("np.sort_complex(x)", sample(dtype, (3, 4)), weak=False)
 
 
+def test_sort_complex_keeps_the_precision_of_single() -> None:
+    with dx.enable_x64():
+        for dtype, wanted in (("int32", "complex64"), ("int64", "complex128"), ("float16", "complex64")):
+            assert dnp.sort_complex(dnp.zeros(2, dtype)).dtype == wanted
+    assert dnp.sort_complex(dnp.zeros(2, "float8_e5m2")).dtype == "complex64"
+
+
+def test_keys_without_axes_have_one_order() -> None:
+    assert int(dnp.lexsort(dnp.array([2, 1]))) == np.lexsort(np.array([2, 1])) == 0
+
+
+def test_conditions_and_choices_in_arrays() -> None:
+    conditions, choices = np.array([[True, False], [True, True]]), np.int32([[1, 2], [3, 4]])
+    assert dx.jit(dnp.select)(conditions, choices).tolist() == [1, 4]
+
+
 def test_frexp_at_the_corners() -> None:
     check("np.frexp(x)", np.float32([0, -0.0, 1, -3.5, np.inf, -np.inf, np.nan, 3e38, -1.2e-38]))
     for dtype in ("float16", "bfloat16", "float32", "float64"):

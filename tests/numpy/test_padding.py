@@ -73,6 +73,11 @@ def test_a_dictionary_of_axes(widths: dict[int, Any]) -> None:
     np.testing.assert_array_equal(dnp.pad(x, widths, mode="edge"), np.pad(x, widths, mode="edge"))
 
 
+def test_statistics_of_weak_arrays_are_weak() -> None:
+    for mode in STATISTICS:
+        assert dnp.pad(dnp.stack([0.5, 1.5]), 1, mode=mode).weak_type
+
+
 def test_padding_is_mapped() -> None:
     x = dnp.asarray(sample("float32", (3, 4)))
     mapped = dx.vmap(lambda row: dnp.pad(row, 2, mode="reflect", reflect_type="odd"))(x)

@@ -18,6 +18,7 @@ from didax.passes.loops.defer import defer_products
 from didax.passes.loops.hoist import hoist_products
 from didax.passes.loops.notes import Note, renamed_loops
 from didax.passes.loops.one_function import as_one_function
+from didax.passes.loops.parts import with_slices
 from didax.passes.loops.recompute import recompute_residuals
 from didax.passes.loops.rewrite import substitute
 from didax.passes.loops.unroll import unrolled
@@ -39,6 +40,7 @@ def optimize_loops(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Note, ...]]:
     """The program with its loops optimised, as far as the option `optimize_loops` allows, and notes on each loop."""
     if config.state().optimize_loops == "off" or not _has_loops(jaxpr):
         return jaxpr, ()
+    jaxpr = with_slices(jaxpr)
     found = _optimized(jaxpr)
     return found.jaxpr or jaxpr, found.notes
 

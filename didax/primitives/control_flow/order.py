@@ -19,14 +19,14 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.primitives import split
 from didax.primitives.gather import gather_p, scatter_add_p, scatter_p
-from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
+from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p, split_p
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import materialized
 from didax.xla.text import FunctionContext, Value
 
-_READS = (dynamic_slice_p, gather_p, slice_p)
+_READS = (dynamic_slice_p, gather_p, slice_p, split_p)
 _UPDATE = {dynamic_update_slice_p: 1, scatter_p: 2, scatter_add_p: 2}  # which operand is the update
 _MIN_BYTES = 1 << 14  # a fence costs about a microsecond, as do two copies of so many bytes
 
