@@ -97,7 +97,7 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
     "jax._src.state.types": _from(_P, "AbstractRef"),
     "jax._src.traceback_util": _from(_P, "_exclude_paths api_boundary include_frame register_exclusion"),
-    "jax._src.tree_util": _from(_P, "_registry"),
+    "jax._src.tree_util": _from(_P, "_registry prefix_errors"),
     "jax._src.xla_bridge": _from(_P, "_backend_lock _backends"),
 }
 
@@ -117,18 +117,9 @@ JAXLIB = {"jax.extend.mlir.dialects": "jaxlib.mlir.dialects", "jax.extend.mlir.i
 
 # What is there and differs, as far as a program notices it under the layer. `docs/from-jax.md` has the same table.
 DIFFERENT = {
-    "jax.random.gamma": "other numbers for the same key, with the same distribution",
-    "jax.random.loggamma": "other numbers for the same key, with the same distribution",
-    "jax.random.beta": "other numbers for the same key, with the same distribution",
-    "jax.random.chisquare": "other numbers for the same key, with the same distribution",
-    "jax.random.dirichlet": "other numbers for the same key, with the same distribution",
-    "jax.random.f": "other numbers for the same key, with the same distribution",
-    "jax.random.generalized_normal": "other numbers for the same key, with the same distribution",
-    "jax.random.ball": "other numbers for the same key, with the same distribution",
-    "jax.random.t": "other numbers for the same key, with the same distribution",
-    "jax.random.poisson": "other numbers for the same key, with the same distribution",
-    "jax.random.binomial": "other numbers for the same key, with the same distribution",
-    "jax.random.multinomial": "other numbers for the same key, with the same distribution",
+    "jax.random.gamma": "16-bit floats are drawn in 32 bits: other numbers",
+    "jax.random.poisson": "from means of 100,000 on, another count in rare cases: the probabilities have more digits",
+    "jax.random.binomial": "from 100,000 trials on, another count in rare cases: the probabilities have more digits",
     "jax.make_jaxpr": "functions are made of other operations in part, some of which jax has not",
     "jax.named_call": "no effect: programs hold no names",
     "jax.named_scope": "no effect: programs hold no names",
