@@ -4,6 +4,6 @@ Read next: `api/stages.py`.
 """
 
 from didax.api.jit import JitFunction as Wrapped
-from didax.api.stages import Compiled, Lowered, Traced
+from didax.api.stages import ArgInfo, Compiled, Lowered, Traced
 
-__all__ = ["Compiled", "Lowered", "Traced", "Wrapped"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]

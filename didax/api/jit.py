@@ -121,7 +121,8 @@ class JitFunction(RepeatedCalls[P, R]):
         name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
         consts = values_of(found.captured)
         trees, hidden = (tree, found.out_tree), len(found.written)
-        return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves)
+        donated = self._donated.of_leaves(with_gaps(dynamic, static), named)
+        return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""
@@ -134,6 +135,10 @@ class JitFunction(RepeatedCalls[P, R]):
     def explain(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """What compilation for these arguments does to each loop, and why not more."""
         return self.trace(*args, **kwargs).explain()
+
+    def _cache_size(self) -> int:
+        """How many programs the function has; JAX's programs count them."""
+        return len(self._cache.specializations)
 
     def clear_cache(self) -> None:
         """Forget every program of this function."""

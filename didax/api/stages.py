@@ -5,6 +5,7 @@ One after the other: `jit(f).trace(x).lower().compile()(x)`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
 from didax.passes.loops import report
 from didax.runtime.compiled import Program
+from didax.xla.compile import estimated_cost
 
 
 class ShapeDtypeStruct:
@@ -85,7 +87,44 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
-class Traced:
+@dataclasses.dataclass(frozen=True)
+class ArgInfo:
+    """The type of an argument, and whether its memory may be reused for results."""
+
+    aval: ShapedArray
+    donated: bool
+
+    shape = property(lambda self: self.aval.shape, doc="Length of each axis.")
+    dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")
+
+
+class Stage:
+    """What a function was staged for: its arguments, as `(args, kwargs)`, and its results."""
+
+    in_tree: Any
+    out_tree: Any
+
+    def __init__(self, avals: Sequence[ShapedArray], donated: Sequence[bool]):
+        self._avals, self._donated = tuple(avals), tuple(donated) or (False,) * len(avals)
+
+    @property
+    def in_avals(self) -> Any:
+        """Types of the arguments."""
+        return pytree.unflatten(self.in_tree, self._avals)
+
+    @property
+    def args_info(self) -> Any:
+        """An `ArgInfo` for each argument."""
+        infos = [ArgInfo(*pair) for pair in zip(self._avals, self._donated, strict=True)]
+        return pytree.unflatten(self.in_tree, infos)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Which leaves of the arguments may be overwritten by results."""
+        return tuple(i for i, donated in enumerate(self._donated) if donated)
+
+
+class Traced(Stage):
     """A function staged for one signature."""
 
     def __init__(
@@ -99,7 +138,9 @@ class Traced:
         run: Callable[[Sequence[Any]], list[Any]],
         hidden: int = 0,
         leaves: Sequence[Any] = (),
+        donated: Sequence[bool] = (),
     ):
+        super().__init__(jaxpr.in_avals[len(consts) :], donated)
         self.fun_name = name
         self.jaxpr = ClosedJaxpr(jaxpr, tuple(consts))
         self.in_tree = in_tree
@@ -132,10 +173,11 @@ class Traced:
         return Lowered(self, self._program, self._program.partition_for(self._leaves))
 
 
-class Lowered:
+class Lowered(Stage):
     """A StableHLO module, ready to compile."""
 
     def __init__(self, traced: Traced, program: Program, partition: Any):
+        super().__init__(traced._avals, traced._donated)
         self._traced = traced
         self._program = program
         self._partition = partition
@@ -147,21 +189,43 @@ class Lowered:
         """The StableHLO text; with `debug_info` each operation with its names (`named_scope`) and the user's line."""
         return self._program.text(partition=self._partition, located=debug_info)
 
-    def compile(self) -> Compiled:
-        """Compile with XLA."""
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of the work of the program as it is written: 'flops', 'bytes accessed', ..."""
+        return estimated_cost(self.as_text())
+
+    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
+        """Compile with XLA, whose options are an argument of `jit`."""
+        if compiler_options:
+            rule = "The compiler's options are part of the jitted function."
+            fix = "Pass them there: jit(f, compiler_options=...)."
+            raise NotImplementedError(message(rule, f"compiler_options: {compiler_options}", fix=fix))
         return Compiled(self._traced, self._program, self._partition)
 
 
-class Compiled:
+class Compiled(Stage):
     """A compiled program for one signature; call it with arguments of exactly that signature."""
 
     def __init__(self, traced: Traced, program: Program, partition: Any):
+        super().__init__(traced._avals, traced._donated)
         self._traced = traced
         self._program = program
         self._executable = program.executable(partition)
         self.in_tree = traced.in_tree
         self.out_tree = traced.out_tree
         self.out_info = traced.out_info
+
+    @property
+    def out_avals(self) -> Any:
+        """Types of the results, in their structure."""
+
+        def type_of(struct: ShapeDtypeStruct) -> ShapedArray:
+            return struct.aval
+
+        return pytree.map(type_of, self.out_info)
+
+    def runtime_executable(self) -> Any:
+        """XLA's executable."""
+        return self._executable.loaded
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten_arguments(args, kwargs)
@@ -200,7 +264,7 @@ class Compiled:
 
         single = backend().shardings[self._executable.device or backend().default_device]
         count = len(self._program.jaxpr.invars if which == "in_shardings" else self._program.jaxpr.outvars)
-        return getattr(self._executable, which, [single] * count)
+        return list(getattr(self._executable, which, ())) or [single] * count
 
     def as_text(self) -> str:
         """The optimised HLO of the executable."""

@@ -377,8 +377,8 @@ def _transformed_rejection(
     """Return counts by the transformed rejection of Hörmann (1993), which fits Poisson and binomial distributions.
 
     A pair of uniform numbers, drawn in `dtype`, gives a count. Most counts are accepted by a quick test of the pair,
-    the others by their probability: `log_ratio` is its logarithm, up to what `hat.height` has. An element keeps the last
-    candidate that was accepted when all elements have one, as in jax.random; none is drawn where nobody is `waiting`.
+    the others by their probability: `log_ratio` is its logarithm, up to what `hat.height` has. An element keeps the
+    last candidate that was accepted when all elements have one, as in jax.random; none is drawn where nobody waits.
     """
     a, b, center, height, quick = hat
 

@@ -225,6 +225,12 @@ def _after_fork() -> None:
 after_fork(_after_fork)
 
 
+def estimated_cost(text: str) -> dict[str, float]:
+    """XLA's estimate of the work of a StableHLO module, before it is optimised."""
+    module = xe.mlir.mlir_module_to_xla_computation(text, return_tuple=False).get_hlo_module()
+    return xe.hlo_module_cost_analysis(backend().client, module)
+
+
 def compile_text(
     text: str,
     out_avals: Sequence[ShapedArray],

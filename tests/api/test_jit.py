@@ -622,6 +622,38 @@ def test_stages(x):
     assert "HloModule" in compiled.as_text()
 
 
+def test_stages_tell_their_arguments(x):
+    f = dx.jit(lambda a, b: {"sum": a + b["c"]}, donate_argnums=1)
+    traced = f.trace(x, {"c": x})
+    lowered = traced.lower()
+    compiled = lowered.compile(compiler_options={})
+    for stage in (traced, lowered, compiled):
+        assert stage.in_avals == ((dx.typeof(x), {"c": dx.typeof(x)}), {})
+        assert stage.donate_argnums == (1,)
+        info = stage.args_info[0][1]["c"]
+        assert isinstance(info, dx.stages.ArgInfo) and (info.shape, info.donated) == ((3,), True)
+    assert compiled.out_avals == {"sum": dx.typeof(x)}
+    assert lowered.cost_analysis()["flops"] == 3
+    assert compiled.input_shardings[0][0].is_equivalent_to(x.sharding, 1)
+    assert compiled.runtime_executable().hlo_modules()
+    assert f._cache_size() == 1
+    with pytest.raises(NotImplementedError, match="part of the jitted function"):
+        lowered.compile(compiler_options={"xla_cpu_enable_fast_math": True})
+
+
+def test_stating_numbers_and_names_of_static_arguments_states_all_of_them():
+    """So a wrapper may take other positional arguments than the function whose signature it shows."""
+
+    @functools.wraps(lambda module, a, b: None)
+    def wrapped(tag, a, rest, **kwargs):
+        return a, kwargs["b"]
+
+    f = dx.jit(lambda *args, **kwargs: (args[1], len(kwargs["b"])), static_argnums=0, static_argnames="b")
+    assert f("tag", 1.0, b="hi")[1] == 2
+    g = dx.jit(wrapped, static_argnums=(0,), static_argnames=["b"])
+    assert dx.make_jaxpr(lambda r: g("tag", 1.0, r, b=7)[0])({"x": 2.0}) is not None
+
+
 def test_stages_from_shapes_only():
     compiled = dx.jit(lambda x: x * 2).lower(dx.ShapeDtypeStruct((3,), "float32")).compile()
     np.testing.assert_array_equal(compiled(np.ones(3, np.float32)), [2, 2, 2])

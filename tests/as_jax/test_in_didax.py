@@ -27,6 +27,26 @@ def test_keywords_that_ask_for_nothing() -> None:
     assert not dnp.iscomplexobj(dx.random.key(0)) and dnp.isrealobj(dx.random.key(0))
 
 
+def test_functions_tell_their_rules() -> None:
+    f = dx.custom_jvp(lambda x, n: x, nondiff_argnums=(1,))
+    assert f.nondiff_argnums == (1,) and f.jvp is None
+    rule = f.defjvp(lambda n, primals, tangents: (primals[0], tangents[0]))
+    assert f.jvp is rule
+    g, fwd, bwd = dx.custom_vjp(dnp.sin), lambda x: (x, None), lambda _, ct: (ct,)
+    g.defvjp(fwd, bwd, symbolic_zeros=True)
+    assert (g.fwd, g.bwd, g.symbolic_zeros, g.optimize_remat) == (fwd, bwd, True, False)
+
+
+def test_where_an_array_lies() -> None:
+    x = dnp.ones((2, 3))
+    (device,) = x.sharding.addressable_devices
+    assert x.sharding.num_devices == 1
+    assert x.sharding.devices_indices_map(x.shape) == {device: (slice(None), slice(None))}
+    heard = []
+    dx.debug.callback(heard.append, x, partitioned=True)
+    assert heard[0].shape == (2, 3)
+
+
 def test_einsum_with_a_product_of_its_own() -> None:
     asked = []
 
