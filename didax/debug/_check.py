@@ -81,13 +81,14 @@ def _verify_message(msg: Any, shown: dict[str, Any]) -> None:
 
 
 class _Field:
-    """What a message shows in the place of one leaf of a tree."""
+    """What a message shows in the place of one leaf of a tree: its value, and the dtype of an array."""
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, leaf: Any):
+        self.name, self.leaf = name, leaf
 
     def __repr__(self) -> str:
-        return f"\0{self.name}\0"
+        shown = f"\0{self.name}\0"
+        return f"Array({shown}, dtype={self.leaf.dtype})" if hasattr(self.leaf, "dtype") else shown
 
 
 def _by_leaves(msg: str, shown: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -100,8 +101,8 @@ def _by_leaves(msg: str, shown: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         if is_array_like(value):
             values[name] = value
             continue
-        fields = [_Field(f"{name}_{i}") for i in range(len(leaves))]
-        values.update({field.name: leaf for field, leaf in zip(fields, leaves, strict=True)})
+        fields = [_Field(f"{name}_{i}", leaf) for i, leaf in enumerate(leaves)]
+        values.update({field.name: field.leaf for field in fields})
         text = _escaped(repr(pytree.unflatten(structure, fields))).split("\0")
         trees[name] = "".join([f"{{{part}}}" if i % 2 else part for i, part in enumerate(text)])
     return _with_trees(msg, trees), values

@@ -25,6 +25,8 @@ def test_keywords_that_ask_for_nothing() -> None:
     assert dx.jit(lambda x: (x, x), in_shardings=(None,), out_shardings=(None, None))(x)[0].shape == (2,)
     assert dx.random.bernoulli(dx.random.key(0), 0.5, (2,), out_sharding=nowhere).shape == (2,)
     assert not dnp.iscomplexobj(dx.random.key(0)) and dnp.isrealobj(dx.random.key(0))
+    assert dnp.allclose(dx.random.key(0), dx.random.key(0))
+    assert not dnp.allclose(dx.random.key(0), dx.random.key(1))
 
 
 def test_functions_tell_their_rules() -> None:

@@ -158,7 +158,8 @@ def test_trees_and_keys_are_shown():
     f = dx.jit(lambda tree, key: check(tree["a"][1] < 0, message, tree["a"], tree=tree, key=key, y=2.25))
     with pytest.raises(dx.checkify.CheckError) as error:
         f(tree, key)
-    shown = r"([1. 1.], 3) has {'a': ([1. 1.], 3), 'b': []} and {braces}, [0 7] of 2.2"
+    ones, three = "Array([1. 1.], dtype=float32)", "Array(3, dtype=int32)"
+    shown = f"({ones}, {three}) has {{'a': ({ones}, {three}), 'b': []}} and {{braces}}, [0 7] of 2.2"
     assert str(error.value).splitlines()[0] == shown
     with pytest.raises(dx.checkify.CheckError, match=r"^\{'a': 0\}"):
         check(False, "{0}", {"a": 0})
