@@ -6,4 +6,6 @@ Read next: `api/stages.py`.
 from didax.api.jit import JitFunction as Wrapped
 from didax.api.stages import ArgInfo, Compiled, Lowered, Traced
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]
+CompilerOptions = dict[str, bool | int | float | str]
+
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]

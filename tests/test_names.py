@@ -72,7 +72,7 @@ ABSENT = {
     "ref": "AbstractRef",
     "sharding": "AbstractDevice ManualAxisType auto_axes explicit_axes make_single_device_sharding reshard "
     "use_abstract_mesh",
-    "stages": "ArgInfo CompilerOptions",
+    "stages": "",
     "experimental": "EArray cur_qdd primal_tangent_dtype",
     "experimental.checkify": "",
     "experimental.compilation_cache.compilation_cache": "",

@@ -136,10 +136,6 @@ class JitFunction(RepeatedCalls[P, R]):
         """What compilation for these arguments does to each loop, and why not more."""
         return self.trace(*args, **kwargs).explain()
 
-    def _cache_size(self) -> int:
-        """How many programs the function has; JAX's programs count them."""
-        return len(self._cache.specializations)
-
     def clear_cache(self) -> None:
         """Forget every program of this function."""
         self._cache.clear()

@@ -18,7 +18,6 @@ from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
 from didax.passes.loops import report
 from didax.runtime.compiled import Program
-from didax.xla.compile import estimated_cost
 
 
 class ShapeDtypeStruct:
@@ -191,6 +190,8 @@ class Lowered(Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the work of the program as it is written: 'flops', 'bytes accessed', ..."""
+        from didax.xla.compile import estimated_cost  # loads XLA: on first need
+
         return estimated_cost(self.as_text())
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:

@@ -46,13 +46,6 @@ class ExtendedDType:
     """
 
 
-class AbstractRef:
-    """The type of a Ref in JAX's programs. Didax has no such types: nothing is an instance."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(message("Refs have no types in Didax.", fix="Use jax.new_ref."))
-
-
 class EArray:
     """An array of a dtype made in JAX's private way."""
 

@@ -39,6 +39,12 @@ def test_functions_tell_their_rules() -> None:
     assert (g.fwd, g.bwd, g.symbolic_zeros, g.optimize_remat) == (fwd, bwd, True, False)
 
 
+def test_the_type_of_a_ref() -> None:
+    ref = dx.new_ref(dnp.ones(3))
+    assert dx.typeof(ref) == dx.typeof(dx.new_ref(dnp.zeros(3))) != dx.typeof(ref[...])
+    assert dx.typeof(ref).inner_aval is dx.typeof(ref[...]) and dx.typeof(ref).shape == (3,)
+
+
 def test_where_an_array_lies() -> None:
     x = dnp.ones((2, 3))
     (device,) = x.sharding.addressable_devices
