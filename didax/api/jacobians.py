@@ -61,10 +61,8 @@ def jacfwd(
 
     @functools.wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
-        chosen = chosen_arguments("jacfwd", fun, numbers, args)
+        chosen = _checked_arguments("jacfwd", fun, numbers, args, holomorphic, forward=True)
         x = tuple(args[i] for i in chosen)
-        avals = chosen_avals("jacfwd", fun, args, chosen, flatten_arguments(x, {})[0])
-        check_arguments_differentiable("jacfwd", fun, args, chosen, avals, holomorphic, forward=True)
         push = functools.partial(jvp, as_function_of(chosen, fun, args, kwargs), x, has_aux=has_aux)
         along = _mapped_basis(push, x, (None, -1, None) if has_aux else (None, -1), chunk_size)
         out, columns, *aux = along
@@ -105,10 +103,8 @@ def jacrev(
 
     @functools.wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
-        chosen = chosen_arguments("jacrev", fun, numbers, args)
+        chosen = _checked_arguments("jacrev", fun, numbers, args, holomorphic, allow_int=allow_int)
         x = tuple(args[i] for i in chosen)
-        avals = chosen_avals("jacrev", fun, args, chosen, flatten_arguments(x, {})[0])
-        check_arguments_differentiable("jacrev", fun, args, chosen, avals, holomorphic, allow_int)
         out, pull, *aux = vjp(as_function_of(chosen, fun, args, kwargs), *x, has_aux=has_aux)
         check_results_differentiable("jacrev", fun, out, holomorphic)
         rows = _mapped_basis(pull, out, 0, chunk_size)
@@ -116,6 +112,23 @@ def jacrev(
         return _assembled(out, blocks, argnums, aux)
 
     return api_boundary(jacobian)
+
+
+def _checked_arguments(
+    name: str,
+    fun: Callable[..., Any],
+    numbers: Sequence[int],
+    args: tuple[Any, ...],
+    holomorphic: bool,
+    *,
+    allow_int: bool = False,
+    forward: bool = False,
+) -> list[int]:
+    """The positions that `numbers` stand for, each of an argument that the derivative can be taken by."""
+    chosen = chosen_arguments(name, fun, numbers, args)
+    avals = chosen_avals(name, fun, args, chosen, flatten_arguments(tuple(args[i] for i in chosen), {})[0])
+    check_arguments_differentiable(name, fun, args, chosen, avals, holomorphic, allow_int, forward=forward)
+    return chosen
 
 
 def _assembled(out: Any, blocks: Sequence[Any], argnums: int | Sequence[int], aux: Sequence[Any]) -> Any:
@@ -184,15 +197,13 @@ def _unit_vector(tree: Any, i: Any) -> Any:
 def _standard_basis(tree: Any) -> Any:
     """All unit vectors of the space that the leaves together are a vector of, along a new leading axis of each leaf."""
     leaves, structure = pytree.flatten(tree)
-    avals = [aval_of(x) for x in leaves]
-    total = sum(a.size for a in avals)
-    starts = np.cumsum([0, *(a.size for a in avals)])
-    units = [
-        np.eye(total, a.size, -int(start), dtype=a.tangent().dtype).reshape(total, *a.shape)
-        for a, start in zip(avals, starts[:-1], strict=True)
-    ]
-    types = [ShapedArray(u.shape, u.dtype, a.weak_type) for a, u in zip(avals, units, strict=True)]
-    return pytree.unflatten(structure, list(map(ConcreteArray, types, units)))
+    total = sum(aval_of(x).size for x in leaves)
+    units: list[Any] = []
+    for x, start, stop in _ranges(leaves):
+        aval = aval_of(x)
+        unit = np.eye(total, stop - start, -start, dtype=aval.tangent().dtype).reshape(total, *aval.shape)
+        units.append(ConcreteArray(ShapedArray(unit.shape, unit.dtype, aval.weak_type), unit))
+    return pytree.unflatten(structure, units)
 
 
 def _split_inputs(columns: Any, x: Any) -> Any:
