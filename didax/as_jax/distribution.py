@@ -6,16 +6,19 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
-from didax.as_jax.hook import JAX_VERSION
-
 
 class JaxDistribution(importlib.metadata.Distribution):
     """The distribution `jax`, of the version that Didax follows."""
 
+    def __init__(self, version: str):
+        self._version = version
+
     def read_text(self, filename: str) -> str | None:
         """The metadata: name and version."""
         return (
-            f"Metadata-Version: 2.1\nName: jax\nVersion: {JAX_VERSION}\n" if filename == "METADATA" else None
+            f"Metadata-Version: 2.1\nName: jax\nVersion: {self._version}\n"
+            if filename == "METADATA"
+            else None
         )
 
     def locate_file(self, path: Any) -> Any:

@@ -178,7 +178,7 @@ class _Finder:
         """The distribution of the name jax, for `importlib.metadata`, which asks every finder that has this method."""
         if context is None or context.name != "jax":
             return []
-        return [importlib.import_module("didax.as_jax.distribution").JaxDistribution()]
+        return [importlib.import_module("didax.as_jax.distribution").JaxDistribution(JAX_VERSION)]
 
 
 class _Loader(importlib.abc.Loader):
