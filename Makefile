@@ -11,18 +11,20 @@ SEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 BIN := $(VENV)/bin
+LIBRARIES := $(VENV)/libraries
 DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
 DOCS_VENV ?= .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
 
-.PHONY: help demo test test-all answers mutations check lint types format bench docs fuzz clean
+.PHONY: help demo test test-all libraries library-numbers answers mutations check lint types format bench docs fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits and draw what it learned"
 	@echo "make test    tests, and the examples of docstrings and documents"
 	@echo "make test-all  all cases and more examples, compiled as users' programs are"
+	@echo "make libraries  a program of each library written for JAX, without JAX, against its numbers"
 	@echo "make answers  what jax answers to the tests, asked anew and written to tests/answers/"
 	@echo "make mutations  faults put into the library one by one: do the tests see them?"
 	@echo "make check   format, lint, types, tests: what a change has to pass"
@@ -40,6 +42,14 @@ test: $(DEV_READY)
 
 test-all: $(DEV_READY)
 	XLA_FLAGS= $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'slow or not slow' --hypothesis-profile=thorough
+
+libraries: $(LIBRARIES)/.ready
+	$(LIBRARIES)/bin/python tests/as_jax/libraries.py
+
+# The numbers that `make libraries` compares with: those of jax itself, which is kept out of the libraries' environment.
+library-numbers: $(LIBRARIES)/.ready
+	$(LIBRARIES)/bin/python -m pip install --quiet --target $(LIBRARIES)/jax --no-deps jax==0.10.2
+	JAX_AT=$(abspath $(LIBRARIES)/jax) $(LIBRARIES)/bin/python tests/as_jax/libraries.py --record
 
 answers: $(DEV_READY)
 	rm -f tests/answers/jax-$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("jax"))').txt
@@ -82,6 +92,13 @@ $(BIN)/python:
 $(DEMO_READY): pyproject.toml | $(BIN)/python
 	@echo 'installing what the demo needs into $(VENV): once, about a minute'
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	touch $@
+
+$(LIBRARIES)/.ready: pyproject.toml tests/as_jax/libraries.txt
+	@echo 'installing libraries written for JAX into $(LIBRARIES), without JAX: once, a minute or two'
+	$(PYTHON) -m venv $(LIBRARIES)
+	$(LIBRARIES)/bin/python -m pip install --quiet --editable . 'scipy>=1.14' rich
+	$(LIBRARIES)/bin/python -m pip install --quiet --no-deps --requirement tests/as_jax/libraries.txt
 	touch $@
 
 # The development extra holds the demo's.

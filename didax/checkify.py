@@ -162,7 +162,7 @@ def checkify(fun: Callable[P, R], errors: Errors = user_checks) -> Callable[P, t
     >>> err, y = dx.jit(checkify.checkify(f, errors=checkify.all_checks))(x, 5)
     >>> err.throw()
     Traceback (most recent call last):
-    didax.core.errors.OutOfBoundsError: Out-of-bounds indexing: index 5 is out of bounds for axis 0 of size 3.
+    didax.core.errors.OutOfBoundsError: out-of-bounds indexing: index 5 is out of bounds for axis 0 of size 3.
     ...
     """
     check_callable("checkify", fun)

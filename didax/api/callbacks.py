@@ -103,14 +103,18 @@ def io_callback(
 
 @api_boundary
 def debug_callback(
-    callback: Callable[..., Any] | None = None, *args: Any, ordered: bool = False, **kwargs: Any
+    callback: Callable[..., Any] | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
 ) -> Any:
     """Call a Python function with values of a program, wherever they are computed; what it returns is not used.
 
     It sees the primal values under differentiation, each element under vmap, each step of a loop. Arguments that are no
-    arrays are passed as they are. Calls keep the order of the program, also without `ordered`, which is accepted for
-    compatibility. Without a callback (`callback(ordered=True)`) it returns a function that takes the callback and its
-    arguments.
+    arrays are passed as they are. Calls keep the order of the program, also without `ordered`, and are given whole
+    arrays, also with `partitioned`; both are accepted for compatibility. Without a callback (`callback(ordered=True)`)
+    it returns a function that takes the callback and its arguments.
 
     >>> import didax as dx
     >>> f = dx.jit(lambda x: dx.debug.callback(lambda y: print("got", y), x) or x * 2)

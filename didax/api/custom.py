@@ -50,6 +50,11 @@ class FunctionWithRules(Generic[P, R]):
         self._signature = _signature(fun)
         self._nondiff = _positions(self._what, fun, self._signature, nondiff_argnums, nondiff_argnames)
 
+    @property
+    def nondiff_argnums(self) -> tuple[int, ...]:
+        """Positions of the arguments that are not differentiated."""
+        return tuple(self._nondiff)
+
     def _define(self, **rules: Any) -> None:
         self._definition = dataclasses.replace(self._definition, **rules)
 
@@ -211,6 +216,11 @@ class custom_jvp(FunctionWithRules[P, R]):
     _what = "custom_jvp"
     _missing = "f.defjvp(rule), with rule(primals, tangents) -> (result, tangent of the result)."
 
+    @property
+    def jvp(self) -> Callable[..., Any] | None:
+        """The rule, once it is set."""
+        return self._definition.jvp
+
     def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
         """Set the rule `jvp(*nondiff, primals, tangents) -> (result, tangent)`; usable as a decorator.
 
@@ -286,6 +296,26 @@ class custom_vjp(FunctionWithRules[P, R]):
     _missing = (
         "f.defvjp(fwd, bwd), with fwd(*args) -> (result, residuals), bwd(residuals, cotangent) -> cotangents."
     )
+
+    @property
+    def fwd(self) -> Callable[..., Any] | None:
+        """The rule of the forward pass, once it is set."""
+        return self._definition.vjp and self._definition.vjp[0]
+
+    @property
+    def bwd(self) -> Callable[..., Any] | None:
+        """The rule of the backward pass, once it is set."""
+        return self._definition.vjp and self._definition.vjp[1]
+
+    @property
+    def symbolic_zeros(self) -> bool:
+        """Whether the rules are told which tangents and cotangents vanish."""
+        return self._definition.symbolic_vjp
+
+    @property
+    def optimize_remat(self) -> bool:
+        """Whether the function runs in place of `fwd` where residuals are not needed."""
+        return self._definition.optimize_remat
 
     def defvjp(
         self,

@@ -13,6 +13,7 @@ from didax.core import pytree
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
+from didax.core.ref import Ref, RefType, ref_type
 
 
 @api_boundary
@@ -60,15 +61,17 @@ def explain(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -
 
 
 @api_boundary
-def typeof(x: Any) -> ShapedArray:
+def typeof(x: Any) -> ShapedArray | RefType:
     """The type of an array, traced or not, or of a number: shape, dtype and whether the dtype is weak.
 
-    TypeError for what is neither.
+    The type of a Ref holds that of its arrays. TypeError for what is none of these.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> print(dx.typeof(dnp.ones((2, 3))))
     float32[2,3]
     """
+    if isinstance(x, Ref):
+        return ref_type(x.type)
     return x.aval if isinstance(x, ShapeDtypeStruct) else aval_of(narrowed_scalar(x))
 
 

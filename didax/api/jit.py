@@ -120,8 +120,9 @@ class JitFunction(RepeatedCalls[P, R]):
         avals = self._types(dynamic, named, static)
         found = self._specialize(dynamic, named, static, tree, avals, config.state())
         name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
-        consts, donated = values_of(found.captured), self._donated.of_leaves(dynamic, named)
+        consts = values_of(found.captured)
         trees, hidden = (tree, found.out_tree), len(found.written)
+        donated = self._donated.of_leaves(with_gaps(dynamic, static), named)
         return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:

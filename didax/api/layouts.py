@@ -16,9 +16,18 @@ from didax.primitives.sharding import sharding_constraint_p
 
 
 def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
-    """A sharding for one that a user gave: also a spec, which refers to the mesh in force. None stays None."""
-    if sharding is None or isinstance(sharding, NamedSharding):
+    """A sharding for one that a user gave: also a spec, or one on a mesh without devices, which mean the mesh in force.
+
+    None stays None.
+    """
+    if sharding is None:
         return sharding
+    if isinstance(sharding, NamedSharding):
+        mesh = current_mesh()
+        named = (
+            isinstance(mesh, Mesh) and sharding.mesh is mesh.abstract_mesh
+        )  # without devices: those in force
+        return NamedSharding(mesh, sharding.spec) if named and mesh is not None else sharding
     if isinstance(sharding, PartitionSpec):
         mesh = current_mesh()
         if mesh is None:

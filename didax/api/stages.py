@@ -6,6 +6,7 @@ One after the other: `jit(f).trace(x).lower().compile()(x)`.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -249,6 +250,11 @@ class Compiled(Stage):
         self._executable = program.executable(partition)
         self._follow(traced)
 
+    @property
+    def out_avals(self) -> Any:
+        """Types of the results, in their structure."""
+        return pytree.map(operator.attrgetter("aval"), self.out_info)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten_arguments(args, kwargs)
         avals = tuple(x.type if isinstance(x, Ref) else aval_of(x) for x in leaves)
@@ -292,7 +298,7 @@ class Compiled(Stage):
 
         single = backend().shardings[self._executable.device or backend().default_device]
         count = len(self._program.jaxpr.invars if which == "in_shardings" else self._program.jaxpr.outvars)
-        return getattr(self._executable, which, [single] * count)
+        return list(getattr(self._executable, which, ())) or [single] * count
 
     def as_text(self) -> str:
         """The optimised HLO of the executable."""

@@ -32,7 +32,11 @@ class _Places(NamedTuple):
 
 
 class StaticArguments:
-    """The static arguments of a function that is given to the transformation `caller`; false if there are none."""
+    """The static arguments of a function that is given to the transformation `caller`; false if there are none.
+
+    Who states numbers alone, or names alone, has stated the others too, by the function's signature; who states both
+    has stated all that is static.
+    """
 
     __slots__ = ("_caller", "_fun", "_hashable", "_places", "names", "numbers")
 
@@ -78,8 +82,9 @@ class StaticArguments:
         """Where arguments that are data and static ones stand in calls with these keywords."""
         numbers = self.numbers if count else ()
         positions = {i % count if -count <= i < 0 else i for i in numbers}
-        parameters = positional_names(self._fun, count)
-        positions |= {i for i, name in enumerate(parameters) if name in self.names}
+        if not self.numbers:
+            parameters = positional_names(self._fun, count)
+            positions |= {i for i, name in enumerate(parameters) if name in self.names}
         static_names = [
             name for name in sorted(kwargs) if name in self.names or self._is_static_position(name)
         ]
@@ -95,7 +100,7 @@ class StaticArguments:
         return found
 
     def _is_static_position(self, name: str) -> bool:
-        if not self.numbers:
+        if not self.numbers or self.names:
             return False
         names = positional_names(self._fun, max(self.numbers) + 1)
         return any(0 <= i < len(names) and names[i] == name for i in self.numbers)

@@ -2,8 +2,9 @@
 
 The sources are read, not run. An `import jax.numpy as jnp` gives a name to a module; what follows it in
 `jnp.linalg.norm`, and what `from jax import lax` imports, is looked up as the layer would. Each name is listed with the
-places that use it: as missing, as there with a difference, or as there. Of what else differs, in Didax as such,
-`docs/differences.md` tells.
+places that use it: as missing, as one that this JAX has not either (libraries ask for such names where another version
+is installed), as there with a difference, or as there. Of what else differs, in Didax as such, `docs/differences.md`
+tells.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from didax.as_jax.hook import find, install, is_module
+from didax.as_jax.hook import JAX_VERSION, find, install, is_module, names_of_jax
 from didax.as_jax.table import DIFFERENT
 
 
@@ -36,20 +37,26 @@ def report(paths: Sequence[str]) -> int:
     for path in paths:
         for use in uses_in(Path(path)):
             uses.setdefault(use.name, []).append(use.place)
-    groups: dict[str, list[str]] = {"missing": [], "there, with a difference": [], "there": []}
+    groups: dict[str, list[str]] = {
+        "missing": [],
+        f"neither here nor in JAX {JAX_VERSION}": [],
+        "there, with a difference": [],
+        "there": [],
+    }
+    missing, unknown, different, there = groups.values()
     for name in sorted(uses):
         places = uses[name]
         reason = absent(name)
         line = f"  {name}  ({len(places)}: {', '.join(places[:3])}{', ...' if len(places) > 3 else ''})"
         if reason is not None:
-            groups["missing"].append(line)
+            (missing if in_jax(name) else unknown).append(line)
         elif name in DIFFERENT:
-            groups["there, with a difference"].append(f"{line}: {DIFFERENT[name]}")
+            different.append(f"{line}: {DIFFERENT[name]}")
         else:
-            groups["there"].append(f"  {name}")
+            there.append(f"  {name}")
     for title, lines in groups.items():
         print(f"{title}: {len(lines)}", *lines, sep="\n")
-    return 1 if groups["missing"] else 0
+    return 1 if missing else 0
 
 
 def uses_in(path: Path) -> Iterator[Use]:
@@ -118,6 +125,12 @@ class _Reader(ast.NodeVisitor):
             return None
         root = self.modules[node.id]
         return ".".join([root, *reversed(parts)]) if is_module(root) else None
+
+
+def in_jax(name: str) -> bool:
+    """Whether the JAX that Didax follows has a name; of private names nothing is known."""
+    path, _, last = name.rpartition(".")
+    return name.startswith("jax._src") or is_module(name) or last in names_of_jax().get(path, ())
 
 
 def absent(name: str) -> str | None:

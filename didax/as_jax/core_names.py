@@ -25,7 +25,7 @@ __all__ = [
     "AbstractValue", "Effect", "Effects", "OpaqueTraceState", "check_jaxpr", "concrete_or_error",
     "ensure_compile_time_eval", "eval_context", "find_top_trace", "get_aval", "get_opaque_trace_state",
     "is_concrete", "is_constant_dim", "is_constant_shape", "literalable_types", "mapped_aval", "max_dim",
-    "min_dim", "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype",
+    "min_dim", "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype", "pytype_aval_mappings",
     "set_current_trace", "take_current_trace", "trace_state_clean", "unmapped_aval",
     "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE",
     "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype",
@@ -49,6 +49,11 @@ Effects = frozenset
 no_effects: frozenset[Any] = frozenset()
 literalable_types: set[type] = {*PYTHON_SCALARS, Array, np.ndarray, *np.ScalarType}
 get_aval = aval_of
+
+# Functions by the class of a value, in which libraries enter classes of their own. Didax takes values with
+# `__jax_array__` or `__array__` without being told, and does not look here.
+pytype_aval_mappings: dict[type, Any] = {np.ndarray: aval_of}
+canonicalize_dtype_handlers: dict[type, Any] = {np.ndarray: np.asarray}
 
 
 # --- Types ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from didax.as_jax.core_names import AbstractValue
+from didax.as_jax.interpreters.ad import is_undefined_primal
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
@@ -17,7 +18,7 @@ from didax.core.errors import message
 __all__ = [
     "AbstractValue", "AvalMutableQDD", "AvalQDD", "HiPrimitive", "HiType", "MutableHiType", "ShapedArray",
     "VJPHiPrimitive", "Zero", "aval_method", "aval_property", "control_flow_allowed_effects", "instantiate_zeros",
-    "register_hitype",
+    "is_undefined_primal", "register_hitype",
 ]  # fmt: skip
 
 instantiate_zeros = instantiate

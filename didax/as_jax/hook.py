@@ -16,7 +16,6 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
@@ -50,7 +49,8 @@ def names_of_jax() -> dict[str, tuple[str, ...]]:
 
 def is_module(path: str) -> bool:
     """Whether jax has a module at the path, public, or private and needed by libraries."""
-    if path == "jax" or path in names_of_jax():
+    parent, _, name = path.rpartition(".")
+    if path == "jax" or path in names_of_jax() or f"{name}/" in names_of_jax().get(parent, ()):
         return True
     if (other := _in_jaxlib(path)) is not None:
         try:
@@ -160,7 +160,7 @@ def missing() -> str:
     return "\n".join(lines)
 
 
-class _Finder(importlib.metadata.DistributionFinder):
+class _Finder:
     """Answers for `jax` and all below it, and for the metadata of the distribution of this name."""
 
     def find_spec(
@@ -174,10 +174,11 @@ class _Finder(importlib.metadata.DistributionFinder):
             )
         return None
 
-    def find_distributions(
-        self, context: importlib.metadata.DistributionFinder.Context | None = None
-    ) -> Iterable[importlib.metadata.Distribution]:
-        return [_Distribution()] if context is not None and context.name == "jax" else []
+    def find_distributions(self, context: Any = None) -> Iterable[Any]:
+        """The distribution of the name jax, for `importlib.metadata`, which asks every finder that has this method."""
+        if context is None or context.name != "jax":
+            return []
+        return [importlib.import_module("didax.as_jax.distribution").JaxDistribution(JAX_VERSION)]
 
 
 class _Loader(importlib.abc.Loader):
@@ -193,18 +194,6 @@ class _Loader(importlib.abc.Loader):
         pass
 
 
-class _Distribution(importlib.metadata.Distribution):
-    """What `importlib.metadata` says of jax."""
-
-    def read_text(self, filename: str) -> str | None:
-        return (
-            f"Metadata-Version: 2.1\nName: jax\nVersion: {JAX_VERSION}\n" if filename == "METADATA" else None
-        )
-
-    def locate_file(self, path: Any) -> Any:
-        return Path(__file__).parent / path
-
-
 def installed() -> bool:
     """Whether `import jax` gives the modules of this layer."""
     return any(isinstance(finder, _Finder) for finder in sys.meta_path)
@@ -218,5 +207,6 @@ def install() -> None:
         rule = "didax.as_jax.install() has to run before jax is imported."
         origin = getattr(sys.modules["jax"], "__file__", "a module without a file")
         raise RuntimeError(message(rule, f"imported: {origin}", fix="Make it the first line of the program."))
-    sys.meta_path.insert(0, _Finder())
+    finder: Any = _Finder()
+    sys.meta_path.insert(0, finder)
     importlib.import_module("didax.as_jax.mode").enter()

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from didax.api.jit import JitFunction
 from didax.core import config
 from didax.core.jax_options import OptionWithoutEffect
+from didax.core.value import Array
+from didax.runtime.array import ConcreteArray
+
+# Programs look at the names of classes: at `PjitFunction` to see that a function is jitted.
+NAMED_IN_JAX: dict[type, tuple[str, str]] = {
+    Array: ("jax", "Array"),
+    ConcreteArray: ("jaxlib._jax", "ArrayImpl"),
+    JitFunction: ("jaxlib._jax", "PjitFunction"),
+}
 
 
 def enter() -> None:
     """Behave as JAX does where Didax differs on purpose.
 
-    Under `as_in_jax` dtypes of 64 bits are truncated unless x64 is on, callbacks are given arrays of the library, and
-    their exceptions are JaxRuntimeErrors. A random key may be used again.
+    Classes have the names that they have in JAX. Under `as_in_jax` dtypes of 64 bits are truncated unless x64 is on,
+    callbacks are given arrays of the library, and their exceptions are JaxRuntimeErrors. A random key may be used
+    again.
     """
     config.update("as_in_jax", True)
     config.update("debug_key_reuse", "off")
+    for kind, (module, name) in NAMED_IN_JAX.items():
+        kind.__module__, kind.__qualname__, kind.__name__ = module, name, name
 
 
 def _unheeded(option: str) -> Any:

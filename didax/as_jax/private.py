@@ -46,13 +46,6 @@ class ExtendedDType:
     """
 
 
-class AbstractRef:
-    """The type of a Ref in JAX's programs. Didax has no such types: nothing is an instance."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(message("Refs have no types in Didax.", fix="Use jax.new_ref."))
-
-
 class EArray:
     """An array of a dtype made in JAX's private way."""
 
@@ -108,3 +101,16 @@ class _Registry:
 
 
 _registry = _Registry()
+
+
+def prefix_errors(prefix_tree: Any, full_tree: Any, is_leaf: Any = None) -> list[Callable[[str], ValueError]]:
+    """An empty list for a prefix; otherwise one function, from a name to the error that names all differences."""
+
+    def error(name: str) -> ValueError | None:
+        try:
+            pytree.broadcast_prefix(prefix_tree, full_tree, name, is_leaf)
+        except ValueError as found:
+            return found
+        return None
+
+    return [] if error("prefix") is None else [error]  # type: ignore[list-item]  # it returned an error before

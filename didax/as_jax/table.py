@@ -39,7 +39,7 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.custom_derivatives": _from(_BUILTIN, "custom_jvp_call_p custom_vjp_call_p"),
     "jax.example_libraries.stax": {"*": "didax.nn"},
     "jax.experimental.checkify": {"ErrorCategory": "typing:Any"},
-    "jax.experimental.hijax": {"*": "didax.as_jax.hijax"},
+    "jax.experimental.hijax": {"*": "didax.as_jax.hijax", "AbstractRef": "didax.core.ref:RefType"},
     "jax.experimental.layout": {"*": _SMALL},
     **{
         f"jax.experimental.sparse.{name}": {"*": "didax.experimental.sparse"}
@@ -59,10 +59,14 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.interpreters.batching": {"*": "didax.as_jax.interpreters.batching"},
     "jax.interpreters.mlir": {"*": "didax.as_jax.interpreters.mlir"},
     "jax.interpreters.partial_eval": {"*": "didax.as_jax.interpreters.partial_eval"},
-    "jax.interpreters.xla": _from(_PRIMITIVE, "apply_primitive"),
+    "jax.interpreters.xla": {
+        "apply_primitive": _PRIMITIVE,
+        **_from(_CORE, "canonicalize_dtype_handlers pytype_aval_mappings"),
+    },
     "jax.lax": {"*": _BUILTIN},
     "jax.lax.linalg": {"*": _BUILTIN},
     "jax.lib": {"__version__": f"{_SMALL}:jaxlib_version"},
+    "jax.ref": {"AbstractRef": "didax.core.ref:RefType"},
     "jax.test_util": {"*": "didax.as_jax.test_util"},
 }
 
@@ -92,9 +96,9 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.earray": _from(_P, "EArray"),
     "jax._src.flatten_util": _from("didax.flatten_util", "ravel_pytree"),
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
-    "jax._src.state.types": _from(_P, "AbstractRef"),
+    "jax._src.state.types": {"AbstractRef": "didax.core.ref:RefType"},
     "jax._src.traceback_util": _from(_P, "_exclude_paths api_boundary include_frame register_exclusion"),
-    "jax._src.tree_util": _from(_P, "_registry"),
+    "jax._src.tree_util": _from(_P, "_registry prefix_errors"),
     "jax._src.xla_bridge": _from(_P, "_backend_lock _backends"),
 }
 
@@ -114,18 +118,11 @@ JAXLIB = {"jax.extend.mlir.dialects": "jaxlib.mlir.dialects", "jax.extend.mlir.i
 
 # What is there and differs, as far as a program notices it under the layer. `docs/from-jax.md` has the same table.
 DIFFERENT = {
-    "jax.random.gamma": "other numbers for the same key, with the same distribution",
-    "jax.random.loggamma": "other numbers for the same key, with the same distribution",
-    "jax.random.beta": "other numbers for the same key, with the same distribution",
-    "jax.random.chisquare": "other numbers for the same key, with the same distribution",
-    "jax.random.dirichlet": "other numbers for the same key, with the same distribution",
-    "jax.random.f": "other numbers for the same key, with the same distribution",
-    "jax.random.generalized_normal": "other numbers for the same key, with the same distribution",
-    "jax.random.ball": "other numbers for the same key, with the same distribution",
-    "jax.random.t": "other numbers for the same key, with the same distribution",
-    "jax.random.poisson": "other numbers for the same key, with the same distribution",
-    "jax.random.binomial": "other numbers for the same key, with the same distribution",
-    "jax.random.multinomial": "other numbers for the same key, with the same distribution",
+    "jax.random.gamma": "16-bit floats are drawn in 32 bits: other numbers",
+    "jax.random.poisson": "from means of 100,000 on, another count in rare cases: the probabilities have more digits",
+    "jax.random.binomial": "from 100,000 trials on, another count in rare cases: the probabilities have more digits",
+    "jax.core.pytype_aval_mappings": "is not read: classes with __jax_array__ or __array__ are arrays",
+    "jax.interpreters.xla.canonicalize_dtype_handlers": "is not read, as jax.core.pytype_aval_mappings",
     "jax.make_jaxpr": "functions are made of other operations in part, some of which jax has not",
     "jax.named_call": "no effect: programs hold no names",
     "jax.named_scope": "no effect: programs hold no names",

@@ -14,6 +14,7 @@ says what transformations do with Refs; `api/ref_programs.py` reuses their memor
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Sequence
@@ -48,10 +49,17 @@ class RefScope(Trace):
         raise NotImplementedError
 
 
-class RefType(NamedTuple):
-    """What a signature says of an argument that is a Ref."""
+@dataclasses.dataclass(frozen=True)
+class RefType:
+    """The type of a Ref, by that of the arrays which it holds."""
 
     aval: ShapedArray
+
+    inner_aval = property(lambda self: self.aval, doc="The type of the arrays.")
+    shape = property(lambda self: self.aval.shape, doc="Length of each axis.")
+    dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")
+    ndim = property(lambda self: self.aval.ndim, doc="Number of axes.")
+    size = property(lambda self: self.aval.size, doc="Number of elements.")
 
     def __repr__(self) -> str:
         return f"Ref{{{self.aval}}}"

@@ -109,12 +109,14 @@ def isrealobj(x: Any) -> bool:
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether |a - b| <= atol + rtol * |b|, elementwise. Infinities of one sign are close to each other.
+    """Whether |a - b| <= atol + rtol * |b|, elementwise. Infinities of one sign are close, keys if they are equal.
 
     >>> import didax.numpy as dnp
     >>> dnp.isclose(dnp.array([1.0, 2.0]), dnp.array([1.0, 2.1]))
     Array([ True, False], dtype=bool)
     """
+    if all(dtypes.as_extended(getattr(x, "dtype", None)) is not None for x in (a, b)):
+        return ufuncs.equal(a, b)
     x, y = [as_array("isclose", v) for v in promote("isclose", a, b, to_inexact=True)]
     kind = dtypes.real_dtype(x.dtype)
     bound = ufuncs.add(

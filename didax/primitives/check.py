@@ -101,7 +101,7 @@ class Check(Primitive):
         if dims[0] is not None:
             first = argmin_p.bind(pred, axes=(0,), index_dtype=_INT32)
             pred = reduce_and_p.bind(pred, axes=(0,))
-        values = [x if dim is None else _row(x, first) for x, dim in zip(values, dims[1:], strict=True)]
+        values = [x if dim is None else row(x, first) for x, dim in zip(values, dims[1:], strict=True)]
         return self.bind(pred, *values, **params), []
 
     def checkify(
@@ -141,7 +141,7 @@ def failure_text(values: Sequence[Any], template: str, names: Sequence[str], lin
     return message(text, *([f"checked at {line}"] if line else []))
 
 
-def _row(x: Any, i: Any) -> Any:
+def row(x: Any, i: Any) -> Any:
     """`x[i]`."""
     shape = aval_of(x).shape
     starts = [i, *[np.int32(0)] * (len(shape) - 1)]
@@ -159,7 +159,7 @@ def check_condition(condition: Condition) -> None:
         flat = reshape(holds, (size,))
         if values:
             first = argmin_p.bind(flat, axes=(0,), index_dtype=_INT32)
-            values = {name: _row(reshape(x, (size,)), first) for name, x in values.items()}
+            values = {name: row(reshape(x, (size,)), first) for name, x in values.items()}
         holds = reduce_and_p.bind(flat, axes=(0,))
     line = str(user_line() or "")
     names = tuple(values)

@@ -17,6 +17,8 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+import numpy as np
+
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
@@ -25,9 +27,12 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.mesh import Mesh
 from didax.core.primitive import Primitive
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
+from didax.passes.checkify import Kinds, Report, checkify_jaxpr, report_of
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import fill_zeros, scatter_cotangents
-from didax.primitives.elementwise import div
+from didax.primitives.check import row
+from didax.primitives.elementwise import div, not_
+from didax.primitives.reductions import argmin_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
 from didax.primitives.varying import sum_over
@@ -215,6 +220,28 @@ class ShardMap(Primitive):
         )
         outs = self.bind(*args, jaxpr=new, in_specs=in_specs, out_specs=out_specs, **how)
         return outs, [0 if b else None for b in batched]
+
+    def checkify(
+        self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, in_specs: Any, out_specs: Any, **how: Any
+    ) -> tuple[list[Any], Report | None]:
+        """Each device reports; what the first device tells whose check failed is the report of all."""
+        with manual_axes(**how):
+            new = checkify_jaxpr(jaxpr, kinds)
+        n, reported = len(jaxpr.outvars), len(new.jaxpr.outvars) - len(jaxpr.outvars)
+
+        def run(*parts: Any) -> list[Any]:
+            outs = _inline(new.jaxpr, parts)
+            return [*outs[:n], *[reshape(x, (1, *aval_of(x).shape)) for x in outs[n:]]]
+
+        rows = _staged(run, new.jaxpr.in_avals, jaxpr.name, **how)
+        devices = PartitionSpec(tuple(name for name in how["mesh"].axis_names if name in how["axes"]))
+        out_specs += (devices,) * reported
+        found = self.bind(*args, jaxpr=rows, in_specs=in_specs, out_specs=out_specs, **how)
+        outs, report = new.split(found)
+        if report is None:
+            return outs, None
+        first = argmin_p.bind(not_(report.failed), axes=(0,), index_dtype=np.dtype(np.int32))
+        return outs, report_of([row(x, first) for x in report.arrays()], new.sites)
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params

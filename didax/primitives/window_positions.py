@@ -239,7 +239,7 @@ def in_range(
     facts = {"axis": axes, "length": lengths, **({"window": sizes} if max(sizes) > 1 else {})}
     values = {name: _along_last(values, aval.update(dtype=_INT32)) for name, values in facts.items()}
     of_window = " of a window of {window}" if "window" in facts else ""
-    text = f"Out-of-bounds indexing: index {{index}}{of_window} is out of bounds for axis {{axis}} of size {{length}}."
+    text = f"out-of-bounds indexing: index {{index}}{of_window} is out of bounds for axis {{axis}} of size {{length}}."
     return [Condition("index", inside, f"{text}{_FROM_THE_END}", {"index": indices, **values})]
 
 

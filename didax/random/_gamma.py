@@ -1,8 +1,10 @@
 """Distributions drawn by rejection: gamma and those derived from it, Poisson, binomial and multinomial.
 
 All elements are drawn at once: a round draws candidates for the whole array, each element keeps the first
-candidate that is accepted, and rounds continue while an element has none. Samples of the gamma family are
-differentiable in their parameters, by implicit differentiation (`primitives/random_gamma.py`); counts are
+candidate that is accepted, and rounds continue while an element has none. Keys are split as in jax.random, and
+candidates are accepted by the same rules, so the numbers agree; the rules are computed without cancellation here, so
+a candidate that stands within rounding errors of its limit may be accepted by one library alone. Samples of the gamma
+family are differentiable in their parameters, by implicit differentiation (`primitives/random_gamma.py`); counts are
 not. Read next: `_transformed.py` for distributions in closed form.
 """
 
@@ -10,16 +12,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import didax.numpy as dnp
 from didax import lax
+from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
-from didax.primitives.random_bits import random_fold_in_p
+from didax.primitives.keys import random_clone_p
+from didax.primitives.random_bits import random_split_p
 from didax.primitives.random_gamma import random_gamma_p
 from didax.primitives.special import log_weight, minus_log1p
 from didax.random._keys import child
@@ -34,21 +38,6 @@ from didax.random._samplers import (
 )
 from didax.random._transformed import check, common_shape, draw, positive
 from didax.transforms.staging import trace_to_jaxpr
-
-
-def _rejection(key: Any, waiting: Any, start: Any, candidate: Callable[[Any], tuple[Any, Any]]) -> Any:
-    """Return for each element the first accepted candidate; `start` for an element that is not `waiting`.
-
-    `candidate(key)` draws for all elements: it returns values, and which of the values are accepted.
-    """
-
-    def round_(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        i, waiting, values = state
-        found, accepted = candidate(random_fold_in_p.bind(key, i))
-        return i + 1, waiting & ~accepted, dnp.where(waiting & accepted, found, values)
-
-    state = np.uint32(0), waiting, start
-    return lax.while_loop(lambda state: dnp.any(state[1]), round_, state)[2]
 
 
 def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -127,29 +116,51 @@ def _marsaglia_tsang(words: Any, a: Any, log_space: bool) -> Any:
     """Draw by the method of Marsaglia and Tsang (2000).
 
     A candidate is a cube of a normal number, accepted with a probability of at least 0.95. For a below 1 the
-    draw is for a + 1, and is scaled.
+    draw is for a + 1, and is scaled. Each element has a key of its own. A normal number whose cube is negative is
+    replaced by the next one of the same round: `retry` marks elements that wait for it.
     """
     shape, dtype = a.shape, a.dtype
+    a = a.reshape(-1)
     valid = (a > 0) & (a < dnp.inf)
-    boosted = dnp.where(a < 1, a + 1, a)
-    d = dnp.where(valid, boosted, 1) - 1 / 3
+    d = dnp.where(valid, dnp.where(a < 1, a + 1, a), 1) - 1 / 3
     c = 1 / (3 * dnp.sqrt(d))
+    normals = vmap(lambda key: normal_floats(key, (), dtype))
+    uniforms = vmap(lambda key: unit_floats(key, (), dtype))
 
-    def candidate(key: Any) -> tuple[Any, Any]:
-        x = normal_floats(child(key, 0), shape, dtype)
-        u = 1 - unit_floats(child(key, 1), shape, dtype)
+    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        waiting, retry, keys, normal_keys, u, found = state
+        next_keys, first_normal_keys, uniform_keys = _split_each(keys, 3)
+        keys = _choose_keys(retry, keys, next_keys)
+        u = dnp.where(retry, u, uniforms(uniform_keys))
+        normal_keys, drawn = _split_each(_choose_keys(retry, normal_keys, first_normal_keys), 2)
+        x = normals(drawn)
         w = dnp.maximum(c * x, -1)
         # 1 - v + log v for v = (1 + w)^3, without cancellation
         bend = -(3 * w * w + w * w * w + 3 * minus_log1p(w))
-        return w, (w > -1) & (dnp.log(u) < 0.5 * x * x + d * bend)
+        accepted = (w > -1) & (dnp.log(u) < 0.5 * x * x + d * bend)
+        found = dnp.where(waiting & accepted, w, found)
+        return waiting & ~accepted, w <= -1, keys, normal_keys, u, found
 
-    w = _rejection(child(words, 0), valid, dnp.zeros_like(a), candidate)
-    rest = exponential_floats(child(words, 1), shape, dtype)  # -log of a uniform number
+    element_keys = random_split_p.bind(words, shape=a.shape)
+    keys, last_keys = _split_each(element_keys, 2)
+    start = (valid, dnp.zeros_like(valid), keys, keys, dnp.zeros_like(a), dnp.zeros_like(a))
+    w = lax.while_loop(lambda state: dnp.any(state[0]), step, start)[-1]
+    rest = -dnp.log1p(-uniforms(last_keys))  # exponential: -log of a uniform number
     small = a < 1
     power = dnp.where(small, rest / dnp.where(small, a, 1), 0)
     found = dnp.log(d) + 3 * dnp.log1p(w) - power if log_space else d * (1 + w) ** 3 * dnp.exp(-power)
     limit = dnp.where(a == dnp.inf, dnp.inf, dnp.nan)
-    return dnp.where(valid, found, limit).astype(dtype)
+    return dnp.where(valid, found, limit).astype(dtype).reshape(shape)
+
+
+def _split_each(keys: Any, count: int) -> list[Any]:
+    """Return `count` arrays of keys: the children of each key of an array."""
+    return [vmap(lambda key, i=i: child(key, i, count))(keys) for i in range(count)]
+
+
+def _choose_keys(mask: Any, these: Any, others: Any) -> Any:
+    """Return the first keys where the mask holds, and the others elsewhere."""
+    return dnp.where(mask.reshape(-1, *[1] * (aval_of(these).ndim - 1)), these, others)
 
 
 # --- Made of gammas ---------------------------------------------------------------------------------------
@@ -201,7 +212,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
 
 @compiled_program
 def _f(words: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    above, below = (gamma_floats(child(words, i), df / 2, shape) / df for i, df in enumerate((dfnum, dfden)))
+    below, above = (gamma_floats(child(words, i), df / 2, shape) / df for i, df in enumerate((dfden, dfnum)))
     return (above / below).astype(dtype)
 
 
@@ -325,59 +336,66 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
 @compiled_program
 def _poisson(words: Any, lam: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     lam = dnp.broadcast_to(lam, shape)
-    few = _count_arrivals(child(words, 0), dnp.where(lam < 10, lam, 0))
     many = lam >= 10
-    mean = dnp.where(many, lam, 10)
+    few = _count_arrivals(words, dnp.where(many, 0, lam))
+    mean = dnp.where(many, lam, 1e5)
+    b = 0.931 + 2.53 * dnp.sqrt(mean)
+    hat = Hat(-0.059 + 0.02483 * b, b, mean + 0.43, 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2))
+    log_pmf = lambda k: log_weight(k, mean)
     found = _transformed_rejection(
-        child(words, 1), many, mean, mean, mean + 0.43, lambda k: log_weight(k, mean), dnp.inf
+        random_clone_p.bind(words), many, hat, log_pmf, dnp.inf, np.dtype("float32")
     )
     return dnp.where(many, found, few).astype(dtype)
 
 
 def _count_arrivals(words: Any, lam: Any) -> Any:
-    """Return how many exponential waiting times fit into `lam` (Knuth, 1969), for small means."""
+    """Return how many exponential waiting times fit into `lam` (Knuth, 1969), for small means; -1 for NaN."""
 
     def arrive(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        i, count, time = state
-        time = time + exponential_floats(random_fold_in_p.bind(words, i), lam.shape, lam.dtype)
-        return i + 1, dnp.where(time < lam, count + 1, count), time
+        key, count, time = state
+        drawn = unit_floats(child(key, 1), lam.shape, np.dtype("float32"))
+        return child(key, 0), dnp.where(time < lam, count + 1, count), time - dnp.log(drawn.astype(lam.dtype))
 
-    start = np.uint32(0), dnp.zeros_like(lam), dnp.zeros_like(lam)
-    return lax.while_loop(lambda state: dnp.any(state[2] < lam), arrive, start)[1]
+    start = words, dnp.zeros_like(lam), dnp.zeros_like(lam)
+    count = lax.while_loop(lambda state: dnp.any(state[2] < lam), arrive, start)[1]
+    return dnp.where(lam == 0, 0, count - 1)
+
+
+class Hat(NamedTuple):
+    """The curve of a transformed rejection: constants that Hörmann fitted as functions of the standard deviation."""
+
+    a: Any
+    b: Any
+    center: Any
+    height: Any
+    quick: Any  # pairs whose second number is below are accepted, unless the first is near an end
 
 
 def _transformed_rejection(
-    words: Any,
-    waiting: Any,
-    variance: Any,
-    mean: Any,
-    center: Any,
-    log_pmf: Callable[[Any], Any],
-    largest: Any,
+    words: Any, waiting: Any, hat: Hat, log_ratio: Callable[[Any], Any], largest: Any, dtype: np.dtype[Any]
 ) -> Any:
     """Return counts by the transformed rejection of Hörmann (1993), which fits Poisson and binomial distributions.
 
-    A pair of uniform numbers gives a count. Most counts are accepted by a quick test of the pair, the others
-    by their probability. The constants are the fits of Hörmann's two papers, as functions of the standard
-    deviation.
+    A pair of uniform numbers, drawn in `dtype`, gives a count. Most counts are accepted by a quick test of the pair,
+    the others by their probability: `log_ratio` is its logarithm, up to what `hat.height` has. An element keeps the
+    last candidate that was accepted when all elements have one, as in jax.random; none is drawn where nobody waits.
     """
-    deviation = dnp.sqrt(variance)
-    b = 1.15 + 2.53 * deviation
-    a = -0.0873 + 0.0248 * b
-    hat = (2.83 + 5.1 / b) * deviation
-    mode = dnp.floor(mean)
+    a, b, center, height, quick = hat
 
-    def candidate(key: Any) -> tuple[Any, Any]:
-        u = unit_floats(child(key, 0), waiting.shape, b.dtype) - 0.5
-        v = 1 - unit_floats(child(key, 1), waiting.shape, b.dtype)
-        edge = dnp.maximum(0.5 - dnp.abs(u), dtypes.finfo(b.dtype).tiny)
+    def round_(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        key, missing, found = state
+        u, v = (unit_floats(child(key, i, 3), b.shape, dtype).astype(b.dtype) for i in (1, 2))
+        u = u - 0.5
+        distance = 0.5 - dnp.abs(u)
+        edge = dnp.maximum(distance, dtypes.finfo(b.dtype).tiny)
         k = dnp.floor((2 * a / edge + b) * u + center)
         inside = (k >= 0) & (k <= largest)
-        safe = dnp.where(inside, k, mode)
-        log_ratio = log_pmf(safe) - log_pmf(mode)
-        return k, inside & (dnp.log(v * hat / (a / (edge * edge) + b)) <= log_ratio)
+        exact = dnp.log(v * height / (a / (edge * edge) + b)) <= log_ratio(dnp.where(inside, k, 0))
+        accepted = inside & (exact | (distance >= 0.07) & (v <= quick))
+        return child(key, 0, 3), missing & ~accepted, dnp.where(accepted, k, found)
 
-    return _rejection(words, waiting, dnp.zeros_like(b), candidate)
+    start = words, dnp.broadcast_to(dnp.any(waiting), b.shape), dnp.zeros_like(b)
+    return lax.while_loop(lambda state: dnp.any(state[1]), round_, start)[2]
 
 
 @api_boundary
@@ -391,53 +409,68 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     check("binomial", "n", n, lambda v: v >= 0, "of at least 0")
     check("binomial", "p", p, lambda v: (v >= 0) & (v <= 1), "between 0 and 1")
     words, shape, dtype = arguments("binomial", key, common_shape("binomial", shape, n=n, p=p), dtype)
+    fine = (
+        _float_for(aval_of(p).dtype)
+        if aval_of(p).dtype.kind == "f"
+        else _float_for(dtypes.default_dtype("f"))
+    )
     n, p = parameters("binomial", shape, _float_for(dtype), n=n, p=p)
-    return _binomial(words, n, p, shape=shape, dtype=dtype)
+    return _binomial(words, n, p, shape=shape, dtype=dtype, fine=fine)
 
 
 @compiled_program
-def _binomial(words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    return binomial_counts(words, dnp.broadcast_to(n, shape), dnp.broadcast_to(p, shape)).astype(dtype)
+def _binomial(
+    words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], fine: np.dtype[Any]
+) -> Any:
+    n, p = dnp.broadcast_to(n, shape), dnp.broadcast_to(p, shape)
+    return binomial_counts(words, n, p, fine).astype(dtype)
 
 
-def binomial_counts(words: Any, n: Any, p: Any) -> Any:
-    """Return counts of successes, as floats; NaN for invalid parameters.
+def binomial_counts(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
+    """Return counts of successes, as floats; NaN for invalid parameters. Uniform numbers are drawn in dtype `fine`.
 
     The rarer outcome is counted; where this is failure, the count of successes is `n` minus it.
     """
-    valid = (n >= 0) & (n < dnp.inf) & (p >= 0) & (p <= 1)
-    n, p = dnp.where(valid, dnp.floor(n), 0), dnp.where(valid, p, 0)
-    rare = dnp.minimum(p, 1 - p)
-    many = n * rare >= 10
-    few = _count_gaps(child(words, 0), dnp.where(many, 0, n), rare)
-    trials, q = dnp.where(many, n, 100), dnp.where(many, rare, 0.5)
+    valid = (n >= 0) & (p >= 0) & (p <= 1)
+    finite = valid & (n < dnp.inf)
+    n, p = dnp.where(finite, dnp.floor(n), 0), dnp.where(finite, p, 0)
+    rare = dnp.where(p < 0.5, p, 1 - p)
+    many = n * rare > 10
+    few = _count_gaps(words, dnp.where(many, 0, n), rare, fine)
+    trials, q = dnp.where(many, n, 1e4), dnp.where(many, rare, 0.5)
+    mode = dnp.floor((trials + 1) * q)
 
     def log_pmf(k: Any) -> Any:
         """Add logarithms of Poisson probabilities of successes and failures: no term is large (Loader, 2000)."""
         return log_weight(k, trials * q) + log_weight(trials - k, trials * (1 - q))
 
-    mean = trials * q
-    found = _transformed_rejection(
-        child(words, 1), many, mean * (1 - q), (trials + 1) * q, mean + 0.5, log_pmf, trials
-    )
+    deviation = dnp.sqrt(trials * q * (1 - q))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * q
+    hat = Hat(a, b, trials * q + 0.5, (2.83 + 5.1 / b) * deviation, 0.92 - 4.2 / b)
+    log_ratio = lambda k: log_pmf(k) - log_pmf(mode)
+    found = _transformed_rejection(random_clone_p.bind(words), many, hat, log_ratio, trials, fine)
     count = dnp.where(many, found, few)
-    return dnp.where(valid, dnp.where(p > 0.5, n - count, count), dnp.nan)
+    return dnp.where(
+        finite, dnp.where(p < 0.5, count, n - count), dnp.where(valid, dnp.inf, dnp.nan).astype(count.dtype)
+    )
 
 
-def _count_gaps(words: Any, n: Any, p: Any) -> Any:
+def _count_gaps(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
     """Return how many gaps between successes, each geometric, fit into `n` trials; for few expected successes."""
     possible = p > 0
     scale = dnp.log1p(-dnp.where(possible, p, 0.5))
-    end = dnp.where(possible, n, 0)
+    end = dnp.where(possible, n, -1)
 
     def gap(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        i, count, used = state
-        drawn = exponential_floats(random_fold_in_p.bind(words, i), end.shape, end.dtype)
-        used = used + dnp.maximum(dnp.ceil(-drawn / scale), 1)
-        return i + 1, dnp.where(used <= end, count + 1, count), used
+        key, count, used = state
+        drawn = unit_floats(child(key, 0), end.shape, fine).astype(end.dtype)
+        count = dnp.where(used <= end, count + 1, count)
+        return child(key, 1), count, used + dnp.maximum(dnp.ceil(dnp.log(drawn) / scale), 1)
 
-    start = np.uint32(0), dnp.zeros_like(end), dnp.zeros_like(end)
-    return lax.while_loop(lambda state: dnp.any(state[2] < end), gap, start)[1]
+    start = words, dnp.zeros_like(end), dnp.zeros_like(end)
+    count = lax.while_loop(lambda state: dnp.any(state[2] <= end), gap, start)[1]
+    return dnp.maximum(count - 1, 0)
 
 
 @api_boundary
@@ -491,7 +524,6 @@ def _multinomial(
     words: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any], unroll: int | bool
 ) -> Any:
     """Draw each outcome in turn: it is binomial among the trials that had no earlier outcome."""
-    words = child(words, 0)  # the check for reuse of keys follows this use; i in the loop is unknown
     p = dnp.moveaxis(dnp.broadcast_to(p, shape), -1, 0)
     left = dnp.flip(dnp.cumsum(dnp.flip(p, 0), 0), 0)
     share = dnp.where(left > 0, p / dnp.where(left > 0, left, 1), 0)
@@ -499,10 +531,10 @@ def _multinomial(
     share = dnp.where(last.reshape(-1, *[1] * (p.ndim - 1)), 1, dnp.clip(share, 0, 1))
 
     def outcome(remaining: Any, step: tuple[Any, Any]) -> tuple[Any, Any]:
-        i, q = step
-        count = binomial_counts(random_fold_in_p.bind(words, i), remaining, q)
+        key, q = step
+        count = binomial_counts(key, remaining, q, aval_of(q).dtype)
         return remaining - count, count
 
-    steps = dnp.arange(shape[-1], dtype="uint32"), share
+    steps = random_split_p.bind(words, shape=shape[-1:]), share
     _, counts = lax.scan(outcome, dnp.broadcast_to(n, shape[:-1]), steps, unroll=unroll)
     return dnp.moveaxis(counts, 0, -1).astype(dtype)

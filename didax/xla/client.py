@@ -73,6 +73,19 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
         """The devices that hold a part of the array."""
         return {self._device}
 
+    addressable_devices = device_set
+    num_devices = 1
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, tuple[slice, ...]]:
+        """The device, and the part of an array of this shape that it holds: all."""
+        return {self._device: (slice(None),) * len(global_shape)}
+
+    addressable_devices_indices_map = devices_indices_map
+
+    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+        """Whether an array with `ndim` axes lies on this device alone by the other sharding."""
+        return other.device_set == self.device_set
+
     @property
     def is_fully_replicated(self) -> bool:
         """Every device holds the whole array."""

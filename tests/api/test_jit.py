@@ -655,6 +655,19 @@ def test_lowered_programs_in_other_forms(x):
             call()
 
 
+def test_stating_numbers_and_names_of_static_arguments_states_all_of_them():
+    """So a wrapper may take other positional arguments than the function whose signature it shows."""
+
+    @functools.wraps(lambda module, a, b: None)
+    def wrapped(tag, a, rest, **kwargs):
+        return a, kwargs["b"]
+
+    f = dx.jit(lambda *args, **kwargs: (args[1], len(kwargs["b"])), static_argnums=0, static_argnames="b")
+    assert f("tag", 1.0, b="hi")[1] == 2
+    g = dx.jit(wrapped, static_argnums=(0,), static_argnames=["b"])
+    assert dx.make_jaxpr(lambda r: g("tag", 1.0, r, b=7)[0])({"x": 2.0}) is not None
+
+
 def test_stages_from_shapes_only():
     compiled = dx.jit(lambda x: x * 2).lower(dx.ShapeDtypeStruct((3,), "float32")).compile()
     np.testing.assert_array_equal(compiled(np.ones(3, np.float32)), [2, 2, 2])

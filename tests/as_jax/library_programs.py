@@ -1,4 +1,7 @@
-"""Programs of libraries, for jax and for the layer; `library_programs.py optax` prints the results of one as JSON."""
+"""Programs of libraries, for jax and for the layer; `library_programs.py optax` prints the results of one as JSON.
+
+`libraries.py` runs them all and compares the numbers with those that JAX gave.
+"""
 
 import json
 import sys
@@ -90,9 +93,8 @@ def diffrax():
     yield jax.jit(jax.value_and_grad(lambda a: solve(a).sum()))(0.7)
 
 
-def flax():
+def linen():
     import flax.linen as nn
-    from flax import nnx
 
     key = jax.random.key(0)
     for module, x in [
@@ -101,22 +103,88 @@ def flax():
         (nn.MultiHeadDotProductAttention(2), jnp.ones((2, 4, 4))),
     ]:
         yield module.init_with_output(key, x)[0]
-    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
-    yield nnx.jit(nnx.value_and_grad(lambda m: (m(jnp.ones((2, 3))) ** 2).mean()))(model)[0]
+
+
+def nnx():
+    import optax
+    from flax import nnx
+
+    class Net(nnx.Module):
+        def __init__(self, rngs):
+            self.first, self.last = nnx.Linear(3, 8, rngs=rngs), nnx.Linear(8, 1, rngs=rngs)
+            self.norm, self.dropout = nnx.BatchNorm(8, rngs=rngs), nnx.Dropout(0.2, rngs=rngs)
+
+        def __call__(self, x):
+            return self.last(self.dropout(nnx.relu(self.norm(self.first(x)))))
+
+    model = Net(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
+    x = jax.random.normal(jax.random.key(1), (16, 3))
+
+    @nnx.jit
+    def step(model, optimizer):
+        loss, slopes = nnx.value_and_grad(lambda m: ((m(x)[:, 0] - x.sum(-1)) ** 2).mean())(model)
+        optimizer.update(model, slopes)
+        return loss
+
+    for _ in range(4):
+        yield step(model, optimizer)
+    yield model.norm.var[...]
 
 
 def blackjax():
     import blackjax
 
-    sampler = blackjax.hmc(lambda x: -(x**2).sum(), 1e-1, jnp.ones(2), 3)
+    logdensity = lambda x: -(x**2).sum()
+    sampler = blackjax.nuts(logdensity, 0.3, jnp.ones(2))
+    step = jax.jit(sampler.step)
     state = sampler.init(jnp.ones(2))
-    yield sampler.step(jax.random.key(0), state)[0].position
+    for key in jax.random.split(jax.random.key(0), 4):
+        state, _ = step(key, state)
+        yield state.position
+
+
+def distrax():
+    import distrax
+
+    key = jax.random.key(0)
+    shape = jnp.array([0.5, 3.0])
+    for law in (distrax.Gamma(shape, 2.0), distrax.Beta(shape, 1.5), distrax.Categorical(logits=shape)):
+        yield law.sample(seed=key, sample_shape=4)
+        yield law.log_prob(law.sample(seed=key))
+    flow = distrax.Chain([distrax.Tanh(), distrax.ScalarAffine(0.5, 2.0)])
+    law = distrax.Transformed(distrax.Normal(0.0, 1.0), flow)
+    yield jax.grad(lambda x: law.log_prob(x).sum())(jnp.array([0.1, -0.3]))
+
+
+def jaxtyping():
+    import beartype
+    from jaxtyping import Array, Float, PRNGKeyArray, jaxtyped
+
+    @jaxtyped(typechecker=beartype.beartype)
+    def product(x: Float[Array, "n k"], y: Float[Array, "k m"], key: PRNGKeyArray) -> Float[Array, "n m"]:  # noqa: F722  # shapes, not types
+        return x @ y + jax.random.normal(key, (x.shape[0], y.shape[1]))
+
+    yield jax.jit(product)(jnp.ones((2, 3)), jnp.ones((3, 1)), jax.random.key(0))
+    try:
+        product(jnp.ones((2, 3)), jnp.ones((2, 1)), jax.random.key(0))
+    except Exception:
+        yield jnp.ones(())
+
+
+def einops():
+    from einops import einsum, rearrange, reduce, repeat
+
+    x = jnp.arange(12.0).reshape(2, 2, 3)
+    yield jax.jit(lambda x: rearrange(x, "b h w -> (b h) w"))(x)
+    yield jax.grad(lambda x: (reduce(x, "b h w -> b w", "max") ** 2).sum())(x)
+    yield einsum(x, repeat(x[0], "h w -> b h w", b=2), "b h w, b g w -> b h g")
 
 
 def numpyro():
     import numpyro
     import numpyro.distributions as dist
-    from numpyro.infer import SVI, Trace_ELBO, autoguide
+    from numpyro.infer import MCMC, NUTS, SVI, Trace_ELBO, autoguide
 
     def model(y):
         mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
@@ -124,6 +192,12 @@ def numpyro():
 
     svi = SVI(model, autoguide.AutoNormal(model), numpyro.optim.Adam(0.05), Trace_ELBO())
     yield svi.run(jax.random.PRNGKey(0), 20, jnp.ones(5), progress_bar=False).losses[-1]
+    mcmc = MCMC(NUTS(model), num_warmup=20, num_samples=5, progress_bar=False)
+    mcmc.run(jax.random.PRNGKey(1), jnp.ones(5))
+    yield (
+        mcmc.get_samples()["mean"][:2] * 0.0
+    )  # a chain amplifies each rounding: only that it runs is compared
+    yield dist.GammaPoisson(2.0, 0.5).sample(jax.random.PRNGKey(2), (4,)).astype("float32")
 
 
 found = [jax.tree.map(lambda x: x.tolist(), out) for out in globals()[sys.argv[1]]()]

@@ -25,6 +25,34 @@ def test_keywords_that_ask_for_nothing() -> None:
     assert dx.jit(lambda x: (x, x), in_shardings=(None,), out_shardings=(None, None))(x)[0].shape == (2,)
     assert dx.random.bernoulli(dx.random.key(0), 0.5, (2,), out_sharding=nowhere).shape == (2,)
     assert not dnp.iscomplexobj(dx.random.key(0)) and dnp.isrealobj(dx.random.key(0))
+    assert dnp.allclose(dx.random.key(0), dx.random.key(0))
+    assert not dnp.allclose(dx.random.key(0), dx.random.key(1))
+
+
+def test_functions_tell_their_rules() -> None:
+    f = dx.custom_jvp(lambda x, n: x, nondiff_argnums=(1,))
+    assert f.nondiff_argnums == (1,) and f.jvp is None
+    rule = f.defjvp(lambda n, primals, tangents: (primals[0], tangents[0]))
+    assert f.jvp is rule
+    g, fwd, bwd = dx.custom_vjp(dnp.sin), lambda x: (x, None), lambda _, ct: (ct,)
+    g.defvjp(fwd, bwd, symbolic_zeros=True)
+    assert (g.fwd, g.bwd, g.symbolic_zeros, g.optimize_remat) == (fwd, bwd, True, False)
+
+
+def test_the_type_of_a_ref() -> None:
+    ref = dx.new_ref(dnp.ones(3))
+    assert dx.typeof(ref) == dx.typeof(dx.new_ref(dnp.zeros(3))) != dx.typeof(ref[...])
+    assert dx.typeof(ref).inner_aval is dx.typeof(ref[...]) and dx.typeof(ref).shape == (3,)
+
+
+def test_where_an_array_lies() -> None:
+    x = dnp.ones((2, 3))
+    (device,) = x.sharding.addressable_devices
+    assert x.sharding.num_devices == 1
+    assert x.sharding.devices_indices_map(x.shape) == {device: (slice(None), slice(None))}
+    heard = []
+    dx.debug.callback(heard.append, x, partitioned=True)
+    assert heard[0].shape == (2, 3)
 
 
 def test_einsum_with_a_product_of_its_own() -> None:

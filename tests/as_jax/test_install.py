@@ -45,7 +45,7 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
     (tmp_path / "helper.py").write_text("name = 'beside'")
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.from_the_next = 1")
     (tmp_path / "uses.py").write_text(
-        "import jax\nfrom jax import numpy as np\nnp.sin, np.nothing, jax.lax.cond\n"
+        "import jax\nfrom jax import numpy as np\nnp.sin, np.nothing, jax.lax.cond\nimport jax.experimental.mosaic\n"
     )
     done = run("-m", "didax.as_jax", str(tmp_path / "script.py"), "a", "b")
     assert done.stdout.splitlines() == [
@@ -58,7 +58,8 @@ print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, tex
     assert done.stdout.splitlines() == ["False 1", "didax.as_jax:jax"], done.stderr
     done = run("-m", "didax.as_jax", "--check", str(tmp_path / "uses.py"))
     assert done.returncode == 1
-    assert "missing: 1\n  jax.numpy.nothing" in done.stdout and "  jax.numpy.sin" in done.stdout
+    assert "missing: 1\n  jax.experimental.mosaic" in done.stdout and "  jax.numpy.sin" in done.stdout
+    assert f"nor in JAX {didax.as_jax.JAX_VERSION}: 1\n  jax.numpy.nothing" in done.stdout
     assert f"jax.lax.cond  (1: {tmp_path / 'uses.py'}:3): {table.DIFFERENT['jax.lax.cond']}" in done.stdout
 
 

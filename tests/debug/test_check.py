@@ -152,6 +152,19 @@ def test_values_are_shown_by_position_name_and_format():
         check(False, "no {{braces}}")
 
 
+def test_trees_and_keys_are_shown():
+    tree, key = {"a": (dnp.ones(2), 3), "b": []}, dx.random.key(7)
+    message = "{} has {tree} and {{braces}}, {key} of {y:.1f}"
+    f = dx.jit(lambda tree, key: check(tree["a"][1] < 0, message, tree["a"], tree=tree, key=key, y=2.25))
+    with pytest.raises(dx.checkify.CheckError) as error:
+        f(tree, key)
+    ones, three = "Array([1. 1.], dtype=float32)", "Array(3, dtype=int32)"
+    shown = f"({ones}, {three}) has {{'a': ({ones}, {three}), 'b': []}} and {{braces}}, [0 7] of 2.2"
+    assert str(error.value).splitlines()[0] == shown
+    with pytest.raises(dx.checkify.CheckError, match=r"^\{'a': 0\}"):
+        check(False, "{0}", {"a": 0})
+
+
 def test_a_format_that_does_not_fit_the_value_still_reports_the_failure():
     with pytest.raises(dx.checkify.CheckError, match=r"at {x:d} \(x = \[1\. 2\.\]\)"):
         check(False, "at {x:d}", x=dnp.array([1.0, 2.0]))

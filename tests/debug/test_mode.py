@@ -149,7 +149,7 @@ def test_traced_indices_out_of_bounds_raise(name: str):
     with config.override(error_checking_behavior_oob="raise"):
         for g in (f, dx.jit(f), lambda x, i: dx.vmap(f, (None, 0))(x, dnp.asarray(i)[None])):
             g(dnp.asarray(X), dnp.asarray(good))
-            with pytest.raises(OutOfBoundsError, match="Out-of-bounds indexing: index"):
+            with pytest.raises(OutOfBoundsError, match="out-of-bounds indexing: index"):
                 g(dnp.asarray(X), dnp.asarray(bad))
 
 

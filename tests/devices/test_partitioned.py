@@ -327,3 +327,12 @@ def test_jit_refuses_what_does_not_fit_its_shardings() -> None:
         with pytest.raises(error) as caught:
             bad()
         assert says in str(caught.value), caught.value
+
+
+def test_a_sharding_without_devices_means_the_mesh_in_force():
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    abstract, x = NamedSharding(mesh.abstract_mesh, P("a")), dnp.ones((4, 2))
+    with dx.set_mesh(mesh):
+        f = lambda x: dx.lax.with_sharding_constraint(x, abstract)
+        for out in (f(x), dx.jit(f)(x), dx.jit(lambda x: x, out_shardings=abstract)(x)):
+            assert out.sharding == NamedSharding(mesh, P("a"))

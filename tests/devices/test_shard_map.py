@@ -327,3 +327,22 @@ def test_groups_of_positions_exchange_on_their_own() -> None:
     ):
         with pytest.raises(ValueError, match=text):
             dx.vmap(lambda a, g=groups: lax.all_gather(a, "i", axis_index_groups=g), axis_name="i")(x)
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_checks_of_each_device_become_data(check_vma):
+    """The report is that of the first device whose check failed."""
+
+    def f(x):
+        dx.debug.check(dnp.all(x < 5), "{x} is large", x=x.max())
+        return x * 2
+
+    checked = dx.jit(dx.checkify.checkify(on_line(f, check_vma=check_vma)))
+    err, out = checked(dnp.arange(8.0) - 3)
+    assert err.get() is None and out.tolist() == (2 * np.arange(8) - 6.0).tolist()
+    assert checked(dnp.arange(8.0))[0].get().startswith("5.0 is large")
+    unchecked = dx.checkify.checkify(on_line(f, check_vma=check_vma), errors=frozenset())
+    assert unchecked(dnp.arange(8.0))[0].get() is None
+    of_sum = on_line(lambda x: lax.psum(dnp.log(x), "x"), out_specs=P(), check_vma=check_vma)
+    err, _ = dx.checkify.checkify(of_sum, errors=dx.checkify.nan_checks)(dnp.arange(8.0) - 1)
+    assert "log made a NaN" in err.get()

@@ -39,7 +39,7 @@ div = binary("div", hlo="divide", eager=numpy_rules.divide, numpy_kinds="iuf",
              jvp=(lambda t, z, x, y: div(t, y), lambda t, z, x, y: neg(mul(t, div(z, y)))),
              transpose=(lambda ct, x, y: div(ct, y), None),
              taylor=lambda k, z, xs: quotient(div, mul, k, z, *xs),
-             conditions=lambda x, y: [Condition("division", ne(y, 0), "Division by zero.", {})])  # fmt: skip
+             conditions=lambda x, y: [Condition("division", ne(y, 0), "division by zero", {})])  # fmt: skip
 square = unary("square", hlo="multiply", eager=np.square, accepts="iufc",
                lower=lambda ctx, x: ctx.op("multiply", [x, x]),
                jvp=lambda t, y, x: mul(t, mul(x, 2)))  # fmt: skip
