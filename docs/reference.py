@@ -33,6 +33,7 @@ OF_JAXLIB = {
     "DictKey": "A step of a path to a leaf: the item of a dictionary with the key `key`.",
     "FlattenedIndexKey": "A step of a path to a leaf: child number `key` of a node whose type names no keys.",
     "GetAttrKey": "A step of a path to a leaf: the attribute `name` of an object.",
+    "ProfileOptions": "What jaxlib's profiler records: how much of the host, of Python and of devices.",
     "SequenceKey": "A step of a path to a leaf: item number `idx` of a list or a tuple.",
 }
 

@@ -340,16 +340,16 @@ MUTATIONS = [
     ),
     Mutation(
         "a damaged exported program",
-        "didax/export.py",
-        "if len(payload) != length or _digest(payload) != digest:",
-        "if len(payload) != length:",
+        "didax/export/_file.py",
+        "if len(data) != length or _digest(data[_START:]) != digest:",
+        "if len(data) != length:",
         "tests/test_export.py",
     ),
     Mutation(
         "derivative of an exported program",
-        "didax/export.py",
-        "given = iter(self.vjp().call(*xs, *floats))",
-        "given = iter(self.vjp().call(*xs, *floats)[::-1])",
+        "didax/export/_exported.py",
+        "found = self.vjp().call(*complete(xs), *full)",
+        "found = self.vjp().call(*complete(xs), *full)[::-1]",
         "tests/test_export.py",
     ),
 ]

@@ -66,24 +66,24 @@ def _results(eqn: Eqn, operands: Sequence[Dependence]) -> list[Dependence]:
             if primitive.multiple_results
             else [Dependence(avals[0], rows=_differentiable(avals[0], found))]
         )
-    if len(avals) == 1:
-        rows = [_derived(primitive, operands, eqn.params, avals[0])]
-    else:
-        rows = [everything(operands, aval.size) for aval in avals]
+    rows = _derived(primitive, operands, eqn.params, avals)
     return [Dependence(aval, rows=_differentiable(aval, r)) for aval, r in zip(avals, rows, strict=True)]
 
 
 def _derived(
-    primitive: Primitive, operands: Sequence[Dependence], params: dict[str, Any], aval: ShapedArray
-) -> Rows:
-    """Rows for the result of a primitive without a rule."""
+    primitive: Primitive,
+    operands: Sequence[Dependence],
+    params: dict[str, Any],
+    avals: Sequence[ShapedArray],
+) -> list[Rows]:
+    """Rows for the results of a primitive without a rule."""
     if primitive.moves_elements and all(
         dtypes.is_inexact(x.aval.dtype) or x.value is not None for x in operands
     ):
         return moved(primitive, operands, params)
-    return (
-        by_basis(primitive, operands, params, aval) if primitive.linear else everything(operands, aval.size)
-    )
+    if primitive.linear and len(avals) == 1:
+        return [by_basis(primitive, operands, params, avals[0])]
+    return [everything(operands, aval.size) for aval in avals]
 
 
 def _differentiable(aval: ShapedArray, rows: Rows) -> Rows:
@@ -145,8 +145,8 @@ def everything(operands: Sequence[Dependence], size: int) -> Rows:
     return None if row is None else _incidence(np.arange(size), np.zeros(size, np.int64), (size, 1)) @ row
 
 
-def moved(primitive: Primitive, operands: Sequence[Dependence], params: dict[str, Any]) -> Rows:
-    """Rows for a primitive that only moves elements, from where it puts their numbers."""
+def moved(primitive: Primitive, operands: Sequence[Dependence], params: dict[str, Any]) -> list[Rows]:
+    """Rows for the results of a primitive that only moves elements, from where it puts their numbers."""
     starts = np.cumsum([0, *(x.aval.size for x in operands)])
     numbers = [
         np.arange(start, start + x.aval.size, dtype=np.int32).reshape(x.aval.shape)
@@ -155,10 +155,12 @@ def moved(primitive: Primitive, operands: Sequence[Dependence], params: dict[str
         for start, x in zip(starts[:-1].tolist(), operands, strict=True)
     ]
     with set_current_trace(eager_trace):
-        elements = np.asarray(primitive.bind(*numbers, **params))
-    return union(
-        [selected(x, elements - start) for x, start in zip(operands, starts[:-1].tolist(), strict=True)]
-    )
+        outs = primitive.bind(*numbers, **params)
+    places = list(zip(operands, starts[:-1].tolist(), strict=True))
+    return [
+        union([selected(x, elements - start) for x, start in places])
+        for elements in map(np.asarray, outs if primitive.multiple_results else [outs])
+    ]
 
 
 def by_basis(

@@ -48,7 +48,7 @@ class InspectSharding(Primitive):
         if listener is not None:
             manual = None if devices is None else devices.manual
             number = listener.number_of(inspection, axes, x.aval.ndim, manual)
-            if devices is not None:
+            if devices is not None and len(devices.partition.devices) > 1:
                 ctx.emit(
                     f"stablehlo.custom_call @InspectSharding({x}) {{api_version = 1 : i32, has_side_effect = true, "
                     f'backend_config = "{listener.mark(number)}"}} : ({x.type}) -> {x.type}',

@@ -80,7 +80,7 @@ class SelectN(Primitive):
 
     def sparsity(self, operands: Sequence[Dependence]) -> Any:
         which, *cases = operands
-        return moved(self, operands, {}) if which.value is not None else union([x.rows for x in cases])
+        return moved(self, operands, {})[0] if which.value is not None else union([x.rows for x in cases])
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         out = self.bind(*primals)
