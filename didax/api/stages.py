@@ -96,11 +96,11 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
 class ArgInfo:
     """The type of an array of the arguments, and whether results may take its memory."""
 
-    _aval: ShapedArray
+    aval: ShapedArray
     donated: bool
 
-    shape = property(lambda self: self._aval.shape, doc="Length of each axis.")
-    dtype = property(lambda self: self._aval.dtype, doc="Type of the elements.")
+    shape = property(lambda self: self.aval.shape, doc="Length of each axis.")
+    dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")
 
 
 CompilerOptions = dict[str, str | bool | int | float]
@@ -119,7 +119,7 @@ class Stage:
     def in_avals(self) -> Any:
         """Types of the arguments: positional ones and keywords, in their structure."""
         infos: list[ArgInfo] = pytree.leaves(self.args_info)
-        return pytree.unflatten(self.in_tree, [info._aval for info in infos])
+        return pytree.unflatten(self.in_tree, [info.aval for info in infos])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:

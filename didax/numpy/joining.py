@@ -251,7 +251,7 @@ def _split(name: str, ary: Any, sections: Any, axis: int, even: bool) -> list[Ar
     sizes = tuple([b - a for a, b in pairwise(points)])
     if min(sizes) < 0:  # split points that go back: the parts overlap
         return [slice_axis(x, a, max(a, b), dimension) for a, b in pairwise(points)]
-    return slicing.split(x, sizes, dimension)
+    return slicing.split_axis(x, sizes, dimension)
 
 
 @array_function

@@ -201,7 +201,7 @@ class Concatenate(Primitive):
 
     def transpose(self, ct: Any, *xs: Any, dimension: int) -> list[Any]:
         sizes = tuple([(x.aval if is_undef(x) else aval_of(x)).shape[dimension] for x in xs])
-        parts = split(ct, sizes, dimension)
+        parts = split_axis(ct, sizes, dimension)
         return [part if is_undef(x) else None for x, part in zip(xs, parts, strict=True)]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, dimension: int) -> tuple[Any, int]:
@@ -586,7 +586,7 @@ def concatenate(xs: Sequence[Any], dimension: int) -> Any:
     return xs[0] if len(xs) == 1 else concatenate_p.bind(*xs, dimension=dimension)
 
 
-def split(x: Any, sizes: tuple[int, ...], axis: int) -> list[Any]:
+def split_axis(x: Any, sizes: tuple[int, ...], axis: int) -> list[Any]:
     """Neighbouring parts along an axis."""
     return split_p.bind(x, sizes=sizes, axis=axis) if len(sizes) > 1 else [x] * len(sizes)
 
@@ -595,7 +595,7 @@ def unstack(x: Any, axis: int) -> list[Any]:
     """The arrays along an axis, without it."""
     shape = aval_of(x).shape
     rest = (*shape[:axis], *shape[axis + 1 :])
-    return [reshape(part, rest) for part in split(x, (1,) * shape[axis], axis)]
+    return [reshape(part, rest) for part in split_axis(x, (1,) * shape[axis], axis)]
 
 
 def stack_last(xs: Sequence[Any]) -> Any:
