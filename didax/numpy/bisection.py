@@ -54,7 +54,8 @@ def insertion_points(x: Array, values: Array, side: str) -> Array:
         x = _in_order(x)
         rest = broadcast(x.dtype.type(np.iinfo(x.dtype).max), (2 * strides[0] - 1 - length,))
         x = concatenate([x, rest], 0)
-    found = broadcast(cast(0, dtypes.position_dtype(length + 1)), values.shape)
+    kind = dtypes.position_dtype(length + 1)
+    found = broadcast(kind.type(0), values.shape)
     for stride in strides:
         room = length - stride
         last = el.add(el.min_(found, room) if is_long else found, stride - 1)
@@ -62,7 +63,7 @@ def insertion_points(x: Array, values: Array, side: str) -> Array:
         passes = _is_passed(met, values, side, is_long)
         if is_long:
             passes = el.and_(passes, el.le(found, room))
-        found = el.add(found, ufuncs.where(passes, stride, 0))
+        found = el.add(found, ufuncs.where(passes, kind.type(stride), kind.type(0)))
     return ufuncs.minimum(found, length)
 
 

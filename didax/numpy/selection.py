@@ -326,7 +326,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     """
     xs = [as_array("lexsort", key, i) for i, key in enumerate(keys)]
     if xs and not xs[0].ndim:
-        return as_array("lexsort", 0)  # of one element each
+        return as_array("lexsort", np.asarray(0, dtypes.default_dtype("i")))  # the keys are single numbers
     if not xs:
         raise TypeError(
             message("lexsort needs at least one key.", "keys: none", fix="Pass the arrays to sort by.")

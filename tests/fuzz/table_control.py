@@ -245,7 +245,7 @@ EXCLUDED = {
         "tell about the machine"
     ),
     "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays make_mesh pcast "
-    "pmap shard_map with_sharding_constraint": "need several devices: tests/devices/ has tables of their own",
+    "pmap reshard shard_map with_sharding_constraint": "need several devices: tests/devices/ has tables of their own",
     "eval_shape make_jaxpr typeof": "types and text; eval_shape runs every statement",
     "empty_ref free_ref freeze new_ref": "mutable arrays, which are no values of programs",
 }
