@@ -220,7 +220,7 @@ class Split(LinearUnary):
     sharding = split.each_resized
 
     def type(self, x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> list[ShapedArray]:
-        fits = 0 <= axis < x.ndim and min(sizes, default=0) >= 0 and sum(sizes) == x.shape[axis]
+        fits = 0 <= axis < x.ndim and all([n >= 0 for n in sizes]) and sum(sizes) == x.shape[axis]
         if not fits:
             facts = f"operand: {x}, axis: {axis}, sizes: {sizes}, which add up to {sum(sizes)}"
             fix = f"Choose sizes of 0 or more that add up to the length, along one of {x.ndim} axes."

@@ -306,7 +306,7 @@ def test_errors_are_those_of_the_call():
 def test_a_program_that_does_not_compile_is_the_error_of_a_later_call(monkeypatch):
     f, x = in_background(lambda x: dnp.sin(x) * 2), dnp.ones(20_000)
 
-    def refuse(self, where):
+    def refuse(self, *args):
         raise RuntimeError("XLA does not take it")
 
     f(x)
