@@ -16,7 +16,7 @@ Read next: `selection.py`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,12 +30,14 @@ from didax.numpy.promotion import broadcast, cast
 from didax.primitives import elementwise as el
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.slicing import concatenate
+from didax.runtime.array import as_concrete
+from didax.runtime.numpy_plans import evaluates_with_numpy
 
 _INT32 = np.dtype(np.int32)
 _FLOAT32 = np.dtype(np.float32)
 
 
-def insertion_points(x: Array, values: Array, side: str) -> Array:
+def insertion_points(x: Array, values: Array, side: Literal["left", "right"]) -> Array:
     """The position of each value in the sorted vector: before elements equal to it ("left") or after them ("right")."""
     length = x.shape[0]
     if is_symbolic(length):
@@ -44,6 +46,11 @@ def insertion_points(x: Array, values: Array, side: str) -> Array:
             "Search a vector whose length is a number.",
         )
         raise InconclusiveDimensionOperation(message(rule, f"a: {x.aval}", fix=fix))
+    if evaluates_with_numpy(x) and evaluates_with_numpy(values) and x.dtype.isbuiltin == 1:
+        vector, sought = as_concrete(x).host_value(), as_concrete(values).host_value()
+        return as_concrete(
+            np.asarray(np.searchsorted(vector, sought, side), dtypes.position_dtype(length + 1))
+        )
     strides = [1 << i for i in reversed(range(length.bit_length()))]
     # Where fewer elements are met than there are, the vector is left as it is; else it goes on with the greatest key.
     count = 1 << 30 if is_symbolic(values.size) else max(1, values.size)
