@@ -1,12 +1,20 @@
-"""Tools that look into running programs: prints, callbacks, checks, NaNs, breakpoints.
+"""Tools that look into running programs: prints, callbacks, checks, NaNs, breakpoints, progress bars.
 
 Read next: `docs/debugging.md`, a page with examples.
 """
 
+from typing import TYPE_CHECKING
+
 from didax.api.callbacks import debug_callback as callback
+from didax.core.modules import on_access
 from didax.debug._breakpoint import breakpoint
 from didax.debug._check import check
 from didax.debug._mode import debug_mode
 from didax.debug._print import print
 
-__all__ = ["breakpoint", "callback", "check", "debug_mode", "print"]
+if TYPE_CHECKING:
+    from didax.debug._progress import progress as progress
+else:
+    __getattr__, __dir__ = on_access(__name__, progress="_progress")
+
+__all__ = ["breakpoint", "callback", "check", "debug_mode", "print", "progress"]
