@@ -170,11 +170,10 @@ def _call_once(callback: Callable[..., None], done: Any, total: Any, every: Any 
     @once.def_vmap
     def rule(axis_size: int, in_batched: list[Any], *args: Any) -> tuple[None, None]:  # pyright: ignore[reportUnusedFunction]
         farthest = [
-            pytree.map(lambda x, batched: x.max(axis=0) if batched else x, x, batched)
+            pytree.map(lambda x, batched: x.max(axis=0, initial=0) if batched else x, x, batched)
             for x, batched in zip(args, in_batched, strict=True)
         ]
-        if axis_size:
-            once(*farthest)
+        once(*farthest)
         return None, None
 
     once(done, total, every)

@@ -126,6 +126,8 @@ def test_a_while_loop_shows_its_steps_once_for_a_batch(drawn):
     assert dx.jit(dx.vmap(f))(dnp.array([3, 7, 1])).tolist() == [3, 7, 1]
     assert drawn() == ["0", "3", "6", "7; end"]
 
+    assert dx.vmap(f)(dnp.zeros((0,))).shape == (0,) and drawn() == ["0", "0; end"]
+
     def power(x):
         return loop(lambda y: y < 100, lambda y: y * x, x, max_steps=20)
 
