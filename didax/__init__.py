@@ -7,8 +7,17 @@
 A reader's map of the package is `MAP.md` beside this file.
 """
 
+import sys
+
 from didax.version import __version__, check_jaxlib, installed_jaxlib
 
+if sys.argv[:2] == [
+    "-m",
+    "doctor",
+]:  # `python -m didax doctor` is to say what is broken, even where no import succeeds
+    from didax._installation import tell_if_import_fails
+
+    tell_if_import_fails()
 check_jaxlib(installed_jaxlib())
 
 # ruff: noqa: E402

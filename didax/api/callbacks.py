@@ -16,9 +16,11 @@ import numpy as np
 from didax.api.flat import check_callable, flatten_arguments, leaf_avals
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
+from didax.core.effects import REPORT, Effect
 from didax.core.errors import api_boundary, message
 from didax.core.given import give
 from didax.primitives.callback import (
+    DEBUG,
     VMAP_METHODS,
     CallPython,
     FlatCallback,
@@ -133,6 +135,11 @@ def debug_callback(
     return None
 
 
+def report(callback: Callable[..., Any], *args: Any) -> None:
+    """A `debug_callback` that shows how far the program is, for which a batch is not taken apart: see `REPORT`."""
+    _debug(callback, args, {}, False, REPORT)
+
+
 def check_two_calls(name: str, args: Any, kwargs: Any) -> None:
     """TypeError if the first of the two calls `name(ordered=True)(...)` has arguments besides options."""
     if args or kwargs:
@@ -179,17 +186,22 @@ def _call(
     )
 
 
-def _debug(callback: Any, args: Any, kwargs: Any, ordered: bool) -> None:
+def _debug(callback: Any, args: Any, kwargs: Any, ordered: bool, effect: Effect = DEBUG) -> None:
     check_callable("debug.callback", callback)
     leaves, tree = flatten_arguments(args, kwargs)
     is_array = [is_array_like(x) for x in leaves]
     arrays = [x for x, yes in zip(leaves, is_array, strict=True) if yes]
-    flat = _flat_callback(callback, tree, leaves, is_array, list(map(aval_of, arrays)))
+    flat = _flat_callback(callback, tree, leaves, is_array, list(map(aval_of, arrays)), effect)
     debug_callback_p.bind(*arrays, callback=flat, ordered=bool(ordered))
 
 
 def _flat_callback(
-    callback: Any, tree: Any, leaves: Sequence[Any], is_array: Sequence[bool], avals: Sequence[ShapedArray]
+    callback: Any,
+    tree: Any,
+    leaves: Sequence[Any],
+    is_array: Sequence[bool],
+    avals: Sequence[ShapedArray],
+    effect: Effect = DEBUG,
 ) -> FlatCallback:
     """The callback as a function of flat arrays, which puts leaves that are no arrays back in their places."""
     fixed = {i: x for i, (x, yes) in enumerate(zip(leaves, is_array, strict=True)) if not yes}
@@ -203,7 +215,8 @@ def _flat_callback(
         args, kwargs = pytree.unflatten(tree, [filled[i] for i in range(count)])
         return pytree.leaves(callback(*args, **kwargs))
 
-    return FlatCallback(callback, (tree, tuple(kinds), tuple((i, id(x)) for i, x in fixed.items())), call)
+    key = tree, tuple(kinds), tuple((i, id(x)) for i, x in fixed.items()), effect
+    return FlatCallback(callback, key, call, effect)
 
 
 def _of_kind(x: np.ndarray[Any, Any], dtype: Any) -> Any:

@@ -22,6 +22,9 @@ class Effect(NamedTuple):
         return f"ordered {self.name}" if self.ordered else self.name
 
 
+# Shows how far a program is. It may happen for elements of a batch that take no part, for which others must not.
+REPORT = Effect("report", ordered=True)
+
 Effects = frozenset[Effect]
 NO_EFFECTS: Effects = frozenset()
 

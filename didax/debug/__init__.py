@@ -1,9 +1,12 @@
-"""Tools that look into running programs: prints, callbacks, checks, NaNs, breakpoints; where arrays lie on devices.
+"""Tools that look into running programs: prints, callbacks, checks, NaNs, progress; where arrays lie on devices.
 
 Read next: `docs/debugging.md`, a page with examples.
 """
 
+from typing import TYPE_CHECKING
+
 from didax.api.callbacks import debug_callback as callback
+from didax.core.modules import on_access
 from didax.debug._breakpoint import breakpoint
 from didax.debug._check import check
 from didax.debug._mode import debug_mode
@@ -15,6 +18,11 @@ from didax.debug._sharding import (
     visualize_sharding,
 )
 
+if TYPE_CHECKING:
+    from didax.debug._progress import progress as progress
+else:
+    __getattr__, __dir__ = on_access(__name__, progress="_progress")
+
 __all__ = [
     "breakpoint",
     "callback",
@@ -23,6 +31,7 @@ __all__ = [
     "inspect_array_sharding",
     "log",
     "print",
+    "progress",
     "sharding_svg",
     "visualize_array_sharding",
     "visualize_sharding",

@@ -39,15 +39,17 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 class FlatCallback:
     """A user's function on flat arrays: `call(*arrays)` returns a sequence. Equal for one function, one structure.
 
-    `function` is the one that the user gave; calls that differ in anything else have different `key`s.
+    `function` is the one that the user gave; calls that differ in anything else have different `key`s. `effect` is what
+    a debug callback has.
     """
 
-    __slots__ = ("call", "function", "key")
+    __slots__ = ("call", "effect", "function", "key")
 
-    def __init__(self, function: Any, key: Any, call: Callable[..., Sequence[Any]]):
+    def __init__(self, function: Any, key: Any, call: Callable[..., Sequence[Any]], effect: Effect = DEBUG):
         self.function = function
         self.key = key
         self.call = call
+        self.effect = effect
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
         return self.call(*arrays)
@@ -87,7 +89,10 @@ class CallPython(Primitive):
         **params: Any,
     ) -> list[Value]:
         host = HostCallback(callback, [x.aval for x in args], result_avals, self.name)
-        order = next((effect for effect in self.effects({"ordered": ordered}) if effect.ordered), None)
+        order = next(
+            (effect for effect in self.effects({"ordered": ordered, "callback": callback}) if effect.ordered),
+            None,
+        )
         return call_python(ctx, host, args, side_effect=self.side_effect, order=order)
 
     def jvp(
@@ -192,7 +197,7 @@ class DebugCallback(CallPython):
     sharding = split.no_results
 
     def effects(self, params: dict[str, Any]) -> Effects:
-        return _DEBUG
+        return frozenset([params["callback"].effect])
 
     def type(self, *avals: ShapedArray, **params: Any) -> Any:
         return []
@@ -210,7 +215,6 @@ class DebugCallback(CallPython):
 
 
 _IO = {ordered: frozenset([effect]) for ordered, effect in IO.items()}
-_DEBUG = frozenset([DEBUG])
 
 pure_callback_p = PureCallback("pure_callback")
 io_callback_p = IoCallback("io_callback")

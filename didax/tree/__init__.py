@@ -3,7 +3,7 @@
 A pytree is a leaf or a nested container of leaves: the parameters of a model, a batch, the state of an
 optimizer. These functions are built on `didax/core/pytree.py`, which says what a node is and how a class of
 your own becomes one; read it next. `didax/tree_util.py` has the same functions under the names of
-`jax.tree_util`.
+`jax.tree_util`. `show` is a table of a tree's leaves.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from didax.core import pytree
+from didax.core.modules import on_access
 from didax.core.pytree import IsLeaf, KeyPath, flatten, flatten_with_path, leaves, map, structure, unflatten
 
 if TYPE_CHECKING:
     from didax.core.pytree import PyTreeDef
+    from didax.tree._show import show as show
+else:
+    __getattr__, __dir__ = on_access(__name__, show="_show")
 
 __all__ = [
     "all",
@@ -32,6 +36,7 @@ __all__ = [
     "map_with_path",
     "reduce",
     "reduce_associative",
+    "show",
     "static",
     "structure",
     "transpose",

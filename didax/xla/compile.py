@@ -607,9 +607,13 @@ def _store() -> DiskStore | None:
     state = config.state()
     if not state.enable_compilation_cache:
         return None
-    folder = state.compilation_cache_dir or _default_folder()
     limit = state.compilation_cache_max_size
-    return _open_store(folder, sys.maxsize if limit < 0 else limit)
+    return _open_store(cache_folder(), sys.maxsize if limit < 0 else limit)
+
+
+def cache_folder() -> str:
+    """The directory of compiled programs, by the options in force."""
+    return config.state().compilation_cache_dir or _default_folder()
 
 
 def _default_folder() -> str:
