@@ -14,11 +14,13 @@ SMALL = [
     ("gaussian_process --points 80 --steps 5", "error of the prediction", 60, 140),
     ("hamiltonian --chains 2 --draws 40", "held out", 90, 100),
     ("gpt --steps 3 --length 5", "held out", 4, 6.6),
+    ("pendulum --pendulums 2 --seconds 1", "largest change of the energy", 0, 0.01),
 ]
 WHOLE = [
     ("gaussian_process", "error of the prediction", 60, 75),
     ("hamiltonian", "(potential scale reduction)", 1, 1.02),
     ("gpt", "held out", 1.5, 2.8),
+    ("pendulum", "they part after", 3, 9),
 ]
 
 
