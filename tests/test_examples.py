@@ -15,12 +15,14 @@ SMALL = [
     ("hamiltonian --chains 2 --draws 40", "held out", 90, 100),
     ("gpt --steps 3 --length 5", "held out", 4, 6.6),
     ("pendulum --pendulums 2 --seconds 1", "largest change of the energy", 0, 0.01),
+    ("trust_region --size 16 --steps 10", "after", 0.04, 0.09),
 ]
 WHOLE = [
     ("gaussian_process", "error of the prediction", 60, 75),
     ("hamiltonian", "(potential scale reduction)", 1, 1.02),
     ("gpt", "held out", 1.5, 2.8),
     ("pendulum", "they part after", 3, 9),
+    ("trust_region", "after", 0.06, 0.08),
 ]
 
 
