@@ -16,6 +16,7 @@ SMALL = [
     ("gpt --steps 3 --length 5", "held out", 4, 6.6),
     ("pendulum --pendulums 2 --seconds 1", "largest change of the energy", 0, 0.01),
     ("trust_region --size 16 --steps 10", "after", 0.04, 0.09),
+    ("vae --epochs 1", "epochs", -50, -25),
 ]
 WHOLE = [
     ("gaussian_process", "error of the prediction", 60, 75),
@@ -23,6 +24,7 @@ WHOLE = [
     ("gpt", "held out", 1.5, 2.8),
     ("pendulum", "they part after", 3, 9),
     ("trust_region", "after", 0.06, 0.08),
+    ("vae", "epochs", -26, -20),
 ]
 
 
