@@ -1,5 +1,5 @@
-# make demo | test | check | bench | fuzz. Each makes its own environment in .venv the first time, and brings it up to date
-# when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12. More processes: make test JOBS=8.
+# make demo | examples | test | check | bench | fuzz. Each makes its own environment in .venv the first time, and brings
+# it up to date when pyproject.toml has changed. Another interpreter: make test PYTHON=python3.12. More processes: make test JOBS=8.
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
@@ -17,11 +17,12 @@ DEV_READY := $(VENV)/.dev-ready
 DOCS_VENV ?= .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
 
-.PHONY: help demo test test-all libraries library-numbers answers mutations check lint types format bench docs fuzz clean
+.PHONY: help demo examples test test-all libraries library-numbers answers mutations check lint types format bench docs fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits and draw what it learned"
+	@echo "make examples  run the programs of the gallery (docs/gallery.md), in minutes; pictures in out/"
 	@echo "make test    tests, and the examples of docstrings and documents"
 	@echo "make test-all  all cases and more examples, compiled as users' programs are"
 	@echo "make libraries  a program of each library written for JAX, without JAX, against its numbers"
@@ -36,6 +37,9 @@ help:
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
+
+examples: $(DEMO_READY)
+	for program in examples/*.py; do echo "$$program"; $(BIN)/python "$$program" || exit; done
 
 test: $(DEV_READY)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
