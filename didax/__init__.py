@@ -11,10 +11,8 @@ import sys
 
 from didax.version import __version__, check_jaxlib, installed_jaxlib
 
-if sys.argv[:2] == [
-    "-m",
-    "doctor",
-]:  # `python -m didax doctor` is to say what is broken, even where no import succeeds
+# `python -m didax doctor` says what is broken, also where it is the import below that fails.
+if sys.argv[:2] == ["-m", "doctor"]:
     from didax._installation import tell_if_import_fails
 
     tell_if_import_fails()
