@@ -15,9 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.api.results import array_function
-from didax.api.vmap import vmap
 from didax.core import dtypes
-from didax.core.device_types import ambiguous
 from didax.core.dims import is_symbolic, max_dim
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.tracing import known_value
@@ -46,7 +44,6 @@ from didax.primitives.convert import iota
 from didax.primitives.dimension import number
 from didax.primitives.gather import gather_p
 from didax.primitives.shape import move_axis, reshape
-from didax.primitives.sharding import with_layout
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.primitives.sort import argsort as stable_order
 from didax.primitives.sort import sort_p
@@ -169,8 +166,6 @@ def take_along_axis(
     index = broadcast(index, _with_length(shape, dimension, index.shape[dimension]))
     if mode == "one_hot":
         return _by_comparison(x, index, dimension)
-    if x.aval.layout is not None or index.aval.layout is not None:
-        return _along_split_rows(x, index, dimension, mode or "fill", fill_value)
     if not x.size or not index.size:  # the window of a gather, one element, does not fit into an empty array
         place = tuple([index if i == dimension else ramp(n, i, x.ndim) for i, n in enumerate(shape)])
         return at(x)[place].get(mode=mode or "fill", fill_value=fill_value)
@@ -198,24 +193,6 @@ def _from_the_start(index: Array, length: int, mode: str | None) -> Array:
     if not dtypes.is_signed(index.dtype):
         return cast(ufuncs.minimum(index, size), position)
     return ufuncs.where(index < 0, index + size, index)
-
-
-def _along_split_rows(x: Array, index: Array, axis: int, mode: str, fill_value: Any) -> Array:
-    """The elements of `x` at the positions, where the rows are split over explicit mesh axes."""
-    layout = x.aval.layout or index.aval.layout
-    if layout.spec[axis]:
-        rule, fact = "take_along_axis works along an axis that is not split.", f"axis: {axis}"
-        raise ambiguous("take_along_axis", (x.aval, index.aval), rule, fact)
-    x, index = with_layout(x, layout), with_layout(index, layout)
-
-    def take_rows(x: Any, index: Any) -> Any:
-        return at(x)[index].get(mode=mode, fill_value=fill_value)
-
-    take: Any = take_rows
-    for _ in range(x.ndim - 1):
-        take = vmap(take)
-    last = x.ndim - 1
-    return move_axis(take(move_axis(x, axis, last), move_axis(index, axis, last)), last, axis)
 
 
 def _by_comparison(x: Array, index: Array, axis: int) -> Array:
