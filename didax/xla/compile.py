@@ -149,18 +149,12 @@ class CallingPartitionedExecutable(PartitionedExecutable):
             moved_shards(x, aval, s, backend(), _on_twins(s, twins))
             for x, aval, s in zip(buffers, self._in_avals, self.in_shardings, strict=True)
         ]
-        with Run(self._callbacks, len(devices)) as run:
-            whole = _on_twins(NamedSharding(self.partition.mesh, PartitionSpec()), twins)
-            number = put_shards([np.array(run.number)] * len(devices), _INT64, whole)
-            try:
-                results = loaded.execute_sharded([number, *moved], with_tokens=True)
-                results.consume_token().block_until_ready()
-            except xe.JaxRuntimeError:
-                if run.error is None:
-                    raise
-        if run.error is not None:
-            error, run.error = run.error, None  # the error's traceback refers to the run
-            raise (_as_in_jax(error) if config.state().as_in_jax else error)
+        whole = _on_twins(NamedSharding(self.partition.mesh, PartitionSpec()), twins)
+
+        def put_number(number: int) -> Any:
+            return put_shards([np.array(number)] * len(devices), _INT64, whole)
+
+        results = _executed(loaded, Run(self._callbacks, len(devices)), put_number, moved)
         there = [_on_twins(s, twins) for s in self.out_shardings]
         handlers = [
             _result_handler(aval.physical, xla_sharding(s))
@@ -283,21 +277,35 @@ class CallingExecutable(Executable):
 
     def _call_to_the_end(self, client: Backend, buffers: list[Any]) -> list[Any]:
         device, loaded, handlers = self._place(client)
-        with Run(self._callbacks) as run:
-            number = self._numbers.get((client, run.number))
-            if number is None:
-                number = put(np.array(run.number), _INT64, client, device)
-                self._numbers[client, run.number] = number
-            try:
-                results = loaded.execute_sharded([number, *buffers], with_tokens=True)
-                results.consume_token().block_until_ready()
-            except xe.JaxRuntimeError:
-                if run.error is None:
-                    raise
-        if run.error is not None:
-            error, run.error = run.error, None  # the error's traceback refers to the run
-            raise (_as_in_jax(error) if config.state().as_in_jax else error)
+
+        def put_number(number: int) -> Any:
+            found = self._numbers.get((client, number))
+            if found is None:
+                found = self._numbers[client, number] = put(np.array(number), _INT64, client, device)
+            return found
+
+        results = _executed(loaded, Run(self._callbacks), put_number, buffers)
         return results.consume_with_handlers(handlers, False)
+
+
+def _executed(loaded: Any, run: Run, put_number: Callable[[int], Any], buffers: list[Any]) -> Any:
+    """What a program that calls Python returns when it has ended; raises what a callback raised.
+
+    `put_number` makes the first argument, the number of the run, by which callbacks find the run.
+    """
+    with run:
+        number = put_number(run.number)
+        try:
+            results = loaded.execute_sharded([number, *buffers], with_tokens=True)
+            results.consume_token().block_until_ready()
+        except xe.JaxRuntimeError:
+            if run.error is None:
+                raise
+            results = None
+    if run.error is not None:
+        error, run.error = run.error, None  # the error's traceback refers to the run
+        raise (_as_in_jax(error) if config.state().as_in_jax else error)
+    return results
 
 
 def _as_in_jax(error: BaseException) -> BaseException:
