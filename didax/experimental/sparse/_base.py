@@ -210,6 +210,13 @@ def over_batch(function: Callable[..., Any], n_batch: int) -> Callable[..., Any]
     return mapped
 
 
+def check_axes_of_scipy(n_batch: int, n_dense: int, fix: str) -> None:
+    """NotImplementedError where a sparse matrix of SciPy's is to become an array with batch or dense axes."""
+    if n_dense or n_batch:
+        rule = "SciPy's sparse matrices have no batch and no dense axes."
+        raise NotImplementedError(message(rule, f"asked for: n_batch={n_batch}, n_dense={n_dense}", fix=fix))
+
+
 def checked_index_dtype(x: Any, what: str) -> None:
     """Raise TypeError unless the indices are integers."""
     if not dtypes.is_integer(x.dtype):

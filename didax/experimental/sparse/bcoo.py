@@ -31,6 +31,7 @@ from didax.experimental.sparse._base import (
     Shape,
     SparseEfficiencyError,
     SparseEfficiencyWarning,
+    check_axes_of_scipy,
     checked_index_dtype,
     over_batch,
 )
@@ -109,10 +110,7 @@ class BCOO(JAXSparse):
         cls, mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
     ) -> BCOO:
         """The array with the entries of a sparse matrix of SciPy's."""
-        if n_dense or n_batch:
-            rule = "SciPy's sparse matrices have no batch and no dense axes."
-            facts = f"asked for: n_batch={n_batch}, n_dense={n_dense}"
-            raise NotImplementedError(message(rule, facts, fix="Use update_layout on the result."))
+        check_axes_of_scipy(n_batch, n_dense, fix="Use update_layout on the result.")
         coo = mat.tocoo()
         indices = np.stack([coo.row, coo.col], -1).astype(index_dtype or np.int32)
         return cls((dnp.asarray(coo.data), indices), shape=mat.shape)

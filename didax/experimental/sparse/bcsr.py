@@ -15,7 +15,13 @@ import numpy as np
 import didax.numpy as dnp
 from didax.core.errors import message
 from didax.core.value import Array
-from didax.experimental.sparse._base import JAXSparse, Shape, checked_index_dtype, over_batch
+from didax.experimental.sparse._base import (
+    JAXSparse,
+    Shape,
+    check_axes_of_scipy,
+    checked_index_dtype,
+    over_batch,
+)
 from didax.experimental.sparse._products import bcoo_dot_general
 from didax.experimental.sparse._shapes import bcoo_broadcast_in_dim, bcoo_concatenate
 from didax.experimental.sparse.bcoo import BCOO, bcoo_fromdense, bcoo_sort_indices, extract_at
@@ -76,7 +82,7 @@ class BCSR(JAXSparse):
         n_dense: int = 0,
         n_batch: int = 0,
     ) -> BCSR:
-        """The array with the entries of a dense one that are not zero; see `bcoo_fromdense`."""
+        """The array with the entries of a dense one that are not zero; see `bcsr_fromdense`."""
         return bcsr_fromdense(mat, nse=nse, index_dtype=index_dtype, n_dense=n_dense, n_batch=n_batch)
 
     @classmethod
@@ -84,10 +90,7 @@ class BCSR(JAXSparse):
         cls, mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
     ) -> BCSR:
         """The array with the entries of a sparse matrix of SciPy's."""
-        if n_dense or n_batch:
-            rule = "SciPy's sparse matrices have no batch and no dense axes."
-            facts = f"asked for: n_batch={n_batch}, n_dense={n_dense}"
-            raise NotImplementedError(message(rule, facts, fix="Leave both out."))
+        check_axes_of_scipy(n_batch, n_dense, fix="Leave both out.")
         if mat.ndim != 2:
             rule = "BCSR from_scipy_sparse requires 2D array."
             raise ValueError(message(rule, f"given: {mat.ndim}D", fix="Use BCOO."))
