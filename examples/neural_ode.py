@@ -103,9 +103,7 @@ def draw(path: Path, known: Any, future: Any, found: Any) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1, 2.2))
     left.plot(known[:, 2], known[:, 0], ".", color="0.7", markersize=3, label="recorded, to learn from")
     left.plot(found[:, 2], found[:, 0], color="C1", label="the learned law")
-    left.set(
-        xlabel=f"potential {2 * DELAY * MERGED} samples before", ylabel="potential", title="Path of the cell"
-    )
+    left.set(xlabel=f"potential {2 * DELAY * MERGED} samples before", ylabel="potential", ylim=(-1.5, 4))
     places = MERGED * np.arange(-150, len(future))
     right.plot(places, np.append(known[-150:, 0], future[:, 0]), color="black", label="recorded")
     right.plot(
