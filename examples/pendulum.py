@@ -4,7 +4,8 @@ Nobody derives an equation of motion here. The positions of the masses are writt
 makes velocities of them, and the Lagrangian is the difference of two energies. `grad`, `hessian` and `jvp` of the
 Lagrangian are the equation of Euler and Lagrange, for a chain of any number of links. `lax.scan` follows the motion,
 `vmap` follows many pendulums, which start a millionth apart. Prints how well the energy is kept, and when the
-pendulums have parted. Writes a picture: the path of the lower mass, and the angles of all pendulums.
+pendulums have parted. Writes a picture: the path of the lower mass, and the angles of all pendulums; and beside it, as
+a .gif, how they move.
 
     python examples/pendulum.py [--pendulums 50] [--seconds 20] [--picture out/pendulum.png]
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
 from rich.progress import track
 
@@ -93,6 +95,27 @@ def draw(path: Path, times: Any, angles: Any) -> None:
     figure.savefig(path, dpi=110)
 
 
+def animate(path: Path, angles: Any) -> None:
+    """All pendulums as they move, a frame for every 0.16 seconds."""
+    places = np.asarray(dx.vmap(dx.vmap(positions))(angles[:, ::8]))
+    places = np.concatenate([np.zeros_like(places[:, :, :1]), places], axis=2)
+    figure = Figure(figsize=(3.6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlim=(-2.1, 2.1), ylim=(-2.1, 2.1), aspect="equal", xticks=[], yticks=[])
+    (rods,) = axes.plot([], [], "-", color="0.6", linewidth=0.8)
+    (masses,) = axes.plot([], [], "o", color="C0", markersize=4)
+
+    def show(frame: int) -> None:
+        at = places[:, frame]
+        rods.set_data(*np.pad(at, ((0, 0), (0, 1), (0, 0)), constant_values=np.nan).reshape(-1, 2).T)
+        masses.set_data(*at[:, -1].T)
+        axes.set_title(f"{frame * 0.16:.1f} seconds")
+
+    FuncAnimation(figure, show, frames=places.shape[1], init_func=lambda: None).save(
+        path, PillowWriter(fps=6), dpi=72
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="A double pendulum from its energies alone.")
     parser.add_argument("--pendulums", type=int, default=50)
@@ -117,6 +140,7 @@ def main() -> None:
     print(f"largest change of the energy: {change:.4%}")
     print(f"they part after: {times[apart.argmax()]:.1f} s" if apart.any() else "they stay together")
     draw(options.picture, times, angles)
+    animate(options.picture.with_suffix(".gif"), angles)
     print(f"picture: {options.picture}")
 
 

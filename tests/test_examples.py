@@ -17,6 +17,11 @@ SMALL = [
     ("pendulum --pendulums 2 --seconds 1", "largest change of the energy", 0, 0.01),
     ("trust_region --size 16 --steps 10", "after", 0.04, 0.09),
     ("vae --epochs 1", "epochs", -50, -25),
+    ("cnn --epochs 1", "held out", 20, 90),
+    ("kalman --days 4 --steps 1", "the filters differ by", 0, 9.99),
+    ("lstm --steps 1 --futures 2", "error of the median of the futures", 0.5, 5),
+    ("neural_ode --steps 1", "difference of the adjoint from backpropagation", 0, 1e-3),
+    ("ppo --agents 1 --updates 1", "in the end", 5, 500),
 ]
 WHOLE = [
     ("gaussian_process", "error of the prediction", 60, 75),
@@ -25,7 +30,15 @@ WHOLE = [
     ("pendulum", "they part after", 3, 9),
     ("trust_region", "after", 0.06, 0.08),
     ("vae", "epochs", -26, -20),
+    ("cnn", "held out", 98, 100),
+    ("kalman", "in the interval told the day before", 94, 97),
+    ("lstm", "error of the median of the futures", 0.3, 1.1),
+    ("neural_ode", "in standard deviations", 0, 0.7),
+    ("ppo", "in the end", 450, 500),
 ]
+
+
+SLOW_TO_COMPILE = {"cnn", "neural_ode"}  # so that even their small form is left to the slow tests
 
 
 def check(monkeypatch, capsys, tmp_path, command, words, low, high):
@@ -34,6 +47,7 @@ def check(monkeypatch, capsys, tmp_path, command, words, low, high):
     monkeypatch.setattr(sys, "argv", [name, *options, "--picture", str(picture)])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert picture.read_bytes().startswith(b"\x89PNG")
+    assert name != "pendulum" or picture.with_suffix(".gif").read_bytes().startswith(b"GIF8")
     printed = re.search(re.escape(words) + r":\s+(-?[\d.]+)", capsys.readouterr().out)
     assert printed is not None
     assert low <= float(printed[1].rstrip(".")) <= high
@@ -43,7 +57,11 @@ def name_of(row):
     return row[0].partition(" ")[0]
 
 
-@pytest.mark.parametrize("row", SMALL, ids=name_of)
+def quick_or_slow(row):
+    return pytest.param(row, marks=[pytest.mark.slow] if name_of(row) in SLOW_TO_COMPILE else [])
+
+
+@pytest.mark.parametrize("row", list(map(quick_or_slow, SMALL)), ids=name_of)
 def test_an_example_runs_in_small(row, monkeypatch, capsys, tmp_path):
     check(monkeypatch, capsys, tmp_path, *row)
 
