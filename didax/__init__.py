@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from didax import profiler as profiler
     from didax import scipy as scipy
     from didax import test_util as test_util
+    from didax.debug._explore import explore as explore
 else:
     __getattr__, __dir__ = on_access(
         __name__,
@@ -148,6 +149,7 @@ else:
         "profiler",
         "scipy",
         "test_util",
+        explore="debug._explore",
     )
 
 __all__ = [
@@ -207,6 +209,7 @@ __all__ = [
     "export",
     "explain",
     "explain_cache_misses",
+    "explore",
     "extend",
     "ffi",
     "flatten_util",

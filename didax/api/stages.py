@@ -161,6 +161,15 @@ class Traced(Stage):
         self.out_avals = pytree.unflatten(out_tree, list(results))
         self.out_info = pytree.unflatten(out_tree, list(map(struct_of, results)))
 
+    def program_of(self, jaxpr: Jaxpr) -> tuple[Program, Any] | None:
+        """The program, of a jaxpr that differs from its own in lines of equations only, and where it runs.
+
+        None for a function that captures values of an enclosing transformation.
+        """
+        if self._program is None:
+            return None
+        return self._program.of_equal_jaxpr(jaxpr), self._program.partition_for(self._leaves)
+
     def explain(self) -> str:
         """What compilation does to each loop, and why not more; on several devices, what these exchange."""
         partition = None if self._program is None else self._program.partition_for(self._leaves)

@@ -145,6 +145,15 @@ class Program:
         other._executables, other.uncompiled = {}, None
         return other
 
+    def of_equal_jaxpr(self, jaxpr: Jaxpr) -> Program:
+        """The same program, of a jaxpr that equals its own in all but the lines of equations."""
+        other = copy.copy(self)
+        whole = with_index_checks(jaxpr)
+        live, _ = dce_jaxpr(whole, (True,) * len(whole.outvars))
+        other.jaxpr = live if len(live.invars) == len(self.jaxpr.invars) else whole
+        other._executables, other.uncompiled = {}, None
+        return other
+
     def partition_for(self, args: Sequence[Any]) -> Partition | None:
         """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
         return self._partition(self._used(args))

@@ -1,0 +1,167 @@
+"""The programs that a page shows: the function's own, its gradient's, the batched one, the two halves of its
+linearization.
+
+Each is staged, its equations are numbered (`marks.py`), and it becomes a `View`: what a page needs of it.
+Read next: `texts.py`, `costs.py`, `memory.py`, then `page.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from didax.api.autodiff import grad
+from didax.api.flat import argument_names
+from didax.api.jit import JitFunction, jit
+from didax.api.stages import ShapeDtypeStruct, Traced
+from didax.api.vmap import vmap
+from didax.core import dtypes, pytree
+from didax.core.errors import ArgumentError, message
+from didax.core.jaxpr import Jaxpr
+from didax.debug._explore.marks import Numbered, number
+from didax.runtime.compiled import Program
+from didax.transforms.linearize import linearize_jaxpr
+
+TRANSFORMS = ("grad", "vmap", "linearize")
+BATCH = 8  # how many examples a batch of `vmap` has
+
+
+class View(NamedTuple):
+    """A program to look at."""
+
+    name: str
+    label: str
+    numbered: Numbered
+    num_consts: int
+    inputs: Sequence[str]  # names of the inputs
+    program: Program | None  # of the numbered jaxpr; None where it cannot be compiled by itself
+    partition: Any = None  # where it runs on several devices
+    run: Callable[[], Any] | None = None  # runs it on the arguments
+
+    def stablehlo(self) -> str | None:
+        """The module, whose operations say where they come from."""
+        return None if self.program is None else self.program.text(partition=self.partition, located=True)
+
+    def executable(self) -> Any:
+        """XLA's program, compiled anew: one that is remembered may come from other lines. None without a program."""
+        return None if self.program is None else self.program.compiled_anew(self.partition).loaded
+
+
+class Absent(NamedTuple):
+    """A transformation that the function has no program for, and why."""
+
+    name: str
+    why: str
+
+
+def views(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], wanted: Sequence[str] | None
+) -> Iterator[View | Absent]:
+    """The function's own program, then the transformed ones.
+
+    Of transformations that nobody asked for by name, those that cannot be applied are `Absent`.
+    """
+    staged = _jitted(fun)
+    traced = staged.trace(*args, **kwargs)
+    names = argument_names(fun, args, kwargs)
+    yield _view("none", traced.fun_name, traced, names, lambda: staged(*args, **kwargs))
+    for name in TRANSFORMS if wanted is None else [name for name in wanted if name != "none"]:
+        try:
+            yield from _TRANSFORMED[name](fun, args, kwargs, traced, names)
+        except Exception as error:
+            if wanted is not None:
+                raise
+            yield Absent(name, str(error).partition("\n")[0])
+
+
+def checked_transforms(transform: Any) -> Sequence[str] | None:
+    """The names of the transformations that are asked for; None for all that apply."""
+    if transform is None:
+        return None
+    given = (transform,) if isinstance(transform, str) else tuple(transform)
+    for name in given:
+        if name not in ("none", *TRANSFORMS):
+            rule = "explore shows a function as it is, and transformed by grad, vmap or linearize."
+            names = ", ".join(map(repr, TRANSFORMS))
+            fix = f"Pass {names} or several of them, or explore the function that is transformed."
+            raise ArgumentError(message(rule, f"transform: {name!r:.100}", fix=fix))
+    return given
+
+
+def _jitted(fun: Callable[..., Any]) -> Any:
+    return fun if isinstance(fun, JitFunction) else jit(fun)
+
+
+def _view(
+    name: str, label: str, traced: Traced, inputs: Sequence[str], run: Callable[[], Any] | None
+) -> View:
+    consts = len(traced.jaxpr.consts)
+    numbered = number(traced.jaxpr.jaxpr)
+    program, partition = traced.program_of(numbered.jaxpr) or (None, None)
+    captured = [f"captured array {i}" for i in range(consts)]
+    return View(name, label, numbered, consts, [*captured, *inputs], program, partition, run)
+
+
+def _gradient(
+    fun: Callable[..., Any], args: Any, kwargs: Any, traced: Traced, names: Sequence[str]
+) -> Iterator[View]:
+    staged = jit(grad(fun))
+    yield _view(
+        "grad",
+        f"grad({traced.fun_name})",
+        staged.trace(*args, **kwargs),
+        names,
+        lambda: staged(*args, **kwargs),
+    )
+
+
+def _batched(
+    fun: Callable[..., Any], args: Any, kwargs: Any, traced: Traced, names: Sequence[str]
+) -> Iterator[View]:
+    def several(x: Any) -> ShapeDtypeStruct:
+        one = ShapeDtypeStruct.like(x)
+        return one.update(shape=(BATCH, *one.shape), sharding=None)
+
+    args, kwargs = pytree.map(several, (tuple(args), kwargs))
+    yield _view("vmap", f"vmap({traced.fun_name})", jit(vmap(fun)).trace(*args, **kwargs), names, None)
+
+
+def _halves(
+    fun: Callable[..., Any], args: Any, kwargs: Any, traced: Traced, names: Sequence[str]
+) -> Iterator[View]:
+    consts = traced.jaxpr.consts
+    differentiated = [dtypes.is_inexact(aval.dtype) for aval in traced.jaxpr.in_avals]
+    if not any(differentiated):
+        rule = "linearize needs a floating-point argument."
+        raise TypeError(message(rule, fix="Pass floating-point numbers."))
+    jaxpr = traced.jaxpr.jaxpr
+    split = linearize_jaxpr(jaxpr, (*[False] * len(consts), *differentiated))
+    inputs = [*[f"captured array {i}" for i in range(len(consts))], *names]
+    known, unknown = number(split.known), number(split.unknown)
+    residuals = [inputs[k] if kind == "in" else f"residual {k}" for kind, k in split.residuals]
+    tangents = [f"tangent of {name}" for name, live in zip(names, differentiated, strict=True) if live]
+    compiled = traced.program_of(jaxpr) is not None
+    label = f"linearize({traced.fun_name})"
+    yield View(
+        "linearize",
+        f"{label}, forward half",
+        known,
+        len(consts),
+        inputs,
+        _program(known.jaxpr, consts) if compiled else None,
+    )
+    yield View(
+        "linear",
+        f"{label}, linear half",
+        unknown,
+        0,
+        [*residuals, *tangents],
+        _program(unknown.jaxpr, ()) if compiled else None,
+    )
+
+
+def _program(jaxpr: Jaxpr, consts: Sequence[Any]) -> Program:
+    return Program(jaxpr, consts)
+
+
+_TRANSFORMED = {"grad": _gradient, "vmap": _batched, "linearize": _halves}
