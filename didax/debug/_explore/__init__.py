@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from didax.api.checkpoint import Residual, saved_residuals
-from didax.api.flat import argument_names, check_callable
+from didax.api.flat import check_callable
 from didax.api.stages import ShapeDtypeStruct
 from didax.core import pytree
 from didax.core.errors import api_boundary, message
@@ -26,7 +26,7 @@ from didax.core.source import describe_function
 from didax.debug._explore import page
 from didax.debug._explore.costs import measured_rates
 from didax.debug._explore.page import LineCost, Places
-from didax.debug._explore.programs import Absent, View, checked_transforms, views
+from didax.debug._explore.programs import Absent, Call, View, checked_transforms, views
 from didax.debug._explore.sources import code_of, files_of
 
 
@@ -104,13 +104,14 @@ def explore(
     """
     check_callable("explore", fun)
     wanted = checked_transforms(transform)
+    call = Call.of(fun, args, kwargs)
     if measure:
-        _check_concrete(fun, args, kwargs)
-    found = list(views(fun, args, kwargs, wanted))
+        _check_concrete(call)
+    found = list(views(call, wanted))
     places = Places()
     shown = [view for view in found if isinstance(view, View)]
     programs = [_program(view, places, wanted, measure) for view in shown]
-    saved = page.saved_data(_saved(fun, args, kwargs), places)
+    saved = page.saved_data(_saved(call), places)
     own = code_of(fun)
     codes = [line.code for line in places.lines]
     files = files_of(own, codes, [(line.file, line.line) for line in places.lines])
@@ -138,16 +139,17 @@ def _program(view: View, places: Places, wanted: Sequence[str] | None, measure: 
     return page.program_data(view, places, measured_rates(), compiled, None)
 
 
-def _saved(fun: Callable[..., Any], args: Any, kwargs: Any) -> Sequence[Residual] | str:
+def _saved(call: Call) -> Sequence[Residual] | str:
     try:
-        return saved_residuals(fun, *args, **kwargs)
+        args, kwargs = call.data
+        return saved_residuals(call.fun, *args, **kwargs)
     except Exception as error:  # of a function that has no derivative: the page says so
         return str(error).partition("\n")[0]
 
 
-def _check_concrete(fun: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    leaves: list[Any] = pytree.leaves((args, kwargs))
-    for name, x in zip(argument_names(fun, args, kwargs), leaves, strict=True):
+def _check_concrete(call: Call) -> None:
+    leaves: list[Any] = pytree.leaves(call.data)
+    for name, x in zip(call.names, leaves, strict=True):
         if isinstance(x, ShapeDtypeStruct):
             rule = "explore runs a function whose times it measures, so it needs arrays."
             fix = "Pass arrays, or leave measure=True out."

@@ -35,10 +35,12 @@ from didax.xla.lowering import lower_module
 class Cost(NamedTuple):
     """What an equation costs in a run of the program, all of its executions together."""
 
-    flops: float | None  # None where XLA does not know, as of LAPACK's functions
+    flops: float
     bytes: int
     times: int  # how often it runs; 0: nobody needs its results
-    at_least: bool = False  # it is in a loop of unknown length, and counts once
+    at_least: bool = (
+        False  # in a loop of unknown length, which counts once; or it calls a library, which nobody counts
+    )
     at_most: bool = False  # it is in a branch, which may not be taken
 
 
@@ -47,7 +49,8 @@ class Inner(NamedTuple):
 
     jaxpr: Jaxpr
     times: int | None = 1  # None: unknown
-    maybe: bool = False
+    maybe: bool = False  # a branch
+    is_call: bool = False  # its inputs and outputs are those of the equation
 
 
 def inner_jaxprs(eqn: Eqn) -> list[Inner]:
@@ -60,9 +63,9 @@ def inner_jaxprs(eqn: Eqn) -> list[Inner]:
     if primitive is shard_map_p:
         return [Inner(params["jaxpr"], params["mesh"].size)]
     if isinstance(primitive, Call):
-        return [Inner(params["jaxpr"])]
+        return [Inner(params["jaxpr"], is_call=True)]
     if isinstance(primitive, LinearSolve):
-        return [Inner(params["jaxprs"].solve)]
+        return [Inner(params["jaxprs"][1], is_call=True)]
     return [] if primitive.run_jaxprs is None else [Inner(jaxpr, None) for jaxpr in eqn.jaxprs]
 
 
@@ -85,10 +88,10 @@ def costs_of(numbered: Numbered) -> Costs:
         k = numbered.number(eqn)
         before = found[k]
         found[k] = Cost(
-            None if once.flops is None or before.flops is None else before.flops + once.flops * times,
+            before.flops + once.flops * times,
             before.bytes + once.bytes * times,
             before.times + times,
-            before.at_least or at_least,
+            before.at_least or at_least or once.at_least,
             before.at_most or at_most,
         )
     return Costs(found, _total_flops(live, own))
@@ -110,7 +113,7 @@ def _total_flops(jaxpr: Jaxpr, own: dict[Eqn, Cost]) -> float:
     for eqn in jaxpr.eqns:
         inner = inner_jaxprs(eqn)
         each = [_total_flops(one.jaxpr, own) * (1 if one.times is None else one.times) for one in inner]
-        total += (max(each) if inner[0].maybe else sum(each)) if inner else own[eqn].flops or 0.0
+        total += (max(each) if inner[0].maybe else sum(each)) if inner else own[eqn].flops
     return total
 
 
@@ -125,14 +128,15 @@ def _own(eqn: Eqn) -> Cost:
     avals = tuple([x.aval for x in eqn.invars])
     moved = {x: nbytes(x.aval) for x in (*eqn.invars, *eqn.outvars) if type(x) is Var}
     floats = any(dtypes.is_inexact(aval.dtype) for aval in (*avals, *[v.aval for v in eqn.outvars]))
-    flops = _flops(eqn, avals) if floats and not eqn.effects else 0.0
-    return Cost(flops, sum(moved.values()), 1)
+    flops, in_full = _flops(eqn, avals) if floats and not eqn.effects else (0.0, True)
+    return Cost(flops, sum(moved.values()), 1, not in_full)
 
 
-_known_flops: dict[Any, float | None] = {}
+_Count = tuple[float, bool]  # floating-point operations, and whether these are all
+_known_flops: dict[Any, _Count] = {}
 
 
-def _flops(eqn: Eqn, avals: Sequence[ShapedArray]) -> float | None:
+def _flops(eqn: Eqn, avals: Sequence[ShapedArray]) -> _Count:
     literals = tuple([type(x) is Literal for x in eqn.invars])
     try:
         key = (application_key(eqn.primitive, tuple(avals), eqn.params), literals)
@@ -143,8 +147,8 @@ def _flops(eqn: Eqn, avals: Sequence[ShapedArray]) -> float | None:
         return _count(eqn)
 
 
-def _count(eqn: Eqn) -> float | None:
-    """What XLA counts in a program of this equation alone; None where a library is called, or it needs a context."""
+def _count(eqn: Eqn) -> _Count:
+    """What XLA counts in a program of this equation alone. It does not know what libraries do that a program calls."""
     from didax.xla.program_views import cost_of  # loads jaxlib: on first need
 
     inputs = list(dict.fromkeys(x for x in eqn.invars if type(x) is Var))
@@ -152,9 +156,9 @@ def _count(eqn: Eqn) -> float | None:
         text = lower_module(Jaxpr(inputs, [eqn], eqn.outvars))
         found = cost_of(text)
     except Exception:  # collectives, and what else needs a program around it
-        return None
-    flops = max(0.0, found.get("flops", 0.0)) + max(0.0, found.get("transcendentals", 0.0))
-    return None if not flops and "stablehlo.custom_call" in text else flops
+        return 0.0, False
+    counted = [found.get(name, 0.0) for name in ("flops", "transcendentals")]
+    return sum(max(0.0, n) for n in counted), "stablehlo.custom_call" not in text
 
 
 # --- Time ------------------------------------------------------------------------------------------------------------
@@ -168,7 +172,7 @@ class Rates(NamedTuple):
 
     def seconds(self, cost: Cost) -> float:
         """How long an equation takes at least."""
-        return max((cost.flops or 0.0) / self.flops, cost.bytes / self.bytes)
+        return max(cost.flops / self.flops, cost.bytes / self.bytes)
 
 
 @functools.cache

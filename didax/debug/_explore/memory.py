@@ -17,7 +17,6 @@ from didax.core.stack import on_new_stack, stack_is_low
 from didax.debug._explore.costs import inner_jaxprs, nbytes
 from didax.debug._explore.marks import Numbered
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.call import Call
 
 _MOST_STEPS = 200_000  # a program whose shared parts make it longer is not looked into
 
@@ -104,7 +103,7 @@ class _Walk:
         """The results of an equation."""
         inner = inner_jaxprs(eqn) if len(self.steps) < _MOST_STEPS else []
         number = self.steps[-1]
-        if isinstance(eqn.primitive, Call) and inner:
+        if inner and inner[0].is_call:
             return self.run(inner[0].jaxpr, operands)  # what it returns are the arrays that were made inside
         outs = self.made(number, eqn.outvars)
         for one in inner:

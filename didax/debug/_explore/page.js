@@ -312,7 +312,7 @@ function described(what) {
       parts.push(e[1] + (e[2] ? " (backward)" : ""), e[0] >= 0 ? placeText(e[0]) : "no line");
       if (e[3]) parts.push(`in ${e[3]}`);
       if (!e[6]) parts.push("removed: nobody needs its result");
-      else if (!(e[7] & 4)) parts.push(`${e[4] === null ? "unknown" : count(e[4])} operations`, `${bytes(e[5])} read and written`, `at least ${seconds(e[8])}`);
+      else if (!(e[7] & 4)) parts.push(`${bound(count(e[4]), [0, 0, 0, 0, 0, 0, 0, e[7] & 1, e[7] & 2])} operations`, `${bytes(e[5])} read and written`, `at least ${seconds(e[8])}`);
       if (e[6] > 1) parts.push(`runs ${count(e[6])} times`);
       if (e[7] & 1) parts.push("in a loop of unknown length: once around is counted");
       if (e[7] & 2) parts.push("in a branch, if it is taken");
@@ -368,7 +368,7 @@ function drawLines() {
       make("thead", {}, make("tr", {}, heading("line", 0), make("th", { class: "left", scope: "col" }, "source"), heading("equations", 1), ...columns.map((m) => heading(m.label, m.at)))),
       make("tbody", {}, ...rows.slice(0, 400).map((line) => make("tr", { "data-place": line[0] },
         make("td", {}, placeButton(line[0])), make("td", { class: "code" }, codeAt(line[0])), make("td", {}, count(line[1])),
-        ...columns.map((m) => make("td", {}, line[m.at] ? m.text(line[m.at], line) : m.key === "flops" && line[7] ? "?" : ""))))),
+        ...columns.map((m) => make("td", {}, line[m.at] ? m.text(line[m.at], line) : ""))))),
       make("tfoot", {}, make("tr", {}, make("td", { colspan: 3 }, `total of ${rows.length} lines`), ...columns.map((m) => make("td", {}, total(m)))))),
     make("p", { class: "note" }, `Operations and bytes are those of the jaxpr, before XLA fuses and leaves out. ≥: in a loop of unknown length, which counts once, or with calls of libraries, whose operations nobody counts; ≤: in a branch that may not be taken (the total counts the dearest branch). The estimate takes ${count(D.rates.flops)} operations and ${bytes(D.rates.bytes)} a second, as measured here, and the longer of the two.`));
 }

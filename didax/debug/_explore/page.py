@@ -145,10 +145,10 @@ def line_costs(program: dict[str, Any], saved: dict[str, Any], places: Places) -
             continue
         row = found.setdefault(place, [0, 0.0, 0, 0.0, None, False, False])
         row[0] += 1
-        row[1] += flops or 0.0
+        row[1] += flops
         row[2] += size
         row[3] += estimate
-        row[5] |= bool(flags & 1) or flops is None
+        row[5] |= bool(flags & 1)
         row[6] |= bool(flags & 2)
     for place, seconds in (program["measured"] or {}).get("lines", {}).items():
         if int(place) in found:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from didax.api.autodiff import grad
-from didax.api.flat import argument_names
 from didax.api.jit import JitFunction, jit
 from didax.api.stages import ShapeDtypeStruct, Traced
 from didax.api.vmap import vmap
@@ -54,20 +53,34 @@ class Absent(NamedTuple):
     why: str
 
 
-def views(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], wanted: Sequence[str] | None
-) -> Iterator[View | Absent]:
+class Call(NamedTuple):
+    """A function with its arguments: jitted as it is called, and as a function of data alone, to be transformed."""
+
+    jitted: Any
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    fun: Callable[..., Any]
+    data: tuple[Sequence[Any], dict[str, Any]]
+    names: Sequence[str]  # of the arrays
+
+    @staticmethod
+    def of(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+        """The call of any function; of a jitted one the static arguments are no data."""
+        jitted = fun if isinstance(fun, JitFunction) else jit(fun)
+        plain, data, named = jitted.of_data(args, kwargs)
+        return Call(jitted, args, kwargs, plain, (data, named), jitted.names_of_data(args, kwargs))
+
+
+def views(call: Call, wanted: Sequence[str] | None) -> Iterator[View | Absent]:
     """The function's own program, then the transformed ones.
 
     Of transformations that nobody asked for by name, those that cannot be applied are `Absent`.
     """
-    staged = _jitted(fun)
-    traced = staged.trace(*args, **kwargs)
-    names = argument_names(fun, args, kwargs)
-    yield _view("none", traced.fun_name, traced, names, lambda: staged(*args, **kwargs))
+    traced = call.jitted.trace(*call.args, **call.kwargs)
+    yield _view("none", traced.fun_name, traced, call.names, lambda: call.jitted(*call.args, **call.kwargs))
     for name in TRANSFORMS if wanted is None else [name for name in wanted if name != "none"]:
         try:
-            yield from _TRANSFORMED[name](fun, args, kwargs, traced, names)
+            yield from _TRANSFORMED[name](call, traced)
         except Exception as error:
             if wanted is not None:
                 raise
@@ -88,10 +101,6 @@ def checked_transforms(transform: Any) -> Sequence[str] | None:
     return given
 
 
-def _jitted(fun: Callable[..., Any]) -> Any:
-    return fun if isinstance(fun, JitFunction) else jit(fun)
-
-
 def _view(
     name: str, label: str, traced: Traced, inputs: Sequence[str], run: Callable[[], Any] | None
 ) -> View:
@@ -102,34 +111,24 @@ def _view(
     return View(name, label, numbered, consts, [*captured, *inputs], program, partition, run)
 
 
-def _gradient(
-    fun: Callable[..., Any], args: Any, kwargs: Any, traced: Traced, names: Sequence[str]
-) -> Iterator[View]:
-    staged = jit(grad(fun))
-    yield _view(
-        "grad",
-        f"grad({traced.fun_name})",
-        staged.trace(*args, **kwargs),
-        names,
-        lambda: staged(*args, **kwargs),
-    )
+def _gradient(call: Call, traced: Traced) -> Iterator[View]:
+    staged, (args, kwargs) = jit(grad(call.fun)), call.data
+    label = f"grad({traced.fun_name})"
+    yield _view("grad", label, staged.trace(*args, **kwargs), call.names, lambda: staged(*args, **kwargs))
 
 
-def _batched(
-    fun: Callable[..., Any], args: Any, kwargs: Any, traced: Traced, names: Sequence[str]
-) -> Iterator[View]:
+def _batched(call: Call, traced: Traced) -> Iterator[View]:
     def several(x: Any) -> ShapeDtypeStruct:
         one = ShapeDtypeStruct.like(x)
         return one.update(shape=(BATCH, *one.shape), sharding=None)
 
-    args, kwargs = pytree.map(several, (tuple(args), kwargs))
-    yield _view("vmap", f"vmap({traced.fun_name})", jit(vmap(fun)).trace(*args, **kwargs), names, None)
+    args, kwargs = pytree.map(several, call.data)
+    batched = jit(vmap(call.fun)).trace(*args, **kwargs)
+    yield _view("vmap", f"vmap({traced.fun_name})", batched, call.names, None)
 
 
-def _halves(
-    fun: Callable[..., Any], args: Any, kwargs: Any, traced: Traced, names: Sequence[str]
-) -> Iterator[View]:
-    consts = traced.jaxpr.consts
+def _halves(call: Call, traced: Traced) -> Iterator[View]:
+    consts, names = traced.jaxpr.consts, call.names
     differentiated = [dtypes.is_inexact(aval.dtype) for aval in traced.jaxpr.in_avals]
     if not any(differentiated):
         rule = "linearize needs a floating-point argument."
