@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from didax import profiler as profiler
     from didax import scipy as scipy
     from didax import test_util as test_util
+    from didax.api.profile import profile as profile
 else:
     __getattr__, __dir__ = on_access(
         __name__,
@@ -148,6 +149,7 @@ else:
         "profiler",
         "scipy",
         "test_util",
+        profile="api.profile",
     )
 
 __all__ = [
@@ -241,6 +243,7 @@ __all__ = [
     "numpy_rank_promotion",
     "ops",
     "optimize_loops",
+    "profile",
     "process_count",
     "process_index",
     "process_indices",
