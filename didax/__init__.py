@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from didax import profiler as profiler
     from didax import scipy as scipy
     from didax import test_util as test_util
+    from didax.api.profile import profile as profile
     from didax.debug._explore import explore as explore
 else:
     __getattr__, __dir__ = on_access(
@@ -150,6 +151,7 @@ else:
         "scipy",
         "test_util",
         explore="debug._explore",
+        profile="api.profile",
     )
 
 __all__ = [
@@ -244,6 +246,7 @@ __all__ = [
     "numpy_rank_promotion",
     "ops",
     "optimize_loops",
+    "profile",
     "process_count",
     "process_index",
     "process_indices",

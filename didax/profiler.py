@@ -3,8 +3,9 @@
     with didax.profiler.trace("/tmp/profile"):
         step(params).block_until_ready()
 
-writes a directory that TensorBoard and Perfetto show. The operations of compiled programs carry the names of
-`named_scope` and the lines of the program. `TraceAnnotation` marks a stretch of the host's time.
+writes a directory that TensorBoard, xprof and Perfetto show. The operations of compiled programs carry the names of
+`named_scope` and the lines of the program. `TraceAnnotation` marks a stretch of the host's time. `didax.profile` tells
+where the time of a function goes, by line.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from didax.api.profile_report import Profile
 from didax.core.errors import message
 from didax.xla import profiling
 from didax.xla.profiling import (
@@ -31,6 +33,7 @@ from didax.xla.profiling import (
 )
 
 __all__ = [
+    "Profile",
     "ProfileData",
     "ProfileEvent",
     "ProfileOptions",
