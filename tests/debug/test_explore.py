@@ -213,6 +213,42 @@ def test_types_stand_for_arguments_and_calls_of_python_are_shown():
         dx.explore(f, dx.ShapeDtypeStruct((2,), "float32"), measure=True)
 
 
+def test_times_are_those_that_profile_measures():
+    page = dx.explore(lambda x: dnp.tanh(x @ x).sum(), dnp.ones((64, 64)), transform="grad", measure=True)
+    for own in page.data["programs"]:
+        times = own["measured"]
+        rows = [row for row in own["xla"] if row[4]]
+        assert rows and sum(row[4] for row in rows) == pytest.approx(
+            sum(times["lines"].values()) + times["nowhere"]
+        )
+        assert "<svg" in times["flame"] and not re.search(r">#\d", times["flame"]) and times["runs"] > 2
+    (line,) = page.lines
+    assert line.measured == page.data["programs"][0]["measured"]["lines"][0] > 0
+
+
+def test_static_arguments_stay_static():
+    power = dx.jit(lambda n, x: (x**n).sum(), static_argnames="n")
+    page = dx.explore(power, n=3, x=dnp.ones(4))
+    assert page.data["absent"] == [["grad", page.data["absent"][0][1]]]  # of the first argument by position
+    assert page.data["saved"]["bytes"] > 0 and program(page, "none")["memory"]["inputs"] == ["x"]
+
+
+def test_calls_of_libraries_are_not_counted_and_said_so():
+    (line,) = dx.explore(
+        lambda x: dnp.linalg.svd(x, compute_uv=False), dnp.ones((3, 3)), transform="none"
+    ).lines
+    assert line.at_least
+
+
+def test_names_of_the_user_that_look_like_numbers():
+    def f(x):
+        with dx.named_scope("#5"):
+            return dnp.sin(x)
+
+    own = program(dx.explore(f, 1.0, transform="none"), "none")
+    assert [e[3] for e in own["equations"]] == ["#5"] and [row[2] for row in own["jaxpr"]][1] == [0]
+
+
 def test_bad_arguments():
     with pytest.raises(TypeError, match="explore"):
         dx.explore(3)

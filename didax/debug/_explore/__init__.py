@@ -19,6 +19,7 @@ from typing import Any
 
 from didax.api.checkpoint import Residual, saved_residuals
 from didax.api.flat import check_callable
+from didax.api.profile import profile
 from didax.api.stages import ShapeDtypeStruct
 from didax.core import pytree
 from didax.core.errors import api_boundary, message
@@ -135,8 +136,13 @@ def explore(
 
 def _program(view: View, places: Places, wanted: Sequence[str] | None, measure: bool) -> dict[str, Any]:
     in_full = view.name == "none" or wanted is not None
+    measured = None
+    if measure and in_full and view.call is not None:
+        # Before the program is compiled with numbers: the profiler takes programs of one name for each other.
+        fun, args, kwargs = view.call
+        measured = profile(fun, *args, **kwargs)
     compiled = view.executable() if in_full else None
-    return page.program_data(view, places, measured_rates(), compiled, None)
+    return page.program_data(view, places, measured_rates(), compiled, measured)
 
 
 def _saved(call: Call) -> Sequence[Residual] | str:

@@ -2,7 +2,7 @@
 
     jaxpr, equations = number(jaxpr)
 
-The jaxpr equals the one given, but the scope of each equation's line ends in `#7`, its position in `equations`. Scopes
+The jaxpr equals the one given, but the scope of each equation's line ends in `#7#`, its position in `equations`. Scopes
 are written into the names of operations (`xla/lowering.py`), passes keep them, and XLA keeps the names of what it
 optimises. So every text of the program says from which equations its parts come: `numbers_in` reads it.
 Read next: `texts.py`.
@@ -18,7 +18,7 @@ from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.source import SourceLine
 from didax.core.stack import on_new_stack, stack_is_low
 
-_NUMBER = re.compile(r"(?:^|/)#(\d+)(?=/|$)")
+_NUMBER = re.compile(r"(?:^|/)#(\d+)#(?=/|$)")
 
 
 class Numbered(NamedTuple):
@@ -34,37 +34,50 @@ class Numbered(NamedTuple):
 
 
 def number(jaxpr: Jaxpr) -> Numbered:
-    """Give each equation of a jaxpr, those inside of others too, a number. Equations that are shared stay shared."""
-    equations: list[Eqn] = []
-    done: dict[Jaxpr, Jaxpr] = {}
+    """Give each equation of a jaxpr, those inside of others too, a number. Equations that are shared stay shared.
 
-    def renewed(old: Jaxpr) -> Jaxpr:
+    What a function of the library is made of has the line that calls the function: that of the equation around it.
+    """
+    equations: list[Eqn] = []
+    done: dict[tuple[Jaxpr, SourceLine], Jaxpr] = {}
+
+    def renewed(old: Jaxpr, outer: SourceLine) -> Jaxpr:
         if stack_is_low():
-            return on_new_stack(renewed, old)
-        found = done.get(old)
+            return on_new_stack(renewed, old, outer)
+        key = old, outer if any(map(_takes_outer_line, old.eqns)) else _NOWHERE
+        found = done.get(key)
         if found is None:
-            new = [numbered(eqn) for eqn in old.eqns]
-            found = done[old] = Jaxpr(old.invars, new, old.outvars, old.name)
+            new = [numbered(eqn, outer) for eqn in old.eqns]
+            found = done[key] = Jaxpr(old.invars, new, old.outvars, old.name)
         return found
 
-    def numbered(eqn: Eqn) -> Eqn:
-        position = len(equations)
+    def numbered(eqn: Eqn, outer: SourceLine) -> Eqn:
+        position, line = len(equations), eqn.source
         equations.append(eqn)
-        new = eqn.map_jaxprs(renewed) if eqn.jaxprs else eqn
-        line = eqn.source or SourceLine(number.__code__, 0)
-        scope = f"{line.scope}/#{position}" if line.scope else f"#{position}"
-        equations[position] = new = Eqn(
-            new.primitive, new.invars, new.params, new.outvars, line._replace(scope=scope)
-        )
-        return new
+        if line is None or line.is_of_call:
+            line = outer._replace(backward=outer.backward or (line is not None and line.backward))
+        new = eqn.map_jaxprs(lambda inner: renewed(inner, line)) if eqn.jaxprs else eqn
+        scope = f"{line.scope}/#{position}#" if line.scope else f"#{position}#"
+        source = line._replace(scope=scope, is_of_call=False)
+        equations[position] = Eqn(new.primitive, new.invars, new.params, new.outvars, source)
+        return equations[position]
 
-    return Numbered(renewed(jaxpr), equations)
+    return Numbered(renewed(jaxpr, _NOWHERE), equations)
+
+
+def _takes_outer_line(eqn: Eqn) -> bool:
+    if eqn.source is None or eqn.source.is_of_call:
+        return True
+    return any(_takes_outer_line(inner) for jaxpr in eqn.jaxprs for inner in jaxpr.eqns)
+
+
+_NOWHERE = SourceLine(number.__code__, 0)
 
 
 def line_of(eqn: Eqn) -> SourceLine | None:
     """Where a numbered equation comes from, without its number; None where nobody knows."""
     line = eqn.source
-    if line is None or line.code is number.__code__:
+    if line is None or line.code is _NOWHERE.code:
         return None
     return line._replace(scope=without_numbers(line.scope))
 
@@ -72,7 +85,7 @@ def line_of(eqn: Eqn) -> SourceLine | None:
 def numbers_in(name: str) -> list[int]:
     """The numbers in the name of an operation, of the outermost equation first.
 
-    >>> numbers_in("f/#3/scan/body/attention/#12/mul")
+    >>> numbers_in("f/#3#/scan/body/attention/#12#/mul")
     [3, 12]
     """
     return [int(found) for found in _NUMBER.findall(name)]
@@ -81,7 +94,7 @@ def numbers_in(name: str) -> list[int]:
 def without_numbers(name: str) -> str:
     """The name of an operation without its numbers.
 
-    >>> without_numbers("f/#3/scan/body/attention/#12/mul")
+    >>> without_numbers("f/#3#/scan/body/attention/#12#/mul")
     'f/scan/body/attention/mul'
     """
     return _NUMBER.sub("", name).lstrip("/")

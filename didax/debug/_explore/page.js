@@ -96,6 +96,7 @@ class Pane {
       if (row.folded) this.folded.add(i);
     });
     while (open.length) this.end[open.pop()] = rows.length;
+    this.longestTime = rows.reduce((most, row) => Math.max(most, row.took || 0), 0);
     this.longest = rows.reduce((n, row) => Math.max(n, row.depth * 2 + row.text.length), 0);
     this.count.textContent = rows.length && this.key !== "source" ? `${rows.length.toLocaleString("en")} lines` : "";
     this.search(); this.layout(); this.light();
@@ -142,7 +143,7 @@ class Pane {
     if (drawn !== this.drawn) {
       this.drawn = drawn;
       this.canvas.style.height = `${this.visible.length * height}px`;
-      this.canvas.style.width = `calc(${this.longest + 6}ch + ${this.key === "source" ? "14ch" : "16px"})`;
+      this.canvas.style.width = `calc(${this.longest + 6}ch + ${this.key === "source" ? "15ch" : this.longestTime ? "12ch" : "2ch"})`;
       this.window.style.top = `${from * height}px`;
       this.window.replaceChildren(...this.visible.slice(from, from + many).map((i) => this.element_(i)));
       if (!this.rows.length) this.window.replaceChildren(make("p", { class: "empty" }, this.message || ""));
@@ -167,6 +168,7 @@ class Pane {
     const gutter = make("span", { class: "gutter" }), code = make("span", { class: "code" }, "  ".repeat(row.depth));
     if (this.key !== "source") gutter.append(make("span", { class: "fold", "aria-hidden": "true" }, folds ? (folded ? "▸" : "▾") : ""));
     else if (row.line) gutter.append(make("span", { class: "number" }, String(row.line)), this.bar(row.place));
+    if (this.longestTime) gutter.prepend(this.timeBar(row.took));
     this.words(code, row.text + (folded ? " …" : ""));
     e.append(gutter, code);
     return e;
@@ -177,6 +179,13 @@ class Pane {
     if (!x) return e;
     e.style.setProperty("--share", `${(100 * x / metric.most).toFixed(1)}%`);
     e.textContent = metric.text(x, line);
+    return e;
+  }
+  timeBar(took) { // of an instruction of XLA's that was measured
+    const e = make("span", { class: "cost" });
+    if (!took) return e;
+    e.style.setProperty("--share", `${(100 * took / this.longestTime).toFixed(1)}%`);
+    e.textContent = seconds(took);
     return e;
   }
   words(e, text) {
@@ -312,7 +321,9 @@ function described(what) {
       parts.push(e[1] + (e[2] ? " (backward)" : ""), e[0] >= 0 ? placeText(e[0]) : "no line");
       if (e[3]) parts.push(`in ${e[3]}`);
       if (!e[6]) parts.push("removed: nobody needs its result");
-      else if (!(e[7] & 4)) parts.push(`${bound(count(e[4]), [0, 0, 0, 0, 0, 0, 0, e[7] & 1, e[7] & 2])} operations`, `${bytes(e[5])} read and written`, `at least ${seconds(e[8])}`);
+      else if (!(e[7] & 4)) parts.push(`${bound(count(e[4]), [0, 0, 0, 0, 0, 0, 0, e[7] & 1, e[7] & 2])} operations`, `${bytes(e[5])} read and written`, `estimated ${seconds(e[8])}`);
+      const took = what.pane && what.pane.rows[what.row].took;
+      if (took) parts.push(`measured ${seconds(took)}`);
       if (e[6] > 1) parts.push(`runs ${count(e[6])} times`);
       if (e[7] & 1) parts.push("in a loop of unknown length: once around is counted");
       if (e[7] & 2) parts.push("in a branch, if it is taken");
@@ -348,6 +359,7 @@ function jump(step) {
   pane.scrollTo(i, true);
   pinned = null;
   point(pane.meaning(i));
+  follow(pane);
   $("matches").textContent = `${search.at + 1} of ${search.found.length}`;
 }
 
@@ -449,6 +461,15 @@ function drawSaved() {
         make("td", {}, place >= 0 ? placeButton(place) : ""), make("td", { class: "code" }, place >= 0 ? codeAt(place) : ""), make("td", { class: "left" }, type), make("td", { class: "left" }, origin), make("td", {}, bytes(size))))))] : []));
 }
 
+function drawTime() {
+  const m = program.measured, sheet = $("time");
+  if (!m) return sheet.replaceChildren(make("p", { class: "note" }, `The times of this program were not measured. dx.explore(f, ..., transform=${JSON.stringify(program.name === "linear" ? "linearize" : program.name)}, measure=True) measures them, where there are arguments to call it with.`));
+  const flame = document.importNode(new DOMParser().parseFromString(m.flame, "image/svg+xml").documentElement, true);
+  const table = (caption, times) => make("table", {}, make("caption", {}, caption), make("tbody", {}, ...Object.entries(times).map(([name, t]) => make("tr", {}, make("th", { scope: "row", class: "left" }, name), make("td", {}, seconds(t))))));
+  sheet.replaceChildren(make("div", { class: "columns" }, make("div", { class: "half", style: "flex-grow: 2" }, flame), table(`A call, mean of ${m.runs}`, m.times), ...(m.first ? [table("The first call", m.first)] : [])),
+    make("p", { class: "note" }, `The picture is that of dx.profile: what takes long is wide. Parts of a call may overlap: devices compute while the host waits. ${m.nowhere ? `${seconds(m.nowhere)} of the computing belong to no line. ` : ""}XLA's pane shows what each of its operations took.`));
+}
+
 // --- The whole page --------------------------------------------------------------------------------------------------
 const panes = [new Pane("source", "Source"), new Pane("jaxpr", "Jaxpr"), new Pane("stablehlo", "StableHLO"), new Pane("xla", "XLA")];
 const SHEETS = { lines: "Lines", memory: "Memory", saved: "Saved", time: "Time" };
@@ -466,7 +487,7 @@ function sourceRows() {
   });
   return rows;
 }
-const textRows = (rows) => (rows || []).map(([depth, text, numbers, folded]) => ({ depth, text, numbers, folded: !!folded,
+const textRows = (rows) => (rows || []).map(([depth, text, numbers, folded, took]) => ({ depth, text, numbers, folded: !!folded, took,
   kind: numbers.length && numbers.every((k) => !program.equations[k][6]) ? "unused" : "" }));
 function showProgram(k) {
   program = D.programs[k];
@@ -482,7 +503,7 @@ function showProgram(k) {
   jaxpr.show(textRows(program.jaxpr), "");
   stablehlo.show(textRows(program.stablehlo), alone);
   xla.show(textRows(program.xla), program.stablehlo ? `This program was not compiled for the page. dx.explore(f, ..., transform=${JSON.stringify(program.name === "linear" ? "linearize" : program.name)}) compiles it.` : alone);
-  drawLines(); drawMemory(); drawSaved();
+  drawLines(); drawMemory(); drawSaved(); drawTime();
   find(); relight();
 }
 function showTab(key) {

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from didax.api.checkpoint import Residual
+from didax.api.profile_report import Profile
 from didax.core.source import SourceLine
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.debug._explore.costs import Rates, costs_of, inner_jaxprs
@@ -21,6 +22,7 @@ from didax.debug._explore.memory import Timeline, timeline
 from didax.debug._explore.programs import Absent, View
 from didax.debug._explore.sources import File
 from didax.debug._explore.texts import Row, jaxpr_rows, stablehlo_rows, xla_rows
+from didax.xla.hlo import text_of
 
 
 class LineCost(NamedTuple):
@@ -60,14 +62,15 @@ class Places:
         return found
 
 
-def program_data(view: View, places: Places, rates: Rates, compiled: Any, measured: Any) -> dict[str, Any]:
+def program_data(
+    view: View, places: Places, rates: Rates, compiled: Any, measured: Profile | None
+) -> dict[str, Any]:
     """What the page knows of a program."""
     if stack_is_low():
         return on_new_stack(program_data, view, places, rates, compiled, measured)
     numbered = view.numbered
     costs = costs_of(numbered)
     text = view.stablehlo()
-    xla = None if compiled is None else compiled.hlo_modules()[0].to_string()
     equations: list[Any] = []
     for eqn, cost in zip(numbered.equations, costs.equations, strict=True):
         line = line_of(eqn)
@@ -90,15 +93,40 @@ def program_data(view: View, places: Places, rates: Rates, compiled: Any, measur
         "equations": equations,
         "jaxpr": _rows(jaxpr_rows(numbered, view.num_consts)),
         "stablehlo": None if text is None else _rows(stablehlo_rows(text)),
-        "xla": None if xla is None else _rows(xla_rows(xla)),
+        "xla": None if compiled is None else _xla(xla_rows(text_of(compiled)), measured),
         "memory": _memory(timeline(numbered), view.inputs, compiled),
         "flops": costs.flops,
-        "measured": measured,
+        "measured": None if measured is None else _times(measured, places),
     }
 
 
 def _rows(rows: Sequence[Row]) -> list[Any]:
     return [[row.depth, without_numbers_in(row.text), list(row.numbers), int(row.folded)] for row in rows]
+
+
+def _xla(rows: Sequence[Row], measured: Profile | None) -> list[Any]:
+    """The rows of XLA's program, and the seconds that the instruction of each took."""
+    seconds = {} if measured is None else {name: took for (_, name), took in measured.instructions.items()}
+    return [[*one, seconds.get(row.instruction)] for one, row in zip(_rows(rows), rows, strict=True)]
+
+
+def _times(measured: Profile, places: Places) -> dict[str, Any]:
+    """The times of a program: of its calls, and by place."""
+    lines, nowhere = dict[int, float](), 0.0
+    for line in measured.lines:
+        place = places.numbers.get((line.file, line.line))
+        if place is None:
+            nowhere += line.seconds
+        else:
+            lines[place] = line.seconds
+    return {
+        "runs": measured.runs,
+        "lines": lines,
+        "nowhere": nowhere,
+        "times": measured.times._asdict(),
+        "first": measured.first and measured.first._asdict(),
+        "flame": measured.flame().svg(),
+    }
 
 
 def without_numbers_in(text: str) -> str:

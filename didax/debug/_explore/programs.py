@@ -35,7 +35,9 @@ class View(NamedTuple):
     inputs: Sequence[str]  # names of the inputs
     program: Program | None  # of the numbered jaxpr; None where it cannot be compiled by itself
     partition: Any = None  # where it runs on several devices
-    run: Callable[[], Any] | None = None  # runs it on the arguments
+    call: tuple[Callable[..., Any], Sequence[Any], dict[str, Any]] | None = (
+        None  # runs it; None: there are no arguments
+    )
 
     def stablehlo(self) -> str | None:
         """The module, whose operations say where they come from."""
@@ -77,7 +79,7 @@ def views(call: Call, wanted: Sequence[str] | None) -> Iterator[View | Absent]:
     Of transformations that nobody asked for by name, those that cannot be applied are `Absent`.
     """
     traced = call.jitted.trace(*call.args, **call.kwargs)
-    yield _view("none", traced.fun_name, traced, call.names, lambda: call.jitted(*call.args, **call.kwargs))
+    yield _view("none", traced.fun_name, traced, call.names, (call.jitted, call.args, call.kwargs))
     for name in TRANSFORMS if wanted is None else [name for name in wanted if name != "none"]:
         try:
             yield from _TRANSFORMED[name](call, traced)
@@ -101,20 +103,18 @@ def checked_transforms(transform: Any) -> Sequence[str] | None:
     return given
 
 
-def _view(
-    name: str, label: str, traced: Traced, inputs: Sequence[str], run: Callable[[], Any] | None
-) -> View:
+def _view(name: str, label: str, traced: Traced, inputs: Sequence[str], call: Any) -> View:
     consts = len(traced.jaxpr.consts)
     numbered = number(traced.jaxpr.jaxpr)
     program, partition = traced.program_of(numbered.jaxpr) or (None, None)
     captured = [f"captured array {i}" for i in range(consts)]
-    return View(name, label, numbered, consts, [*captured, *inputs], program, partition, run)
+    return View(name, label, numbered, consts, [*captured, *inputs], program, partition, call)
 
 
 def _gradient(call: Call, traced: Traced) -> Iterator[View]:
     staged, (args, kwargs) = jit(grad(call.fun)), call.data
     label = f"grad({traced.fun_name})"
-    yield _view("grad", label, staged.trace(*args, **kwargs), call.names, lambda: staged(*args, **kwargs))
+    yield _view("grad", label, staged.trace(*args, **kwargs), call.names, (staged, args, kwargs))
 
 
 def _batched(call: Call, traced: Traced) -> Iterator[View]:

@@ -9,12 +9,13 @@ Read next: `page.py`, which writes the rows into a page.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from didax.core.jaxpr import Eqn
 from didax.core.jaxpr_print import Printer, Scope
 from didax.debug._explore.marks import Numbered, numbers_in
+from didax.xla.hlo import Instruction, calls, computations, name_of
 
 
 class Row(NamedTuple):
@@ -24,6 +25,7 @@ class Row(NamedTuple):
     text: str
     numbers: tuple[int, ...]  # of the equations that it comes from
     folded: bool = False  # whether what is nested in it is hidden at first
+    instruction: str = ""  # the name of the instruction of XLA's that it shows
 
 
 # --- Jaxprs ----------------------------------------------------------------------------------------------------------
@@ -104,83 +106,52 @@ def _braces(line: str) -> tuple[int, int]:
 
 # --- XLA's program ---------------------------------------------------------------------------------------------------
 
-_METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
-_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
-_CALLED = re.compile(r"(?:calls|to_apply|condition|body|true_computation|false_computation)=%?([^\s,{}]+)")
-_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
-_CONFIG = re.compile(r', backend_config=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{(?:[^{}"]|"[^"]*"|\{[^{}]*\})*\})*\}')
-
-
-_RUNS = re.compile(
-    r" (?:while|conditional|call|async-start)\("
-)  # operations that run programs, not single values
-
-
-class Computation(NamedTuple):
-    """A computation of XLA's: its first line, and its operations."""
-
-    head: str
-    operations: list[str]
+_NOISE = re.compile(
+    r', (?:metadata|backend_config)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{(?:[^{}"]|"[^"]*"|\{[^{}]*\})*\})*\}'
+)
+_TUPLE_TYPE = re.compile(r"\([^()]*\) ")
+_TYPE = re.compile(r"\b[a-z]\w*\[[^\]]*\] ")
+_RUNS = (
+    "while",
+    "conditional",
+    "call",
+    "async-start",
+)  # they run programs, the others have functions of elements
 
 
 def xla_rows(text: str) -> list[Row]:
-    """The rows of an optimised program, from its entry."""
-    computations = _computations(text)
+    """The rows of an optimised program (`didax.xla.hlo.text_of`), from its entry; what it runs stands below."""
+    programs = computations(text)
     shown: set[str] = set()
 
     def of(name: str, depth: int) -> Iterator[Row]:
         shown.add(name)
-        for line in computations[name].operations:
+        for instruction in programs[name]:
             inner = [
                 row
-                for called in _called(line)
-                if called in computations and called not in shown
-                for row in [
-                    Row(depth + 1, computations[called].head, ()),
-                    *of(called, depth + 2),
-                    Row(depth + 1, "}", ()),
-                ]
+                for called in dict.fromkeys(called for called, _ in calls(instruction))
+                if called in programs and called not in shown
+                for row in [Row(depth + 1, called, ()), *of(called, depth + 2)]
             ]
-            numbers = _numbers_of(line)
-            if " fusion(" in line:  # what is fused comes from several equations
+            numbers = numbers_in(name_of(instruction.attributes))[-1:]
+            if instruction.opcode == "fusion":  # what is fused comes from several equations
                 numbers += [n for row in inner for n in row.numbers]
-            folded = bool(inner) and not _RUNS.search(line)
-            yield Row(depth, _plain(line), tuple(dict.fromkeys(numbers)), folded)
+            folded = bool(inner) and instruction.opcode not in _RUNS
+            line = _line(instruction)
+            yield Row(depth, line, tuple(dict.fromkeys(numbers)), folded, instruction.name)
             yield from inner
 
-    roots = [name for name, found in computations.items() if found.head.startswith("ENTRY")]
-    rows: list[Row] = []
-    for name in [*roots, *computations]:
+    rows = [Row(0, "the entry", ()), *of("", 1)]
+    for name in programs:
         if name not in shown:
-            rows += [Row(0, computations[name].head, ()), *of(name, 1), Row(0, "}", ())]
+            rows += [Row(0, name, ()), *of(name, 1)]
     return rows
 
 
-def _computations(text: str) -> dict[str, Computation]:
-    found: dict[str, Computation] = {}
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.endswith("{") and not line.startswith((" ", "HloModule")):
-            lines = []
-            name = line.removeprefix("ENTRY ").split()[0].lstrip("%")
-            found[name] = Computation(line, lines)
-        elif line.startswith("  "):
-            lines.append(line.strip())
-    return found
-
-
-def _called(line: str) -> Sequence[str]:
-    plain = _STRING.sub("", line)
-    names = _CALLED.findall(plain)
-    for branches in _BRANCHES.findall(plain):
-        names += [name.strip().lstrip("%") for name in branches.split(",")]
-    return list(dict.fromkeys(names))
-
-
-def _numbers_of(line: str) -> list[int]:
-    found = _OP_NAME.search(line)
-    return numbers_in(found[1])[-1:] if found else []
-
-
-def _plain(line: str) -> str:
-    return _CONFIG.sub("", _METADATA.sub("", line))
+def _line(instruction: Instruction) -> str:
+    """An instruction as it is shown: without the types of operands, which stand where these are made."""
+    operands, before = instruction.operands[1:-1], ""
+    while operands != before:
+        before, operands = operands, _TUPLE_TYPE.sub("", operands)
+    attributes = _NOISE.sub("", instruction.attributes)
+    return f"{instruction.name} = {instruction.result} {instruction.opcode}({_TYPE.sub('', operands)}){attributes}"
