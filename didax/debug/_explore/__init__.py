@@ -91,7 +91,7 @@ def explore(
       transform: programs to show beside that of `fun`: "grad", "vmap" (a batch of 8), "linearize" (its two halves), or
         several of them; "none" for no other. By default all that apply are shown, but XLA's program for that of `fun`
         alone, because it takes long to compile.
-      measure: run the programs, and show the time that each line takes.
+      measure: call `fun`, and its gradient if that is asked for, often, and show the time that each line takes.
 
     Returns an object with the text of the page (`html`), `save(path)` and `open()`; a notebook shows it inline. The
     page is one file, which loads nothing. Its `lines` have the costs by line of the source.

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 from didax.api.autodiff import grad
 from didax.api.jit import JitFunction, jit
-from didax.api.stages import ShapeDtypeStruct, Traced
+from didax.api.stages import ShapeDtypeStruct, Traced, struct_of
 from didax.api.vmap import vmap
 from didax.core import dtypes, pytree
 from didax.core.errors import ArgumentError, message
-from didax.core.jaxpr import Jaxpr
 from didax.debug._explore.marks import Numbered, number
 from didax.runtime.compiled import Program
 from didax.transforms.linearize import linearize_jaxpr
@@ -139,28 +138,19 @@ def _halves(call: Call, traced: Traced) -> Iterator[View]:
     known, unknown = number(split.known), number(split.unknown)
     residuals = [inputs[k] if kind == "in" else f"residual {k}" for kind, k in split.residuals]
     tangents = [f"tangent of {name}" for name, live in zip(names, differentiated, strict=True) if live]
-    compiled = traced.program_of(jaxpr) is not None
-    label = f"linearize({traced.fun_name})"
-    yield View(
-        "linearize",
-        f"{label}, forward half",
-        known,
-        len(consts),
-        inputs,
-        _program(known.jaxpr, consts) if compiled else None,
-    )
-    yield View(
-        "linear",
-        f"{label}, linear half",
-        unknown,
-        0,
-        [*residuals, *tangents],
-        _program(unknown.jaxpr, ()) if compiled else None,
-    )
+    label, alone = f"linearize({traced.fun_name})", traced.program_of(jaxpr) is not None
+    yield _half("linearize", f"{label}, forward half", known, consts, inputs, alone)
+    yield _half("linear", f"{label}, linear half", unknown, (), [*residuals, *tangents], alone)
 
 
-def _program(jaxpr: Jaxpr, consts: Sequence[Any]) -> Program:
-    return Program(jaxpr, consts)
+def _half(
+    name: str, label: str, numbered: Numbered, consts: Sequence[Any], inputs: Sequence[str], alone: bool
+) -> View:
+    if not alone:
+        return View(name, label, numbered, len(consts), inputs, None)
+    program = Program(numbered.jaxpr, consts)
+    partition = program.partition_for(list(map(struct_of, numbered.jaxpr.in_avals[len(consts) :])))
+    return View(name, label, numbered, len(consts), inputs, program, partition)
 
 
 _TRANSFORMED = {"grad": _gradient, "vmap": _batched, "linearize": _halves}
