@@ -183,6 +183,9 @@ def test_donated_arrays_are_copied_and_a_function_may_be_called_once() -> None:
     assert once.lines == () and once.flame().svg().startswith("<svg")
     with pytest.raises(ValueError, match=r"(?s)how many calls are measured.*runs: -1"):
         dx.profile(len, (), runs=-1)
+    with pytest.raises(RuntimeError, match=r"(?s)Only one profile may be run at a time.*End it first"):
+        dx.profile(lambda: dx.profile(len, ()), runs=0)
+    assert dx.profile(lambda: None, runs=1).runs == 1
 
 
 def test_operations_that_run_after_a_profile_cost_what_they_did() -> None:

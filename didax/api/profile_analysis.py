@@ -80,7 +80,8 @@ class Analysis:
                 of_instructions[work.key.module, work.key.instruction] += seconds
         operations = [Operation(*place, t) for place, t in of_places.items() if t]
         operations.sort(key=lambda operation: -operation.seconds)
-        times = Times(*[nanoseconds * 1e-9 / runs for nanoseconds in self._times()])
+        computing = sum(operation.seconds for operation in operations)
+        times = Times(*[nanoseconds * 1e-9 / runs for nanoseconds in self._times(computing * 1e9 * runs)])
         trace = list(self._stretches())
         return Profile(name, runs, first, times, tuple(operations), dict(of_instructions), trace)
 
@@ -110,14 +111,14 @@ class Analysis:
             return {program.place(name): 1.0}
         return program.shares(name)
 
-    def _times(self) -> Times:
+    def _times(self, computing: float) -> Times:
         calls = [(e.start, e.end) for e in self._calls.events]
         thread = self._calls.events[0].thread
-        computing = [*self._instructions, *self._marks.events]
+        work = [*self._instructions, *self._marks.events]
         transfers = [(e.start, e.end) for e in self._recording.events if e.name.startswith(_TRANSFERS)]
         preparing = [(s.start, s.end) for s in self._spans]
         waits = list(self._recording.waits(thread))
-        here = [(e.start, e.end) for e in computing if e.thread == thread]
+        here = [(e.start, e.end) for e in work if e.thread == thread]
 
         def length(stretches: list[_Interval]) -> float:
             return union(_within(calls, stretches))
@@ -125,7 +126,7 @@ class Analysis:
         total = union(calls)
         return Times(
             total,
-            computing=length([(e.start, e.done) for e in computing]),
+            computing=computing,
             compiling=length(preparing),
             transfers=length(transfers),
             waiting=length(waits),
@@ -251,6 +252,15 @@ def _within(outer: Sequence[_Interval], stretches: Iterable[_Interval]) -> Itera
                 break
             if outer[i][1] > start:
                 yield max(start, outer[i][0]), min(stop, outer[i][1])
+
+
+def places_in(recording: Recording) -> dict[tuple[str, str], Place]:
+    """Where each instruction that ran comes from, by the names of its module and its own."""
+    ran = [e for e in recording.events if e.run]
+    programs = _programs_of_runs(ran, recording)
+    return {
+        (str(e.details["hlo_module"]), _instruction(e)): programs[e.run].place(_instruction(e)) for e in ran
+    }
 
 
 def _programs_of_runs(events: Sequence[Measured], recording: Recording) -> dict[Any, Program]:

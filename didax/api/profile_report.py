@@ -181,6 +181,8 @@ class Profile:
 
     def _tables(self) -> Iterator[list[list[str]]]:
         lines, scopes = self.lines, [scope for scope in self.scopes if scope.name]
+        if not lines:
+            return
         backward = any(line.backward for line in lines)
         total = sum(operation.seconds for operation in self.operations)
         rows = [(line.seconds, line.backward, _label(line)) for line in lines]

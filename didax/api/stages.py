@@ -110,6 +110,7 @@ CompilerOptions = dict[str, str | bool | int | float]
 class Stage:
     """What all stages know: the arguments and results, in their structures."""
 
+    fun_name: str
     in_tree: Any
     out_tree: Any
     args_info: Any
@@ -126,7 +127,13 @@ class Stage:
         """The arrays of the arguments, by number, whose memory results may take."""
         return tuple([i for i, info in enumerate(pytree.leaves(self.args_info)) if info.donated])
 
+    def __repr__(self) -> str:
+        types = ", ".join([str(info.aval) for info in pytree.leaves(self.args_info)])
+        results = ", ".join([str(struct.aval) for struct in pytree.leaves(self.out_info)])
+        return f"<{type(self).__name__} {self.fun_name}: ({types}) -> ({results})>"
+
     def _follow(self, stage: Stage) -> None:
+        self.fun_name = stage.fun_name
         self.in_tree, self.out_tree = stage.in_tree, stage.out_tree
         self.args_info, self.out_info = stage.args_info, stage.out_info
 

@@ -177,11 +177,11 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
 def _place(path: str, eqn: Eqn) -> str:
     """Where an equation comes from, as a location of MLIR's: its names, and the line."""
     line = eqn.source
-    scope = f"{line.scope}/" if line is not None and line.scope else ""
+    scope = f"{line.scope}/" if line is not None and line.scope and not line.is_of_call else ""
     names = quoted(
         f"{path}{'transpose/' if line is not None and line.backward else ''}{scope}{eqn.primitive.name}"
     )
-    # The caller of a function of the library has the line, also where the function was staged for another caller.
+    # The caller of a function of the library has the scope and the line, also where the function was staged for another caller.
     return (
         f" loc({names})"
         if line is None or line.is_of_call

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
+from didax.core.errors import message
 from didax.core.process import import_to_the_end
 from didax.version import __version__, installed_jaxlib
 from didax.xla.client import backend
@@ -77,9 +78,20 @@ def measure() -> Generator[list[Recording]]:
     try:
         yield found
     finally:
-        serialized = running.stop()
-        clear_metadata()
+        serialized = _stopped(running)
     found.append(Recording(serialized))
+
+
+def _stopped(running: Any) -> bytes:
+    """End a session, which says only now that it could not begin."""
+    try:
+        serialized: bytes = running.stop()
+    except RuntimeError as error:
+        rule = "Only one profile may be run at a time, and another one runs."
+        fix = "End it first: leave its block, or call profiler.stop_trace."
+        raise RuntimeError(message(rule, f"XLA says: {error}", fix=fix)) from None
+    clear_metadata()
+    return serialized
 
 
 class Recording:

@@ -36,7 +36,7 @@ Shares = dict[Place, float]
 
 
 class Program:
-    """An optimised program: for each instruction its `shares` and the instructions that run it (`callers`)."""
+    """An optimised program: for each instruction its `place`, its `shares` and its `callers`, which run it."""
 
     def __init__(self, text: str):
         self._places = Places(text)
@@ -49,6 +49,7 @@ class Program:
                 self._of[it.name], self._home[it.name] = it, name
                 for callee, _ in calls(it):
                     self._callers[callee].append(it.name)
+        self.place = functools.cache(self._place)
         self.shares = functools.cache(self._shares)
         self.callers = functools.cache(self._all_callers)
 
@@ -60,23 +61,20 @@ class Program:
         expected = {it.name for it in self._bodies.get("", ()) if it.opcode not in _NEVER_RUN}
         return len(ran & self._of.keys()) - len(expected - ran)
 
-    def place(self, name: str) -> Place:
-        """Where an instruction comes from; for one that XLA made, where its operand or its caller does."""
-        return self._place(name, 0) or NOWHERE
-
-    def _place(self, name: str, depth: int) -> Place | None:
-        it = self._of.get(name)
-        if it is None or depth > _FAR:
-            return None
-        if frames := self._places.frames(it.attributes):
-            return _place(frames, name_of(it.attributes))
-        for operand in _OPERAND.findall(it.operands):
-            if (found := self._place(operand, depth + 1)) is not None:
-                return found
-        for caller in self._callers[self._home[name]]:
-            if (found := self._place(caller, depth + 1)) is not None:
-                return found
-        return None
+    def _place(self, name: str) -> Place:
+        """Where an instruction comes from; for one that XLA made, where the nearest of its operands or callers does."""
+        seen: set[str] = set()
+        todo = [name]
+        while todo and len(seen) < _FAR:
+            it = self._of.get(todo.pop(0))
+            if it is None or it.name in seen:
+                continue
+            if frames := self._places.frames(it.attributes):
+                return _place(frames, name_of(it.attributes))
+            seen.add(it.name)
+            todo += _OPERAND.findall(it.operands)
+        found = map(self.place, self._callers[self._home[name]] if name in self._home else ())
+        return next((place for place in found if place is not NOWHERE), NOWHERE)
 
     def _all_callers(self, name: str) -> frozenset[str]:
         """The instructions that an instruction is run by, at any depth."""
