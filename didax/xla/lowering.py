@@ -181,7 +181,7 @@ def _place(path: str, eqn: Eqn) -> str:
     names = quoted(
         f"{path}{'transpose/' if line is not None and line.backward else ''}{scope}{eqn.primitive.name}"
     )
-    # The caller of a function of the library has the scope and the line, also where the function was staged for another caller.
+    # A function of the library that was staged for one caller is another's, too: the calls have the scopes and lines.
     return (
         f" loc({names})"
         if line is None or line.is_of_call

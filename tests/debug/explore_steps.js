@@ -33,7 +33,7 @@ window.addEventListener("load", () => {
     $("query").dispatchEvent(new Event("input"));
     jump(1);
     see("jaxpr");
-    found.search = { text: $("matches").textContent, marks: document.querySelectorAll("mark").length };
+    found.search = { text: $("found").textContent, marks: document.querySelectorAll("mark").length };
 
     $("program").value = "1";
     $("program").dispatchEvent(new Event("change"));

@@ -107,3 +107,17 @@ def test_functions_of_the_library_have_the_lines_of_their_calls_and_programs_wit
     assert {line for found in lines.values() for line in found} <= {1, 2, 3, 4}
     assert not any(name.startswith(("_normal/", "_solve/")) for name in lines)
     assert 'loc("_normal/' in located and 'loc("_solve/' in located
+
+
+def test_names_of_one_caller_of_a_function_of_the_library_are_not_those_of_another() -> None:
+    """The function that a primitive is lowered as is staged once, for whoever comes first."""
+
+    def text(scope: str) -> str:
+        def draw(x: Any) -> Any:
+            with dx.named_scope(scope):
+                return lax.bessel_i1e(x) + random.normal(random.key(0), (7,))
+
+        return dx.jit(draw).lower(np.ones(7, "float32")).as_text(debug_info=True)
+
+    assert "first/" in text("first")
+    assert "second/" in (later := text("second")) and "first" not in later

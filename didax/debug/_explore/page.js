@@ -26,6 +26,7 @@ function scaled(x, units, step) {
 const count = (x) => (x !== null && Math.abs(x) < 1e4 ? Math.round(x).toLocaleString("en") : scaled(x, ["", " k", " M", " G", " T", " P"], 1000));
 const bytes = (x) => scaled(x, [" B", " kB", " MB", " GB", " TB"], 1000);
 const seconds = (x) => (x === null || x === undefined ? "" : x === 0 ? "0" : scaled(x * 1e9, [" ns", " µs", " ms", " s"], 1000));
+const several = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
 const bound = (text, line) => (line[7] && line[8] ? "~" : line[7] ? "≥ " : line[8] ? "≤ " : "") + text;
 
 // A line's costs: [place, equations, flops, bytes, saved, estimate, measured, at least, at most].
@@ -169,7 +170,8 @@ class Pane {
     if (this.key !== "source") gutter.append(make("span", { class: "fold", "aria-hidden": "true" }, folds ? (folded ? "▸" : "▾") : ""));
     else if (row.line) gutter.append(make("span", { class: "number" }, String(row.line)), this.bar(row.place));
     if (this.longestTime) gutter.prepend(this.timeBar(row.took));
-    this.words(code, row.text + (folded ? " …" : ""));
+    if (row.kind === "head") code.append(row.text);
+    else this.words(code, row.text + (folded ? " …" : ""));
     e.append(gutter, code);
     return e;
   }
@@ -316,7 +318,7 @@ function described(what) {
     const k = what.numbers[what.numbers.length - 1], e = equations[k];
     if (what.numbers.length > 1) {
       const sum = (at) => what.numbers.reduce((total, n) => total + (equations[n][at] || 0), 0);
-      parts.push(`${what.numbers.length} equations fused`, placesText(what.numbers), `${count(sum(4))} operations`);
+      parts.push(`${several(what.numbers.length, "equation")} fused`, placesText(what.numbers), `${count(sum(4))} operations`);
     } else {
       parts.push(e[1] + (e[2] ? " (backward)" : ""), e[0] >= 0 ? placeText(e[0]) : "no line");
       if (e[3]) parts.push(`in ${e[3]}`);
@@ -332,7 +334,7 @@ function described(what) {
     const line = costs.get(what.place);
     parts.push(placeText(what.place));
     if (line) {
-      parts.push(`${count(line[1])} equations`);
+      parts.push(several(line[1], "equation"));
       for (const m of METRICS) if (line[m.at] !== null) parts.push(`${m.label} ${m.text(line[m.at], line)}`);
     } else parts.push("nothing in this program comes from this line");
   }
@@ -347,7 +349,7 @@ function find() {
   search.at = -1;
   for (const pane of panes) pane.search();
   search.found = panes.filter((p) => !p.hidden).flatMap((pane) => pane.matches.map((i) => [pane, i]));
-  $("matches").textContent = search.query ? `${search.found.length} found` : "";
+  $("found").textContent = search.query ? `${search.found.length} found` : "";
 }
 function jump(step) {
   if (!search.found.length) return;
@@ -360,7 +362,7 @@ function jump(step) {
   pinned = null;
   point(pane.meaning(i));
   follow(pane);
-  $("matches").textContent = `${search.at + 1} of ${search.found.length}`;
+  $("found").textContent = `${search.at + 1} of ${search.found.length}`;
 }
 
 // --- Sheets: costs by line, memory, saved values ---------------------------------------------------------------------
@@ -455,7 +457,7 @@ function memoryLight() { // in the picture, the steps of what is pointed at
 function drawSaved() {
   const saved = D.saved, rows = [...saved.rows].sort((a, b) => b[1] - a[1]);
   $("saved").replaceChildren(
-    make("p", { class: "note" }, saved.why ? `There is no backward pass: ${saved.why}` : `For a backward pass ${count(rows.length)} arrays are kept, ${bytes(saved.bytes)} together, arguments among them. dx.checkpoint keeps fewer.`),
+    make("p", { class: "note" }, saved.why ? `There is no backward pass: ${saved.why}` : `For a backward pass ${several(rows.length, "array")}, ${bytes(saved.bytes)} together, have to be kept, arguments among them. dx.checkpoint keeps fewer.`),
     ...(rows.length ? [make("table", {}, make("thead", {}, make("tr", {}, ...["line", "source", "type", "what", "bytes"].map((t, j) => make("th", { scope: "col", class: j < 4 ? "left" : null }, t)))),
       make("tbody", {}, ...rows.slice(0, 400).map(([place, size, type, origin]) => make("tr", place >= 0 ? { "data-place": place } : {},
         make("td", {}, place >= 0 ? placeButton(place) : ""), make("td", { class: "code" }, place >= 0 ? codeAt(place) : ""), make("td", { class: "left" }, type), make("td", { class: "left" }, origin), make("td", {}, bytes(size))))))] : []));
