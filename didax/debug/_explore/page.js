@@ -512,6 +512,8 @@ function showTab(key) {
   document.body.dataset.tab = key;
   if (key in SHEETS) document.body.dataset.drawer = key;
   drawTabs();
+  const pane = panes.find((p) => p.key === key);
+  if (pane && (pointed || pinned) && pane.firstStrong >= 0) pane.scrollTo(pane.firstStrong, true);
 }
 function drawTabs() {
   for (const button of $("tabs").querySelectorAll("button")) {
