@@ -125,18 +125,6 @@ class JitFunction(RepeatedCalls[P, R]):
         donated = self._donated.of_leaves(with_gaps(dynamic, static), named)
         return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated)
 
-    def of_data(
-        self, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
-        """The function that is jitted, of those arguments alone that are data, and these."""
-        dynamic, named, static = self._static.split(args, kwargs)
-        return self._static.filled(static), dynamic, named
-
-    def names_of_data(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
-        """Names of the arrays among the arguments that are data."""
-        dynamic, named, static = self._static.split(args, kwargs)
-        return argument_names(self._fun, with_gaps(dynamic, static), named)
-
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """Stage and lower for these arguments: `.as_text()`, `.compile()`."""
         return self.trace(*args, **kwargs).lower()

@@ -68,8 +68,9 @@ class Call(NamedTuple):
     def of(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         """The call of any function; of a jitted one the static arguments are no data."""
         jitted = fun if isinstance(fun, JitFunction) else jit(fun)
-        plain, data, named = jitted.of_data(args, kwargs)
-        return Call(jitted, args, kwargs, plain, (data, named), jitted.names_of_data(args, kwargs))
+        static = jitted._static  # pyright: ignore[reportPrivateUsage]
+        plain, data, named, names = static.of_data(args, kwargs)
+        return Call(jitted, args, kwargs, plain, (data, named), names)
 
 
 def views(call: Call, wanted: Sequence[str] | None) -> Iterator[View | Absent]:
