@@ -24,7 +24,7 @@ from didax.core.source import user_line
 from didax.passes.key_reuse import holds_keys
 from didax.primitives.keys import random_clone_p
 from didax.runtime.array import ConcreteArray
-from didax.xla.profiling import TraceMe, measure
+from didax.xla.profiling import WAIT, TraceMe, measure
 
 _ENOUGH = 0.3  # seconds of calls
 _MOST, _FEWEST = 100, 3  # calls
@@ -76,7 +76,9 @@ class _Calls:
         args, kwargs = pytree.map(self._for_a_call, self._arguments)
         block_until_ready((args, kwargs))
         with TraceMe(CALL):
-            block_until_ready(self._fun(*args, **kwargs))
+            results = self._fun(*args, **kwargs)
+            with TraceMe(WAIT):
+                block_until_ready(results)
 
     def _for_a_call(self, x: Any) -> Any:
         if not isinstance(x, ConcreteArray):

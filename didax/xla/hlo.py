@@ -196,7 +196,8 @@ class Places:
         """Where an instruction comes from: the lines of the calls that it is in, and its own line last."""
         found = _INLINE.search(attributes)
         if found is not None:
-            return (Origin(name_of(attributes), found[1], int(found[2])),)
+            origin = Origin(name_of(attributes), found[1], int(found[2]))
+            return () if origin.file == _THE_TEXT else (origin,)
         frame = _FRAME.search(attributes)
         origins: list[Origin] = []
         number = frame[1] if frame else "0"
@@ -219,11 +220,14 @@ class Places:
         name, file, line = (self._field("FileLocations", location, field) for field in fields)
         if not name or not file or not line:
             return None
-        tables = self._tables
-        return Origin(tables["FunctionNames"][name][1:-1], tables["FileNames"][file][1:-1], int(line))
+        path = self._tables["FileNames"][file][1:-1]
+        if path == _THE_TEXT:
+            return None
+        return Origin(self._tables["FunctionNames"][name][1:-1], path, int(line))
 
     def _field(self, table: str, number: str, field: str) -> str | None:
         return dict(_FIELD.findall(self._tables[table].get(number, ""))).get(field)
 
 
 _DEEPEST = 100
+_THE_TEXT = "-"  # for operations without a place MLIR names the line of the module's own text

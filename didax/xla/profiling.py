@@ -157,6 +157,7 @@ _DERIVED = ("XLA Modules", "XLA Ops", "Steps", "Framework Ops", "Framework Name 
 _OF_RUN = ("hlo_module", "program_id", "run_id", "device_ordinal")
 _OF_NO_INTEREST = ("ThreadpoolListener", "Wait for ")
 
+WAIT = "didax.profile::Await"  # for several devices XLA marks no waits itself
 _WAITS = ("::Await", "(wait for completion)", "::ExecuteHelperOnSingleDevice", "::Execute")
 
 # Numbers of fields in XLA's messages: XSpace, XPlane, XEventMetadata, XStat, HloProto.
