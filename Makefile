@@ -17,12 +17,13 @@ DEV_READY := $(VENV)/.dev-ready
 DOCS_VENV ?= .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
 
-.PHONY: help demo examples test test-all libraries library-numbers answers mutations check lint types format bench docs fuzz clean
+.PHONY: help demo examples notebooks test test-all libraries library-numbers answers mutations check lint types format bench docs fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits and draw what it learned"
 	@echo "make examples  run the programs of the gallery (docs/gallery.md), in minutes; pictures in out/"
+	@echo "make notebooks  the tour and three programs as notebooks, in out/notebooks"
 	@echo "make test    tests, and the examples of docstrings and documents"
 	@echo "make test-all  all cases and more examples, compiled as users' programs are"
 	@echo "make libraries  a program of each library written for JAX, without JAX, against its numbers"
@@ -40,6 +41,9 @@ demo: $(DEMO_READY)
 
 examples: $(DEMO_READY)
 	for program in examples/*.py; do echo "$$program"; $(BIN)/python "$$program" || exit; done
+
+notebooks:
+	$(PYTHON) docs/make_notebooks.py
 
 test: $(DEV_READY)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal

@@ -134,6 +134,8 @@ if TYPE_CHECKING:
     from didax import profiler as profiler
     from didax import scipy as scipy
     from didax import test_util as test_util
+    from didax.api.profile import profile as profile
+    from didax.debug._explore import explore as explore
 else:
     __getattr__, __dir__ = on_access(
         __name__,
@@ -148,6 +150,8 @@ else:
         "profiler",
         "scipy",
         "test_util",
+        explore="debug._explore",
+        profile="api.profile",
     )
 
 __all__ = [
@@ -207,6 +211,7 @@ __all__ = [
     "export",
     "explain",
     "explain_cache_misses",
+    "explore",
     "extend",
     "ffi",
     "flatten_util",
@@ -241,6 +246,7 @@ __all__ = [
     "numpy_rank_promotion",
     "ops",
     "optimize_loops",
+    "profile",
     "process_count",
     "process_index",
     "process_indices",

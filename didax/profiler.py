@@ -3,8 +3,9 @@
     with didax.profiler.trace("/tmp/profile"):
         step(params).block_until_ready()
 
-writes a directory that TensorBoard and Perfetto show. The operations of compiled programs carry the names of
-`named_scope` and the lines of the program. `TraceAnnotation` marks a stretch of the host's time.
+writes a directory that TensorBoard, xprof and Perfetto show. The operations of compiled programs carry the names of
+`named_scope` and the lines of the program. `TraceAnnotation` marks a stretch of the host's time. `didax.profile` tells
+where the time of a function goes, by line.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from didax.api.profile_analysis import places_in
+from didax.api.profile_report import Profile
 from didax.core.errors import message
 from didax.xla import profiling
 from didax.xla.profiling import (
@@ -31,6 +34,7 @@ from didax.xla.profiling import (
 )
 
 __all__ = [
+    "Profile",
     "ProfileData",
     "ProfileEvent",
     "ProfileOptions",
@@ -66,7 +70,8 @@ def start_trace(
     Args:
       log_dir: the directory; each profile is a directory of its own in `plugins/profile` there.
       create_perfetto_link: refused: Didax opens no port for a browser.
-      create_perfetto_trace: also write `perfetto_trace.json.gz`, for ui.perfetto.dev.
+      create_perfetto_trace: also write `perfetto_trace.json.gz`, for ui.perfetto.dev, in which instructions have
+        the lines and the named scopes that they come from.
       profiler_options: a `ProfileOptions`: what to watch.
 
     Raises RuntimeError while another profile runs.
@@ -98,11 +103,20 @@ def stop_trace() -> None:
 
 
 def _write_for_perfetto(folder: Path) -> None:
-    """Write the events of the newest profile once more, without the metadata that Perfetto does not read."""
+    """Write the events of the newest profile once more, with the lines and named scopes of instructions."""
     newest = max((folder / "plugins" / "profile").iterdir(), key=lambda path: path.stat().st_mtime)
+    places: dict[Any, Any] = {}
+    for path in newest.glob("*.xplane.pb"):
+        places |= places_in(profiling.Recording(path.read_bytes()))
     for path in newest.glob("*.trace.json.gz"):
         events = json.loads(gzip.decompress(path.read_bytes()))
-        events.pop("metadata", None)
+        events.pop("metadata", None)  # which Perfetto does not read
+        for event in events["traceEvents"]:
+            found = event.get("args", {})
+            place = places.get((found.get("hlo_module"), found.get("hlo_op")))
+            if place is not None and place.frames:
+                lines = [f"{frame.file}:{frame.line}" for frame in place.frames]
+                event["args"] = {**found, "operation": place.name, "lines": lines, "scope": place.scope}
         (newest / "perfetto_trace.json.gz").write_bytes(gzip.compress(json.dumps(events).encode()))
 
 

@@ -1,5 +1,7 @@
 """Listeners are told of what the library does, and profiles show the operations of programs."""
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,11 @@ def test_a_profile_has_the_names_of_operations_and_marks(tmp_path: Path) -> None
     found = {event.name for plane in data.planes for line in plane.lines for event in line.events}
     assert {"my_label", "marked_step"} <= found and any(name.startswith("train") for name in found)
     assert any("sort" in name for name in found) and any("tanh" in name for name in found), sorted(found)
-    assert (folder / "perfetto_trace.json.gz").exists()
+    events = json.loads(gzip.decompress((folder / "perfetto_trace.json.gz").read_bytes()))["traceEvents"]
+    sorts = [event["args"] for event in events if "sort" in event.get("args", {}).get("hlo_op", "")]
+    assert {(args["scope"], *args["lines"]) for args in sorts} == {
+        ("inner_part", f"{__file__}:{step.__wrapped__.__code__.co_firstlineno + 3}")
+    }
     with pytest.raises(RuntimeError, match="No profile started"):
         profiler.stop_trace()
     with pytest.raises(NotImplementedError, match="no link to a profile"):
@@ -98,8 +104,6 @@ def test_a_profile_has_the_names_of_operations_and_marks(tmp_path: Path) -> None
 
 
 def test_profiles_of_memory_and_servers(tmp_path: Path) -> None:
-    import gzip
-
     from didax import profiler
 
     x = dnp.ones(1000).block_until_ready()

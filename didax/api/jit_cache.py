@@ -17,6 +17,7 @@ from didax.api.specialization import Specialization
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.process import after_fork, lock_for_forks
+from didax.runtime.compiled import Program
 from didax.runtime.key_flow import KeyFlow
 
 if TYPE_CHECKING:
@@ -106,9 +107,18 @@ after_fork(
 )  # they do not ask whether XLA, which does not survive a fork, is there: see `xla/client.py`
 
 
+def _all() -> list[JitCache]:
+    with _all_caches_lock:
+        return list(_all_caches)
+
+
+def programs_of_functions() -> list[Program]:
+    """The programs of every jitted function."""
+    found = [s.program for cache in _all() for s in list(cache.specializations.values())]
+    return [program for program in found if program is not None]
+
+
 def clear_functions() -> None:
     """Forget the programs of every jitted function."""
-    with _all_caches_lock:
-        found = list(_all_caches)
-    for cache in found:
+    for cache in _all():
         cache.clear()

@@ -110,6 +110,7 @@ CompilerOptions = dict[str, str | bool | int | float]
 class Stage:
     """What all stages know: the arguments and results, in their structures."""
 
+    fun_name: str
     in_tree: Any
     out_tree: Any
     args_info: Any
@@ -126,7 +127,13 @@ class Stage:
         """The arrays of the arguments, by number, whose memory results may take."""
         return tuple([i for i, info in enumerate(pytree.leaves(self.args_info)) if info.donated])
 
+    def __repr__(self) -> str:
+        types = ", ".join([str(info.aval) for info in pytree.leaves(self.args_info)])
+        results = ", ".join([str(struct.aval) for struct in pytree.leaves(self.out_info)])
+        return f"<{type(self).__name__} {self.fun_name}: ({types}) -> ({results})>"
+
     def _follow(self, stage: Stage) -> None:
+        self.fun_name = stage.fun_name
         self.in_tree, self.out_tree = stage.in_tree, stage.out_tree
         self.args_info, self.out_info = stage.args_info, stage.out_info
 
@@ -160,6 +167,15 @@ class Traced(Stage):
         results = self.jaxpr.out_avals[hidden:]  # those before are new values of Refs
         self.out_avals = pytree.unflatten(out_tree, list(results))
         self.out_info = pytree.unflatten(out_tree, list(map(struct_of, results)))
+
+    def program_of(self, jaxpr: Jaxpr) -> tuple[Program, Any] | None:
+        """The program, of a jaxpr that differs from its own in lines of equations only, and where it runs.
+
+        None for a function that captures values of an enclosing transformation.
+        """
+        if self._program is None:
+            return None
+        return self._program.of_equal_jaxpr(jaxpr), self._program.partition_for(self._leaves)
 
     def explain(self) -> str:
         """What compilation does to each loop, and why not more; on several devices, what these exchange."""

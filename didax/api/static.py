@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from didax.api.flat import positional_names
+from didax.api.flat import argument_names, positional_names
 from didax.core.errors import ArgumentError, message
 from didax.core.exact import exact, value_of
 from didax.core.source import describe_function
@@ -143,6 +143,13 @@ class StaticArguments:
             return fun(*full, **kwargs, **named)
 
         return with_static
+
+    def of_data(
+        self, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any], list[str]]:
+        """The function of those arguments alone that are data, these, and the names of the arrays in them."""
+        data, named, static = self.split(args, kwargs)
+        return self.filled(static), data, named, argument_names(self._fun, with_gaps(data, static), named)
 
 
 def with_gaps(args: Sequence[Any], key: Key) -> Sequence[Any]:

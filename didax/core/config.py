@@ -108,18 +108,31 @@ NOT_OPTIONS = frozenset(
     ["mesh"]
 )  # what programs depend on like on an option, and what functions of its own set
 _interned: dict[tuple[Any, ...], State] = {}
-values_were_inspected = (
-    False  # True once any snapshot had `inspects_values`: until then hot paths need not read the options
-)
+# True once any snapshot had `inspects_values`, and while a profile runs: else hot paths need not ask further.
+operations_were_watched = False
+_values_were_inspected = False
+operation_mark: Any = None  # while a profile runs: what makes the block that an eager operation runs in
 
 
 def _intern(values: dict[str, Any]) -> State:
-    global values_were_inspected
+    global operations_were_watched, _values_were_inspected
     key = tuple(values[name] for name in NAMES)
     state = _interned.setdefault(key, State(*key))
     if state.inspects_values:
-        values_were_inspected = True
+        operations_were_watched = _values_were_inspected = True
     return state
+
+
+def mark_operations(mark: Any) -> None:
+    """Run eager operations in the block that `mark(primitive)` makes, from now on; None: as they are."""
+    global operations_were_watched, operation_mark
+    operation_mark = mark
+    operations_were_watched = _values_were_inspected or mark is not None
+
+
+def watches_operations() -> bool:
+    """Whether eager operations are looked at or marked."""
+    return operation_mark is not None or state().inspects_values
 
 
 def _values(state: State) -> dict[str, Any]:

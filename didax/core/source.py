@@ -21,9 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _internal: dict[str, bool] = {}  # by file: code objects take long to hash
-_interpreters: dict[
-    str, tuple[types.CodeType, bool]
-] = {}  # by name: the code, and whether it runs equations backward
+# By name: the code, and whether it runs equations backward; None for what stages a function.
+_interpreters: dict[str, tuple[types.CodeType, bool | None]] = {}
 
 
 class SourceLine(NamedTuple):
@@ -34,6 +33,9 @@ class SourceLine(NamedTuple):
     backward: bool = False
     rule: str = ""  # the user's derivative rule that made a linear equation at this place
     scope: str = ""  # names of the blocks that it is in, "model/layer"
+    is_of_call: bool = (
+        False  # it only calls a function of the library, the program of which other lines may share
+    )
 
     @property
     def file(self) -> str:
@@ -83,21 +85,28 @@ def follows_equations(backward: bool = False) -> Callable[[F], F]:
     return declare
 
 
+def stages_functions(f: F) -> F:
+    """Declare a function that stages another one: a line found further out is that of a call of the staged one."""
+    _interpreters[f.__name__] = f.__code__, None
+    return f
+
+
 def user_line() -> SourceLine | None:
     """The innermost line of the user's program: on the stack, or of the equation that is interpreted; None without."""
     frame: types.FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    internal, below = _internal, stack_below()
+    internal, below, is_of_call = _internal, stack_below(), False
     while frame is not None:
         code = frame.f_code
         known = internal.get(code.co_filename)
         if known is False or (known is None and not is_internal(code)):
-            return (
-                SourceLine(code, frame.f_lasti)
-                if not _scopes
-                else SourceLine(code, frame.f_lasti, scope=scope_now.get())
-            )
-        if code.co_name in _interpreters and (line := _line_of_equation(frame)) is not None:
-            return line
+            if not _scopes and not is_of_call:
+                return SourceLine(code, frame.f_lasti)
+            return SourceLine(code, frame.f_lasti, scope=scope_now.get(), is_of_call=is_of_call)
+        if code.co_name in _interpreters:
+            if (known := _interpreters[code.co_name])[1] is None and known[0] is code:
+                is_of_call = True
+            elif (line := _line_of_equation(frame)) is not None:
+                return line._replace(is_of_call=True) if is_of_call else line
         frame = frame.f_back
         if frame is None and below is not None:
             frame, below = below.frame, below.below

@@ -1,4 +1,4 @@
-"""Tools that look into running programs: prints, callbacks, checks, NaNs, progress; where arrays lie on devices.
+"""Tools that look into programs: prints, callbacks, checks, NaNs, progress, graphs; where arrays lie on devices.
 
 Read next: `docs/debugging.md`, a page with examples.
 """
@@ -19,15 +19,17 @@ from didax.debug._sharding import (
 )
 
 if TYPE_CHECKING:
+    from didax.debug._graph import graph as graph
     from didax.debug._progress import progress as progress
 else:
-    __getattr__, __dir__ = on_access(__name__, progress="_progress")
+    __getattr__, __dir__ = on_access(__name__, graph="_graph", progress="_progress")
 
 __all__ = [
     "breakpoint",
     "callback",
     "check",
     "debug_mode",
+    "graph",
     "inspect_array_sharding",
     "log",
     "print",

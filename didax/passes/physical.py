@@ -22,6 +22,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
 from didax.core.primitive import Primitive
 from didax.core.rule_types import as_list, check_results
+from didax.core.source import follows_equations
 from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
@@ -49,7 +50,7 @@ def _physical_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
     def run(*args: Any) -> list[Any]:
         env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
         for eqn in jaxpr.eqns:
-            outs = _apply(eqn, [env[x] if type(x) is Var else x.val for x in eqn.invars])
+            outs = _physical_application(eqn, [env[x] if type(x) is Var else x.val for x in eqn.invars])
             env.update(zip(eqn.outvars, outs, strict=True))
         return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
 
@@ -58,7 +59,8 @@ def _physical_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
 
 
-def _apply(eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
+@follows_equations()
+def _physical_application(eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
     """The equation's results, as numbers, for operands as numbers."""
     primitive, params = eqn.primitive, eqn.params
     in_avals = tuple([x.aval for x in eqn.invars])

@@ -2,12 +2,13 @@
 
 Programs are remembered by what they compute, so the compiled program that runs may come from lines that are others now,
 or from another file; then it is compiled anew to tell its lines.
-Read next: `xla/collectives.py` (how the program of XLA's is read), `api/stages.py`.
+Read next: `xla/collectives.py` (how the program of XLA's is read), `xla/hlo.py`, `api/stages.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from didax.runtime.compiled import Program
 from didax.xla.device_text import Collective, Partition
@@ -18,14 +19,27 @@ def collectives_in(program: Program, partition: Partition | None) -> list[Collec
     if partition is None:
         return []
     from didax.xla.agreement import processes_of  # load jaxlib, or take long to load: on first need
-    from didax.xla.collectives import collectives_of, origins_in, origins_of
+    from didax.xla.collectives import collectives_of
 
-    loaded = program.executable(partition).loaded
-    if origins_of(loaded) <= origins_in(program.text(None, partition, True)):
-        return collectives_of(loaded)
-    if len(processes_of(partition.devices)) > 1:  # the others need not compile now
-        return [found._replace(line=None) for found in collectives_of(loaded)]
-    return collectives_of(program.compiled_anew(partition).loaded)
+    if len(processes_of(partition.devices)) > 1 and not has_lines_of_today(program, partition):
+        # The others need not compile now.
+        return [found._replace(line=None) for found in collectives_of(program.executable(partition).loaded)]
+    return collectives_of(with_lines_of_today(program, partition))
+
+
+def has_lines_of_today(program: Program, where: Any) -> bool:
+    """Whether the program compiled for a device or a partition comes from the lines that it says it comes from."""
+    from didax.xla.hlo import origins_in, origins_of
+
+    partition = where if isinstance(where, Partition) else None
+    return origins_of(program.executable(where).loaded) <= origins_in(program.text(None, partition, True))
+
+
+def with_lines_of_today(program: Program, where: Any) -> Any:
+    """XLA's executable of a program for a device or a partition, which says where it comes from now."""
+    if has_lines_of_today(program, where):
+        return program.executable(where).loaded
+    return program.compiled_anew(where).loaded
 
 
 def report(collectives: Sequence[Collective], devices: int) -> str:

@@ -145,6 +145,15 @@ class Program:
         other._executables, other.uncompiled = {}, None
         return other
 
+    def of_equal_jaxpr(self, jaxpr: Jaxpr) -> Program:
+        """The same program, of a jaxpr that equals its own in all but the lines of equations."""
+        other = copy.copy(self)
+        whole = with_index_checks(jaxpr)
+        live, _ = dce_jaxpr(whole, (True,) * len(whole.outvars))
+        other.jaxpr = live if len(live.invars) == len(self.jaxpr.invars) else whole
+        other._executables, other.uncompiled = {}, None
+        return other
+
     def partition_for(self, args: Sequence[Any]) -> Partition | None:
         """Where the program runs on several devices, for all of these arguments or types of them; None for one."""
         return self._partition(self._used(args))
@@ -193,9 +202,16 @@ class Program:
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         if partition is not None and partition.meshes:
             jaxpr = without_types(jaxpr, partition.meshes)
-        name = _module_name(jaxpr.name)
         return lower_module(
-            jaxpr, self.donated_inputs, name, outline, self._replaced, callbacks, partition, located, listener
+            jaxpr,
+            self.donated_inputs,
+            self.module_name,
+            outline,
+            self._replaced,
+            callbacks,
+            partition,
+            located,
+            listener,
         )
 
     def executable(self, where: Any = None) -> Executable:
@@ -215,6 +231,15 @@ class Program:
             listener.tell(where if isinstance(where, Partition) else None, found)
             self._executables[where] = found
         return found
+
+    @property
+    def module_name(self) -> str:
+        """The name of the module that XLA compiles."""
+        return _module_name(self.jaxpr.name)
+
+    def executables(self) -> dict[Any, Executable]:
+        """What is compiled of it, by device or partition."""
+        return dict(self._executables)
 
     def compiled_anew(self, where: Any) -> Executable:
         """The program as XLA compiles it now, not as it is remembered: with the lines of today."""
@@ -303,7 +328,7 @@ class Program:
             placed = device is not None and outs
             kind = type(on_device(executable.out_avals[0], outs[0])) if placed else ConcreteArray
             results = list(map(kind, executable.out_avals, repeat(None), outs, repeat(device is not None)))
-        if config.values_were_inspected and config.state().inspects_values:
+        if config.operations_were_watched and config.state().inspects_values:
             look_at_program(self.jaxpr, [*self._constants, *args], results)
         return self._with_float0(results)
 
@@ -412,6 +437,11 @@ def run_jaxpr(*args: Any, jaxpr: Jaxpr) -> list[Any]:
         # The program refers to a copy of the jaxpr, never to the jaxpr itself: a key of a weak dictionary must be free.
         program = _programs[jaxpr] = Program(jaxpr)
     return program.run(args)
+
+
+def programs_of_jaxprs() -> list[Program]:
+    """The programs that are kept for jaxprs."""
+    return list(_programs.values())
 
 
 def clear_programs() -> None:

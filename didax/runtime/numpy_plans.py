@@ -32,7 +32,7 @@ def evaluates_with_numpy(x: Any) -> bool:
         and x.aval.size <= NUMPY_MAX_ELEMENTS
         and x.aval.physical is x.aval
         and current_trace_var.get() is eager_trace
-        and not (config.values_were_inspected and config.state().inspects_values)
+        and not (config.operations_were_watched and config.state().inspects_values)
         and on_cpu()
     )
 

@@ -1,4 +1,4 @@
-"""Checks of values that options ask for, where operations and programs are about to run.
+"""What is done where operations and programs run: checks of values that options ask for, marks for profiles.
 
     error_checking_behavior_oob = "raise"    an index out of range is an error
     debug_nans, debug_infs                   a NaN or an infinity made out of numbers is an error
@@ -8,6 +8,7 @@ Read next: `passes/checkify.py` (checks in programs), `passes/nans.py` (the sear
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from didax.core import config
@@ -16,9 +17,30 @@ from didax.core.primitive import Primitive, eager_trace
 from didax.core.tracing import set_current_trace
 from didax.passes.checkify import add_checks, check_operands
 from didax.passes.nans import look_at_operation
+from didax.runtime.array import ConcreteArray
 from didax.runtime.numpy_plans import Plan
 
 _INDICES = frozenset(["index"])
+
+
+def run_watched(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Run a plan as the options ask for it; in the block of a profile, if one runs, until the results are there."""
+    if config.state().inspects_values:
+        return run_marked(primitive, lambda: run_checked(plan, primitive, args, params))
+    return run_marked(primitive, lambda: plan(args))
+
+
+def run_marked(primitive: Primitive, run: Callable[[], Any]) -> Any:
+    """Run an operation; in the block of a profile, if one runs, until the results are there."""
+    mark = config.operation_mark
+    if mark is None:
+        return run()
+    with mark(primitive):
+        outs = run()
+        for y in outs if primitive.multiple_results else [outs]:
+            if isinstance(y, ConcreteArray):
+                y.block_until_ready()
+        return outs
 
 
 def run_checked(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from didax.core.leaks import check_leaks
 from didax.core.primitive import Primitive, Trace, infer
 from didax.core.ref import Cell, Ref, RefScope
 from didax.core.rule_types import check_list
-from didax.core.source import SourceLine, user_line
+from didax.core.source import SourceLine, stages_functions, user_line
 from didax.core.tracing import Tracer, current_trace, leaked, run_under
 
 
@@ -159,6 +159,7 @@ class StagedProgram(NamedTuple):
     num_written: int
 
 
+@stages_functions
 def stage_program(
     fun: Callable[..., Sequence[Any]],
     in_avals: Sequence[ShapedArray],

@@ -25,7 +25,7 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, require
 from didax.core.primitive_names import is_of_library
 from didax.core.rule_types import as_list, check_fit, check_kind, check_list, check_type, failed
-from didax.core.source import describe_function
+from didax.core.source import describe_function, follows_equations
 from didax.core.stack import on_new_stack, stack_is_low
 from didax.passes.outline import cut
 from didax.passes.physical import physical_jaxpr
@@ -133,6 +133,7 @@ def ordered(effects: Effects) -> list[Effect]:
     return sorted(effect for effect in effects if effect.ordered) if effects else []
 
 
+@follows_equations()
 def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
     """Write the equations of a jaxpr into `ctx`; returns its outputs."""
     if stack_is_low():
@@ -176,11 +177,16 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
 def _place(path: str, eqn: Eqn) -> str:
     """Where an equation comes from, as a location of MLIR's: its names, and the line."""
     line = eqn.source
-    scope = f"{line.scope}/" if line is not None and line.scope else ""
+    scope = f"{line.scope}/" if line is not None and line.scope and not line.is_of_call else ""
     names = quoted(
         f"{path}{'transpose/' if line is not None and line.backward else ''}{scope}{eqn.primitive.name}"
     )
-    return f" loc({names})" if line is None else f" loc({names}({quoted(line.file)}:{line.line}:1))"
+    # A function of the library that was staged for one caller is another's, too: the calls have the scopes and lines.
+    return (
+        f" loc({names})"
+        if line is None or line.is_of_call
+        else f" loc({names}({quoted(line.file)}:{line.line}:1))"
+    )
 
 
 def _lower_in_supported_dtypes(

@@ -268,7 +268,7 @@ def test_ufuncs_compose_with_transformations():
 
 def test_an_eager_operator_is_a_dozen_python_calls(monkeypatch):
     """What keeps `x + x` cheap, counted instead of timed: no context manager, no closure, no loop over rules."""
-    monkeypatch.setattr(config, "values_were_inspected", False)  # as where nobody has looked for NaNs yet
+    monkeypatch.setattr(config, "operations_were_watched", False)  # as where nobody has looked for NaNs yet
     x = dnp.ones(3)
     called: list[str] = []
 

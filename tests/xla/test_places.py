@@ -10,7 +10,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import lax
+from didax import lax, random
 from didax.xla.text import PLACE
 
 X = np.arange(4.0, dtype="float32")
@@ -87,3 +87,37 @@ def test_a_scope_ends_with_its_block_and_is_of_its_thread() -> None:
     with pytest.raises(TypeError, match=r"name: 3 of type int"), dx.named_scope(3):  # type: ignore[arg-type]
         pass
     assert dx.named_call(lambda x: x, name="whole").__name__ == "<lambda>"
+
+
+def test_functions_of_the_library_have_the_lines_of_their_calls_and_programs_with_keys_have_lines() -> None:
+    """What the library staged for one line may serve others: only the calls have lines."""
+
+    def f(key: Any, x: Any) -> Any:
+        one, two = random.split(key)
+        x = x + random.normal(one, (4,))
+        x = x * random.normal(two, (4,))
+        return dnp.linalg.solve(dnp.diag(x), x)
+
+    located = dx.jit(f).lower(random.key(0), X).as_text(debug_info=True)
+    first = f.__code__.co_firstlineno
+    lines: dict[str, set[int]] = {}
+    for name, line in re.findall(r'loc\("([^"]*)"\("[^"]*":(\d+):1\)', located):
+        lines.setdefault(name, set()).add(int(line) - first)
+    assert lines["f/mul"] == {3} and lines["f/jit"] >= {2, 3} and lines["f/solve"] == {4}
+    assert {line for found in lines.values() for line in found} <= {1, 2, 3, 4}
+    assert not any(name.startswith(("_normal/", "_solve/")) for name in lines)
+    assert 'loc("_normal/' in located and 'loc("_solve/' in located
+
+
+def test_names_of_one_caller_of_a_function_of_the_library_are_not_those_of_another() -> None:
+    """The function that a primitive is lowered as is staged once, for whoever comes first."""
+
+    def text(scope: str) -> str:
+        def draw(x: Any) -> Any:
+            with dx.named_scope(scope):
+                return lax.bessel_i1e(x) + random.normal(random.key(0), (7,))
+
+        return dx.jit(draw).lower(np.ones(7, "float32")).as_text(debug_info=True)
+
+    assert "first/" in text("first")
+    assert "second/" in (later := text("second")) and "first" not in later
