@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import platform
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 
@@ -71,3 +75,39 @@ def test_thousands_of_what_is_no_longer_used_leave_nothing(
 ):
     left = left_behind(work, 20, count, first=30)
     assert left.total() < 200, left.most_common(5)
+
+
+KEEPING = """
+import resource
+import didax as dx, didax.numpy as dnp
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+x, step = dnp.zeros(10**7, "float32"), dx.jit(lambda x, y: x * y + 1)  # 40 MB, which glibc never keeps by itself
+for i in range(30):  # the heap grows by some blocks first
+    step(x, i).block_until_ready()
+before, held = faults(), resident()
+for i in range(30):
+    step(x, i).block_until_ready()
+print((faults() - before) * resource.getpagesize())
+del x
+most = resident()
+print(most - held)
+dx.clear_caches()
+print(most - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's allocator can be told")
+def test_memory_is_kept_on_request_and_given_back() -> None:
+    """Page faults are counted: without the option each of 30 calls has those of a fresh array of 40 MB."""
+    environment = os.environ | {"DIDAX_KEEP_MEMORY": str(1 << 28), "DIDAX_PLATFORMS": "cpu"}
+    run = subprocess.run(
+        [sys.executable, "-c", KEEPING], env=environment, capture_output=True, text=True, check=True
+    )
+    faulted, grown, given_back = map(int, run.stdout.split())
+    assert faulted < 15 * 40_000_000 and grown < 5 * 40_000_000 and given_back > 30_000_000

@@ -198,7 +198,10 @@ def wait_for_compilations() -> None:
 
 
 def clear_caches() -> None:
-    """Forget every staged and compiled program and everything derived from them (not the cache on disk)."""
+    """Forget every staged and compiled program and everything derived from them (not the cache on disk).
+
+    Memory that the option `keep_memory` holds for new arrays goes back to the system.
+    """
     jit_cache.clear_functions()
     compiled.clear_programs()
     cache.clear_caches()
@@ -207,3 +210,5 @@ def clear_caches() -> None:
     key_reuse.forget_reports()
     if "didax.xla.compile" in sys.modules:  # nothing was compiled otherwise
         sys.modules["didax.xla.compile"].clear_memory()
+    if "didax.xla.kept_memory" in sys.modules:
+        sys.modules["didax.xla.kept_memory"].give_back()

@@ -34,6 +34,7 @@ class State:
     compilation_cache_dir: str = ""
     enable_compilation_cache: bool = True
     compilation_cache_max_size: int = 1 << 30
+    keep_memory: int = 0  # bytes that the process keeps for new arrays; -1: no bound
     default_matmul_precision: str = "default"
     default_prng_impl: str = "threefry2x32"
     optimize_loops: str = "auto"
@@ -208,7 +209,7 @@ def option_named(option: str) -> str:
 
 def names_in_jax() -> list[str]:
     """The options that JAX has too, by their names there."""
-    own = {"as_in_jax", "check", "compile_in_background", "optimize_loops", *NOT_OPTIONS}
+    own = {"as_in_jax", "check", "compile_in_background", "keep_memory", "optimize_loops", *NOT_OPTIONS}
     return [f"jax_{name}" for name in (*NAMES, *_OTHER_NAMES) if name not in own]
 
 

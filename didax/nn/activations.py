@@ -17,7 +17,7 @@ from didax.core.value import Array
 from didax.numpy.promotion import cast, inexact
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.logarithmic import excess
-from didax.primitives.reductions import reduce_max_no_nan_p
+from didax.primitives.reductions import Extremum, reduce_max_finite_p, reduce_max_no_nan_p
 from didax.runtime.array import sharing
 
 Axes = int | tuple[int, ...] | None
@@ -387,14 +387,13 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
 
 
 def _finite_max(x: Array, axis: Axes) -> Array:
-    top = _largest(x, axis)
-    return dnp.where(top == -dnp.inf, 0.0, top).astype(x.dtype)
+    return _largest(x, axis, reduce_max_finite_p)
 
 
-def _largest(x: Array, axis: Axes) -> Array:
+def _largest(x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> Array:
     """Return the largest elements, with the reduced axes kept at length 1; any value where there is NaN."""
     axes = canonical_axes("max", axis, x.ndim)
-    return lax.expand_dims(reduce_max_no_nan_p.bind(x, axes=axes), axes)
+    return lax.expand_dims(maximum.bind(x, axes=axes), axes)
 
 
 def standardize(

@@ -61,7 +61,10 @@ class ConvertElementType(Primitive):
             )  # XLA compares with the limits of integers, which narrow floats cannot hold
         if new_dtype == _E8M0 and x.aval.dtype != _E8M0:
             x = ctx.barrier(x)  # XLA drops the signs of constants
-        return ctx.convert(x, new_dtype)
+        out = ctx.convert(x, new_dtype)
+        if x.aval.dtype == np.bool_ and out is not x:
+            ctx.masks[out.name] = x
+        return out
 
     def sparsity(self, operands: Sequence[Dependence], **params: Any) -> Any:
         return operands[0].rows

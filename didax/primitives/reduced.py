@@ -1,10 +1,11 @@
-"""What all reductions share: the type of the result, and where a batch axis goes.
+"""What all reductions share: the type of the result, where a batch axis goes, and how long rows are cut.
 
 Read next: `shape.py` (the sum), `reductions.py` (the others).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from didax.core import dtypes
@@ -35,3 +36,23 @@ def batched_axes(axes: Sequence[int], dim: int) -> tuple[tuple[int, ...], int]:
     """Axes of the batched operand for axes of one element, and where the batch axis lands when they are removed."""
     inner = tuple(i + (i >= dim) for i in axes)
     return inner, dim - sum(i < dim for i in inner)
+
+
+@functools.cache
+def cut_row(length: int, *, lanes: int, rows: int) -> tuple[int, int, int] | None:
+    """(blocks, rows, lanes) whose product is `length`, the last two near what is asked for; None if there are none.
+
+    The rows of a block are combined first: XLA's loops use vector instructions where the last axis stays. A length is
+    cut only into equal parts, because XLA copies an array before it takes a part of it as another shape.
+    """
+    for width in _near(lanes):
+        if length % width == 0:
+            for height in _near(rows):
+                if length // width % height == 0:
+                    return length // (width * height), height, width
+    return None
+
+
+def _near(wish: int) -> list[int]:
+    """Numbers from a quarter to twice the wish, the nearest first."""
+    return sorted(range(wish // 4, 2 * wish), key=lambda n: abs(n - wish))

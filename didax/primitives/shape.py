@@ -19,6 +19,7 @@ from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import along_axes
 from didax.primitives import split
+from didax.primitives.counting import lower_count
 from didax.primitives.reduced import batched_axes, reduced_aval
 from didax.transforms.batching import AxisData
 
@@ -193,7 +194,8 @@ class ReduceSum(LinearUnary):
         return np.sum(x, axis=axes, dtype=x.dtype)
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-        return ctx.reduce(x, axes, "add", 0)
+        counted = lower_count(ctx, x, axes)
+        return ctx.reduce(x, axes, "add", 0) if counted is None else counted
 
     def transpose(self, ct: Any, x: Any, *, axes: tuple[int, ...]) -> list[Any]:
         kept = tuple(i for i in range(x.aval.ndim) if i not in axes)

@@ -21,6 +21,7 @@ from didax.core import config
 from didax.core.errors import message
 from didax.core.process import after_fork, import_to_the_end, lock_for_forks, to_the_end
 from didax.version import installed_jaxlib
+from didax.xla import kept_memory
 from didax.xla.exit import skip_teardown
 
 xe = import_to_the_end("jaxlib._jax")
@@ -192,6 +193,7 @@ def _start(
     local_device_ids: Sequence[int] | None = None,
 ) -> Backend:
     processes = 1 if distributed is None else distributed.count
+    kept_memory.keep(config.state().keep_memory)
     if "jax" not in sys.modules:  # which shares the setting
         xe.set_tracebacks_enabled(False)  # one with every result takes 0.3 us, on a deep stack 2 us
     wanted = [p.strip() for p in platforms.split(",") if p.strip()] or ["cuda?", "cpu"]

@@ -255,6 +255,7 @@ class FunctionContext:
         "constants",
         "counter",
         "lines",
+        "masks",
         "module",
         "out_avals",
         "params",
@@ -276,6 +277,7 @@ class FunctionContext:
         # For each ordered effect the token that the next operation with this effect waits for.
         self.tokens: dict[Effect, Value] = {} if outer is None else dict(outer.tokens)
         self.constants: dict[Any, Value] = {}
+        self.masks: dict[str, Value] = {}  # the booleans that a value was converted from, by its name
         self.out_avals: tuple[ShapedArray, ...] = ()
 
     def emit(self, text: str, aval: ShapedArray) -> Value:

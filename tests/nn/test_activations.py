@@ -88,6 +88,24 @@ def test_softmax_of_nothing(shape: tuple[int, ...]) -> None:
     assert nn.log_softmax(dnp.zeros(shape)).shape == shape
 
 
+def test_softmax_of_rows_without_finite_elements() -> None:
+    """Rows of -inf, of inf, of NaN, as 0 / 0 and -inf - log(0) give them; the least finite number is like others."""
+    low, inf = np.finfo(np.float32).min, np.inf
+    x = np.float32([[-inf] * 3, [low, -inf, -inf], [low] * 3, [np.nan, 0, 1], [inf, 0, 1], [-inf, 0, 0]])
+    for f in (nn.softmax, nn.log_softmax):
+        expected = getattr(jax.nn, f.__name__)(x)
+        for evaluate in (lambda f: f, dx.jit):
+            np.testing.assert_allclose(evaluate(f)(x), expected, rtol=1e-6)
+
+
+def test_softmax_compares_nothing() -> None:
+    """XLA computes an attention block by block, without an array of all weights, as far as it knows every operation."""
+    text = dx.jit(nn.softmax).lower(np.ones((8, 64), np.float32)).as_text()
+    assert "stablehlo.maximum" in text and not any(
+        name in text for name in ("compare", "select", "precision")
+    )
+
+
 def test_gradient_of_softmax_is_its_jacobian() -> None:
     x = dnp.asarray(rows(6))
     p = np.asarray(nn.softmax(x))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from didax import lax
-from didax.primitives.reductions import reduce_max_no_nan_p
+from didax.primitives.reductions import reduce_max_finite_p, reduce_max_no_nan_p
 from tests.operations.row import Operation
 
 REALS = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "uint8", "uint32", "bool")
@@ -104,12 +104,18 @@ def largest_without_nan(axes: tuple[int, ...]) -> Operation:
     )
 
 
+def largest_finite(axes: tuple[int, ...]) -> Operation:
+    row = reduction("reduce_max", axes, REALS, lambda x, axes: reduce_max_finite_p.bind(x, axes=axes))
+    return dataclasses.replace(row, name=f"reduce_max_finite axes={axes}", corners=lambda dtype: [])
+
+
 ROWS = [
     *(reduction("reduce_sum", axes, NUMBERS, lax.reduce_sum) for axes in AXES),
     *(reduction("reduce_prod", axes, NUMBERS, lax.reduce_prod) for axes in AXES),
     *(reduction("reduce_max", axes, ORDERED, lax.reduce_max) for axes in AXES),
     *(reduction("reduce_min", axes, ORDERED, lax.reduce_min) for axes in AXES),
     *(largest_without_nan(axes) for axes in AXES),
+    largest_finite(AXES[1]),
     *(reduction("reduce_and", axes, BITS, lax.reduce_and, differentiable=False) for axes in AXES),
     *(reduction("reduce_or", axes, BITS, lax.reduce_or, differentiable=False) for axes in AXES[:2]),
     *(reduction("reduce_xor", axes, BITS, lax.reduce_xor, differentiable=False) for axes in AXES[:2]),

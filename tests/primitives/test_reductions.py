@@ -95,6 +95,70 @@ def test_rows_keep_nan_wherever_it_is(length: int) -> None:
         np.testing.assert_array_equal(found, [True] * 2 * length + [False])
 
 
+def test_rows_longer_than_a_cache_keep_nan() -> None:
+    """They are cut into blocks of lanes; the second length has no such blocks."""
+    for n in (1 << 18, (1 << 18) + 3):
+        largest = dx.jit(lambda x: (lax.reduce_max(x, (0,)), lax.argmax(x, 0, np.int32)))
+        x = np.random.default_rng(0).standard_normal(n).astype(np.float32)
+        assert [y.item() for y in largest(x)] == [x.max(), x.argmax()]
+        for i in (0, 12345, n - 1):
+            y = x.copy()
+            y[i] = np.nan
+            found, where = largest(y)
+            assert np.isnan(found) and int(where) == i
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int64])
+def test_extrema_of_integers_and_where_they_are(dtype: Any) -> None:
+    """Searched in lanes and blocks where the axis is long; the first of equal ones is found."""
+    with dx.enable_x64():
+        for shape in ((3, 1024), (2, 41), (300, 4), (1 << 18, 1)):
+            x = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+
+            def f(x: Any) -> Any:
+                searches = [(lax.argmax(x, i, np.int32), lax.argmin(x, i, np.int32)) for i in (0, 1)]
+                return searches, [
+                    (lax.reduce_max(x, axes), lax.reduce_min(x, axes)) for axes in ((0,), (1,), (0, 1))
+                ]
+
+            searches, extrema = dx.jit(f)(x)
+            for i, (first, last) in enumerate(searches):
+                np.testing.assert_array_equal(first, x.argmax(i))
+                np.testing.assert_array_equal(last, x.argmin(i))
+            for axes, (high, low) in zip((0, 1, (0, 1)), extrema, strict=True):
+                np.testing.assert_array_equal(high, x.max(axis=axes))
+                np.testing.assert_array_equal(low, x.min(axis=axes))
+
+
+def test_counts_read_booleans_as_bytes() -> None:
+    """A long row of booleans is added in bytes, of which a block is full before 256 of them."""
+    for shape in ((4096,), (3, 1000), (64, 50, 10), (3, 17), (0, 512), (10007,)):
+        x = np.random.default_rng(0).random(shape).astype(np.float32)
+
+        def counts(x: Any) -> Any:
+            some, all_ = x > 0.5, x >= 0
+            axes = range(-1, x.ndim)
+            return [
+                dnp.sum(y, axis=None if i < 0 else i, dtype=d)
+                for y in (some, all_)
+                for i in axes
+                for d in kinds
+            ]
+
+        kinds = ("int32", "uint8", "float32")
+        program = dx.jit(counts)
+        expected = [
+            y.sum(axis=None if i < 0 else i, dtype=d)
+            for y in (x > 0.5, x >= 0)
+            for i in range(-1, x.ndim)
+            for d in kinds
+        ]
+        for ours, theirs in zip(program(x), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    text = dx.jit(lambda x: (x > 0).sum()).lower(np.zeros(4096, np.float32)).as_text()
+    assert "tensor<1x64x64xui8>" in text and text.count("stablehlo.reduce") == 2
+
+
 @pytest.mark.parametrize("axes", [(1,), (0, 2), (1, 2), (0, 1, 2)])
 def test_extrema_of_long_rows(axes: tuple[int, ...]) -> None:
     x = np.random.default_rng(1).standard_normal((5, 6, 45)).astype(np.float32)

@@ -32,7 +32,8 @@ from didax.primitives.elementwise import abs_, add, conj, div, eq, ge, gt, le, l
 from didax.primitives.reductions import reduce_max_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim, reduce_sum, transpose
+from didax.primitives.shape import broadcast_in_dim, reshape, transpose
+from didax.primitives.slicing import slice_axis
 from didax.transforms.batching import AxisData, move_batch_axis
 from didax.xla.text import FunctionContext, Value
 
@@ -167,8 +168,13 @@ def on_diagonal(x: Any) -> Any:
 
 
 def diagonal(x: Any) -> Any:
-    """The diagonal of square matrices."""
-    return reduce_sum(on_diagonal(x), (aval_of(x).ndim - 1,))
+    """The diagonal of matrices with at least as many columns as rows.
+
+    In a matrix that is laid out row after row, it is every (columns + 1)-th element.
+    """
+    *batch, rows, columns = aval_of(x).shape
+    flat = reshape(x, (*batch, rows * columns))
+    return slice_axis(flat, 0, rows * columns, len(batch), columns + 1)
 
 
 def half_triangle(x: Any, lower: bool = True) -> Any:
