@@ -174,13 +174,13 @@ def test_dtypes(case: Case, dtype: str) -> None:
     assert stats.kstest(x.astype("float64"), case.law.cdf).statistic < 0.05
 
 
+BY_REJECTION = [GAMMA, DISCRETE[3], DISCRETE[6]]
+
+
 @pytest.mark.as_users  # a program of several operations is rounded otherwise with the cheap settings
 @pytest.mark.parametrize(
     "case",
-    [
-        *(pytest.param(case, marks=slow_unless(i % 3 == 1)) for i, case in enumerate(CLOSED_FORMS)),
-        *(GAMMA, *DISCRETE[::3]),
-    ],
+    [*CLOSED_FORMS, DISCRETE[0], *(pytest.param(case, marks=pytest.mark.slow) for case in BY_REJECTION)],
     ids=ids,
 )
 def test_eager_compiled_and_mapped_draws_are_equal_in_every_bit(case: Case) -> None:
@@ -190,6 +190,16 @@ def test_eager_compiled_and_mapped_draws_are_equal_in_every_bit(case: Case) -> N
     for mapped in (dx.vmap(f), dx.jit(dx.vmap(f)), dx.vmap(dx.jit(f))):
         assert np.array_equal(np.asarray(mapped(keys)), apart)
     assert np.array_equal(np.asarray(dx.jit(f)(keys[1])), apart[1])
+
+
+@pytest.mark.as_users
+@pytest.mark.parametrize("case", BY_REJECTION, ids=ids)
+def test_draws_by_rejection_are_equal_in_every_bit(case: Case) -> None:
+    """At once, and compiled and mapped; each program takes seconds to compile."""
+    f = lambda key: getattr(random, case.name)(key, *case.args, shape=(5,))
+    keys = random.split(random.key(1), 3)
+    found = np.asarray(dx.jit(dx.vmap(f))(keys))
+    assert np.array_equal(found, np.stack([np.asarray(f(k)) for k in keys]))
 
 
 @pytest.mark.parametrize("case", [c for c in [*CLOSED_FORMS, GAMMA, *DISCRETE[::3]] if c.args], ids=ids)
