@@ -150,6 +150,20 @@ MUTATIONS = [
         f"{OPERATIONS} sort",
     ),
     Mutation(
+        "NaN in extrema of large arrays",
+        "didax/xla/text.py",
+        "if not dtypes.is_float(dtype) or dtype.itemsize == 1 or ctx.module.devices is not None:",
+        "if True:",
+        "tests/primitives/test_reductions.py -k keep_nan",
+    ),
+    Mutation(
+        "poles of the gamma function",
+        "didax/primitives/logarithmic.py",
+        "where(pole, like(math.nan, x), signed)",
+        "signed",
+        f"{OPERATIONS} fitted-gamma",
+    ),
+    Mutation(
         "order of a reversed scan",
         f"{LOOPS}/lowering.py",
         "return self.length - 1 - i if self.reverse else i",

@@ -28,7 +28,7 @@ def test_with_the_settings_of_users(file: str) -> None:
         "pytest",
         "-q",
         "-m",
-        "as_users",
+        "as_users and not slow",
         "-p",
         "no:cacheprovider",
         str(HERE / file),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,3 +58,4 @@ ROWS = [
       for i, (name, f) in enumerate({"a": hypergeometric.hyp2f1_grad_a, "b": hypergeometric.hyp2f1_grad_b,
                                      "c": hypergeometric.hyp2f1_grad_c}.items())],
 ]  # fmt: skip
+ROWS = [replace(row, is_costly=True) for row in ROWS]

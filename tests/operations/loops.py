@@ -94,6 +94,7 @@ ROWS = [
             lambda *args, how=how: scan_in_python(*args, **how),
             scan_args,
             dtypes,
+            second_order=not how,
         )
         for how, dtypes in (
             ({}, ("float32", "complex64", "int32")),
@@ -123,6 +124,7 @@ ROWS = [
             lambda x, n: (x ** (n + 1)).astype(x.dtype),
             power,
             dtypes,
+            second_order=False,  # they are in tests/primitives/test_bounded_loops.py
         )
         for how, dtypes in (
             ({"max_steps": 8}, ("float32", "complex64", "int32")),
@@ -136,6 +138,7 @@ ROWS = [
         lambda x, n: (x ** (n + 1)).astype(x.dtype),
         power,
         ("float32", "int32"),
+        second_order=False,
     ),
     Operation(
         "while_loop-backward",

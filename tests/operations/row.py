@@ -46,3 +46,6 @@ class Operation:
     signed_zeros: bool = True  # False where a sum may begin with a zero of either sign
     signed_reference: bool = True  # False where the reference has zeros of the other sign
     has_text: bool = True  # False where its jaxprs hold Python functions, which cannot be parsed back
+    # A program takes a second to compile. There is no NumPy rule, so what is computed at once is the same lowering,
+    # compiled; `make test` does not compile corners and batches once more within one program.
+    is_costly: bool = False
