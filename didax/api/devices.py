@@ -113,10 +113,14 @@ def device_put(
 
 
 def _is_place(x: Any) -> bool:
-    return x is None or hasattr(x, "device_set") or hasattr(x, "device_kind") or isinstance(x, PartitionSpec)
+    if x is None or isinstance(x, PartitionSpec):
+        return True
+    return hasattr(x, "device_set") or hasattr(x, "device_kind") or hasattr(x, "layout")
 
 
 def _put(x: Any, device: Any) -> Any:
+    if hasattr(device, "layout"):  # JAX's Format: the order of the axes in memory is XLA's choice
+        device = device.sharding
     if isinstance(device, NamedSharding | PartitionSpec):
         return constrained(narrowed_scalar(x), as_sharding("device_put", device))
     if isinstance(x, Tracer):

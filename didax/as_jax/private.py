@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import pytree, source
+from didax.core import job, pytree, source
 from didax.core.avals import ShapedArray
 from didax.core.errors import api_boundary as api_boundary
 from didax.core.errors import message
@@ -89,6 +89,27 @@ def backend_compile(*_: Any, **__: Any) -> Any:
 
 
 backend_compile_and_load = backend_compile
+
+# --- several processes -------------------------------------------------------------------------------------------
+
+
+class _GlobalState:
+    """Which of several processes this one is, and the client of XLA's key-value store that they share."""
+
+    @property
+    def process_id(self) -> int:
+        return job.current.index if job.current else 0
+
+    @property
+    def num_processes(self) -> int:
+        return job.current.count if job.current else 1
+
+    @property
+    def client(self) -> Any:
+        return getattr(job.current, "client", None)
+
+
+global_state = _GlobalState()
 
 # --- pytrees ---------------------------------------------------------------------------------------------------
 
