@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,22 @@ def wait_for_tokens() -> None:
     """Wait for the effects of programs, which have happened when a program returns."""
 
 
-class _Backends(dict[str, Any]):
+class _Backends(Mapping[str, Any]):
     """XLA's clients by platform; empty until one is started, as `_backends` is in JAX."""
+
+    def _now(self) -> dict[str, Any]:
+        from didax.xla.client import backend, is_started  # loads jaxlib: on first need
+
+        return {backend().platform: backend().client} if is_started() else {}
+
+    def __getitem__(self, platform: str) -> Any:
+        return self._now()[platform]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
 
 
 _backends = _Backends()

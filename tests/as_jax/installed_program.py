@@ -106,6 +106,7 @@ def values() -> None:
     )
     assert jax.device_put(x, Format(None, sharding)).sharding == sharding
     assert colocated_python.colocated_cpu_devices(jax.devices()) == jax.devices()
+    assert list(jax._src.xla_bridge._backends) == ["cpu"] and jax._src.xla_bridge._backends.get("tpu") is None
     assert multihost_utils.reached_preemption_sync_point(1) is False
     assert (
         jax._src.distributed.global_state.client is None and jax._src.distributed.global_state.process_id == 0
