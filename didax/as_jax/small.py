@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 import didax
+import didax.numpy
 from didax.as_jax.hook import JAX_VERSION
+from didax.core import dtypes
 from didax.core.errors import message
 from didax.version import installed_jaxlib
 
@@ -47,6 +49,11 @@ def threefry_partitionable(new_val: bool = True) -> Iterator[None]:
         rule = "jax_threefry_partitionable=False is JAX's older way to draw numbers, which Didax has not."
         raise NotImplementedError(message(rule, fix="Leave it out."))
     yield
+
+
+def finfo(dtype: Any) -> Any:
+    """The limits of a dtype of floats, or of that of an array, as scalars of the dtype; those of Didax are Python's."""
+    return dtypes.finfo(didax.numpy.finfo(dtype).dtype)
 
 
 # --- Layouts ----------------------------------------------------------------------------------------------------

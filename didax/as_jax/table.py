@@ -70,7 +70,7 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.lax": {"*": _BUILTIN},
     "jax.lax.linalg": {"*": _BUILTIN},
     "jax.lib": {"__version__": f"{_SMALL}:jaxlib_version"},
-    "jax.numpy": {"finfo": "didax.dtypes"},  # limits are scalars of the dtype, in Didax Python floats
+    "jax.numpy": _from(_SMALL, "finfo"),
     "jax.ref": {"AbstractRef": "didax.core.ref:RefType"},
     "jax.test_util": {"*": "didax.as_jax.test_util"},
 }

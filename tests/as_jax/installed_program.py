@@ -132,6 +132,7 @@ def behaviour() -> None:
         assert len(caught) == 2 and "truncated to float32" in str(caught[0].message)
     assert jnp.result_type(jnp.float64) == "float32" and jnp.finfo(jnp.float64).bits == 64
     assert jnp.finfo("bfloat16").max.dtype == "bfloat16"
+    assert jax.jit(lambda x: x * jnp.finfo(x).eps)(1.0) == jnp.finfo("float32").eps
     x, y = jax.random.normal(jax.random.key(0), (2, 24, 24))
     np.testing.assert_array_equal(x @ y, jax.jit(jnp.matmul)(x, y))  # bit by bit: nothing is left to NumPy
     assert jnp.array(np.ones(2)).dtype == "float32" == jnp.float32(np.float64(1)).dtype
