@@ -114,10 +114,8 @@ def _make_plan(
             plans = None if rule is None else numpy_plans(primitive, rule, out_avals, params)
         if plans is not None:
             return plans
-    exact = (
-        config.state().as_in_jax and primitive.eager is not None
-    )  # NumPy's digits are declined: those of jit
-    plan = _compiled_plan(primitive, avals, out_avals, params, cheap=small and not exact)
+    cheap = small and not (config.state().as_in_jax and primitive.eager)  # NumPy's digits are declined
+    plan = _compiled_plan(primitive, avals, out_avals, params, cheap)
     return plan, plan
 
 
