@@ -212,9 +212,16 @@ def test_keywords_that_ask_for_something_are_refused() -> None:
     assert dx.jit(lambda x: x, in_shardings=None, device=None)(x).shape == (2,)
     assert dx.vmap(lambda x: x, spmd_axis_name=None, sum_match=False)(x).shape == (2,)
     assert dx.grad(lambda x: x, reduce_axes=())(1.0) == dnp.add(0.5, 0.5, out=None, where=None)
-    text = "backend of jit has no meaning here: arrays, and the default device, say where a program runs.\n  backend"
-    with pytest.raises(NotImplementedError, match=text):
-        dx.jit(lambda x: x, backend="gpu")
+    (device,) = dx.devices("cpu")[:1]
+    with pytest.warns(DeprecationWarning, match="backend and device of jit are deprecated"):
+        assert dx.jit(lambda x: x, backend="cpu")(1.0) == dx.jit(lambda x: x, device=device)(1.0) == 1.0
+    with pytest.warns(DeprecationWarning), pytest.raises(RuntimeError, match="Unknown backend 'tpu'"):
+        dx.jit(lambda x: x, backend="tpu")
+    with (
+        pytest.warns(DeprecationWarning),
+        pytest.raises(NotImplementedError, match="other than the default one"),
+    ):
+        dx.jit(lambda x: x, device="another")
     with pytest.raises(
         NotImplementedError, match=r"accuracy of exp has no meaning here: accuracy is XLA's\."
     ):

@@ -380,6 +380,14 @@ def test_initializers_draw_what_those_of_jax_draw(name: str):
     assert_close(ours, np.asarray(wanted), rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["glorot_uniform", "lecun_normal"])
+def test_complex_weights_are_those_of_jax(name: str):
+    """Uniform in a disk, or normal and cut off at a radius of two deviations."""
+    ours = getattr(dx.nn.initializers, name)()(dx.random.key(1), (3, 4), "complex64")
+    wanted = getattr(jax.nn.initializers, name)()(jax.random.key(1), (3, 4), "complex64")
+    assert_close(ours, np.asarray(wanted), rtol=1e-4)
+
+
 @pytest.mark.parametrize("shape, axis", [((4, 3), -1), ((3, 4), -1), ((2, 3, 4), 0), ((5, 2, 2), 1)])
 def test_orthogonal_weights_are_those_of_jax(shape: tuple[int, ...], axis: int):
     ours = dx.nn.initializers.orthogonal(2.0, axis)(dx.random.key(1), shape)

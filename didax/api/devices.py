@@ -10,7 +10,7 @@ from didax.core import job, pytree
 from didax.core.errors import api_boundary, message
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.tracing import Tracer
-from didax.runtime.array import ConcreteArray, as_concrete, join_sharers, on_device
+from didax.runtime.array import ConcreteArray, PlacedArray, as_concrete, join_sharers, on_device
 
 T = TypeVar("T")
 
@@ -113,10 +113,14 @@ def device_put(
 
 
 def _is_place(x: Any) -> bool:
-    return x is None or hasattr(x, "device_set") or hasattr(x, "device_kind") or isinstance(x, PartitionSpec)
+    if x is None or isinstance(x, PartitionSpec):
+        return True
+    return hasattr(x, "device_set") or hasattr(x, "device_kind") or hasattr(x, "layout")
 
 
 def _put(x: Any, device: Any) -> Any:
+    if hasattr(device, "layout"):  # JAX's Format: the order of the axes in memory is XLA's choice
+        device = device.sharding
     if isinstance(device, NamedSharding | PartitionSpec):
         return constrained(narrowed_scalar(x), as_sharding("device_put", device))
     if isinstance(x, Tracer):
@@ -143,6 +147,15 @@ def _put(x: Any, device: Any) -> Any:
     placed = on_device(array.aval, mine.device_buffer(device))
     join_sharers(mine, placed)
     return placed
+
+
+def beside(x: Any, like: Any) -> Any:
+    """A new array, laid where the array that it is to be like lies, if the user placed that one: so the state of an
+    optimizer is split as the parameters are.
+    """
+    if isinstance(like, PlacedArray) and like.aval.shape == x.shape and not like.aval.weak_type:
+        return device_put(x, like.sharding)
+    return x
 
 
 def device_get(x: Any) -> Any:

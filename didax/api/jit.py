@@ -19,7 +19,7 @@ from didax.api.donation import DonatedArguments
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments
 from didax.api.function_objects import WrappedSignature, importable_name, update_wrapper
 from didax.api.jit_cache import cache_of
-from didax.api.jit_options import JitOptions, JitSettings
+from didax.api.jit_options import JitOptions, JitSettings, check_place
 from didax.api.jit_shardings import laid_out
 from didax.api.refs import RefArguments, check_not_captured, leaf_types
 from didax.api.repeated_calls import RepeatedCalls
@@ -172,6 +172,8 @@ def jit(
     compile_in_background: bool | None = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
+    backend: str | None = None,
+    device: Any = None,
 ) -> Any:
     """Compile `fun` with XLA: traced once per signature of its arguments, then run as a compiled program.
 
@@ -186,6 +188,7 @@ def jit(
       compile_in_background: evaluate calls until their program is compiled; None: as the option of that name says.
       in_shardings, out_shardings: how the positional arguments and the results lie on devices: a prefix of the tuple of
         arguments and of the results; None leaves them where they are, and to the partitioner.
+      backend, device: deprecated; the ones of the process are accepted, as programs run there.
 
     Without `fun` (`jit(static_argnums=1)`) it returns a decorator.
 
@@ -194,6 +197,7 @@ def jit(
     >>> float(f(3.0))
     7.0
     """
+    check_place(backend, device)
     settings = JitSettings(
         (as_numbers(static_argnums), as_names(static_argnames)),
         (as_numbers(donate_argnums), as_names(donate_argnames)),

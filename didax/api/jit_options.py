@@ -6,11 +6,14 @@ Read next: `jit.py`; `static.py` and `donation.py`, what is made of some of them
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
+from didax.api.devices import devices
 from didax.api.static import check_arguments_exist
 from didax.core import pytree
+from didax.core.errors import message
 
 
 class JitOptions(TypedDict, total=False):
@@ -26,6 +29,8 @@ class JitOptions(TypedDict, total=False):
     compile_in_background: bool | None
     in_shardings: Any
     out_shardings: Any
+    backend: str | None
+    device: Any
 
 
 class JitSettings(NamedTuple):
@@ -52,6 +57,22 @@ class JitSettings(NamedTuple):
         for option, (numbers, names) in (("static", self.static), ("donate", self.donated)):
             if numbers or names:
                 check_arguments_exist("jit", fun, option, numbers, names)
+
+
+def check_place(backend: str | None, device: Any) -> None:
+    """Warn that the options are deprecated; RuntimeError or NotImplementedError where programs do not run there."""
+    if backend is None and device is None:
+        return
+    rule = "The options backend and device of jit are deprecated."
+    fix = "Put the arguments on a device with device_put: programs run where their arguments are."
+    warnings.warn(
+        message(rule, f"backend: {backend!r}, device: {device!r}", fix=fix), DeprecationWarning, stacklevel=4
+    )
+    if backend is not None:
+        devices(backend)
+    if device is not None and device != devices()[0]:
+        rule = "jit brings no arguments to a device other than the default one."
+        raise NotImplementedError(message(rule, f"device: {device!r}", fix=fix))
 
 
 def _leaves_and_tree(x: Any) -> Hashable:

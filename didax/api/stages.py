@@ -18,6 +18,7 @@ from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
+from didax.core.sharding import Sharding
 from didax.passes.loops import report
 from didax.runtime.collectives import collectives_in
 from didax.runtime.collectives import report as exchanges_report
@@ -41,7 +42,7 @@ class ShapeDtypeStruct:
             raise ArgumentError(
                 message(rule, f"shape: {shape!r}, dtype: None", fix="Pass a dtype such as 'float32'.")
             )
-        if sharding is not None and getattr(sharding, "device_set", None) is None:
+        if not (sharding is None or isinstance(sharding, Sharding) or hasattr(sharding, "device_set")):
             fix = "Leave sharding out, or pass that of an array (x.sharding)."
             raise TypeError(
                 message(

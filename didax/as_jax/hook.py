@@ -50,7 +50,12 @@ def names_of_jax() -> dict[str, tuple[str, ...]]:
 def is_module(path: str) -> bool:
     """Whether jax has a module at the path, public, or private and needed by libraries."""
     parent, _, name = path.rpartition(".")
-    if path == "jax" or path in names_of_jax() or f"{name}/" in names_of_jax().get(parent, ()):
+    if (
+        path == "jax"
+        or path in names_of_jax()
+        or path in HOMES
+        or f"{name}/" in names_of_jax().get(parent, ())
+    ):
         return True
     if (other := _in_jaxlib(path)) is not None:
         try:

@@ -19,6 +19,7 @@ from didax.core.avals import ShapedArray
 from didax.core.effects import NO_EFFECTS
 from didax.core.given import given_by
 from didax.core.jaxpr import Atom, Literal, Var
+from didax.core.value import Array
 from didax.transforms.staging import trace_to_jaxpr
 
 __all__ = [
@@ -283,9 +284,38 @@ def make_jaxpr(
     @functools.wraps(fun)
     def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
         found = staged(*args, **kwargs)
-        return (closed_view(found[0]), found[1]) if return_shape else closed_view(found)
+        if return_shape:
+            return closed_view(_with_scalars_captured(found[0])), found[1]
+        return closed_view(_with_scalars_captured(found))
 
     return to_jaxpr
+
+
+def _with_scalars_captured(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """The program with its captured scalar arrays as constants, not as literals, in the order of their first use.
+
+    Libraries convert closures to programs with constants, and ask that those of two branches have equal structures.
+    """
+    count = len(closed.consts)
+    given = dict(zip(closed.jaxpr.invars[:count], closed.consts, strict=True))
+    captured: dict[Any, tuple[Var, Any]] = {}
+
+    def atom(x: Any) -> Any:
+        if type(x) is Literal and isinstance(x.val, Array):
+            return captured.setdefault(id(x.val), (Var(x.aval), x.val))[0]
+        if x in given:
+            captured.setdefault(x, (x, given[x]))
+        return x
+
+    eqns = [eqn.replace(invars=[atom(x) for x in eqn.invars]) for eqn in closed.jaxpr.eqns]
+    outvars = [atom(x) for x in closed.jaxpr.outvars]
+    if not any(isinstance(key, int) for key in captured):
+        return closed
+    found = [*captured.values(), *[(x, value) for x, value in given.items() if x not in captured]]
+    invars = [*[x for x, _ in found], *closed.jaxpr.invars[count:]]
+    return core.ClosedJaxpr(
+        core.Jaxpr(invars, eqns, outvars, closed.jaxpr.name), tuple(value for _, value in found)
+    )
 
 
 def _asked(**keywords: Any) -> dict[str, Any]:

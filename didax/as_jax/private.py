@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from didax.core import pytree, source
+from didax.core import job, pytree, source
 from didax.core.avals import ShapedArray
 from didax.core.errors import api_boundary as api_boundary
 from didax.core.errors import message
@@ -74,8 +74,22 @@ def wait_for_tokens() -> None:
     """Wait for the effects of programs, which have happened when a program returns."""
 
 
-class _Backends(dict[str, Any]):
+class _Backends(Mapping[str, Any]):
     """XLA's clients by platform; empty until one is started, as `_backends` is in JAX."""
+
+    def _now(self) -> dict[str, Any]:
+        from didax.xla.client import backend, is_started  # loads jaxlib: on first need
+
+        return {backend().platform: backend().client} if is_started() else {}
+
+    def __getitem__(self, platform: str) -> Any:
+        return self._now()[platform]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
 
 
 _backends = _Backends()
@@ -89,6 +103,27 @@ def backend_compile(*_: Any, **__: Any) -> Any:
 
 
 backend_compile_and_load = backend_compile
+
+# --- several processes -------------------------------------------------------------------------------------------
+
+
+class _GlobalState:
+    """Which of several processes this one is, and the client of XLA's key-value store that they share."""
+
+    @property
+    def process_id(self) -> int:
+        return job.current.index if job.current else 0
+
+    @property
+    def num_processes(self) -> int:
+        return job.current.count if job.current else 1
+
+    @property
+    def client(self) -> Any:
+        return getattr(job.current, "client", None)
+
+
+global_state = _GlobalState()
 
 # --- pytrees ---------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import platform
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 
 import didax
+import didax.numpy
 from didax.as_jax.hook import JAX_VERSION
+from didax.core import dtypes
 from didax.core.errors import message
 from didax.version import installed_jaxlib
 
@@ -46,6 +49,11 @@ def threefry_partitionable(new_val: bool = True) -> Iterator[None]:
         rule = "jax_threefry_partitionable=False is JAX's older way to draw numbers, which Didax has not."
         raise NotImplementedError(message(rule, fix="Leave it out."))
     yield
+
+
+def finfo(dtype: Any) -> Any:
+    """The limits of a dtype of floats, or of that of an array, as scalars of the dtype; those of Didax are Python's."""
+    return dtypes.finfo(didax.numpy.finfo(dtype).dtype)
 
 
 # --- Layouts ----------------------------------------------------------------------------------------------------
@@ -110,3 +118,54 @@ def register_exclusion(path: str) -> None:
     from didax.as_jax import private
 
     private.register_exclusion(path)
+
+
+# --- Python beside the devices ------------------------------------------------------------------------------------
+
+
+def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
+    """The CPU devices of the hosts that the devices are on: CPU devices are their own. Others are refused."""
+    devices = np.ravel(devices_or_mesh.devices if hasattr(devices_or_mesh, "axis_names") else devices_or_mesh)
+    if all(device.platform == "cpu" for device in devices):
+        return devices_or_mesh
+    raise _colocated("colocated_cpu_devices", f"devices: {devices.tolist()}")
+
+
+def colocated_python(fun: Any) -> Any:
+    """Refused: it runs a function on the hosts of the devices that hold its arguments."""
+    raise _colocated("colocated_python", f"function: {fun}")
+
+
+def colocated_python_class(cls: type) -> Any:
+    """Refused, as `colocated_python`."""
+    raise _colocated("colocated_python_class", f"class: {cls}")
+
+
+def _colocated(name: str, detail: str) -> NotImplementedError:
+    rule = f"{name} needs a client that runs Python on the hosts of accelerators, which Didax has not."
+    return NotImplementedError(message(rule, detail, fix="Call the function: it runs in this process."))
+
+
+# --- Arrays in files ------------------------------------------------------------------------------------------------
+
+
+class GlobalAsyncCheckpointManagerBase(abc.ABC):
+    """What JAX asks of a class that writes arrays to files while a program goes on; libraries derive from it."""
+
+    @abc.abstractmethod
+    def check_for_errors(self) -> None:
+        """Raise what went wrong since the last call."""
+
+    @abc.abstractmethod
+    def wait_until_finished(self) -> None:
+        """Wait until everything is written."""
+
+    @abc.abstractmethod
+    def serialize(self, arrays: Any, tensorstore_specs: Any, *, on_commit_callback: Any) -> None:
+        """Begin to write arrays."""
+
+    @abc.abstractmethod
+    def deserialize(
+        self, shardings: Any, tensorstore_specs: Any, global_shapes: Any = None, dtypes: Any = None
+    ) -> Any:
+        """Read arrays."""

@@ -38,7 +38,10 @@ HOMES: dict[str, dict[str, str]] = {
     },
     "jax.custom_derivatives": _from(_BUILTIN, "custom_jvp_call_p custom_vjp_call_p"),
     "jax.example_libraries.stax": {"*": "didax.nn"},
+    "jax.experimental.array_serialization.serialization": _from(_SMALL, "GlobalAsyncCheckpointManagerBase"),
     "jax.experimental.checkify": {"ErrorCategory": "typing:Any"},
+    "jax.experimental.colocated_python": {"*": _SMALL},
+    "jax.experimental.colocated_python.serialization": {"DeviceList": "jaxlib._jax"},
     "jax.experimental.hijax": {"*": "didax.as_jax.hijax", "AbstractRef": "didax.core.ref:RefType"},
     "jax.experimental.layout": {"*": _SMALL},
     **{
@@ -53,6 +56,7 @@ HOMES: dict[str, dict[str, str]] = {
         **_from(_CORE, "Effect check_jaxpr get_opaque_trace_state"),
     },
     "jax.extend.core.primitives": {"*": _BUILTIN},
+    "jax.extend.ifrt_programs": {"ifrt_programs": "jaxlib._jax"},
     "jax.extend.linear_util": {"*": _LINEAR_UTIL},
     "jax.extend.source_info_util": _from(_SMALL, "register_exclusion"),
     "jax.interpreters.ad": {"*": "didax.as_jax.interpreters.ad"},
@@ -66,6 +70,7 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.lax": {"*": _BUILTIN},
     "jax.lax.linalg": {"*": _BUILTIN},
     "jax.lib": {"__version__": f"{_SMALL}:jaxlib_version"},
+    "jax.numpy": _from(_SMALL, "finfo"),
     "jax.ref": {"AbstractRef": "didax.core.ref:RefType"},
     "jax.test_util": {"*": "didax.as_jax.test_util"},
 }
@@ -93,12 +98,16 @@ PRIVATE: dict[str, dict[str, str]] = {
         **_from("didax.dtypes", "TypePromotionError extended finfo"),
         **_from(_P, "DType ExtendedDType supports_inf"),
     },
+    "jax._src.distributed": _from(_P, "global_state"),
     "jax._src.earray": _from(_P, "EArray"),
     "jax._src.flatten_util": _from("didax.flatten_util", "ravel_pytree"),
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
     "jax._src.state.types": {"AbstractRef": "didax.core.ref:RefType"},
     "jax._src.traceback_util": _from(_P, "_exclude_paths api_boundary include_frame register_exclusion"),
-    "jax._src.tree_util": _from(_P, "_registry prefix_errors"),
+    "jax._src.tree_util": {
+        **_from(_P, "_registry prefix_errors"),
+        "flatten_one_level": "didax.tree_util",
+    },
     "jax._src.xla_bridge": _from(_P, "_backend_lock _backends"),
 }
 
@@ -107,7 +116,6 @@ REFUSED = {
     "jax.extend.pallas": "kernels in JAX's own language, for accelerators",
     "jax.experimental.mosaic": "kernels in JAX's own language, for accelerators",
     "jax.experimental.jax2tf": "TensorFlow programs",
-    "jax.experimental.colocated_python": "runs Python on the hosts of TPUs",
     "jax.experimental.transfer": "moves arrays between the hosts of TPUs",
     "jax.experimental.custom_partitioning": "rules for JAX's partitioner; shard_map says what each device does",
 }
@@ -134,6 +142,7 @@ DIFFERENT = {
     "jax.lax.approx_max_k": "exact",
     "jax.lax.approx_min_k": "exact",
     "jax.extend.backend.clear_backends": "forgets compiled programs; the client stays",
+    "jax.experimental.colocated_python.colocated_python": "raises: it runs Python on the hosts of TPUs",
     "jax.experimental.hijax.HiPrimitive": "can be declared and not applied",
     "jax.experimental.hijax.HiType": "can be declared, and has no values",
     "jax.experimental.hijax.MutableHiType": "can be declared, and has no values",

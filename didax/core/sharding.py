@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABCMeta
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 from weakref import WeakValueDictionary
@@ -133,8 +134,11 @@ def entry_names(entry: Any) -> tuple[str, ...]:
     return (entry,) if isinstance(entry, str) else entry
 
 
-class Sharding:
-    """How an array lies on devices: which of them hold it, and which part each one holds."""
+class Sharding(metaclass=ABCMeta):  # noqa: B024  # for `register`, without abstract methods
+    """How an array lies on devices: which of them hold it, and which part each one holds.
+
+    XLA's class for one device cannot have two bases, so `didax.xla.client` registers it.
+    """
 
     __slots__ = ("__weakref__",)
     memory_kind: str | None = "device"
@@ -158,6 +162,11 @@ class Sharding:
     def addressable_devices(self) -> set[Any]:
         """The devices of this process that hold a part of the array."""
         return {d for d in self.devices if is_local(d)}
+
+    @property
+    def _addressable_device_assignment(self) -> tuple[Any, ...]:
+        """The devices of this process, in their order, under the name that orbax-checkpoint asks for."""
+        return tuple(d for d in self.devices if is_local(d))
 
     @property
     def has_addressable_devices(self) -> bool:

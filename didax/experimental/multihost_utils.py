@@ -38,6 +38,7 @@ __all__ = [
     "global_array_to_host_local_array",
     "host_local_array_to_global_array",
     "process_allgather",
+    "reached_preemption_sync_point",
     "sync_global_devices",
 ]
 
@@ -114,6 +115,22 @@ def _table(data: bytes) -> Any:
     return make_array_from_process_local_data(
         NamedSharding(_mesh(), PartitionSpec("process")), _words(data)[None]
     )
+
+
+@api_boundary
+def reached_preemption_sync_point(step_id: int) -> bool:
+    """Whether the processes have agreed to stop at this step, as one of them is about to be stopped by its machine.
+
+    A process that computes alone has nobody to agree with: False. RuntimeError in a job, which has no such service.
+
+    >>> reached_preemption_sync_point(10)
+    False
+    """
+    if job.current is None:
+        return False
+    rule = "The processes of a job do not tell each other that their machine stops one of them."
+    fix = "Save what you need every few steps."
+    raise RuntimeError(message(rule, f"step: {step_id}", f"processes: {job.current.count}", fix=fix))
 
 
 @api_boundary

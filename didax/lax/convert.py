@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.devices import beside
 from didax.api.flat import as_array, narrowed_scalar
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -214,7 +215,7 @@ def full_like(
     aval = aval_of(x)
     weak = dtype is None and aval.weak_type
     out = full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
-    return ops.convert_element_type(out, aval_of(out).dtype, weak)
+    return beside(ops.convert_element_type(out, aval_of(out).dtype, weak), x)
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:

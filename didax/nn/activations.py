@@ -11,7 +11,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax import lax
-from didax.core.dtypes import default_dtype
+from didax.core import dtypes
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy.promotion import cast, inexact
@@ -392,6 +392,8 @@ def _finite_max(x: Array, axis: Axes) -> Array:
 
 def _largest(x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> Array:
     """Return the largest elements, with the reduced axes kept at length 1; any value where there is NaN."""
+    if dtypes.is_complex(x.dtype):
+        return dnp.max(x, axis=axis, keepdims=True)
     axes = canonical_axes("max", axis, x.ndim)
     return lax.expand_dims(maximum.bind(x, axes=axes), axes)
 
@@ -444,4 +446,4 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     classes = dnp.arange(num_classes, dtype=x.dtype).reshape(
         [num_classes if i == axis else 1 for i in range(x.ndim)]
     )
-    return (x == classes).astype(default_dtype("f") if dtype is None else dtype)
+    return (x == classes).astype(dtypes.default_dtype("f") if dtype is None else dtype)

@@ -99,7 +99,7 @@ def _check_shapes(q: Array, k: Array, v: Array) -> None:
     if not dtypes.is_float(q.dtype) or not q.dtype == k.dtype == v.dtype:
         raise ValueError(message("Attention takes floats of one dtype.", facts, fix="Cast them (x.astype)."))
     if not k.shape[-2] or q.shape[-2] % k.shape[-2]:
-        rule = "The heads of the query are a multiple of the heads of the key."
+        rule = "The heads of the query must be a multiple of the heads of the key."
         raise ValueError(message(rule, facts, fix="Repeat the heads of one of them, or drop some."))
 
 

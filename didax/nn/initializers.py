@@ -12,8 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import didax.numpy as dnp
-from didax import random
+from didax import lax, random
 from didax.core import dtypes
 from didax.core.errors import message
 from didax.core.value import Array
@@ -98,15 +100,47 @@ _FANS: dict[str, Callable[[float, float], float]] = {
     "fan_geo_avg": lambda fan_in, fan_out: math.sqrt(fan_in * fan_out),
 }
 
+
+def _is_complex(dtype: Any) -> bool:
+    return dtype is not None and np.issubdtype(np.dtype(dtype), np.complexfloating)
+
+
+# The probability that a complex normal number is within 2 of 0. The deviation is the one that JAX divides by: the root
+# of the mean of |z|**2 where numbers outside count as 0, so complex weights vary 2 % more than stated, here as there.
+_IN_DISK = 1 - math.exp(-4)
+_DISK_DEVIATION = math.sqrt(1 - 5 * math.exp(-4))
+
+
+def _truncated_normal(key: Any, shape: Sequence[int], dtype: Any, deviation: float) -> Array:
+    if not _is_complex(dtype):
+        return truncated_normal(deviation / _CUT_DEVIATION)(key, shape, dtype)
+    return _in_the_plane(key, shape, dtype, lambda u: -dnp.log1p(-_IN_DISK * u)) * (
+        deviation / _DISK_DEVIATION
+    )
+
+
+def _uniform(key: Any, shape: Sequence[int], dtype: Any, deviation: float) -> Array:
+    if not _is_complex(dtype):
+        return random.uniform(key, shape, dtype, -1.0, 1.0) * (math.sqrt(3) * deviation)
+    return _in_the_plane(key, shape, dtype, lambda u: 2 * u) * deviation
+
+
+def _in_the_plane(
+    key: Any, shape: Sequence[int], dtype: Any, radius_squared: Callable[[Array], Array]
+) -> Array:
+    """Complex numbers of uniform angle; the square of the radius is a function of a uniform number."""
+    for_radius, for_angle = random.split(key)
+    real = np.empty(0, dtype).real.dtype
+    radius = dnp.sqrt(radius_squared(random.uniform(for_radius, shape, real)))
+    angle = 2 * math.pi * random.uniform(for_angle, shape, real)
+    return lax.complex(radius * dnp.cos(angle), radius * dnp.sin(angle))
+
+
 # Samplers with mean 0 and a given standard deviation.
 _DRAWS: dict[str, Callable[[Any, Sequence[int], Any, float], Array]] = {
-    "truncated_normal": lambda key, shape, dtype, deviation: truncated_normal(deviation / _CUT_DEVIATION)(
-        key, shape, dtype
-    ),
+    "truncated_normal": _truncated_normal,
     "normal": lambda key, shape, dtype, deviation: normal(deviation)(key, shape, dtype),
-    "uniform": lambda key, shape, dtype, deviation: (
-        random.uniform(key, shape, dtype, -1.0, 1.0) * (math.sqrt(3) * deviation)
-    ),
+    "uniform": _uniform,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.api.devices import device_put
+from didax.api.devices import beside, device_put
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
@@ -310,7 +310,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 def _lengths(name: str, shape: Any) -> tuple[int, ...]:
     try:
-        if isinstance(shape, tuple | list) or (isinstance(shape, np.ndarray) and shape.ndim):
+        if isinstance(shape, tuple | list) or (hasattr(shape, "__iter__") and getattr(shape, "ndim", 1)):
             return tuple(map(as_length, shape))
         return (as_length(shape),)
     except TypeError as error:
@@ -407,13 +407,15 @@ def _filled_like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, de
         return with_layout(_filled_like(name, loosened(given), value, dtype, shape, None), layout)
     if dtype is not None or _is_float0(given.dtype):
         dtype = given.dtype if dtype is None else dtype
-        return full(lengths, value, dtype, device=device)
+        filled = full(lengths, value, dtype, device=device)
+        return filled if device is not None else beside(filled, given)
     like = given.dtype if not isinstance(a, np.ndarray | np.generic) else aval_of(as_operand(a)).dtype
     filler = value
     if not isinstance(value, Array):
         filler = full_of((), value, like) if dtypes.as_extended(like) else _converted(value, like)
     filler = cast(filler, like, getattr(given, "weak_type", False))
-    return placed(_fill(lengths, filler) if filler.ndim == 0 else broadcast(filler, lengths), device)
+    filled = _fill(lengths, filler) if filler.ndim == 0 else broadcast(filler, lengths)
+    return beside(filled, given) if device is None else device_put(filled, device)
 
 
 @array_function

@@ -122,7 +122,7 @@ class Reshape(LinearUnary):
         if math.prod(new_sizes) != x.size or any(n < 0 for n in new_sizes):
             raise ArgumentError(
                 message(
-                    "reshape keeps the number of elements.",
+                    "cannot reshape array: reshape keeps the number of elements.",
                     f"operand: {x} ({x.size} elements), new shape: {new_sizes} ({math.prod(new_sizes)} elements)",
                     fix="Choose a shape with as many elements.",
                 )

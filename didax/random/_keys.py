@@ -287,7 +287,8 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
     try:
-        lengths = tuple(map(as_length, shape if isinstance(shape, tuple | list) else (shape,)))
+        many = isinstance(shape, tuple | list) or (hasattr(shape, "__iter__") and getattr(shape, "ndim", 1))
+        lengths = tuple(map(as_length, shape if many else (shape,)))
     except TracerIntegerConversionError:  # this error says itself what to do
         raise
     except TypeError:

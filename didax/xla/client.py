@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, cast
 from didax.core import config
 from didax.core.errors import message
 from didax.core.process import after_fork, import_to_the_end, lock_for_forks, to_the_end
+from didax.core.sharding import Parts, Sharding
 from didax.version import installed_jaxlib
 from didax.xla import kept_memory
 from didax.xla.exit import skip_teardown
@@ -61,6 +62,7 @@ class Backend:
 _REPLICATED = hlo.HloSharding.replicate()
 
 
+@Sharding.register
 class SingleDeviceSharding(xe.SingleDeviceSharding):
     """An array on one device."""
 
@@ -73,6 +75,17 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
     def device_set(self) -> set[Any]:
         """The devices that hold a part of the array."""
         return {self._device}
+
+    @property
+    def devices(self) -> tuple[Any]:
+        """The device."""
+        return (self._device,)
+
+    _addressable_device_assignment = devices  # JAX's name: orbax-checkpoint asks for it
+
+    def parts(self, ndim: int) -> Parts:
+        """The one device holds the one part of each axis."""
+        return (1,) * ndim, ((0,) * ndim,)
 
     addressable_devices = device_set
     num_devices = 1

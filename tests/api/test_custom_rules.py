@@ -1139,3 +1139,16 @@ def test_the_last_frame_of_an_error_is_the_users():
     with pytest.raises(AttributeError) as found:
         f(1.0)
     assert found.traceback[-1].path.name == "test_custom_rules.py"
+
+
+def test_a_jvp_rule_may_push_primals_and_tangents_through_one_jitted_call() -> None:
+    """The gradient of a jitted function inside the rule: what depends on primals alone is known in reverse mode."""
+    product = dx.jit(lambda y, a: a @ y)
+    y = np.array([0.1, 0.5], "float32")
+    a = np.array([[0.3, -0.1], [0.2, 0.4]], "float32")
+    slope = lambda a: dx.grad(lambda y: (product(y, a) ** 2).sum())(y)
+    f = dx.custom_jvp(slope)
+    f.defjvp(lambda primals, tangents: dx.jvp(slope, primals, tangents))
+    wanted = dx.grad(lambda a: slope(a).sum())(a)
+    for g in (f, dx.jit(f)):
+        np.testing.assert_allclose(dx.grad(lambda a, g=g: g(a).sum())(a), wanted, atol=1e-6)

@@ -24,7 +24,8 @@ with_layer = time.perf_counter()
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax import lax  # noqa: E402
-from jax.experimental import checkify, mesh_utils, multihost_utils  # noqa: E402
+from jax.experimental import checkify, colocated_python, mesh_utils, multihost_utils  # noqa: E402
+from jax.experimental.layout import Format  # noqa: E402
 from jax.extend.core import Primitive  # noqa: E402
 
 from didax.as_jax import hook, table  # noqa: E402
@@ -72,10 +73,11 @@ def errors() -> None:
             "--missing",
         ),
         (lambda: importlib.import_module("jax._src.core").no_such, "private to JAX"),
+        (lambda: colocated_python.colocated_python(jnp.sin), "in this process"),
     ]:
         try:
             run()
-        except (AttributeError, ImportError) as error:
+        except (AttributeError, ImportError, NotImplementedError) as error:
             assert all(text in str(error) for text in texts), error
         else:
             raise AssertionError(texts)
@@ -98,6 +100,17 @@ def values() -> None:
     assert jax.pmap(lambda x: lax.psum(x, "i"), "i")(jnp.ones((1, 2))).shape == (1, 2)
     assert mesh_utils.create_device_mesh((1,)).shape == (1,)
     assert multihost_utils.process_allgather(x).shape == (1, 3)
+    sharding = x.sharding
+    assert isinstance(sharding, jax.sharding.Sharding) and issubclass(
+        jax.sharding.NamedSharding, jax.sharding.Sharding
+    )
+    assert jax.device_put(x, Format(None, sharding)).sharding == sharding
+    assert colocated_python.colocated_cpu_devices(jax.devices()) == jax.devices()
+    assert list(jax._src.xla_bridge._backends) == ["cpu"] and jax._src.xla_bridge._backends.get("tpu") is None
+    assert multihost_utils.reached_preemption_sync_point(1) is False
+    assert (
+        jax._src.distributed.global_state.client is None and jax._src.distributed.global_state.process_id == 0
+    )
     heard = []
     jax.monitoring.register_event_listener(lambda event, **details: heard.append((event, details)))
     jax.monitoring.record_event("e", size=1)
@@ -118,6 +131,10 @@ def behaviour() -> None:
         assert jnp.zeros(2, "float64").dtype == "float32" and jnp.ones(2).astype(np.int64).dtype == "int32"
         assert len(caught) == 2 and "truncated to float32" in str(caught[0].message)
     assert jnp.result_type(jnp.float64) == "float32" and jnp.finfo(jnp.float64).bits == 64
+    assert jnp.finfo("bfloat16").max.dtype == "bfloat16"
+    assert jax.jit(lambda x: x * jnp.finfo(x).eps)(1.0) == jnp.finfo("float32").eps
+    x, y = jax.random.normal(jax.random.key(0), (2, 24, 24))
+    np.testing.assert_array_equal(x @ y, jax.jit(jnp.matmul)(x, y))  # bit by bit: nothing is left to NumPy
     assert jnp.array(np.ones(2)).dtype == "float32" == jnp.float32(np.float64(1)).dtype
     with jax.enable_x64(True):
         assert jnp.zeros(2, "float64").dtype == "float64"

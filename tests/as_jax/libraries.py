@@ -24,7 +24,7 @@ NUMBERS = HERE / "library_numbers.json"
 DISTRIBUTIONS = {
     "optax": "optax", "chex": "chex", "equinox": "equinox", "lineax": "lineax", "optimistix": "optimistix",
     "diffrax": "diffrax", "linen": "flax", "nnx": "flax", "blackjax": "blackjax", "numpyro": "numpyro",
-    "distrax": "distrax", "jaxtyping": "jaxtyping", "einops": "einops",
+    "distrax": "distrax", "jaxtyping": "jaxtyping", "einops": "einops", "orbax": "orbax-checkpoint",
 }  # fmt: skip
 
 

@@ -181,6 +181,26 @@ def einops():
     yield einsum(x, repeat(x[0], "h w -> b h w", b=2), "b h w, b g w -> b h g")
 
 
+def orbax():
+    import tempfile
+
+    import orbax.checkpoint as ocp
+
+    state = {"w": jnp.arange(6.0).reshape(2, 3), "b": jnp.ones(2, "bfloat16"), "step": 3}
+    with tempfile.TemporaryDirectory() as folder:
+        with ocp.StandardCheckpointer() as files:
+            files.save(f"{folder}/one", state)
+            files.wait_until_finished()
+            like = jax.tree.map(ocp.utils.to_shape_dtype_struct, state)
+            back = files.restore(f"{folder}/one", like)
+        yield from (back["w"], back["b"].astype("float32"), jnp.array(back["step"]))
+        with ocp.CheckpointManager(f"{folder}/many") as steps:
+            for step in range(2):
+                steps.save(step, args=ocp.args.StandardSave(jax.tree.map(lambda x: x * step, state)))
+            steps.wait_until_finished()
+            yield steps.restore(steps.latest_step(), args=ocp.args.StandardRestore(like))["w"]
+
+
 def numpyro():
     import numpyro
     import numpyro.distributions as dist

@@ -67,6 +67,7 @@ def declare(n):
     seen = []
 
     def batch_both(size, name, kind, args, dims):
+        assert type(args) is type(dims) is tuple  # equinox builds prefixes of them
         seen.append((size, name))
         return both.bind(*[n.batching.bdim_at_front(x, d, size) for x, d in zip(args, dims, strict=True)]), [
             0,

@@ -7,6 +7,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.core import config
+from didax.sharding import NamedSharding, PartitionSpec
 
 
 def test_types_are_spelt_as_in_jax() -> None:
@@ -49,6 +50,8 @@ def test_where_an_array_lies() -> None:
     x = dnp.ones((2, 3))
     (device,) = x.sharding.addressable_devices
     assert x.sharding.num_devices == 1
+    everywhere = NamedSharding(dx.make_mesh((1,), "x"), PartitionSpec("x"))
+    assert isinstance(x.sharding, dx.sharding.Sharding) and everywhere.is_equivalent_to(x.sharding, 2)
     assert x.sharding.devices_indices_map(x.shape) == {device: (slice(None), slice(None))}
     heard = []
     dx.debug.callback(heard.append, x, partitioned=True)

@@ -9,7 +9,7 @@ from jax.extend.core import primitives as jax_primitives
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from didax.as_jax import programs
+from didax.as_jax import jaxprs, programs
 from didax.as_jax.linear_util import flatten_fun, transformation_with_aux, wrap_init
 
 X = np.float32([1.0, 2.0, 3.0])
@@ -181,3 +181,17 @@ def test_functions_of_leaves() -> None:
 
     f, told = logged(wrap_init(lambda x, y: x - y))
     assert f.call_wrapped(5, 2) == 8 and told() == "told"
+
+
+def test_captured_scalars_are_constants() -> None:
+    """As arrays are, in the order of their first use: closures of equal code get equal structures, traced or not."""
+    one = np.float32(1)
+
+    def closed_over(a, b):
+        found = jaxprs.make_jaxpr(lambda x: x * a + b * x)(one)
+        assert [c.shape for c in found.consts] == [a.shape, b.shape]
+        return jaxprs.eval_jaxpr(found.jaxpr, found.consts, one)
+
+    for a, b in ((dnp.float32(2), dnp.ones(2)), (dnp.ones(2), dnp.float32(2))):
+        np.testing.assert_array_equal(closed_over(a, b)[0], [3, 3])
+        np.testing.assert_array_equal(dx.jit(closed_over)(a, b)[0], [3, 3])

@@ -48,6 +48,16 @@ def test_what_a_mesh_knows() -> None:
     assert not mesh.is_multi_process and mesh.local_mesh is mesh
 
 
+def test_an_array_like_another_lies_where_that_one_does() -> None:
+    """So the state of an optimizer is split as the parameters are."""
+    split = NamedSharding(mesh_of(), P("a"))
+    x = dx.device_put(np.ones((8, 2), "float32"), split)
+    for like in (dnp.zeros_like(x), dnp.full_like(x, 2, "int8"), dx.lax.full_like(x, 1)):
+        assert like.sharding == split and like.shape == (8, 2)
+    assert len(dnp.zeros_like(x, shape=(3,)).sharding.device_set) == 1
+    assert dx.ShapeDtypeStruct((2,), "int8", sharding=NamedSharding(mesh_of().abstract_mesh, P("a"))).sharding
+
+
 @pytest.mark.parametrize("shape", MESHES.values(), ids=MESHES)
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_parts_are_where_jax_puts_them(shape: tuple[int, int], spec: tuple) -> None:

@@ -106,6 +106,13 @@ def test_softmax_compares_nothing() -> None:
     )
 
 
+def test_softmax_of_complex_numbers() -> None:
+    x = np.array([1 + 1j, 2 - 1j, 0.5], "complex64")
+    wanted = np.exp(x) / np.exp(x).sum()
+    np.testing.assert_allclose(dx.jit(nn.softmax)(x), wanted, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(nn.log_softmax(x)), wanted, rtol=1e-5)
+
+
 def test_gradient_of_softmax_is_its_jacobian() -> None:
     x = dnp.asarray(rows(6))
     p = np.asarray(nn.softmax(x))

@@ -28,7 +28,7 @@ not_mapped = None
 def _filler(call: Callable[..., Any]) -> Callable[[Primitive, Callable[..., Any]], Callable[..., Any]]:
     def fill(primitive: Primitive, rule: Callable[..., Any]) -> Callable[..., Any]:
         def batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-            outs, out_dims = call(rule, axis, list(args), list(dims), primitive.to_jax(params))
+            outs, out_dims = call(rule, axis, tuple(args), tuple(dims), primitive.to_jax(params))
             if not primitive.multiple_results:
                 return outs, _place(outs, out_dims)
             outs = list(outs)

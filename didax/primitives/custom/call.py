@@ -89,14 +89,18 @@ def _first(order: Sequence[str], rules: Rules) -> str:
 
 @contextmanager
 def _transposable(rule: str) -> Iterator[None]:
-    """What the rule writes on the tape of linear steps is marked as its own, for the errors of its transposition."""
+    """What the rule writes on the tape of linear steps is marked as its own, for the errors of its transposition.
+
+    A rule may push primals and tangents through one call (`jvp` of a jitted function); the tape takes such calls apart,
+    so that what is computed of primals alone is known when the tape is transposed.
+    """
     tape = current_trace()
     assert isinstance(tape, PartialEvalTrace)
-    outer, tape.rule = tape.rule, rule
+    outer, tape.rule, split, tape.split = tape.rule, rule, tape.split, True
     try:
         yield
     finally:
-        tape.rule = outer
+        tape.rule, tape.split = outer, split
 
 
 def _by_jvp(rules: Rules, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
