@@ -346,3 +346,8 @@ def test_arrays_of_float0_are_made() -> None:
     for x in made:
         assert x.dtype == dx.float0 and x.shape == (2,) and bool((x == x).all())
     assert dx.vjp(lambda i: i + 1, 3)[1](dnp.zeros((), dx.float0))[0].dtype == dx.float0
+
+
+def test_the_slope_at_a_sample_does_not_ask_for_its_value():
+    x = np.array([1.0, np.inf, 3.0, np.nan, 8.0], "float32")
+    np.testing.assert_array_equal(dnp.gradient(x, 0.5), np.gradient(x, 0.5))
