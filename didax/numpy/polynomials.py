@@ -189,6 +189,8 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
         raise ValueError(
             message("poly takes roots, or a square matrix.", f"got: {x.aval}", fix="Ravel the roots.")
         )
+    if not found.shape[0]:
+        return ones((), x.dtype)  # a number, as in NumPy
     one = ones(1, x.dtype)
     factors = [concatenate([one, -found[i : i + 1]]) for i in range(found.shape[0])]
     return functools.reduce(convolve, factors, one)

@@ -351,3 +351,9 @@ def test_arrays_of_float0_are_made() -> None:
 def test_the_slope_at_a_sample_does_not_ask_for_its_value():
     x = np.array([1.0, np.inf, 3.0, np.nan, 8.0], "float32")
     np.testing.assert_array_equal(dnp.gradient(x, 0.5), np.gradient(x, 0.5))
+
+
+def test_functions_of_nothing_and_of_numbers_have_the_shapes_of_numpy():
+    assert dnp.poly(dnp.zeros(0)).shape == np.shape(np.poly([])) == ()
+    for name in ("cumsum", "cumprod", "nancumsum", "nancumprod"):
+        assert getattr(dnp, name)(2, axis=-1).shape == getattr(dnp, name)(dnp.ones(()), axis=0).shape == (1,)
