@@ -208,7 +208,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """
     (x,) = _coefficients("roots", p, to_inexact=True)
     at_zero = 0
-    if strip_zeros:
+    if strip_zeros and x.shape[0] > 1:
         x = _strip(x, "roots")
         at_zero = _trailing_zeros(x)
         x = x[: x.shape[0] - at_zero]

@@ -357,3 +357,16 @@ def test_functions_of_nothing_and_of_numbers_have_the_shapes_of_numpy():
     assert dnp.poly(dnp.zeros(0)).shape == np.shape(np.poly([])) == ()
     for name in ("cumsum", "cumprod", "nancumsum", "nancumprod"):
         assert getattr(dnp, name)(2, axis=-1).shape == getattr(dnp, name)(dnp.ones(()), axis=0).shape == (1,)
+    assert dnp.repeat(2, 3, axis=0).tolist() == [2, 2, 2]
+    assert dx.jit(dnp.roots)(dnp.ones(1)).shape == (0,)
+
+
+def test_axes_and_shifts_are_those_of_numpy():
+    x = np.float32([[1, 2, 4], [8, 16, 32]])
+    np.testing.assert_allclose(dnp.geomspace(x, 64, 4, axis=-1), np.geomspace(x, 64, 4, axis=-1), rtol=1e-5)
+    for name in ("linspace", "geomspace"):
+        with pytest.raises(np.exceptions.AxisError, match=rf"{name} takes an axis[\s\S]*axis: 5"):
+            getattr(dnp, name)(x, x, 3, axis=5)
+    np.testing.assert_array_equal(dnp.roll(x, (1, 1)), np.roll(x, (1, 1)))
+    np.testing.assert_array_equal(dnp.roll(x, 1, axis=()), x)
+    assert dnp.setdiff1d(INTS, np.float32([1.0, 2.5])).dtype == INTS.dtype
