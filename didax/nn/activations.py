@@ -11,7 +11,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax import lax
-from didax.core.dtypes import default_dtype
+from didax.core.dtypes import default_dtype, is_complex
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy.promotion import cast, inexact
@@ -369,7 +369,7 @@ def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     if where is not None:
         x = dnp.where(where, x, -dnp.inf)
     shifted = x - lax.stop_gradient(_finite_max(x, axis))
-    return shifted - dnp.log(dnp.sum(dnp.exp(shifted), axis=axis, keepdims=True))
+    return shifted - dnp.log(_total(dnp.exp(shifted), axis, where))
 
 
 def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
@@ -383,7 +383,16 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     if where is not None:
         x = dnp.where(where, x, -dnp.inf)
     terms = dnp.exp(x - lax.stop_gradient(_finite_max(x, axis)))
-    return terms / dnp.sum(terms, axis=axis, keepdims=True)
+    return terms / _total(terms, axis, where)
+
+
+def _total(terms: Array, axis: Axes, where: Any) -> Array:
+    """The sum; 1 where `where` leaves nothing, so that nothing is divided by 0."""
+    total = dnp.sum(terms, axis=axis, keepdims=True)
+    if where is None:
+        return total
+    some = dnp.any(dnp.broadcast_to(where, terms.shape), axis=axis, keepdims=True)
+    return dnp.where(some, total, 1)
 
 
 def _finite_max(x: Array, axis: Axes) -> Array:
@@ -393,6 +402,8 @@ def _finite_max(x: Array, axis: Axes) -> Array:
 
 def _largest(x: Array, axis: Axes) -> Array:
     """Return the largest elements, with the reduced axes kept at length 1; any value where there is NaN."""
+    if is_complex(x.dtype):
+        return dnp.max(x, axis=axis, keepdims=True)
     axes = canonical_axes("max", axis, x.ndim)
     return lax.expand_dims(reduce_max_no_nan_p.bind(x, axes=axes), axes)
 
