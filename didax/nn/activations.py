@@ -369,7 +369,7 @@ def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     if where is not None:
         x = dnp.where(where, x, -dnp.inf)
     shifted = x - lax.stop_gradient(_finite_max(x, axis))
-    return shifted - dnp.log(dnp.sum(dnp.exp(shifted), axis=axis, keepdims=True))
+    return shifted - dnp.log(_total(dnp.exp(shifted), axis, where))
 
 
 def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
@@ -383,7 +383,16 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     if where is not None:
         x = dnp.where(where, x, -dnp.inf)
     terms = dnp.exp(x - lax.stop_gradient(_finite_max(x, axis)))
-    return terms / dnp.sum(terms, axis=axis, keepdims=True)
+    return terms / _total(terms, axis, where)
+
+
+def _total(terms: Array, axis: Axes, where: Any) -> Array:
+    """The sum; 1 where `where` leaves nothing, so that nothing is divided by 0."""
+    total = dnp.sum(terms, axis=axis, keepdims=True)
+    if where is None:
+        return total
+    some = dnp.any(dnp.broadcast_to(where, terms.shape), axis=axis, keepdims=True)
+    return dnp.where(some, total, 1)
 
 
 def _finite_max(x: Array, axis: Axes) -> Array:

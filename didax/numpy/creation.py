@@ -48,6 +48,7 @@ from didax.numpy.promotion import (
     result_pair,
     scalar,
 )
+from didax.numpy.reductions import canonical_axis
 from didax.numpy.ufuncs import where
 from didax.primitives import elementwise as el
 from didax.primitives.convert import copy_p, iota
@@ -575,8 +576,8 @@ def linspace(
     if dtypes.is_integer(stated):
         values = el.floor(values)
     values = cast(values, stated)
-    if axis not in (0, -values.ndim):
-        values = move_axis(values, 0, axis % values.ndim)
+    if axis != 0:
+        values = move_axis(values, 0, canonical_axis("linspace", axis, values.ndim))
     values = placed(values, device)
     if not retstep:
         return values
@@ -646,8 +647,9 @@ def geomspace(
     stated = ends[0].dtype if dtype is None else dtypes.dtype(dtype)
     first, last = [cast(x, np.result_type(x.dtype, np.float32)) for x in ends]
     sign = where(el.lt(first, 0), -1, 1) if not dtypes.is_complex(first.dtype) else 1
-    exponents = linspace(el.log(first * sign), el.log(last * sign), num, endpoint, axis=axis)
-    return cast(el.exp(exponents) * sign, stated)
+    exponents = linspace(el.log(first * sign), el.log(last * sign), num, endpoint)
+    values = cast(el.exp(exponents) * sign, stated)
+    return move_axis(values, 0, canonical_axis("geomspace", axis, values.ndim))
 
 
 # --- matrices and grids -------------------------------------------------------------------------------------

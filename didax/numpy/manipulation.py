@@ -385,7 +385,7 @@ def repeat(
     Array([1, 2, 2, 2], dtype=int32)
     """
     x = as_array("repeat", a, "a")
-    if axis is None:
+    if axis is None or (not x.ndim and axis in (0, -1)):  # a number counts as a vector of it, as in NumPy
         x, axis = ravel(x), 0
     dimension = canonical_axis("repeat", axis, x.ndim)
     counts = repeats if isinstance(repeats, Array) else np.asarray(repeats)
@@ -505,9 +505,12 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     """
     x = as_array("roll", a, "a")
     if axis is None:
-        return shapes.reshape(_roll(ravel(x), shift, 0), x.shape)
+        total = sum(shift) if isinstance(shift, tuple | list) else shift
+        return shapes.reshape(_roll(ravel(x), total, 0), x.shape)
     axes = [canonical_axis("roll", i, x.ndim) for i in (axis if isinstance(axis, tuple | list) else (axis,))]
     shifts = list(shift) if isinstance(shift, tuple | list) or np.ndim(shift) else [shift]
+    if not axes:
+        return x
     count = max(len(shifts), len(axes)) if 1 in (len(shifts), len(axes)) else len(axes)
     if len(shifts) not in (1, count):
         rule, fix = "roll takes a shift for each axis, or one for all.", "Pass as many shifts as axes."

@@ -189,6 +189,8 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
         raise ValueError(
             message("poly takes roots, or a square matrix.", f"got: {x.aval}", fix="Ravel the roots.")
         )
+    if not found.shape[0]:
+        return ones((), x.dtype)  # a number, as in NumPy
     one = ones(1, x.dtype)
     factors = [concatenate([one, -found[i : i + 1]]) for i in range(found.shape[0])]
     return functools.reduce(convolve, factors, one)
@@ -206,7 +208,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """
     (x,) = _coefficients("roots", p, to_inexact=True)
     at_zero = 0
-    if strip_zeros:
+    if strip_zeros and x.shape[0] > 1:
         x = _strip(x, "roots")
         at_zero = _trailing_zeros(x)
         x = x[: x.shape[0] - at_zero]

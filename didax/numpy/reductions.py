@@ -587,7 +587,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
 
 def _running(name: str, primitive: Any, a: Any, axis: int | None, dtype: Any) -> Array:
     x = as_array(name, a, "a")
-    if axis is None:
+    if axis is None or (not x.ndim and axis in (0, -1)):  # a number counts as a vector of it, as in NumPy
         x, axis = reshape(x, (x.size,)), 0
     stated = (
         (_integer_accumulator(x.dtype) if x.dtype == _BOOL else x.dtype)

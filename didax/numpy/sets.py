@@ -80,7 +80,8 @@ def setdiff1d(
     >>> dnp.setdiff1d(dnp.array([3, 1, 2]), dnp.array([1]))
     Array([2, 3], dtype=int32)
     """
-    x, tests = _vectors("setdiff1d", ar1, ar2)
+    tests = _vectors("setdiff1d", ar1, ar2)[1]
+    x = ravel(as_array("setdiff1d", ar1))  # the result has its dtype
     if size is None:
         x = x if assume_unique else unique(x)
         return _selected(x, isin(x, tests, invert=True), None, None)

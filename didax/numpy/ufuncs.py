@@ -35,7 +35,7 @@ from didax.numpy.promotion import (
 )
 from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
-from didax.primitives import fitted, logarithmic
+from didax.primitives import fitted, logarithmic, special
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
@@ -290,15 +290,6 @@ cbrt = real_function("cbrt", el.cbrt, "Cube root.", kinds="f")
 # --- trigonometric and hyperbolic functions -----------------------------------------------------------------
 
 
-def _sinc(x: Any) -> Any:
-    y = el.mul(x, math.pi)
-    is_zero = el.eq(y, 0)
-    safe = _choose(is_zero, 1, y)
-    squared = el.square(y)  # the series gives the derivatives at 0
-    series = el.add(el.mul(squared, el.sub(el.mul(squared, 1 / 120), 1 / 6)), 1)
-    return _choose(is_zero, series, el.div(el.sin(safe), safe))
-
-
 sin = real_function("sin", el.sin, "Sine of an angle in radians.")
 cos = real_function("cos", el.cos, "Cosine of an angle in radians.")
 tan = real_function("tan", el.tan, "Tangent of an angle in radians.")
@@ -313,7 +304,7 @@ tanh = real_function("tanh", el.tanh, "Hyperbolic tangent.")
 arcsinh = asinh = real_function("arcsinh", el.asinh, "Inverse of sinh.")
 arccosh = acosh = real_function("arccosh", el.acosh, "Inverse of cosh, at least 0.")
 arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
-sinc = real_function("sinc", _sinc, "sin(πx) / (πx), and 1 at 0.")
+sinc = real_function("sinc", lambda x: special.sinc(el.mul(x, math.pi)), "sin(πx) / (πx), and 1 at 0.")
 i0 = real_function("i0", fitted.bessel_i0, "The modified Bessel function of order 0.", kinds="f")
 deg2rad = radians = real_function(
     "deg2rad", lambda x: el.mul(x, math.pi / 180), "Convert degrees to radians.", kinds="f"
@@ -514,8 +505,10 @@ def modf(x: ArrayLike, /) -> tuple[Array, Array]:
     (Array(-0.5, dtype=float32, weak_type=True), Array(-1., dtype=float32, weak_type=True))
     """
     (value,) = [lifted(operand) for operand in promote("modf", x, to_inexact=True)]
-    whole = trunc(value)
-    return copysign(where(isinf(value), 0, value - whole), value), whole
+    negative = _sign_bit(value)
+    size = _choose(negative, el.neg(value), value)
+    part = where(isinf(size), 0, size - floor(size))
+    return _choose(negative, el.neg(part), part), trunc(value)
 
 
 @array_function

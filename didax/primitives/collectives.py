@@ -24,7 +24,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives import split
-from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.convert import computed_once, convert_element_type, iota
 from didax.primitives.elementwise import div, eq, mul
 from didax.primitives.filled import full
 from didax.primitives.reductions import as_ordered_integers, reduce_max_p, reduce_min_p
@@ -169,9 +169,10 @@ class PExtremum(Collective):
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
-        out = self.bind(x, **params)
         if type(t) is Zero:
-            return out, t
+            return self.bind(x, **params), t
+        (x,) = computed_once(x)
+        out = self.bind(x, **params)
         attains = eq(x, out)
         count = psum_p.bind(convert_element_type(attains, aval_of(t).dtype), **params)
         return out, div(psum_p.bind(select_n(attains, scalar_like(0, aval_of(t).dtype), t), **params), count)

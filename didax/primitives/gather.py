@@ -28,7 +28,7 @@ from didax.core.tracing import set_current_trace
 from didax.passes.checkify import Condition
 from didax.passes.sparsity import Dependence, everything, grouped, union
 from didax.primitives import split
-from didax.primitives.convert import iota
+from didax.primitives.convert import computed_once, iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
 from didax.primitives.filled import full, zeros
 from didax.primitives.scalars import scalar_like
@@ -513,10 +513,12 @@ class ScatterExtremum(Scatter):
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         """The tangents of all that attain the extremum, averaged."""
         operand, indices, updates = primals
-        out = self.bind(*primals, **params)
         x_dot, _, u_dot = tangents
         if type(x_dot) is Zero and type(u_dot) is Zero:
+            out = self.bind(*primals, **params)
             return out, Zero(aval_of(out).tangent())
+        operand, updates = computed_once(operand, updates)
+        out = self.bind(operand, indices, updates, **params)
         shape, dtype = aval_of(updates).shape, aval_of(out).dtype
         zero, one = scalar_like(0, dtype), scalar_like(1, dtype)
         target = read_back(out, indices, shape, params)

@@ -42,7 +42,7 @@ from didax.primitives.elementwise import (
 )
 from didax.primitives.fitted import chebyshev
 from didax.primitives.select import where
-from didax.primitives.special import composed, iterate, like, polynomial
+from didax.primitives.special import composed, iterate, like, polynomial, sinc
 
 # fmt: off
 _SICI_F = (
@@ -112,15 +112,7 @@ def _ci(x: Any) -> Any:
     return where(near, series, far)
 
 
-def _sinc(x: Any) -> Any:
-    """sin(x) / x, to all orders smooth at 0."""
-    near = lt(abs_(x), 1)
-    small, large = where(near, x, like(0, x)), where(near, like(1, x), x)
-    series = polynomial(el.square(small), [(-1) ** k / math.factorial(2 * k + 1) for k in range(10)])
-    return where(near, series, div(el.sin(large), large))
-
-
-sine_integral = composed("sine_integral", _si, lambda t, y, x: mul(t, _sinc(x)))
+sine_integral = composed("sine_integral", _si, lambda t, y, x: mul(t, sinc(x)))
 cosine_integral = composed("cosine_integral", _ci, lambda t, y, x: mul(t, div(el.cos(x), x)))
 
 # --- Fresnel integrals --------------------------------------------------------------------------------------

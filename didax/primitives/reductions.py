@@ -24,7 +24,7 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
 from didax.primitives import split
-from didax.primitives.convert import convert_element_type
+from didax.primitives.convert import computed_once, convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.primitives.filled import full
@@ -252,6 +252,12 @@ class Extremum(Reduction):
             else ctx.reduce(x, axes, self.op, init)
         )
         return ctx.convert(out, dtype)
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, axes: tuple[int, ...]
+    ) -> tuple[Any, Any]:
+        known = primals if type(tangents[0]) is Zero else computed_once(*primals)
+        return super().jvp(known, tangents, axes=axes)
 
     def derivative(self, t: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
         shape, dtype = aval_of(x).shape, aval_of(t).dtype

@@ -47,6 +47,7 @@ from didax.primitives.elementwise import (
     no_derivative,
     not_,
     or_,
+    sin,
     sqrt,
     square,
     sub,
@@ -218,6 +219,14 @@ def minus_log1p(m: Any) -> Any:
     r = div(small, add(small, 2))
     tail = polynomial(square(r), [1 / n for n in range(3, 35, 2)])
     return where(near, sub(mul(small, r), mul(mul(2, mul(r, square(r))), tail)), sub(m, log1p(m)))
+
+
+def sinc(x: Any) -> Any:
+    """sin(x) / x, to all orders smooth at 0."""
+    near = lt(abs_(x), 1)
+    small, large = where(near, x, like(0, x)), where(near, like(1, x), x)
+    series = polynomial(square(small), [(-1) ** k / math.factorial(2 * k + 1) for k in range(10)])
+    return where(near, series, div(sin(large), large))
 
 
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:

@@ -22,6 +22,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
+from didax.primitives.convert import computed_once
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.reductions import greatest, is_narrow_float, least, sign_zeros
@@ -253,7 +254,7 @@ class ReduceWindowExtremum(ReduceWindow):
         """Extrema of windows along one axis, and the tangents of the elements that attain them first."""
         if window == _ONE:
             return x, t
-        aval = aval_of(x)
+        (x,), aval = computed_once(x), aval_of(x)
         windows = [window if i == axis else _ONE for i in range(aval.ndim)]
         y = self.bind(x, **params_of(windows))
         count = aval_of(y).shape[axis]

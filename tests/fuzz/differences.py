@@ -125,6 +125,29 @@ KNOWN = [
         "jax catches the error of equal: False",
     ),
     ("value", r"jax \[[^\]]*nan.*special\.spence", "derivatives of spence between 1 and 2"),
+    ("value", r"jax \[[^\]]*nan.*special\.poch\(", "ratios of gamma functions that overflow"),
+    ("value", r"didax \[-inf.*jax \[nan.*special\.(expi|exp1)\(", "poles of exponential integrals"),
+    ("value", r"\bnp\.insert\(.*uint", "negative floats that become unsigned integers"),
+    ("value", r"special\.log_ndtr\(", "log_ndtr keeps its digits where it is nearly 0"),
+    ("value", r"jax \[[^\]]*nan.*np\.(nan)?std\(", "derivatives of std of equal numbers"),
+    ("value", r"jax \[[^\]]*nan.*segment_(min|max)\(", "infinite tangents of elements that are not chosen"),
+    (
+        "type",
+        r"didax u?int(32|64)\S* jax .*np\.(argpartition|digitize|searchsorted|ravel_multi_index)\(",
+        "indices have the default width, within blocks too",
+    ),
+    (
+        "jax refuses",
+        r"Reverse-mode differentiation does not work for lax\.while",
+        "only the branch that is taken",
+    ),
+    (
+        "jax refuses",
+        r"^np\.poly(add|sub) .*Incompatible types for broadcasting",
+        "polynomials without numbers",
+    ),
+    ("jax refuses", r"^np\.(array_|[dhv])?split .*must be nonnegative", "split positions beyond the end"),
+    ("jax refuses", r"verifier errors.*\.apply\(", "integers to which a function of floats is applied"),
 ]
 
 

@@ -143,3 +143,15 @@ def test_one_hot_and_glu() -> None:
     assert_same(nn.one_hot(dnp.array([0, 2, 5, -1]), 3), jax.nn.one_hot(jnp.array([0, 2, 5, -1]), 3))
     x = rows(2, 6)
     assert_same(nn.glu(x), jax.nn.glu(x))
+
+
+def test_softmax_of_lines_that_where_leaves_empty_and_of_complex_numbers():
+    x, chosen = np.float32([[1, 2], [3, 4]]), np.array([[True, False], [True, False]])
+    p, log_p = nn.softmax(x, axis=0, where=chosen), nn.log_softmax(x, axis=0, where=chosen)
+    assert p[:, 1].tolist() == [0, 0] and log_p[:, 1].tolist() == [-np.inf, -np.inf]
+    np.testing.assert_allclose(p[:, 0], np.exp(log_p[:, 0]), rtol=1e-6)
+    slopes = dx.grad(lambda x: nn.softmax(x, axis=0, where=chosen)[0].sum())(x)
+    np.testing.assert_allclose(slopes, [[p[0, 0] * p[1, 0], 0], [-p[0, 0] * p[1, 0], 0]], rtol=1e-5)
+    z = np.complex64([1 + 2j, -0.5j, 2])
+    np.testing.assert_allclose(nn.softmax(z), np.exp(z) / np.exp(z).sum(), rtol=1e-5)
+    np.testing.assert_allclose(nn.log_softmax(z), z - np.log(np.exp(z).sum()), rtol=1e-5)

@@ -346,3 +346,27 @@ def test_arrays_of_float0_are_made() -> None:
     for x in made:
         assert x.dtype == dx.float0 and x.shape == (2,) and bool((x == x).all())
     assert dx.vjp(lambda i: i + 1, 3)[1](dnp.zeros((), dx.float0))[0].dtype == dx.float0
+
+
+def test_the_slope_at_a_sample_does_not_ask_for_its_value():
+    x = np.array([1.0, np.inf, 3.0, np.nan, 8.0], "float32")
+    np.testing.assert_array_equal(dnp.gradient(x, 0.5), np.gradient(x, 0.5))
+
+
+def test_functions_of_nothing_and_of_numbers_have_the_shapes_of_numpy():
+    assert dnp.poly(dnp.zeros(0)).shape == np.shape(np.poly([])) == ()
+    for name in ("cumsum", "cumprod", "nancumsum", "nancumprod"):
+        assert getattr(dnp, name)(2, axis=-1).shape == getattr(dnp, name)(dnp.ones(()), axis=0).shape == (1,)
+    assert dnp.repeat(2, 3, axis=0).tolist() == [2, 2, 2]
+    assert dx.jit(dnp.roots)(dnp.ones(1)).shape == (0,)
+
+
+def test_axes_and_shifts_are_those_of_numpy():
+    x = np.float32([[1, 2, 4], [8, 16, 32]])
+    np.testing.assert_allclose(dnp.geomspace(x, 64, 4, axis=-1), np.geomspace(x, 64, 4, axis=-1), rtol=1e-5)
+    for name in ("linspace", "geomspace"):
+        with pytest.raises(np.exceptions.AxisError, match=rf"{name} takes an axis[\s\S]*axis: 5"):
+            getattr(dnp, name)(x, x, 3, axis=5)
+    np.testing.assert_array_equal(dnp.roll(x, (1, 1)), np.roll(x, (1, 1)))
+    np.testing.assert_array_equal(dnp.roll(x, 1, axis=()), x)
+    assert dnp.setdiff1d(INTS, np.float32([1.0, 2.5])).dtype == INTS.dtype

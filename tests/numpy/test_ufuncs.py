@@ -257,6 +257,21 @@ def test_second_derivatives_at_the_points_of_care():
     assert float(dx.grad(dx.grad(lambda x: dnp.logaddexp(x, 0.0)))(0.0)) == pytest.approx(0.25)
 
 
+def test_derivatives_of_sinc_keep_their_digits_near_0():
+    x = np.array([1e-30, 1e-3, 0.2, 0.4, 2.5], "float32")
+    for f in (dx.vmap(dx.grad(dnp.sinc)), dx.jit(dx.vmap(dx.grad(dnp.sinc)))):
+        y = np.pi * x.astype("float64")
+        wanted = np.where(y < 1e-2, -np.pi * y / 3, np.pi * (np.cos(y) / y - np.sin(y) / y**2))
+        np.testing.assert_allclose(f(x), wanted, rtol=1e-5)
+
+
+def test_the_fraction_has_slope_1_at_integers_too():
+    x = dnp.array([-2.0, -0.5, -0.0, 0.0, 3.0])
+    parts, (slopes, flat) = dx.jvp(dnp.modf, (x,), (dnp.ones(5),))
+    assert slopes.tolist() == [1.0] * 5 and flat.tolist() == [0.0] * 5
+    np.testing.assert_array_equal(np.signbit(np.stack(parts)), [[1, 1, 1, 0, 0]] * 2)
+
+
 def test_ufuncs_compose_with_transformations():
     x = sample("float32", (3,))
     for name in ("sin", "hypot", "logaddexp", "floor_divide"):

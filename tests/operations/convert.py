@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from didax import lax
-from didax.primitives.convert import copy_p
+from didax.primitives.convert import copy_p, materialize_p
 from tests.operations.elementwise import SHAPE, numbers, special_floats, special_integers
 from tests.operations.row import BOOL, COMPLEX, FLOATS, INTS, NARROW, UINTS, Operation
 
@@ -118,6 +118,13 @@ ROWS = [
     Operation(
         "optimization_barrier",
         lambda x, n: lax.optimization_barrier((x, n)),
+        lambda x, n: (x, n),
+        lambda rng, dtype: (numbers(rng, dtype), np.arange(3, dtype=np.int32)),
+        (*FLOATS, "complex64"),
+    ),
+    Operation(
+        "materialize",
+        lambda x, n: materialize_p.bind(x, n),
         lambda x, n: (x, n),
         lambda rng, dtype: (numbers(rng, dtype), np.arange(3, dtype=np.int32)),
         (*FLOATS, "complex64"),

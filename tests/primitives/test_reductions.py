@@ -297,6 +297,28 @@ def test_reduce_over_nothing_is_the_init_value() -> None:
     assert_close(out, np.float32([3, 3]))
 
 
+def test_compiled_derivatives_find_the_elements_that_attain_the_extremum():
+    """XLA computes an operand once for the extremum and once more, rounded otherwise, for what is compared with it."""
+    x = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
+    t = np.ones_like(x)
+
+    def terms(x: Any) -> Any:
+        return dnp.abs(dnp.exp(x) * x + dnp.sin(x) * 0.3)
+
+    def extrema(x: Any) -> Any:
+        rows = np.array([0, 1, 2])
+        return terms(x).max(0), dnp.full((3, 4), -9.0).at[rows].max(terms(x) - 3), dnp.maximum(terms(x), 1.0)
+
+    def pushed(x: Any) -> Any:
+        return dx.linearize(extrema, x)[1](t)
+
+    expected = dx.jvp(extrema, (x,), (t,))[1]
+    several = dx.jit(dx.vmap(pushed, in_axes=1, out_axes=1))(np.stack([x, x], 1))
+    for found in (dx.jit(pushed)(x), [several[0][:, 0], several[1][:, 0], several[2][:, 0]]):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
 # --- errors
 # -----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from didax.core import dtypes
+from didax.core.avals import aval_of
 from didax.primitives import numpy_rules
 from didax.primitives.elementwise.arithmetic import mul, number_like
 from didax.primitives.elementwise.comparisons import eq, gt, lt
@@ -14,9 +16,22 @@ from didax.primitives.select import where
 from didax.xla.text import keep_nan, lower_combination
 
 
-def _share_of_winner(t: Any, z: Any, x: Any, y: Any) -> Any:
-    """The tangent of `x` where it is the extremum `z` of x and y, half of it at a tie."""
-    return where(eq(x, y), mul(t, 0.5), where(eq(z, x), t, number_like(0, t)))
+def _share_of(wins: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The rule of the operand `x` of an extremum of x and y: its tangent where it wins, half of it at a tie.
+
+    Complex numbers have no `wins`; the extremum `z` tells. Real ones are compared with each other, because a compiled
+    program may have computed z from an x that was rounded otherwise.
+    """
+
+    def rule(t: Any, z: Any, x: Any, y: Any) -> Any:
+        chosen = eq(z, x) if dtypes.is_complex(aval_of(x).dtype) else wins(x, y)
+        return where(eq(x, y), mul(t, 0.5), where(chosen, t, number_like(0, t)))
+
+    return rule
+
+
+def _of_both(rule: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    return rule, lambda t, z, x, y: rule(t, z, y, x)
 
 
 def _extremum_lower(op: str) -> Callable[..., Any]:
@@ -24,9 +39,9 @@ def _extremum_lower(op: str) -> Callable[..., Any]:
 
 
 max_ = binary("max", eager=numpy_rules.maximum, accepts="biufc", lower=_extremum_lower("maximum"),
-              jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
+              jvp=_of_both(_share_of(gt)))  # fmt: skip
 min_ = binary("min", eager=numpy_rules.minimum, accepts="biufc", lower=_extremum_lower("minimum"),
-              jvp=(_share_of_winner, lambda t, z, x, y: _share_of_winner(t, z, y, x)))  # fmt: skip
+              jvp=_of_both(_share_of(lt)))  # fmt: skip
 clamp = Elementwise("clamp", 3, hlo="clamp", eager=numpy_rules.clamp, accepts="iuf",
                     jvp=[lambda t, z, low, x, high: _where_or_zero(and_(gt(low, x), lt(low, high)), t),
                          lambda t, z, low, x, high: _where_or_zero(and_(gt(x, low), lt(x, high)), t),
