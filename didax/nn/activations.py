@@ -11,6 +11,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax import lax
+from didax.core import dtypes
 from didax.core.dtypes import default_dtype
 from didax.core.errors import message
 from didax.core.value import Array
@@ -387,6 +388,11 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
 
 
 def _finite_max(x: Array, axis: Axes) -> Array:
+    if dtypes.is_complex(
+        x.dtype
+    ):  # the greatest in lexicographic order, as in JAX: it decides the branch of logarithms
+        top = dnp.max(x, axis=axis, keepdims=True, initial=-dnp.inf)
+        return dnp.where(dnp.isfinite(top), top, 0.0)
     top = _largest(x, axis)
     return dnp.where(top == -dnp.inf, 0.0, top).astype(x.dtype)
 
