@@ -152,11 +152,7 @@ def _with_types(mesh: AbstractMesh, axes: Any, kind: AxisType) -> AbstractMesh:
         if name not in mesh.axis_names:
             rule = "The axes that are named are axes of the mesh."
             raise ValueError(message(rule, f"axis: {name!r}, mesh: {mesh!r}", fix="Correct the name."))
-    types = [
-        kind if name in names and t is not AxisType.Manual else t
-        for name, t in zip(mesh.axis_names, mesh.axis_types, strict=True)
-    ]
-    return mesh.update(axis_types=types)
+    return mesh.with_types(names, kind)
 
 
 def _seen_in(mesh: AbstractMesh, x: Any) -> Any:

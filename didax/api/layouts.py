@@ -10,9 +10,10 @@ from typing import Any
 from didax.core import pytree
 from didax.core.avals import aval_of
 from didax.core.errors import message
-from didax.core.mesh import Mesh, current_mesh
+from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
 from didax.primitives.sharding import sharding_constraint_p
+from didax.transforms.named_axes import manual_names
 
 
 def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
@@ -24,10 +25,9 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
         return sharding
     if isinstance(sharding, NamedSharding):
         mesh = current_mesh()
-        named = (
-            isinstance(mesh, Mesh) and sharding.mesh is mesh.abstract_mesh
-        )  # without devices: those in force
-        return NamedSharding(mesh, sharding.spec) if named and mesh is not None else sharding
+        if isinstance(mesh, Mesh) and sharding.mesh in (mesh.abstract_mesh, as_seen_here(mesh)):
+            return NamedSharding(mesh, sharding.spec)  # a mesh without devices: those of the mesh in force
+        return sharding
     if isinstance(sharding, PartitionSpec):
         mesh = current_mesh()
         if mesh is None:
@@ -53,10 +53,21 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
     )
 
 
+def as_seen_here(mesh: AbstractMesh) -> AbstractMesh:
+    """The mesh without its devices; the axes along which a `shard_map` decides are Manual within it."""
+    names = manual_names()
+    return mesh.abstract_mesh.with_types(names, AxisType.Manual) if names else mesh.abstract_mesh
+
+
 def constrained(x: Any, sharding: NamedSharding | None, *where: str) -> Any:
     """The array, laid out as the sharding says; itself without one. `where` says in errors what it is."""
     if sharding is None:
         return x
+    for name in sharding.axes and manual_names():
+        if name in sharding.axes:
+            rule = "Within a shard_map nothing is laid out over its own axes: each device has its part."
+            fix = f"Leave {name!r} out."
+            raise ValueError(message(rule, *where, f"axis: {name!r}, sharding: {sharding}", fix=fix))
     sharding.check_shape(aval_of(x).shape, *where)
     return sharding_constraint_p.bind(x, sharding=sharding)
 

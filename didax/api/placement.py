@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from didax.api.devices import devices as all_devices
-from didax.api.layouts import as_sharding
+from didax.api.layouts import as_seen_here, as_sharding
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
@@ -103,8 +103,8 @@ def get_mesh() -> AbstractMesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The mesh in force, without its devices."""
-    return get_mesh().abstract_mesh
+    """The mesh in force, without its devices; the axes along which a `shard_map` decides are Manual within it."""
+    return as_seen_here(get_mesh())
 
 
 @api_boundary

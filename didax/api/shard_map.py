@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, result_name
-from didax.core import pytree
+from didax.core import config, pytree
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.mesh import AbstractMesh, Mesh, current_mesh
@@ -156,8 +156,10 @@ def _run(
             joined.append(pvary(y, split_axes(spec)) if check else y)
         return joined
 
-    with manual_axes(**how):
+    with manual_axes(**how), config.override(mesh=found):
         jaxpr, captured = trace_to_jaxpr(body, avals, function=f, what="shard_map", arg_names=arg_names)
+    for x in captured:
+        _check_captured(f, aval_of(x), axes)
     in_each = [PartitionSpec()] * len(captured) + in_each
     outs = shard_map_p.bind(
         *captured, *leaves, jaxpr=jaxpr, in_specs=tuple(in_each), out_specs=tuple(out_each), **how
@@ -223,6 +225,18 @@ def _check_split(f: Any, name: str, aval: Any, spec: PartitionSpec, axes: Sequen
                 "in_specs of shard_map say what the types of the arguments say of explicit mesh axes.",
                 f"function: {describe_function(f)}, argument {name}: {aval}, spec: {spec}",
                 fix="Leave in_specs out, or lay the argument out as they say: didax.sharding.reshard.",
+            )
+        )
+
+
+def _check_captured(f: Any, aval: Any, axes: Sequence[str]) -> None:
+    spec = _spec_of(aval, axes)
+    if any(spec):
+        raise ValueError(
+            message(
+                "Each device has the whole of what the function of shard_map uses and is not passed as an argument.",
+                f"function: {describe_function(f)}, uses: {aval}, which is split over {split_axes(spec)}",
+                fix="Pass it as an argument, or give each device the whole: didax.sharding.reshard(x, didax.P()).",
             )
         )
 

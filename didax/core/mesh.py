@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
@@ -132,6 +132,12 @@ class AbstractMesh:
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else axis_types,
         )
+
+    def with_types(self, names: Container[str], kind: AxisType) -> Any:
+        """The mesh whose axes of these names have another type; an axis that is Manual stays so."""
+        manual = AxisType.Manual
+        pairs = zip(self.axis_names, self.axis_types, strict=True)
+        return self.update(axis_types=[kind if n in names and t is not manual else t for n, t in pairs])
 
 
 _abstract_meshes: WeakValueDictionary[Any, AbstractMesh] = WeakValueDictionary()

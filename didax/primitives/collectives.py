@@ -23,6 +23,7 @@ from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.primitive import Primitive
+from didax.primitives import split
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import div, eq, mul
 from didax.primitives.filled import full
@@ -42,6 +43,9 @@ AxisName = str | tuple[str, ...]
 Groups = Sequence[Sequence[int]]  # of numbers of devices, each in the order of its axes
 
 
+_along_dimension = split.along_whole_axes(lambda x, dimension, **_: [dimension])
+
+
 class Collective(Primitive):
     """A collective of one operand over the mapped axis `axis_name` of `axis_size` elements.
 
@@ -51,6 +55,7 @@ class Collective(Primitive):
 
     holes = {"eager": _UNBOUND}
     sets_varying = True
+    sharding = split.kept  # over the explicit mesh axes that are not those of the collective
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return frozenset(axis_names(params["axis_name"]))
@@ -175,6 +180,8 @@ class PExtremum(Collective):
 class AllGather(LinearCollective):
     """The operands of all elements, concatenated along `dimension`."""
 
+    sharding = _along_dimension
+
     def type(
         self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int, **_: Any
     ) -> ShapedArray:
@@ -194,6 +201,8 @@ class AllGather(LinearCollective):
 
 class ReduceScatter(LinearCollective):
     """The sum over the axis, of which the k-th element gets the k-th piece along `dimension`."""
+
+    sharding = _along_dimension
 
     def type(
         self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int, **_: Any
@@ -215,6 +224,8 @@ class ReduceScatter(LinearCollective):
 
 class AllToAll(LinearCollective):
     """Piece k, along `dimension`, of the operand of element j becomes piece j of the result of element k."""
+
+    sharding = _along_dimension
 
     def type(
         self, x: ShapedArray, *, axis_name: str, axis_size: int, dimension: int, **_: Any

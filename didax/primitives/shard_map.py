@@ -21,6 +21,7 @@ import numpy as np
 
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.device_types import split_of
 from didax.core.errors import message
 from didax.core.given import given_by
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
@@ -309,16 +310,26 @@ def whole(
     shape = tuple(
         n * math.prod(mesh.shape[name] for name in e) for n, e in zip(aval.shape, entries, strict=True)
     )
-    return aval.update(shape=shape, vma=aval.vma.difference(axes), sharding=NamedSharding(mesh, spec))
+    split = [(*names, *within) for names, within in zip(entries, split_of(aval), strict=True)]
+    sharding = NamedSharding(mesh, PartitionSpec(*split))
+    return aval.update(shape=shape, vma=aval.vma.difference(axes), sharding=sharding)
 
 
 def part(
     aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str], tracked: bool
 ) -> ShapedArray:
-    """The type of one device's part of the array."""
+    """The type of one device's part of the array, which may itself be split over other explicit mesh axes."""
     shape = NamedSharding(mesh, spec).shard_shape(aval.shape)
     vma = aval.vma.union(split_axes(spec)) if tracked else aval.vma
-    return aval.update(shape=shape, vma=vma, sharding=None)
+    return aval.update(shape=shape, vma=vma, sharding=_beside(aval.layout, axes))
+
+
+def _beside(layout: NamedSharding | None, axes: Sequence[str]) -> NamedSharding | None:
+    """What a type still says of a layout where the function itself decides along these mesh axes."""
+    if layout is None:
+        return None
+    spec = [tuple(name for name in entry_names(e) if name not in axes) for e in layout.spec]
+    return layout.update(spec=spec).in_types(len(spec))
 
 
 def _with_entry(spec: PartitionSpec, dim: int, split: tuple[str, ...]) -> PartitionSpec:
@@ -357,7 +368,8 @@ def _split_batch(
         jaxpr = _staged(
             lambda *args: _inline(jaxpr, args), avals, jaxpr.name, mesh=mesh, axes=axes, tracked=tracked
         )
-    return jaxpr, axis._replace(size=axis.size // count)
+    rest = tuple(name for name in axis.split_over if name not in split)
+    return jaxpr, axis._replace(size=axis.size // count, split_over=rest, layout=_beside(axis.layout, axes))
 
 
 # Note [Residuals of a shard_map]

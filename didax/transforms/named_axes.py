@@ -51,6 +51,11 @@ def named_axis(name: str) -> AxisData:
     return axes[name]
 
 
+def manual_names() -> list[str]:
+    """The mesh axes along which a `shard_map` decides what is running now."""
+    return [name for name, axis in axis_env.get().items() if axis.manual]
+
+
 @contextlib.contextmanager
 def extend_axis_env(axis: AxisData) -> Generator[None]:
     """Bring an axis into scope inside the block, if it has a name."""

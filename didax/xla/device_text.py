@@ -93,7 +93,8 @@ class DeviceWriter:
         if not free:
             return f"@{self.mesh(mesh)}, [{', '.join(map(_entry_text, entries))}]"
         dims = [f"{{{', '.join([*map(quoted_name, entry_names(e)), '?'])}}}" for e in entries]
-        whole = [quoted_name(n) for n in mesh.axis_names if n not in (*free, *sharding.axes)]
+        decided = {*free, *sharding.axes, *(self.manual.axes if self.manual is not None else ())}
+        whole = [quoted_name(n) for n in mesh.axis_names if n not in decided]
         replicated = f", replicated={{{', '.join(whole)}}}" if whole else ""
         return f"@{self.mesh(mesh)}, [{', '.join(dims)}]{replicated}"
 

@@ -258,6 +258,80 @@ def test_axes_that_are_explicit_for_a_while() -> None:
         assert z.sharding.spec == P("x", "y"), "the partitioner may split along the other axis"
 
 
+# What a device computes of its part, which is split over y still, and the type of the result, as jax 0.10.2 has it.
+BESIDE_MANUAL = {
+    "exchange": (lambda x: dnp.sin(x) + lax.psum(x * x, "x"), "float32[2,8@y]{x}"),
+    "the same everywhere": (lambda x: lax.pmax(x, "x"), "float32[2,8@y]"),
+    "along an axis": (lambda x: lax.all_gather(x, "x", tiled=True), "float32[8,8@y]{x}"),
+    "pieces": (
+        lambda x: lax.psum_scatter(lax.all_gather(x, "x", tiled=True), "x", tiled=True),
+        "float32[2,8@y]{x}",
+    ),
+    "rounds": (lambda x: lax.ppermute(x.T, "x", [(0, 1), (1, 0)]), "float32[8@y,2]{x}"),
+    "a product": (lambda x: dnp.dot(x, x.T, out_sharding=P(None, "y")), "float32[2,2@y]{x}"),
+    "moved": (
+        lambda x: reshard(x, NamedSharding(dx.sharding.get_abstract_mesh(), P("y"))),
+        "float32[2@y,8]{x}",
+    ),
+    "within another": (
+        lambda x: dx.shard_map(
+            lambda x: x * lax.all_gather(x, "y", axis=1, tiled=True).sum(1, keepdims=True),
+            in_specs=P(None, "y"),
+            out_specs=P(None, "y"),
+            axis_names={"y"},
+        )(x),
+        "float32[2,8@y]{x}",
+    ),
+    "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, x), "float32[2,8@y]{x}"),
+}
+
+
+def test_axes_beside_those_of_a_shard_map() -> None:
+    seen: dict[str, str] = {}
+
+    def every(x: Any) -> Any:
+        def parts(name: str, f: Callable[..., Any]) -> Any:
+            def run(x: Any) -> Any:
+                y = f(x)
+                seen.setdefault(name, str(dx.typeof(y)))
+                return dnp.sin(y).sum(keepdims=True).reshape(1)
+
+            return dx.shard_map(run, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(x)
+
+        def loss(x: Any) -> Any:
+            return sum(parts(name, f).sum() for name, (f, _) in BESIDE_MANUAL.items())
+
+        kept = dx.shard_map(
+            lambda x: x + lax.psum(x, "x"), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
+        )(x)
+        rows = dx.vmap(dx.grad(lambda x, s: loss(x * s)), (None, 0))(x, dnp.arange(2.0))
+        return kept, loss(x), dx.grad(loss)(x), rows
+
+    x = matrix(P("x", "y"))
+    found = dx.jit(every)(x)
+    assert seen == {name: text for name, (_, text) in BESIDE_MANUAL.items()}
+    assert [str(dx.typeof(y)) for y in found] == [
+        "float32[8@x,8@y]", "float32[]", "float32[8@x,8@y]", "float32[2,8@x,8@y]"
+    ]  # fmt: skip
+    narrow = dx.make_mesh((4, 1), ("x", "y"), MESH.axis_types)  # on which nothing is split over y
+    with dx.set_mesh(narrow):
+        others = dx.jit(every)(matrix(P("x", "y"), narrow))
+    for y, z in zip(found, others, strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-4, atol=1e-5)
+
+
+def test_the_mesh_within_a_shard_map() -> None:
+    meshes: list[Any] = []
+
+    def body(x: Any) -> Any:
+        meshes.append(dx.sharding.get_abstract_mesh())
+        return x
+
+    with dx.set_mesh(dx.sharding.Mesh(dx.devices()[:1], ("z",))):
+        dx.shard_map(body, mesh=MESH, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(matrix(P("x")))
+    assert meshes[0] is MESH.abstract_mesh.update(axis_types=(AxisType.Manual, AxisType.Explicit))
+
+
 REFUSED = {
     "unlike batches": (
         lambda x: dx.vmap(dnp.add, (0, 1))(x, x),
@@ -291,6 +365,20 @@ REFUSED = {
         lambda x: dx.shard_map(dnp.sin, in_specs=P("y"), out_specs=P("y"))(x),
         ValueError,
         "argument x: float32[8@x,8@y], spec: P('y')",
+    ),
+    "a manual axis": (
+        lambda x: dx.shard_map(
+            lambda x: reshard(x, P("x")), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
+        )(x),
+        ValueError,
+        "Within a shard_map nothing is laid out over its own axes",
+    ),
+    "a closure": (
+        lambda x: dx.shard_map(
+            lambda y: y * x.sum((0, 1)), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
+        )(x),
+        ValueError,
+        "uses: float32[8@x,8@y], which is split over ('x',)",
     ),
     "two meshes": (
         lambda x: x + dx.device_put(x, NamedSharding(MESH.update(axis_names=("a", "b")), P("a"))),
