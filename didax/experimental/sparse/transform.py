@@ -91,7 +91,7 @@ class SpreadTracer(Tracer):
 
     def known(self) -> Any:
         with set_current_trace(eager_trace):
-            return dnp.broadcast_to(known_value(self.number), self.aval.shape)
+            return dnp.broadcast_to(dnp.asarray(known_value(self.number)), self.aval.shape)
 
 
 class SparseTrace(Trace):
