@@ -36,6 +36,7 @@ from didax import (
     experimental,
     extend,
     lax,
+    memory,
     nn,
     numpy,
     ops,
@@ -60,20 +61,27 @@ from didax.api.devices import (
     device_get,
     device_put,
     devices,
+    host_count,
+    host_id,
+    host_ids,
     local_device_count,
     local_devices,
     process_count,
     process_index,
     process_indices,
 )
+from didax.api.environment import live_arrays, print_environment_info
 from didax.api.explicit import reshard
+from didax.api.forward_backward import fwd_and_bwd
 from didax.api.inspect import eval_shape, explain, make_jaxpr, typeof
 from didax.api.jacobians import hessian, jacfwd, jacrev
 from didax.api.jacobians import jacrev as jacobian
 from didax.api.jit import jit
 from didax.api.linear_transpose import linear_transpose
 from didax.api.options import (
+    allow_f16_reductions,
     array_garbage_collection_guard,
+    auto_pcast,
     check_tracer_leaks,
     checking_leaks,
     clear_caches,
@@ -86,13 +94,22 @@ from didax.api.options import (
     default_prng_impl,
     disable_jit,
     enable_checks,
+    enable_custom_prng,
     enable_x64,
     explain_cache_misses,
+    jax2tf_associative_scan_reductions,
+    legacy_prng_key,
     log_compiles,
+    make_user_context,
+    no_execution,
+    no_tracing,
     numpy_dtype_promotion,
     numpy_rank_promotion,
     optimize_loops,
+    remove_size_one_mesh_axis_from_type,
+    softmax_custom_jvp,
     thread_guard,
+    threefry_partitionable,
     transfer_guard,
     transfer_guard_device_to_device,
     transfer_guard_device_to_host,
@@ -107,7 +124,7 @@ from didax.api.placement import (
     set_mesh,
 )
 from didax.api.pmap import pmap
-from didax.api.shard_map import shard_map
+from didax.api.shard_map import shard_map, smap
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
 from didax.core.dtypes import float0
@@ -118,7 +135,9 @@ from didax.core.sharding import PartitionSpec as P
 from didax.core.value import Array
 from didax.custom_derivatives import closure_convert, custom_gradient
 from didax.debug._mode import debug_mode
+from didax.numpy.dynamic_slices import ds
 from didax.ref import Ref, empty_ref, free_ref, freeze, new_ref
+from didax.runtime.array import Shard
 
 config = Config()
 
@@ -136,6 +155,7 @@ if TYPE_CHECKING:
     from didax import test_util as test_util
     from didax.api.profile import profile as profile
     from didax.debug._explore import explore as explore
+    from didax.xla.client import Device as Device
 else:
     __getattr__, __dir__ = on_access(
         __name__,
@@ -152,9 +172,31 @@ else:
         "test_util",
         explore="debug._explore",
         profile="api.profile",
+        Device="xla.client",
     )
 
 __all__ = [
+    "Shard",
+    "allow_f16_reductions",
+    "auto_pcast",
+    "ds",
+    "enable_custom_prng",
+    "fwd_and_bwd",
+    "host_count",
+    "host_id",
+    "host_ids",
+    "jax2tf_associative_scan_reductions",
+    "legacy_prng_key",
+    "live_arrays",
+    "make_user_context",
+    "memory",
+    "no_execution",
+    "no_tracing",
+    "print_environment_info",
+    "remove_size_one_mesh_axis_from_type",
+    "smap",
+    "softmax_custom_jvp",
+    "threefry_partitionable",
     "Array",
     "NamedSharding",
     "P",

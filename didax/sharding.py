@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from didax.api.explicit import auto_axes, explicit_axes, reshard
 from didax.api.placement import get_abstract_mesh, get_mesh, set_mesh
+from didax.core import config
+from didax.core.errors import message
 from didax.core.mesh import AbstractMesh, AxisType, Mesh
 from didax.core.sharding import DuplicateSpecError, IndivisibleError, NamedSharding, PartitionSpec, Sharding
 
@@ -32,9 +34,47 @@ __all__ = [
     "explicit_axes",
     "get_abstract_mesh",
     "get_mesh",
+    "make_single_device_sharding",
     "reshard",
     "set_mesh",
+    "use_abstract_mesh",
 ]
+
+
+def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """The sharding of an array on one device.
+
+    >>> import didax as dx
+    >>> make_single_device_sharding(dx.devices()[0]).device_set == {dx.devices()[0]}
+    True
+    """
+    from didax.xla.client import SingleDeviceSharding
+
+    found = SingleDeviceSharding(device)
+    if memory_kind not in (None, "device"):
+        raise ValueError(
+            message(
+                "Arrays are kept in the memory of their devices.",
+                f"memory kind: {memory_kind!r}",
+                fix="Leave the memory kind out, or say 'device'.",
+            )
+        )
+    return found
+
+
+def use_abstract_mesh(mesh: AbstractMesh) -> Any:
+    """Let specs without a mesh refer to this one inside of the block: `set_mesh` for a mesh without devices.
+
+    >>> with use_abstract_mesh(AbstractMesh((2,), ("data",))):
+    ...     get_abstract_mesh().axis_names
+    ('data',)
+    """
+    if isinstance(mesh, Mesh) or not isinstance(mesh, AbstractMesh):
+        rule = "use_abstract_mesh takes a mesh without devices."
+        raise TypeError(
+            message(rule, f"mesh: {mesh!r:.200}", fix="Pass mesh.abstract_mesh, or use set_mesh.")
+        )
+    return config.override(mesh=mesh)
 
 
 def __getattr__(name: str) -> Any:

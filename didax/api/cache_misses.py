@@ -1,11 +1,16 @@
-"""Why a jitted function is traced again: what the option `explain_cache_misses` tells the logger 'didax'."""
+"""Why a jitted function is traced again: what the option `explain_cache_misses` tells the logger 'didax'.
+
+The option `no_tracing` makes it an error: `traced_before`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from didax.core import config
 from didax.core.avals import ShapedArray
+from didax.core.errors import message
 from didax.core.ref import RefType
 from didax.core.source import describe_function
 
@@ -50,3 +55,20 @@ def _distance(old: Signature, new: Signature) -> int:
 
 def _weak(aval: ShapedArray | RefType) -> str:
     return " (weak type)" if isinstance(aval, ShapedArray) and aval.weak_type else ""
+
+
+def traced_before(fun: Any, known: Mapping[Signature, Any], signature: Signature) -> Any:
+    """What was staged for a signature outside of `no_tracing` and `no_execution`; None where nothing was.
+
+    RuntimeError where nothing was and tracing is an error.
+    """
+    tree, state, *rest = signature
+    with config.pinned(state), config.override(no_tracing=False, no_execution=False):
+        found = known.get((tree, config.state(), *rest))
+    if found is None and state.no_tracing:
+        facts = f"function: {describe_function(fun)}", f"arguments: {', '.join(map(str, rest[0]))}"
+        rule = "Inside of no_tracing no function is traced anew."
+        raise RuntimeError(
+            message(rule, *facts, fix="Call it with arguments of these types before the block.")
+        )
+    return found

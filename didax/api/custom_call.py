@@ -169,6 +169,9 @@ class CustomCall(Rules):
 
         return self._closure(vmap, args), flags
 
+    def for_types(self, avals: Sequence[ShapedArray]) -> Rules:
+        return type(self)(self._definition, self._fixed, self._tree, avals)
+
     def held_tracers(self) -> list[Any]:
         definition = self._definition
         functions = (

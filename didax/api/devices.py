@@ -8,6 +8,7 @@ from didax.api.flat import narrowed_scalar
 from didax.api.layouts import as_sharding, constrained
 from didax.core import job, pytree
 from didax.core.errors import api_boundary, message
+from didax.core.memory import Space
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.tracing import Tracer
 from didax.runtime.array import ConcreteArray, PlacedArray, as_concrete, join_sharers, on_device
@@ -84,6 +85,10 @@ def process_indices(backend: str | None = None) -> list[int]:
     return list(range(process_count()))
 
 
+# Older names, of programs for JAX.
+host_count, host_id, host_ids = process_count, process_index, process_indices
+
+
 def default_backend() -> str:
     """The platform new arrays go to: 'cpu' or 'gpu'."""
     from didax.xla.client import backend
@@ -113,7 +118,7 @@ def device_put(
 
 
 def _is_place(x: Any) -> bool:
-    if x is None or isinstance(x, PartitionSpec):
+    if x is None or isinstance(x, PartitionSpec | Space):
         return True
     return hasattr(x, "device_set") or hasattr(x, "device_kind") or hasattr(x, "layout")
 
@@ -121,6 +126,12 @@ def _is_place(x: Any) -> bool:
 def _put(x: Any, device: Any) -> Any:
     if hasattr(device, "layout"):  # JAX's Format: the order of the axes in memory is XLA's choice
         device = device.sharding
+    if isinstance(device, Space):
+        if device is Space.Host and default_backend() != "cpu":
+            rule = "Arrays are kept in the memory of their devices."
+            fix = "Leave it there, or bring the numbers to the host with device_get."
+            raise NotImplementedError(message(rule, f"device: {device!r}", fix=fix))
+        device = None
     if isinstance(device, NamedSharding | PartitionSpec):
         return constrained(narrowed_scalar(x), as_sharding("device_put", device))
     if isinstance(x, Tracer):

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
-from didax.api.cache_misses import explain_miss
+from didax.api.cache_misses import explain_miss, traced_before
 from didax.api.donation import DonatedArguments
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments
 from didax.api.function_objects import WrappedSignature, importable_name, update_wrapper
@@ -86,6 +86,8 @@ class JitFunction(RepeatedCalls[P, R]):
         """The function staged for a signature under these options: from the cache, or by tracing."""
         signature = (tree, state, avals, static, tuple(axis_env.get().items()))
         found = self._cache.specializations.get(signature)
+        if found is None and (state.no_tracing or state.no_execution):
+            found = traced_before(self._fun, self._cache.specializations, signature)
         if found is None:
             given, args = args, with_gaps(args, static)
             names = argument_names(self._fun, args, kwargs)

@@ -7,6 +7,7 @@ from typing import Any
 
 from didax.api import jit_cache
 from didax.core import config, primitive
+from didax.core.errors import message
 from didax.core.jax_options import OptionWithoutEffect
 from didax.passes import key_reuse
 from didax.runtime import background, compiled, eager
@@ -148,6 +149,67 @@ def checking_leaks(new_val: bool = True) -> config.override:
 check_tracer_leaks = checking_leaks
 
 
+def no_tracing(new_val: bool = True) -> config.override:
+    """Inside the block, a jitted function that would be traced raises RuntimeError.
+
+    >>> import didax as dx
+    >>> f = dx.jit(lambda x: x + 1)
+    >>> one = f(0)
+    >>> with dx.no_tracing():
+    ...     int(f(2))
+    3
+    """
+    return config.override(no_tracing=new_val)
+
+
+def no_execution(new_val: bool = True) -> config.override:
+    """Inside the block, an operation or a compiled program that would run raises RuntimeError."""
+    return config.override(no_execution=new_val)
+
+
+class UserContext:
+    """A value of yours that functions depend on: `context(value)` sets it inside of a block, `context.value` reads it.
+
+    Made by `make_user_context`.
+    """
+
+    def __init__(self, default_value: Any):
+        self._default = default_value
+
+    def __call__(self, value: Any) -> config.override:
+        try:
+            hash(value)
+        except TypeError:
+            rule = "The value of a user context is part of the keys of caches, so it is hashable."
+            raise TypeError(
+                message(rule, f"value: {value!r:.200}", fix="Pass a tuple or a string.")
+            ) from None
+        others = [pair for pair in config.state().user_contexts if pair[0] is not self]
+        return config.override(user_contexts=(*others, (self, value)))
+
+    @property
+    def value(self) -> Any:
+        """The value here and now."""
+        return dict(config.state().user_contexts).get(self, self._default)
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """Make a context whose value jitted functions may read: for another value they are traced again.
+
+    Values are hashable.
+
+    >>> import didax as dx
+    >>> scale = dx.make_user_context(1)
+    >>> f = dx.jit(lambda x: x * scale.value)
+    >>> with scale(3):
+    ...     int(f(5))
+    15
+    >>> int(f(5))
+    5
+    """
+    return UserContext(default_value)
+
+
 def log_compiles(new_val: bool = True) -> OptionWithoutEffect:
     """Has no effect, for programs of JAX; `explain_cache_misses` tells why a function is compiled again."""
     return OptionWithoutEffect("jax_log_compiles", new_val)
@@ -186,6 +248,49 @@ def array_garbage_collection_guard(new_val: str | None) -> OptionWithoutEffect:
 def thread_guard(new_val: bool = True) -> OptionWithoutEffect:
     """Has no effect, for programs of JAX."""
     return OptionWithoutEffect("jax_thread_guard", new_val)
+
+
+def threefry_partitionable(new_val: bool = True) -> OptionWithoutEffect:
+    """Has no effect: keys are split as JAX does by default. NotImplementedError for False, JAX's older way to draw."""
+    if not new_val:
+        rule = "threefry_partitionable=False is JAX's older way to draw numbers, which is not here."
+        raise NotImplementedError(message(rule, f"new_val: {new_val!r}", fix="Leave it out."))
+    return OptionWithoutEffect("jax_threefry_partitionable", new_val)
+
+
+def allow_f16_reductions(new_val: bool = True) -> OptionWithoutEffect:
+    """Has no effect, for programs of JAX."""
+    return OptionWithoutEffect("jax_allow_f16_reductions", new_val)
+
+
+def auto_pcast(new_val: bool = True) -> OptionWithoutEffect:
+    """Has no effect, for programs of JAX."""
+    return OptionWithoutEffect("jax_auto_pcast", new_val)
+
+
+def enable_custom_prng(new_val: bool = True) -> OptionWithoutEffect:
+    """Has no effect, for programs of JAX."""
+    return OptionWithoutEffect("jax_enable_custom_prng", new_val)
+
+
+def legacy_prng_key(new_val: str = "allow") -> OptionWithoutEffect:
+    """Has no effect, for programs of JAX."""
+    return OptionWithoutEffect("jax_legacy_prng_key", new_val)
+
+
+def jax2tf_associative_scan_reductions(new_val: bool = True) -> OptionWithoutEffect:
+    """Has no effect, for programs of JAX."""
+    return OptionWithoutEffect("jax2tf_associative_scan_reductions", new_val)
+
+
+def remove_size_one_mesh_axis_from_type(new_val: bool = True) -> OptionWithoutEffect:
+    """Has no effect, for programs of JAX."""
+    return OptionWithoutEffect("jax_remove_size_one_mesh_axis_from_type", new_val)
+
+
+def softmax_custom_jvp(new_val: bool = True) -> OptionWithoutEffect:
+    """Has no effect, for programs of JAX."""
+    return OptionWithoutEffect("jax_softmax_custom_jvp", new_val)
 
 
 def wait_for_compilations() -> None:

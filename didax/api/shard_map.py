@@ -22,6 +22,8 @@ from didax.primitives.shard_map import manual_axes, part, shard_map_p, split_axe
 from didax.primitives.varying import pvary
 from didax.transforms.staging import trace_to_jaxpr
 
+AXES_OF_TYPES: Any = object()  # the default of `in_axes` of smap: None means an argument that is not split
+
 
 def shard_map(
     f: Any = None,
@@ -72,6 +74,48 @@ def shard_map(
         return _run(f, args, mesh, in_specs, out_specs, frozenset(axis_names), check_vma)
 
     return mapped
+
+
+@api_boundary
+def smap(f: Any = None, /, *, out_axes: Any, axis_name: str, in_axes: Any = AXES_OF_TYPES) -> Any:
+    """`f`, which the devices along one axis of the mesh in force run on their parts of the arguments.
+
+    It is a `shard_map` whose specs are numbers of axes.
+
+    Args:
+      in_axes: which axis of each argument is split over the mesh axis, None for an argument that each device gets
+        whole: an integer, None, or a tuple for the arguments, in which each may be a pytree of them. By default the
+        arguments' types say it (explicit mesh axes).
+      out_axes: along which axis of each result the parts are joined, None where they are the same on all devices.
+      axis_name: the mesh axis; along the others `f` sees whole arrays.
+
+    Raises TypeError for axes that are neither integers nor None, ValueError as `shard_map` does.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> with dx.set_mesh(dx.make_mesh((1,), ("x",))):
+    ...     dx.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name="x")(dnp.arange(3))
+    Array([0, 2, 4], dtype=int32)
+    """
+    if f is None:
+        return functools.partial(smap, out_axes=out_axes, axis_name=axis_name, in_axes=in_axes)
+    if not isinstance(axis_name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        rule = "smap maps over one axis of the mesh, by its name."
+        raise TypeError(message(rule, f"axis_name: {axis_name!r}", fix="Use shard_map for several axes."))
+    in_specs = None if in_axes is AXES_OF_TYPES else _specs_of_axes("in_axes", in_axes, axis_name)
+    out_specs = _specs_of_axes("out_axes", out_axes, axis_name)
+    return shard_map(f, in_specs=in_specs, out_specs=out_specs, axis_names={axis_name})
+
+
+def _specs_of_axes(what: str, axes: Any, name: str) -> Any:
+    def spec(axis: Any) -> PartitionSpec:
+        if axis is None:
+            return PartitionSpec()
+        if not isinstance(axis, int) or axis < 0:
+            rule = f"{what} of smap has integers from 0 on, and None, in its leaves."
+            raise TypeError(message(rule, f"{what}: {axes!r:.200}", fix="Pass the numbers of axes."))
+        return PartitionSpec(*[None] * axis, name)
+
+    return pytree.map(spec, axes, is_leaf=lambda axis: axis is None)
 
 
 def _run(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from didax.api.jit import JitFunction
 from didax.core import config
-from didax.core.jax_options import OptionWithoutEffect
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
 
@@ -29,13 +26,3 @@ def enter() -> None:
     config.update("debug_key_reuse", "off")
     for kind, (module, name) in NAMED_IN_JAX.items():
         kind.__module__, kind.__qualname__, kind.__name__ = module, name, name
-
-
-def _unheeded(option: str) -> Any:
-    return lambda new_val=True: OptionWithoutEffect(option, new_val)
-
-
-enable_custom_prng = _unheeded("jax_enable_custom_prng")
-legacy_prng_key = _unheeded("jax_legacy_prng_key")
-softmax_custom_jvp = _unheeded("jax_softmax_custom_jvp")
-allow_f16_reductions = _unheeded("jax_allow_f16_reductions")

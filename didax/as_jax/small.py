@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import abc
-import platform
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,25 +27,6 @@ def __getattr__(name: str) -> Any:
     if name == "jaxlib_version":
         return installed_jaxlib()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def print_environment_info(return_string: bool = False) -> str | None:
-    """Versions of what runs."""
-    text = f"didax:  {didax.__version__}, as jax {JAX_VERSION}\nnumpy:  {np.__version__}\npython: {sys.version}\n"
-    text += f"device: {didax.devices()}\nplatform: {platform.platform()}"
-    if return_string:
-        return text
-    print(text)
-    return None
-
-
-@contextmanager
-def threefry_partitionable(new_val: bool = True) -> Iterator[None]:
-    """Keys are split as JAX does by default; another way is refused."""
-    if not new_val:
-        rule = "jax_threefry_partitionable=False is JAX's older way to draw numbers, which Didax has not."
-        raise NotImplementedError(message(rule, fix="Leave it out."))
-    yield
 
 
 def finfo(dtype: Any) -> Any:

@@ -23,11 +23,8 @@ _ALL_CORE = {
 
 HOMES: dict[str, dict[str, str]] = {
     "jax": {
-        **_from(_SMALL, "Device __version__ __version_info__ print_environment_info threefry_partitionable"),
+        **_from(_SMALL, "__version__ __version_info__"),
         "make_jaxpr": _JAXPRS,
-        **_from(
-            "didax.as_jax.mode", "enable_custom_prng legacy_prng_key softmax_custom_jvp allow_f16_reductions"
-        ),
     },
     "jax.version": _from(_SMALL, "__version__ __version_info__"),
     "jax.api_util": {"*": _LINEAR_UTIL},

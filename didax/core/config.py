@@ -45,12 +45,16 @@ class State:
     check_tracer_leaks: bool = False
     as_in_jax: bool = False
     compile_in_background: bool = False
+    no_tracing: bool = False
+    no_execution: bool = False
+    user_contexts: Any = ()  # the values of `make_user_context`, as pairs
     mesh: Any = None  # the one that specs without a mesh refer to: see `core/sharding.py`
 
     @property
     def inspects_values(self) -> bool:
-        """Whether results or indices are looked at while programs run."""
-        return not self.debug_nans == self.debug_infs == "off" or self.error_checking_behavior_oob == "raise"
+        """Whether results or indices are looked at while programs run, or whether none may run."""
+        looks = not self.debug_nans == self.debug_infs == "off" or self.error_checking_behavior_oob == "raise"
+        return looks or self.no_execution
 
 
 CHOICES = {
@@ -106,7 +110,7 @@ JAX_VALUES: dict[str, dict[str, str]] = {
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 NAMES = tuple(_FIELDS)
 NOT_OPTIONS = frozenset(
-    ["mesh"]
+    ["mesh", "user_contexts"]
 )  # what programs depend on like on an option, and what functions of its own set
 _interned: dict[tuple[Any, ...], State] = {}
 # True once any snapshot had `inspects_values`, and while a profile runs: else hot paths need not ask further.

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from didax.core import config, source
+from didax.core.accuracy import AccuracyMode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -224,10 +225,12 @@ def without_idle(f: Any, kwargs: Any) -> Any:
 
 
 def _asks_for_nothing(value: Any) -> bool:
-    """None, a sharding on a mesh without axes, or a tuple, list or dictionary of such."""
+    """None, an AccuracyMode, a sharding on a mesh without axes, or a tuple, list or dictionary of such."""
     if isinstance(value, tuple | list | dict):
         held = cast("dict[Any, Any] | list[Any]", value)
         return all([_asks_for_nothing(x) for x in (held.values() if isinstance(held, dict) else held)])
+    if isinstance(value, AccuracyMode):  # that of every program
+        return True
     return value is None or getattr(getattr(value, "mesh", None), "axis_names", None) == ()
 
 

@@ -6,17 +6,31 @@ keys and every distribution follow from them. Read next: `PRNGImpl` in `primitiv
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from didax.core.errors import api_boundary, message
+import numpy as np
+
+from didax.api.flat import as_array
+from didax.api.vmap import vmap
+from didax.core.avals import aval_of
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.primitives.keys import PRNGImpl
 from didax.primitives.rbg import rbg as rbg_prng_impl
 from didax.primitives.rbg import unsafe_rbg as unsafe_rbg_prng_impl
+from didax.primitives.shape import broadcast_in_dim, reshape
+from didax.primitives.slicing import concatenate, slice_axis
 from didax.primitives.threefry import threefry as threefry_prng_impl
+from didax.primitives.threefry_cipher import threefry2x32_p
+from didax.random import key
 
-__all__ = ["PRNGImpl", "define_prng_impl", "rbg_prng_impl", "threefry_prng_impl", "unsafe_rbg_prng_impl"]
+__all__ = [
+    "PRNGImpl", "define_prng_impl", "random_seed", "rbg_prng_impl", "seed_with_impl", "threefry_2x32",
+    "threefry_prng_impl", "unsafe_rbg_prng_impl",
+]  # fmt: skip
 
+UINT32 = np.dtype(np.uint32)
 _BUILT_IN = (threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl)
 
 
@@ -67,3 +81,47 @@ def define_prng_impl(
             )
         )
     return PRNGImpl(tuple(key_shape), seed, split, random_bits, fold_in, name, tag)
+
+
+@api_boundary
+def random_seed(seeds: Any, impl: PRNGImpl) -> Any:
+    """Return keys of a generator, one made from each integer of `seeds`.
+
+    >>> import didax as dx
+    >>> random_seed(dx.numpy.arange(3), impl=threefry_prng_impl)[2] == dx.random.key(2)
+    Array(True, dtype=bool)
+    """
+    make = functools.partial(key, impl=impl)
+    for _ in range(aval_of(seeds).ndim):
+        make = vmap(make)
+    return make(seeds)
+
+
+def seed_with_impl(impl: PRNGImpl, seed: Any) -> Any:
+    """Return `random_seed(seed, impl)`."""
+    return random_seed(seed, impl)
+
+
+@api_boundary
+def threefry_2x32(keypair: Any, count: Any) -> Any:
+    """Return the numbers that the cipher Threefry-2x32 makes of an array of counters, in its shape.
+
+    The first half of the counters, in row-major order, are the first words of blocks, the second half the second ones;
+    an odd number of them is padded by a 0. `keypair` is two words of key. Raises ArgumentError unless all are uint32.
+    The source is Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), with 20 rounds.
+
+    >>> import numpy as np
+    >>> threefry_2x32(np.zeros(2, "uint32"), np.zeros(2, "uint32"))
+    Array([1797259609, 2579123966], dtype=uint32)
+    """
+    words, counts = [as_array(word) for word in keypair], as_array(count)
+    if len(words) != 2 or any(x.dtype != UINT32 or x.ndim for x in words) or counts.dtype != UINT32:
+        facts = f"keypair: {', '.join(str(x.aval) for x in words)}, count: {counts.aval}"
+        rule = "threefry_2x32 takes two words of a key and an array of counters, of uint32."
+        raise ArgumentError(message(rule, facts, fix="Cast them (x.astype('uint32'))."))
+    half = (counts.size + 1) // 2
+    padded = concatenate([reshape(counts, (counts.size,)), np.zeros(2 * half - counts.size, UINT32)], 0)
+    blocks = [slice_axis(padded, i * half, (i + 1) * half, 0) for i in range(2)]
+    wide = [broadcast_in_dim(word, (half,), ()) for word in words]
+    out = concatenate(threefry2x32_p.bind(*wide, *blocks), 0)
+    return reshape(slice_axis(out, 0, counts.size, 0), counts.shape)

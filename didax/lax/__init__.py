@@ -6,6 +6,7 @@ primitives, a file in `didax/primitives/`.
 """
 
 # ruff: noqa: F403
+from didax.lax import composites as _composites
 from didax.lax import control_flow as _control_flow
 from didax.lax import convert as _convert
 from didax.lax import convolution as _convolution
@@ -17,6 +18,7 @@ from didax.lax import linalg as linalg
 from didax.lax import loops as _loops
 from didax.lax import parallel as _parallel
 from didax.lax import ragged as _ragged
+from didax.lax import ragged_exchange as _ragged_exchange
 from didax.lax import reductions as _reductions
 from didax.lax import rng as _rng
 from didax.lax import select as _select
@@ -26,6 +28,7 @@ from didax.lax import solvers as _solvers
 from didax.lax import sort as _sort
 from didax.lax import special as _special
 from didax.lax import windows as _windows
+from didax.lax.composites import *
 from didax.lax.control_flow import *
 from didax.lax.convert import *
 from didax.lax.convolution import *
@@ -36,6 +39,7 @@ from didax.lax.fft import *
 from didax.lax.loops import *
 from didax.lax.parallel import *
 from didax.lax.ragged import *
+from didax.lax.ragged_exchange import *
 from didax.lax.reductions import *
 from didax.lax.rng import *
 from didax.lax.select import *
@@ -47,12 +51,14 @@ from didax.lax.special import *
 from didax.lax.windows import *
 
 __all__: list[str] = ["linalg"]
+__all__ += _composites.__all__
 __all__ += _control_flow.__all__
 __all__ += _convert.__all__
 __all__ += _convolution.__all__
 __all__ += _cumulative.__all__
 __all__ += _dot.__all__
 __all__ += _ragged.__all__
+__all__ += _ragged_exchange.__all__
 __all__ += _elementwise.__all__
 __all__ += _fft.__all__
 __all__ += _loops.__all__

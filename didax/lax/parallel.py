@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from didax.api.flat import as_array
 from didax.api.layouts import constrained_tree, spread
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
@@ -26,9 +27,10 @@ from didax.core.sharding import PartitionSpec
 from didax.lax.operands import operation
 from didax.primitives import collectives as p
 from didax.primitives.convert import convert_element_type
-from didax.primitives.elementwise import add, div, mul
+from didax.primitives.elementwise import add, div, eq, mul
 from didax.primitives.scalars import scalar_like
-from didax.primitives.shape import move_axis, reshape
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim, move_axis, reshape
 from didax.primitives.varying import pvary
 from didax.transforms import named_axes
 
@@ -37,6 +39,7 @@ __all__ = [
     "all_to_all",
     "axis_index",
     "axis_size",
+    "pbroadcast",
     "pcast",
     "pmax",
     "pmean",
@@ -319,6 +322,30 @@ def pswapaxes(x: Any, axis_name: str, axis: int, *, axis_index_groups: IndexGrou
            [2., 4.]], dtype=float32)
     """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+@operation
+def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
+    """Give every element the arrays of the element at position `source` of the mapped axis.
+
+    >>> import didax as dx
+    >>> from didax import lax
+    >>> dx.vmap(lambda x: lax.pbroadcast(x, "i", 2), axis_name="i")(dx.numpy.array([1.0, 2.0, 3.0]))
+    Array([3., 3., 3.], dtype=float32)
+    """
+    size, place = axis_size(axis_name), operator.index(source)
+    if not 0 <= place < size:
+        rule = "The source of pbroadcast is a position along the mapped axis."
+        facts = f"source: {place}, axis {axis_name!r} of {size} elements"
+        raise ValueError(message(rule, facts, fix=f"Choose one of 0 to {size - 1}."))
+
+    def from_source(leaf: Any) -> Any:
+        aval = aval_of(leaf)
+        here = broadcast_in_dim(eq(axis_index(axis_name), np.int32(place)), aval.shape, ())
+        total = psum(where(here, leaf, np.zeros((), aval.dtype)), axis_name)
+        return convert_element_type(total, aval.dtype)  # the sum of booleans is an integer
+
+    return pytree.map(lambda leaf: from_source(as_array(leaf)), x)
 
 
 # --- Values that differ between devices -----------------------------------------------------------

@@ -396,7 +396,11 @@ def _total(terms: Array, axis: Axes, where: Any) -> Array:
 
 
 def _finite_max(x: Array, axis: Axes) -> Array:
-    return _largest(x, axis, reduce_max_finite_p)
+    if not dtypes.is_complex(x.dtype):
+        return _largest(x, axis, reduce_max_finite_p)
+    # The greatest in lexicographic order, as in JAX: it decides the branch of logarithms.
+    top = dnp.max(x, axis=axis, keepdims=True, initial=-dnp.inf)
+    return dnp.where(dnp.isfinite(top), top, 0.0)
 
 
 def _largest(x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> Array:

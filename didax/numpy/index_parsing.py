@@ -33,9 +33,11 @@ from didax.core.tracing import Tracer, known_value
 from didax.core.value import Array
 from didax.lax.slicing import of_one_dtype, wrapped
 from didax.numpy.creation import asarray
+from didax.numpy.dynamic_slices import Slice
 from didax.numpy.promotion import broadcast_shapes
 from didax.primitives.dimension import number
-from didax.primitives.elementwise import rem
+from didax.primitives.elementwise import clamp, rem
+from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import concatenate
 from didax.primitives.window_positions import GatherDimensionNumbers, signed
@@ -55,10 +57,13 @@ class New(NamedTuple):
 
 
 class Span(NamedTuple):
-    """`size` elements from `start` on, at a positive distance of `step`; in reverse order where `flipped`."""
+    """`size` elements from `start` on, at a positive distance of `step`; in reverse order where `flipped`.
+
+    The start may be a traced array, where the size is not that of the whole axis.
+    """
 
     axis: int
-    start: int
+    start: Any
     size: int
     step: int = 1
     flipped: bool = False
@@ -166,6 +171,8 @@ def _axis_entries(
     """Return the entry for an item at an axis; a mask of several axes gives several entries."""
     if type(item) is slice:
         return [_span(x, item, axis)]
+    if type(item) is Slice:
+        return [_dynamic_span(x, item, axis)]
     if _is_mask(item):
         return _mask_points(x, item, axis)
     if isinstance(item, Array) and dtypes.is_integer(item.dtype):
@@ -205,6 +212,26 @@ def _span(x: ShapedArray, item: slice, axis: int) -> Span:
     if step > 0:
         return Span(axis, start, size, step if size > 1 else 1)
     return Span(axis, start + (size - 1) * step if size else 0, size, -step if size > 1 else 1, size > 1)
+
+
+def _dynamic_span(x: ShapedArray, item: Slice, axis: int) -> Span:
+    n, reach = x.shape[axis], (item.size - 1) * item.stride + 1
+    if item.size and reach > n:
+        rule = "A slice is no longer than the axis that it is of."
+        facts = f"slice: {item.size} elements at a distance of {item.stride}, axis {axis} of {x}"
+        raise IndexError(message(rule, facts, fix="Choose a smaller size."))
+    if not item.size or reach == n:  # there is one place where it can lie
+        return Span(axis, 0, item.size, item.stride if item.size > 1 else 1)
+    start: Any = item.start
+    if not isinstance(start, Array):
+        start = max(0, min(start + n if start < 0 else start, n - reach))
+    else:
+        start = _clamped(wrapped(start, n), n - reach)
+    return Span(axis, start, item.size, item.stride if item.size > 1 else 1)
+
+
+def _clamped(start: Any, last: int) -> Any:
+    return clamp(scalar_like(0, start.dtype), start, number(last, start.dtype))
 
 
 def _symbolic_span(axis: int, start: Any, size: Any, step: int) -> Span:
@@ -407,7 +434,9 @@ def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Wind
                 else scalar_of(e.position)
             )
         elif type(e) is Span and e.step != 1:
-            ramp = np.arange(e.start, e.start + e.size * e.step, e.step, dtype=np.int32)
+            first, ramp = (0, e.start) if isinstance(e.start, Array) else (e.start, None)
+            steps_of = np.arange(first, first + e.size * e.step, e.step, dtype=np.int32)
+            ramp = steps_of if ramp is None else ramp + steps_of.astype(ramp.dtype)
             columns[e.axis] = _at_batch_axes(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
         elif type(e) is Span and e.size != x.shape[e.axis]:
             columns[e.axis], sizes[e.axis] = e.start, e.size

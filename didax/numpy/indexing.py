@@ -124,7 +124,7 @@ def _bounds(axes: Sequence[Entry], shape: tuple[int, ...]) -> tuple[tuple[int, .
 
 
 def _axis_bounds(e: Entry, length: int) -> tuple[int, int, int]:
-    if isinstance(e, Span):
+    if isinstance(e, Span) and not isinstance(e.start, Array):
         return e.start, e.start + max_dim((e.size - 1) * e.step + 1, 0), e.step
     if isinstance(e, Point) and e.static and e.ndim == 0:
         i = as_length(e.position)
@@ -136,7 +136,14 @@ def _take_spans(x: Array, entries: Sequence[Entry]) -> tuple[Array, list[Entry]]
     """Slice the array to its spans; return the slice and the entries, in which each span is now a whole axis."""
     axes = [Span(e.axis, 0, n) if type(e) is Point else e for e, n in _per_axis(entries, x.shape)]
     x = slice_(x, *_bounds(axes, x.shape))
-    return x, [Span(e.axis, 0, e.size, 1, e.flipped) if type(e) is Span else e for e in entries]
+    return x, [
+        Span(e.axis, 0, e.size, 1, e.flipped) if isinstance(e, Span) and _is_static_span(e) else e
+        for e in entries
+    ]
+
+
+def _is_static_span(e: Span) -> bool:
+    return not isinstance(e.start, Array)
 
 
 def _per_axis(entries: Sequence[Entry], shape: tuple[int, ...]) -> list[tuple[Any, int]]:
@@ -249,7 +256,7 @@ def _get(x: Array, index: Any, options: _Options, fill_value: Any = None) -> Arr
     layout = layout_of(entries)
     if 0 in layout.shape:
         return reshape(slice_axis(x, 0, 0, 0), layout.final_shape)
-    if not fills and all(e.ndim == 0 for e in entries if type(e) is Point):
+    if not fills and not any(map(_needs_gather, entries)):
         taken = _take_dynamic(x, entries)
     else:
         x, entries = _take_spans(x, entries)
@@ -266,6 +273,12 @@ def _get(x: Array, index: Any, options: _Options, fill_value: Any = None) -> Arr
             fill_value=fill_value,
         )
     return reshape(rev(reshape(taken, layout.shape), layout.flipped), layout.final_shape)
+
+
+def _needs_gather(e: Entry) -> bool:
+    if isinstance(e, Span):
+        return isinstance(e.start, Array) and e.step != 1
+    return isinstance(e, Point) and e.ndim > 0
 
 
 def _take_static(x: Array, window: _StaticWindow) -> Any:
@@ -294,6 +307,8 @@ def _take_dynamic(x: Array, entries: Sequence[Entry]) -> Any:
     for e in axes:
         if type(e) is Point and not e.static:
             positions[e.axis], sizes[e.axis] = scalar_of(e.position), 1
+        elif type(e) is Span and not _is_static_span(e):
+            positions[e.axis], sizes[e.axis] = e.start, e.size
     if sizes == list(x.shape):
         return x
     return dynamic_slice_p.bind(x, *of_one_dtype(positions), slice_sizes=tuple(sizes))

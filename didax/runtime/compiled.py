@@ -41,7 +41,7 @@ from didax.runtime.array import ConcreteArray, argument_buffer, as_concrete, on_
 from didax.runtime.explicit import labelled, without_types
 from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
-from didax.runtime.value_checks import with_index_checks
+from didax.runtime.value_checks import check_may_run, with_index_checks
 from didax.xla.device_text import Partition
 from didax.xla.inspection import Listener
 from didax.xla.lowering import lower_module
@@ -293,6 +293,8 @@ class Program:
         return outs if keys is None else list(map(with_keys, outs, keys))
 
     def _run(self, args: Sequence[Any]) -> list[Any]:
+        if config.values_were_inspected:
+            check_may_run(self.jaxpr.name or "a program")
         args = self._used(args)
         device = common_device([*self._placed, *args] if self._placed else args)
         partition = self._partition(args)

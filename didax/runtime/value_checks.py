@@ -2,6 +2,7 @@
 
     error_checking_behavior_oob = "raise"    an index out of range is an error
     debug_nans, debug_infs                   a NaN or an infinity made out of numbers is an error
+    no_execution                             any operation or program is an error
 
 Read next: `passes/checkify.py` (checks in programs), `passes/nans.py` (the search for NaNs).
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from didax.core import config
+from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.core.primitive import Primitive, eager_trace
 from didax.core.tracing import set_current_trace
@@ -45,12 +47,20 @@ def run_marked(primitive: Primitive, run: Callable[[], Any]) -> Any:
 
 def run_checked(plan: Plan, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Run a plan; look at its indices before, and at its results afterwards, as far as the options ask for it."""
+    check_may_run(primitive.name)
     if config.state().error_checking_behavior_oob == "raise" and primitive.conditions is not None:
         with config.override(error_checking_behavior_oob="ignore"), set_current_trace(eager_trace):
             check_operands(primitive, args, params, _INDICES)
     outs = plan(args)
     look_at_operation(primitive, args, outs if primitive.multiple_results else [outs], params)
     return outs
+
+
+def check_may_run(name: str) -> None:
+    """RuntimeError inside of `no_execution`."""
+    if config.state().no_execution:
+        rule = "Inside of no_execution nothing is computed."
+        raise RuntimeError(message(rule, f"about to run: {name}", fix="Compute it before the block."))
 
 
 def with_index_checks(jaxpr: Jaxpr) -> Jaxpr:

@@ -17,6 +17,7 @@ from didax.api.custom import custom_jvp
 from didax.core import dtypes
 from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
 from didax.core.value import Array
+from didax.lax.elementwise import complex as complex_
 from didax.lax.loops import fori_loop
 from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
 from didax.primitives.integrals import MIDPOINTS, POINTS, STEP
@@ -61,6 +62,37 @@ def complex_xlogy(x: Any, y: Any) -> Any:
     """x log(y) of complex numbers, and 0 where x is 0."""
     zero = (x == 0) & ~dnp.isnan(y)
     return x * dnp.log(dnp.where(zero & ((y == 0) | dnp.isinf(y)), 1, y))
+
+
+def complex_xlog1py(x: Any, y: Any) -> Any:
+    """x log(1 + y) of complex numbers, and 0 where x is 0."""
+    zero = (x == 0) & ~dnp.isnan(y)
+    return x * dnp.log1p(dnp.where(zero & ((y == -1) | dnp.isinf(y)), 0, y))
+
+
+def complex_logit(z: Any) -> Any:
+    """log(z / (1 - z)) of complex numbers; near 1/2, where the quotient is near 1, from its distance to 1."""
+    near = abs(z - 0.5) < 0.25
+    beside = dnp.where(near, z, 0.5)
+    return dnp.where(
+        near, dnp.log1p((2 * beside - 1) / (1 - beside)), dnp.log(dnp.where(near, 2, z / (1 - z)))
+    )
+
+
+def complex_power_transform(log_x: Any, power: Any) -> Any:
+    """expm1(power * log_x) / power of complex numbers, and its limit log_x at power 0."""
+    u = power * log_x
+    tiny = abs(u) < 1e-5
+    safe = dnp.where(tiny, 1, u)
+    ratio = dnp.where(tiny, 1 + u * (0.5 + u / 6), dnp.expm1(safe) / safe)
+    at_end = dnp.isinf(log_x) & (power != 0)  # x is 0, or infinite
+    end = dnp.expm1(dnp.where(at_end, u, 0)) / dnp.where(power == 0, 1, power)
+    return dnp.where(at_end, end, dnp.where(power == 0, log_x, log_x * ratio))
+
+
+def complex_erfcx(z: Any) -> Any:
+    """exp(z^2) erfc(z) of complex numbers."""
+    return wofz(complex_(-z.imag, z.real))
 
 
 def _right_loggamma(z: Any) -> Any:

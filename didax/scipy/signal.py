@@ -27,6 +27,7 @@ from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.lax.convolution import conv_general_dilated
 from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
+from didax.numpy.reductions import canonical_axes
 
 __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft", "stft", "welch",
@@ -221,8 +222,7 @@ def fftconvolve(
     """
     x, y = [dnp.asarray(v) for v in promote_dtypes("fftconvolve", in1, in2, to_inexact=True)]
     x, y = _pair("fftconvolve", x.astype(x.dtype), y.astype(y.dtype))
-    along = range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
-    along = sorted({axis % x.ndim for axis in along})
+    along = sorted(set(canonical_axes("fftconvolve", axes, x.ndim)))
     _check_valid("fftconvolve", x, y, mode)
     lengths = [x.shape[a] + y.shape[a] - 1 for a in along]
     real = not dtypes.is_complex(x.dtype)
@@ -254,6 +254,8 @@ _COSINES = {
 def _window(name: str, window: Any, length: int) -> np.ndarray[Any, Any]:
     """The samples of a window that is named, periodic as for Fourier transforms."""
     n = np.arange(length)
+    if length == 1 and not isinstance(window, tuple) and window in (*_COSINES, "cosine", "bartlett"):
+        return np.ones(1)  # as in SciPy: the formulas give 0, by which no power can be divided
     kind, *parameters = window if isinstance(window, tuple) else (window,)
     if kind in _COSINES and not parameters:
         terms = [(-1) ** k * c * np.cos(2 * np.pi * k * n / length) for k, c in enumerate(_COSINES[kind])]

@@ -29,6 +29,7 @@ from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import special as loops
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
+from didax.scipy import _families as families
 from didax.scipy._families import bessel_jn, complex_gamma, complex_loggamma, complex_xlogy, sph_harm_y, wofz
 
 __all__ = [
@@ -72,11 +73,13 @@ def _kl_div(p: Any, q: Any) -> Any:
 
 expit = _function("expit", 1, "1 / (1 + exp(-x)).", el.logistic, "fc")
 logit = _function("logit", 1, "log(p / (1 - p)), the inverse of `expit`.", logarithmic.logit)
+logit.implementations["c"] = families.complex_logit
 xlogy = _function("xlogy", 2, "x log(y), and 0 where x is 0, with its derivatives.", logarithmic.xlogy)
 xlogy.implementations["c"] = complex_xlogy
 xlog1py = _function(
     "xlog1py", 2, "x log(1 + y), and 0 where x is 0, with its derivatives.", logarithmic.xlog1py
 )
+xlog1py.implementations["c"] = families.complex_xlog1py
 entr = _function("entr", 1, "-x log(x), 0 at 0 and -inf below.", _entr)
 rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p or q is negative, or where only q is 0.",
                      logarithmic.rel_entr)  # fmt: skip
@@ -115,6 +118,7 @@ def _ndtr(x: Any) -> Any:
 erf = _function("erf", 1, "The error function.", el.erf)
 erfc = _function("erfc", 1, "1 - erf(x), accurate where it is small.", el.erfc)
 erfcx = _function("erfcx", 1, "exp(x^2) erfc(x), which does not vanish for large x.", fitted.erfcx)
+erfcx.implementations["c"] = families.complex_erfcx
 erfinv = _function("erfinv", 1, "The inverse of erf, on [-1, 1].", el.erf_inv)
 ndtr = _function("ndtr", 1, "The normal distribution function.", _ndtr)
 ndtri = _function("ndtri", 1, "The inverse of `ndtr`, on [0, 1].", fitted.ndtri)
@@ -317,6 +321,8 @@ boxcox = _function("boxcox", 2, "(x^lmbda - 1) / lmbda, and log(x) where lmbda i
                    lambda x, lmbda: _power_transform(el.log(x), lmbda))  # fmt: skip
 boxcox1p = _function("boxcox1p", 2, "boxcox(1 + x, lmbda), accurate near 0.",
                      lambda x, lmbda: _power_transform(el.log1p(x), lmbda))  # fmt: skip
+boxcox.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log(x), lmbda)
+boxcox1p.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log1p(x), lmbda)
 
 
 @api_boundary

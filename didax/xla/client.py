@@ -59,6 +59,8 @@ class Backend:
         return self.devices[0]
 
 
+Device = xe.Device
+
 _REPLICATED = hlo.HloSharding.replicate()
 
 

@@ -85,6 +85,8 @@ CALLS: dict[str, dict[str, list[str]]] = {
         "custom_root": ["lax.custom_root(lambda y: y - 1, s, lambda f, y: y - f(y), lambda g, y: y / g(1.0))"],
         "psum": ["x * lax.psum(s, 'b')", "x * lax.psum({'k': (s,)}, 'b')['k'][0]", "lax.psum([x, s], 'b')[1]"],
         "pmean": ["x * lax.pmean(s, 'b')", "lax.pmean((x, s), 'b')[1]"],
+        "pbroadcast": ["x * lax.pbroadcast((s,), 'b', 0)[0]"],
+        "stage": ["lax.stage(s)", "x * lax.stage(s)"],
         "pmax": ["lax.pmax((x, s), 'b')[1]"],
         "pmin": ["lax.pmin((x, s), 'b')[1]"],
         "all_gather": ["lax.all_gather(s, 'b')"],
@@ -165,6 +167,7 @@ NO_SCALARS = """
     conv conv_dimension_numbers conv_general_dilated conv_general_dilated_local conv_general_dilated_patches
     conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose conv_transpose_shape_tuple
     conv_with_general_padding padtype_to_pads reduce_window_shape_tuple broadcast_shapes
-    all_to_all axis_size psum_scatter pswapaxes
+    all_to_all axis_size psum_scatter pswapaxes ragged_all_to_all
+    composite scaled_dot shape_as_value
 """
 """Functions whose arguments all have axes."""

@@ -191,3 +191,27 @@ def test_gamma_and_xlogy_of_complex_numbers() -> None:
         assert_close(np.asarray(found)[finite], wanted[finite], rtol=1e-10)
     found = dx.grad(special.xlogy, holomorphic=True)(0j, 2 + 1j)
     np.testing.assert_allclose(found, np.log(2 + 1j), rtol=1e-6)
+
+
+def test_complex_numbers_in_functions_of_probabilities() -> None:
+    """Values of mpmath at branch points and beside them; what jax gives elsewhere, its branches of logarithms too."""
+    z = np.array([0.3 + 0.4j, -1.2 + 0.1j, 0.7 - 2j, 0.5 + 1e-4j, 3 + 1e-3j, 1e-6 - 2e-6j], np.complex64)
+    power = np.array([0, 1j, 0.5, 1e-7, -2, 1 + 1j], np.complex64)
+    calls = {
+        "logit": (z,), "xlog1py": (power, z), "boxcox": (z, power), "boxcox1p": (z, power), "erfcx": (z,),
+        "softmax": (z,), "log_softmax": (z,),
+    }  # fmt: skip
+    with jax.enable_x64(True):
+        theirs = {name: getattr(jax.scipy.special, name)(*[jax.numpy.asarray(x, "complex128") for x in args])
+                  for name, args in calls.items()}  # fmt: skip
+    ours = dx.jit(lambda: {name: getattr(special, name)(*args) for name, args in calls.items()})()
+    for name, wanted in theirs.items():
+        assert ours[name].dtype == "complex64"
+        np.testing.assert_allclose(ours[name], wanted, rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(getattr(special, name)(*calls[name]), wanted, rtol=1e-5, err_msg=name)
+    assert special.xlog1py(dnp.complex64(0), -1) == 0
+    assert special.logit(dnp.complex64(0.5)) == 0
+    slope = dx.grad(lambda x: special.logit(x), holomorphic=True)(dnp.complex64(0.5))
+    np.testing.assert_allclose(slope, 4, rtol=1e-6)
+    slope = dx.grad(lambda x: special.xlog1py(x, -1), holomorphic=True)(dnp.complex64(0))
+    assert np.isfinite(slope) or np.isneginf(slope.real)

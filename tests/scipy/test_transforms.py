@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from typing import Any
 
 import jax
@@ -187,3 +188,15 @@ def test_errors(call: Any, text: str) -> None:
 def test_interpolation_of_higher_order_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="order 0"):
         ndimage.map_coordinates(X, [X, X], 3)
+
+
+def test_short_signals_and_wrong_axes() -> None:
+    """A signal of one sample has the window of SciPy, 1, and not the formula's 0, which no power can be divided by."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that all samples are used
+        for run in (lambda m: m.stft(np.ones((1, 1), "float32") * 3, nperseg=4)[2],
+                    lambda m: m.welch(np.ones((2, 1), "float32") * 3, nperseg=4, detrend=False)[1]):  # fmt: skip
+            np.testing.assert_allclose(run(signal), run(scipy.signal), rtol=1e-5)
+    with pytest.raises(ValueError, match="axis"):
+        signal.fftconvolve(np.float32(1), np.float32(2), axes=0)
+    assert signal.fftconvolve(np.float32(3), np.float32(2)) == 6

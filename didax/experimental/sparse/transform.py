@@ -4,8 +4,11 @@
 
 `SparseTrace` lets a function run on sparse arrays in the place of dense ones: each operation on one is done by the rule
 in `RULES` or `ROW_RULES` for its primitive, whose operands are BCOO (BCSR) arrays beside dense ones, under the trace
-from before. So `sparsify` composes with all other transformations. An operation without a rule, such as `cos`, whose
-result would be dense, is an error that says so.
+from before. So `sparsify` composes with all other transformations.
+
+An elementwise operation is applied to the entries, and once to what the other elements are: 0 at first. So every
+function with f(0) = 0 works, whatever it is made of. One such as `cos`, whose result would be dense, is an error that
+says so when the result is asked for. Of a function with rules of its own, which are for derivatives, the body runs.
 Read next: `bcoo.py`, `_shapes.py`, `_products.py`, which compute.
 """
 
@@ -25,7 +28,7 @@ from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
-from didax.core.primitive import Primitive, Trace
+from didax.core.primitive import Primitive, Trace, eager_trace
 from didax.core.tracing import (
     Tracer,
     current_trace,
@@ -39,6 +42,9 @@ from didax.experimental.sparse._base import JAXSparse, no_dense
 from didax.experimental.sparse.bcoo import BCOO
 from didax.experimental.sparse.bcsr import BCSR
 from didax.primitives.control_flow.layout import BodyLayout, WhileLayout
+from didax.primitives.custom.call import python_call_p
+from didax.primitives.families import Elementwise
+from didax.primitives.shape import broadcast_in_dim_p
 
 _TODENSE = "didax.experimental.sparse.todense"  # the name of a value that `todense` has been asked of
 Rule = Callable[..., Any]  # operands, sparse or dense, and parameters to a result, or a list of them
@@ -50,34 +56,135 @@ def is_sparse(x: Any) -> bool:
 
 
 class SparseTracer(Tracer):
-    """A sparse array in the place of a dense one."""
+    """A sparse array in the place of a dense one; the elements that it has no entries for are `rest`, mostly 0."""
 
-    __slots__ = ("sparse",)
+    __slots__ = ("made_by", "rest", "sparse")
 
-    def __init__(self, trace: Trace, sparse: Any):
+    def __init__(self, trace: Trace, sparse: Any, rest: Any = 0, made_by: str = ""):
         self.owner = trace
         self.sparse = sparse
+        self.rest = rest
+        self.made_by = made_by  # the operation that gave a rest other than 0
         data = aval_of(sparse.data)
         self.aval = ShapedArray(sparse.shape, data.dtype, data.weak_type)
+
+    def with_unique_places(self) -> Any:
+        """The array with one entry for each place, from now on."""
+        if not self.sparse.unique_indices:
+            self.sparse = self.sparse.sum_duplicates(nse=self.sparse.nse, remove_zeros=False)
+        return self.sparse
+
+
+class SpreadTracer(Tracer):
+    """A number in the shape of an array, which is not made unless an operation needs it."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, trace: Trace, number: Any, shape: tuple[int, ...]):
+        self.owner = trace
+        self.number = number
+        self.aval = aval_of(number).update(shape=shape)
+
+    def array(self) -> Any:
+        """The array."""
+        return dnp.broadcast_to(self.number, self.aval.shape)
+
+    def known(self) -> Any:
+        with set_current_trace(eager_trace):
+            return dnp.broadcast_to(dnp.asarray(known_value(self.number)), self.aval.shape)
 
 
 class SparseTrace(Trace):
     """Runs operations on sparse arrays by their rules."""
 
-    __slots__ = ()
+    __slots__ = ("by_entries",)
     transformation = "sparsify"
 
+    def __init__(self, parent: Trace, function: Any):
+        super().__init__(parent, function)
+        self.by_entries = True  # whether all operations so far acted on each element by itself
+
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        operands = [x.sparse if type(x) is SparseTracer and x.owner is self else x for x in args]
-        if not any(map(is_sparse, operands)):
-            return self.parent.process(primitive, args, params)
-        rules = ROW_RULES if any(isinstance(x, BCSR) for x in operands) else RULES
-        rule = rules.get(primitive.name) or _to_entries(primitive)
-        if rule is None:
-            raise _without_rule(primitive, operands)
+        mine = [x for x in args if self._is_mine(x)]
+        if not mine:
+            if (
+                primitive is broadcast_in_dim_p
+                and not aval_of(args[0]).ndim
+                and known_value(args[0]) is not None
+            ):
+                return SpreadTracer(self, args[0], params["shape"])
+            return self.parent.process(primitive, tuple(map(self.plain, args)), params)
+        if primitive is python_call_p:
+            return self._call_with_rules(args, mine, params["rules"])
         with set_current_trace(self.parent):
-            found = rule(*operands, **params)
-        return list(map(self.traced, found)) if primitive.multiple_results else self.traced(found)
+            found = self._by_entries(primitive, args, mine, params)
+            if found is not None:
+                return found
+            self.by_entries = False
+            operands = [self.result(x) for x in args]  # raises where one would be dense
+            rule = (ROW_RULES if any(isinstance(x.sparse, BCSR) for x in mine) else RULES).get(primitive.name)
+            if rule is None:
+                raise _without_rule(primitive, operands)
+            out = rule(*operands, **params)
+        return list(map(self.traced, out)) if primitive.multiple_results else self.traced(out)
+
+    def _call_with_rules(self, args: Sequence[Any], mine: Sequence[SparseTracer], rules: Any) -> list[Any]:
+        """The results of the function's body; where it acts on each element by itself, those of a call for the entries.
+
+        Such a call keeps the derivatives that the function has by its rules.
+        """
+        outer, self.by_entries = self.by_entries, True
+        with set_current_trace(self):
+            outs: list[Any] = rules.run(*args)
+        elementwise, self.by_entries = self.by_entries, self.by_entries and outer
+        if not elementwise or not all(self._is_mine(y) for y in outs):
+            return outs
+        first = mine[0].with_unique_places()
+        if not all(_same_places(first, x.with_unique_places()) for x in (*mine[1:], *outs)):
+            return outs
+        entries = [x.sparse.data if self._is_mine(x) else _stretched(x, first.data.shape) for x in args]
+        of_entries = rules.for_types([aval_of(x) for x in entries])
+        if of_entries is None:
+            return outs
+        with set_current_trace(self.parent):
+            data = python_call_p.bind(*entries, rules=of_entries)
+        return [
+            SparseTracer(self, first._with_data(z), y.rest, y.made_by)
+            for y, z in zip(outs, data, strict=True)
+        ]
+
+    def _by_entries(
+        self, primitive: Primitive, args: Sequence[Any], mine: Sequence[SparseTracer], params: dict[str, Any]
+    ) -> SparseTracer | None:
+        """The result of an elementwise operation on the entries, and on the rest.
+
+        None unless the arrays have their entries at the same places, and all other operands are known numbers.
+        """
+        name, zeros = primitive.name, all(_is_zero(x.rest) for x in mine)
+        if not (isinstance(primitive, Elementwise) or name in _ELEMENT_BY_ELEMENT):
+            return None
+        rests = [x.rest if self._is_mine(x) else _number(x) for x in args]
+        if any(y is None for y in rests) or (name == "div" and zeros and self._is_mine(args[1])):
+            return None
+        scaled = name in ("mul", "div") and len(mine) == 1 and zeros
+        linear = name in _LINEAR or scaled or (name in ("add", "sub") and len(mine) == 2)
+        arrays = [x.sparse if linear else x.with_unique_places() for x in mine]
+        if not all(_same_places(arrays[0], y) for y in arrays[1:]):
+            return None
+        rests = [np.asarray(y, aval_of(x).dtype) for x, y in zip(args, rests, strict=True)]
+        with set_current_trace(eager_trace):  # a sparse array times infinity has no NaN
+            rest = 0 if scaled else np.asarray(primitive.bind(*rests, **params))
+        shape = arrays[0].data.shape
+        entries = [x.sparse.data if self._is_mine(x) else _stretched(x, shape) for x in args]
+        made_by = next((x.made_by for x in mine if x.made_by), name)
+        return SparseTracer(self, arrays[0]._with_data(primitive.bind(*entries, **params)), rest, made_by)
+
+    def plain(self, x: Any) -> Any:
+        """The value, as an array if it is a number that was spread."""
+        return x.array() if type(x) is SpreadTracer and x.owner is self else x
+
+    def _is_mine(self, x: Any) -> bool:
+        return type(x) is SparseTracer and x.owner is self
 
     def traced(self, x: Any) -> Any:
         """The value with which the function runs."""
@@ -85,23 +192,30 @@ class SparseTrace(Trace):
 
     def result(self, x: Any) -> Any:
         """The value that the function returned."""
-        return x.sparse if type(x) is SparseTracer and x.owner is self else x
+        if not self._is_mine(x):
+            return self.plain(x)
+        if not _is_zero(x.rest):
+            raise no_dense(repr(x.sparse), x.made_by)
+        return x.sparse
 
 
-def _to_entries(primitive: Primitive) -> Rule | None:
-    """The rule of an operation on each element that keeps zeros."""
-    linear = primitive.name in _LINEAR
+def _is_zero(x: Any) -> bool:
+    return bool(x == 0)
 
-    def rule(x: Any, **params: Any) -> Any:
-        x = x if linear else _unique(x)
-        return x._with_data(primitive.bind(x.data, **params))
 
-    return rule if linear or primitive.name in _KEEP_ZERO else None
+def _number(x: Any) -> Any:
+    """The number that every element of an operand is; None where there is none, or it is not known."""
+    known = known_value(x.number if type(x) is SpreadTracer else x)
+    return known if known is not None and np.ndim(known) == 0 else None
+
+
+def _stretched(x: Any, shape: tuple[int, ...]) -> Any:
+    return dnp.broadcast_to(x.number, shape) if type(x) is SpreadTracer else x
 
 
 def _without_rule(primitive: Primitive, operands: Sequence[Any]) -> NotImplementedError:
     what = ", ".join(repr(x) if is_sparse(x) else str(aval_of(x)) for x in operands)
-    if primitive.name in _DENSE:
+    if isinstance(primitive, Elementwise):
         return no_dense(what, primitive.name)
     rule = f"sparse rule for {primitive.name} is not implemented."
     fix = "Use todense() on the operand, or write the operation with others."
@@ -153,19 +267,8 @@ def _names(text: str) -> frozenset[str]:
 
 # f(x + y) = f(x) + f(y): entries at one place may stay apart.
 _LINEAR = _names("conj copy imag neg real stop_gradient")
-# f(0) = 0
-_KEEP_ZERO = _names(
-    """
-    abs asin asinh atan atanh bessel_i1 bessel_i1e cbrt ceil convert_element_type erf erf_inv expm1 floor log1p
-    reduce_precision round sign sin sinh sqrt square tan tanh
-    """
-)
-_DENSE = _names(
-    """
-    acos acosh bessel_i0 bessel_i0e cos cosh digamma erfc exp exp2 lgamma log logistic rsqrt eq ge gt le lt ne not xor
-    is_finite pow integer_pow
-    """
-)
+# What else acts on each element by itself, beside elementwise primitives.
+_ELEMENT_BY_ELEMENT = _names("convert_element_type copy reduce_precision select_n stop_gradient")
 
 
 def _rule(names: str, rules: Sequence[dict[str, Rule]] = (RULES,)) -> Callable[[Rule], Rule]:
@@ -175,27 +278,6 @@ def _rule(names: str, rules: Sequence[dict[str, Rule]] = (RULES,)) -> Callable[[
         return rule
 
     return add
-
-
-def _unique(x: Any) -> Any:
-    return x if x.unique_indices else x.sum_duplicates(nse=x.nse, remove_zeros=False)
-
-
-@_rule("integer_pow", (RULES, ROW_RULES))
-def _integer_pow(x: Any, *, y: int) -> Any:
-    if y <= 0:
-        raise no_dense(f"{x!r}, exponent: {y}, which is a non-positive exponent", "integer_pow")
-    x = _unique(x)
-    return x._with_data(lax.integer_pow(x.data, y))
-
-
-@_rule("pow")
-def _pow(x: Any, y: Any) -> Any:
-    exponent = None if is_sparse(y) or aval_of(y).ndim else known_value(y)
-    if exponent is None or not is_sparse(x) or not (np.isreal(exponent) and np.real(exponent) > 0):
-        raise no_dense(f"{x!r}, exponent: {y!r}", "pow")
-    x = _unique(x)
-    return x._with_data(lax.pow(x.data, y))
 
 
 @_rule("name", (RULES, ROW_RULES))
@@ -237,8 +319,9 @@ def _reduce_sum(x: BCOO, *, axes: Sequence[int]) -> Any:
 # --- Arithmetic: what both operands do ------------------------------------------------------------------------
 
 
-def _same_places(x: BCOO, y: BCOO) -> bool:
-    return x.indices is y.indices and x.shape == y.shape
+def _same_places(x: Any, y: Any) -> bool:
+    rows = getattr(x, "indptr", None) is getattr(y, "indptr", None)
+    return rows and x.indices is y.indices and x.shape == y.shape
 
 
 @_rule("add")
@@ -328,6 +411,11 @@ def _jit(*args: Any, jaxpr: Jaxpr) -> list[Any]:
     program.__name__ = jaxpr.name or "jit"
     found: list[Any] = jit(program)(*args)
     return found
+
+
+@_rule("rules_call", (RULES, ROW_RULES))
+def _rules_call(*args: Any, jaxpr: Jaxpr, rules: Any) -> list[Any]:
+    return run_jaxpr(jaxpr, args)
 
 
 @_rule("while", (RULES, ROW_RULES))

@@ -97,6 +97,10 @@ class Rules:
         """Results over a batch, and which of them have a batch axis; batch axes come first in arguments and results."""
         raise NotImplementedError
 
+    def for_types(self, avals: Sequence[ShapedArray]) -> Rules | None:
+        """The same function and rules for arguments of other shapes; None where they are those of one call."""
+        return None
+
     @property
     def __name__(self) -> str:
         """The function's name without its file and line."""
