@@ -63,6 +63,8 @@ def traced_before(fun: Any, known: Mapping[Signature, Any], signature: Signature
     RuntimeError where nothing was and tracing is an error.
     """
     tree, state, *rest = signature
+    if not (state.no_tracing or state.no_execution):
+        return None
     with config.pinned(state), config.override(no_tracing=False, no_execution=False):
         found = known.get((tree, config.state(), *rest))
     if found is None and state.no_tracing:

@@ -3,8 +3,7 @@
 A call flattens its arguments and looks for the `Specialization` of their signature: structure, types, static values,
 options. Where there is none the function is staged. Under another transformation the call stays a call: a `jit_p`
 equation with the staged jaxpr. Calls like an earlier one take a shorter way (`repeated_calls.py`).
-Read next: `specialization.py` and `runtime/compiled.py` (running), `primitives/call.py` (transforming), `stages.py`
-(trace, lower, compile).
+Read next: `specialization.py`, `runtime/compiled.py` (running), `primitives/call.py` (transforming), `stages.py`.
 """
 
 from __future__ import annotations
@@ -86,8 +85,7 @@ class JitFunction(RepeatedCalls[P, R]):
         """The function staged for a signature under these options: from the cache, or by tracing."""
         signature = (tree, state, avals, static, tuple(axis_env.get().items()))
         found = self._cache.specializations.get(signature)
-        if found is None and (state.no_tracing or state.no_execution):
-            found = traced_before(self._fun, self._cache.specializations, signature)
+        found = found or traced_before(self._fun, self._cache.specializations, signature)
         if found is None:
             given, args = args, with_gaps(args, static)
             names = argument_names(self._fun, args, kwargs)

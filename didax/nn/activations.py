@@ -405,8 +405,6 @@ def _finite_max(x: Array, axis: Axes) -> Array:
 
 def _largest(x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> Array:
     """Return the largest elements, with the reduced axes kept at length 1; any value where there is NaN."""
-    if dtypes.is_complex(x.dtype):
-        return dnp.max(x, axis=axis, keepdims=True)
     axes = canonical_axes("max", axis, x.ndim)
     return lax.expand_dims(maximum.bind(x, axes=axes), axes)
 

@@ -194,8 +194,7 @@ class ReduceSum(LinearUnary):
         return np.sum(x, axis=axes, dtype=x.dtype)
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-        counted = lower_count(ctx, x, axes)
-        return ctx.reduce(x, axes, "add", 0) if counted is None else counted
+        return lower_count(ctx, x, axes) or ctx.reduce(x, axes, "add", 0)
 
     def transpose(self, ct: Any, x: Any, *, axes: tuple[int, ...]) -> list[Any]:
         kept = tuple(i for i in range(x.aval.ndim) if i not in axes)

@@ -293,7 +293,7 @@ class Program:
         return outs if keys is None else list(map(with_keys, outs, keys))
 
     def _run(self, args: Sequence[Any]) -> list[Any]:
-        if config.values_were_inspected:
+        if config.operations_were_watched:
             check_may_run(self.jaxpr.name or "a program")
         args = self._used(args)
         device = common_device([*self._placed, *args] if self._placed else args)

@@ -150,8 +150,7 @@ class StagingTrace(RefScope):
 class StagedProgram(NamedTuple):
     """A jaxpr whose leading inputs are the captured values. For a captured Ref the input is its value at each call.
 
-    The last `num_written` of the captured values are Refs that the function writes to: their new values are the leading
-    outputs of the jaxpr.
+    The last `num_written` captured values are Refs that the function writes to: the first outputs are their new values.
     """
 
     jaxpr: Jaxpr
@@ -171,8 +170,7 @@ def stage_program(
 ) -> StagedProgram:
     """Stage `fun` (flat arguments to a flat sequence of results) for arguments of the given types.
 
-    Error messages name the user's `function`, and the transformation `what`. Without `refs` it may use no Refs from
-    outside.
+    Errors name the user's `function` and the transformation `what`. Without `refs` it may use no Refs from outside.
     """
     trace = StagingTrace(current_trace(), fun if function is None else function, what, arg_names)
     cells = trace.cells = {} if refs else None
