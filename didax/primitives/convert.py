@@ -260,7 +260,7 @@ class OptimizationBarrier(Primitive):
 # Note [Comparing with what was computed]
 # XLA computes x again in each of the loops that read x, and may round it differently in each: a product and a sum are
 # one operation here and two there. So in a compiled program `x == max(x)` may hold for no element. A rule that compares
-# a result with its operand reads both from a copy of the operand in memory.
+# a result with its operand reads both from a copy of the operand in memory. An argument of the program is one already.
 
 
 class Materialize(OptimizationBarrier):
@@ -269,7 +269,9 @@ class Materialize(OptimizationBarrier):
     def lower(self, ctx: Any, *xs: Any) -> list[Any]:
         if ctx.module.devices is not None:  # a call would gather what lies on several devices
             return super().lower(ctx, *xs)
-        return materialized(ctx, xs) if xs else []
+        computed = [x for x in xs if x.name not in ctx.stored]
+        found = iter(materialized(ctx, computed) if computed else [])
+        return [x if x.name in ctx.stored else next(found) for x in xs]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         return self.bind(*primals), list(tangents)

@@ -110,6 +110,7 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
     tokens = [Value(f"%token{i}", module.token) for i in range(len(order))]
     if attributes is not None:
         tokens = [first_token(ctx) for _ in order]
+        ctx.stored = frozenset([x.name for x in args])
     ctx.tokens.update(zip(order, tokens, strict=True))
     blocks = cut(jaxpr) if module.outline else [jaxpr]
     outs = lower_jaxpr_body(ctx, jaxpr, args) if len(blocks) == 1 else lower_blocks(ctx, jaxpr, blocks, args)

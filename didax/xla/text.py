@@ -262,6 +262,7 @@ class FunctionContext:
         "path",
         "place",
         "run",
+        "stored",
         "tokens",
     )
 
@@ -277,6 +278,8 @@ class FunctionContext:
         # For each ordered effect the token that the next operation with this effect waits for.
         self.tokens: dict[Effect, Value] = {} if outer is None else dict(outer.tokens)
         self.constants: dict[Any, Value] = {}
+        # Names of values that lie in memory before the program starts: the arguments of `main`.
+        self.stored: frozenset[str] = frozenset() if outer is None else outer.stored
         self.masks: dict[str, Value] = {}  # the booleans that a value was converted from, by its name
         self.out_avals: tuple[ShapedArray, ...] = ()
 

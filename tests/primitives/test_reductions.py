@@ -319,6 +319,12 @@ def test_compiled_derivatives_find_the_elements_that_attain_the_extremum():
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
+def test_arguments_are_compared_where_they_lie():
+    for f, calls in ((lambda x: x.max(), 0), (lambda x: dnp.exp(x).max(), 1)):
+        text = dx.jit(dx.grad(f)).lower(np.ones((8, 8), np.float32)).as_text()
+        assert text.count("call @materialized") == calls
+
+
 # --- errors
 # -----------------------------------------------------------------------------------------------------
 
