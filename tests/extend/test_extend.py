@@ -26,7 +26,8 @@ PUBLISHED = {
     "lower_as move_batch_axis unary",
     dtypes: "ExtendedDtype as_extended extended register_extended",
     testing: "RTOL Trial assert_close check check_grads check_jvp check_linearize check_vjp random_like",
-    random: "PRNGImpl define_prng_impl rbg_prng_impl threefry_prng_impl unsafe_rbg_prng_impl",
+    random: "PRNGImpl define_prng_impl random_seed rbg_prng_impl seed_with_impl threefry_2x32 threefry_prng_impl "
+    "unsafe_rbg_prng_impl",
 }
 
 
