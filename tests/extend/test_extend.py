@@ -172,6 +172,11 @@ def test_an_array_of_numpy_is_captured_too() -> None:
         dx.jit(Ramp("ramp_of_a_test").bind)(np.ones(3, "float32"))
 
 
+def test_an_operation_of_another_dialect_is_written_with_its_name() -> None:
+    sinh = rules.unary("sinh_of_a_test", accepts="f", lower=lambda ctx, x: ctx.op("chlo.sinh", [x]))
+    np.testing.assert_allclose(dx.jit(sinh)(np.float32(1.0)), np.sinh(1.0), rtol=1e-6)
+
+
 def test_what_is_no_jaxpr_is_refused() -> None:
     closed = dx.make_jaxpr(lambda x, y: x * y)(1.0, 2.0)
     wrong: Any = closed
