@@ -93,7 +93,12 @@ class Graph:
     _repr_svg_ = svg
 
     def save(self, path: os.PathLike[str] | str) -> None:
-        """Write the picture to an SVG file."""
+        """Write the picture to an SVG file, whose name ends in .svg; ValueError for other endings."""
+        if not os.fspath(path).endswith(".svg"):
+            rule = "A graph is saved as a picture of the kind SVG."
+            raise ArgumentError(
+                message(rule, f"path: {os.fspath(path)!r}", fix="Give the file the ending .svg.")
+            )
         Path(path).write_text(self.svg(), encoding="utf-8")
 
 
