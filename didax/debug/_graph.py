@@ -53,7 +53,7 @@ def graph(program: Any, *, max_operations: int = 150) -> Graph:
     >>> picture.svg()[:4]
     '<svg'
     """
-    if isinstance(max_operations, bool) or max_operations < 1:
+    if not hasattr(max_operations, "__index__") or isinstance(max_operations, bool) or max_operations < 1:
         rule = "max_operations of debug.graph is how many operations are drawn."
         raise ArgumentError(message(rule, f"max_operations: {max_operations!r}", fix="Pass 1 or more."))
     if isinstance(program, Compiled):
