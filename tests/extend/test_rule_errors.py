@@ -16,6 +16,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import random
+from didax.core import sharding
 from didax.core.jaxpr import Eqn
 from didax.core.primitive_names import by_name
 from didax.extend import core, rules
@@ -248,6 +249,12 @@ def test_a_rule_with_another_signature_is_named(rule: str) -> None:
         APPLY[how](changed(Double, **{rule: function}))
     for part in (f"rule: {rule} of", "positional arguments, parameters: none", "takes: (", "reason: "):
         assert part in str(info.value)
+
+
+@pytest.mark.parametrize("rule", ["jvp", "transpose", "batch"])
+def test_it_is_named_where_types_say_how_arrays_are_split(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharding, "in_types", True)
+    test_a_rule_with_another_signature_is_named(rule)
 
 
 def test_a_type_error_within_a_rule_stays_what_it_is() -> None:
