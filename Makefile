@@ -34,7 +34,7 @@ help:
 	@echo "make bench   the table of budgets, Didax beside JAX"
 	@echo "make docs    the site, in out/site/index.html"
 	@echo "make fuzz    random programs against jax for MINUTES=10, from SEED=0 on; goes on where it was"
-	@echo "make clean   remove what the others left, but for the environment ($(VENV))"
+	@echo "make clean   remove what the others left, but for the environments ($(VENV), $(DOCS_VENV))"
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py

@@ -120,6 +120,9 @@ def states(p: Primitive, name: str) -> bool:
     """Whether a primitive has a rule that few have, or states more than the class of all primitives does."""
     if name in RULES:
         return getattr(p, name) is not None
+    value = getattr(p, name)
+    if isinstance(value, bool):
+        return value
     return getattr(type(p), name) is not getattr(Primitive, name) or name in vars(p)
 
 

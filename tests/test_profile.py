@@ -92,6 +92,14 @@ def test_tables_pictures_and_traces(found: Any, tmp_path: Path, monkeypatch: Any
         found.save("a.txt")
 
 
+def test_what_is_no_function_and_no_count_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"profile takes a function\.\n  got: 3 of type int"):
+        dx.profile(3)  # pyright: ignore[reportArgumentType]
+    for runs in (-1, 2.0, "ten", True):
+        with pytest.raises(ValueError, match="how many calls are measured"):
+            dx.profile(lambda: None, runs=runs)
+
+
 def check_boxes(root: Any) -> None:
     """Boxes of one row do not overlap, and each is within one of the row above."""
     boxes = [
@@ -124,14 +132,14 @@ def test_eager_operations_count_for_their_lines_and_nothing_is_left_behind() -> 
             y = x @ x  # eager dot
         return dnp.tanh(x[:2, :2]) + y[:2, :2]  # eager tanh
 
-    watched = config.operations_were_watched  # by a test that looked for NaN
+    watched = config.operations_were_watched  # by another test of this process, which inspected values
     found = dx.profile(f, dnp.ones((700, 700)), runs=2)
     lines = {line.line: line for line in found.lines}
     assert "dot_general" in lines[line_of("eager dot")].operations
     assert "tanh" in lines[line_of("eager tanh")].operations  # which NumPy evaluates
     assert lines[line_of("eager dot")].seconds == max(line.seconds for line in found.lines)
     assert [scope.name for scope in found.scopes if scope.name] == ["eager"]
-    assert config.operation_mark is None and config.operations_were_watched is watched
+    assert config.operation_mark is None and config.operations_were_watched == watched
 
 
 def test_the_backward_pass_and_functions_of_the_library_have_their_lines() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from didax.api.flat import narrowed_scalar
-from didax.api.jit import jit
+from didax.api.flat import check_callable, narrowed_scalar
+from didax.api.jit import JitFunction, jit
 from didax.api.stages import ShapeDtypeStruct
+from didax.api.static import as_numbers
 from didax.core import pytree
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary
+from didax.core.errors import api_boundary, message
 from didax.core.ref import Ref, RefType, ref_type
 
 
@@ -30,7 +32,7 @@ def make_jaxpr(
         b:f32[]* = mul a 2.0:f32[]*
       in (b,) }
     """
-    staged = jit(fun, static_argnums=static_argnums)
+    staged = _jitted("make_jaxpr", fun, static_argnums)
 
     @functools.wraps(fun)
     def to_jaxpr(*args: Any, **kwargs: Any) -> Any:
@@ -40,6 +42,22 @@ def make_jaxpr(
     return api_boundary(to_jaxpr)
 
 
+def _jitted(caller: str, fun: Callable[..., Any], static_argnums: Any) -> JitFunction[..., Any]:
+    """`jit(fun)`; TypeError where the arguments of `fun` are given in the place of the numbers of its static ones."""
+    check_callable(caller, fun)
+    try:
+        for number in as_numbers(static_argnums):
+            operator.index(number)
+    except TypeError:
+        rule = f"{caller} takes a function, and returns a function of its arguments."
+        fact = f"static_argnums: {static_argnums!r:.100} of type {type(static_argnums).__name__}"
+        raise TypeError(
+            message(rule, fact, fix=f"Write {caller}(f)(x) in place of {caller}(f, x).")
+        ) from None
+    return jit(fun, static_argnums=static_argnums)
+
+
+@api_boundary
 def explain(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., str]:
     """What compilation does to each loop of `fun` for given arguments, and why not more, as a text.
 
@@ -51,7 +69,7 @@ def explain(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -
     >>> print(dx.explain(lambda x: x + 1.0)(0.0))
     <lambda>: no loops
     """
-    staged = jit(fun, static_argnums=static_argnums)
+    staged = _jitted("explain", fun, static_argnums)
 
     @functools.wraps(fun)
     def to_text(*args: Any, **kwargs: Any) -> str:

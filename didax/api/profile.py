@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from didax.api.devices import block_until_ready
+from didax.api.flat import check_callable
 from didax.api.jit import JitFunction
 from didax.api.profile_analysis import CALL, EAGER, Analysis, Span, union
 from didax.api.profile_report import FirstCall, Profile
@@ -53,7 +54,8 @@ def profile(fun: Callable[..., Any], *args: Any, runs: int | None = None, **kwar
     >>> found.runs, len(found.lines), {operation.name for operation in found.operations} >= {"dot_general"}
     (2, 1, True)
     """
-    if runs is not None and (isinstance(runs, bool) or runs < 0):
+    check_callable("profile", fun)
+    if runs is not None and (not hasattr(runs, "__index__") or isinstance(runs, bool) or runs < 0):
         rule = "runs of profile is how many calls are measured."
         raise ArgumentError(message(rule, f"runs: {runs!r}", fix="Pass 0 or more, or leave it out."))
     call = _Calls(fun, args, kwargs)

@@ -19,6 +19,7 @@ from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
 from didax.core.sharding import Sharding
+from didax.core.tracing import Tracer
 from didax.passes.loops import report
 from didax.runtime.collectives import collectives_in
 from didax.runtime.collectives import report as exchanges_report
@@ -274,6 +275,12 @@ class Compiled(Stage):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten_arguments(args, kwargs)
+        traced = [x for x in leaves if isinstance(x, Tracer)]
+        if traced:
+            rule = f"The compiled function {self._traced.fun_name} takes no traced arrays: it is no longer transformed."
+            raise TypeError(
+                message(rule, *traced[0].facts(), fix="Call or transform the jitted function instead.")
+            )
         avals = tuple(x.type if isinstance(x, Ref) else aval_of(x) for x in leaves)
         wanted = self._traced.jaxpr.in_avals
         if tree != self.in_tree or any(

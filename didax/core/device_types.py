@@ -166,12 +166,10 @@ def _leaves_types(primitive: Primitive) -> bool:
     return primitive.dce is not None or primitive.sets_sharding or primitive.type is None
 
 
-def forward(primitive: Primitive, rule: Rule, infer: Rule) -> Rule:
-    """A jvp rule for operands whose types say how they are split."""
+def forward(primitive: Primitive, rule: Rule, infer: Rule, primals: Sequence[Any]) -> Rule:
+    """A jvp rule for operands whose types say how they are split; the rule itself for others."""
 
     def run(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
-        if not _is_split(primals):
-            return rule(primals, tangents, **params)
         wanted = [a.layout for a in infer(primitive, tuple(map(aval_of, primals)), params)]
         try:
             outs, dots = rule(primals, tangents, **params)
@@ -181,15 +179,13 @@ def forward(primitive: Primitive, rule: Rule, infer: Rule) -> Rule:
             return list(map(pinned, outs, wanted)), list(map(pinned, dots, wanted))
         return pinned(outs, wanted[0]), pinned(dots, wanted[0])
 
-    return rule if _leaves_types(primitive) else run
+    return run if _is_split(primals) and not _leaves_types(primitive) else rule
 
 
-def batched(primitive: Primitive, rule: Rule, infer: Rule) -> Rule:
-    """A batch rule for operands whose types say how they are split."""
+def batched(primitive: Primitive, rule: Rule, infer: Rule, values: Sequence[Any]) -> Rule:
+    """A batch rule for operands whose types say how they are split; the rule itself for others."""
 
     def run(axis: Any, values: Sequence[Any], dims: Sequence[int | None], /, **params: Any) -> Any:
-        if not _is_split(values):
-            return rule(axis, values, dims, **params)
         elements = [
             aval_of(x) if d is None else aval_of(x).without_axis(d) for x, d in zip(values, dims, strict=True)
         ]
@@ -205,7 +201,7 @@ def batched(primitive: Primitive, rule: Rule, infer: Rule) -> Rule:
             for y, layout, d in zip(found, wanted, out_dims, strict=True)
         ], out_dims
 
-    return rule if _leaves_types(primitive) else run
+    return run if _is_split(values) and not _leaves_types(primitive) else rule
 
 
 def batch_layout(

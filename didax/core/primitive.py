@@ -60,7 +60,7 @@ class Trace:
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Apply `primitive`; a single result, or a list when `primitive.multiple_results`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no `process` method, which a Trace needs.")
 
     def replacement(self, tracer: Array) -> Any | None:
         """The value to use here for a tracer whose trace has ended; None without one. See transforms/closure.py."""
@@ -93,8 +93,8 @@ _get_current = current_trace_var.get
 class Primitive:
     """An operation with its rules; `bind` applies it under the current trace.
 
-    `RULES` names the rules, which are None where absent. With `multiple_results` every rule returns lists instead of
-    single values.
+    `RULES` of `declarations.py` names the rules, which are None where absent. With `multiple_results` every rule
+    returns lists instead of single values.
     """
 
     multiple_results: ClassVar[bool] = False

@@ -38,7 +38,10 @@ def wrong(primitive: Primitive, rule: str, what: str, *facts: str) -> RuleTypeEr
 
 
 def _text(primitive: Primitive, rule: str, what: str, *facts: str) -> str:
-    fix = f"Correct the `{rule}` of {type(primitive).__name__}; the program that uses the primitive is not at fault."
+    kind: Any = primitive.__class__
+    of_library = kind.__module__.startswith("didax.")  # a family, say, whose class is not the user's
+    owner = repr(primitive.name) if of_library else kind.__name__
+    fix = f"Correct the `{rule}` of {owner}; the program that uses the primitive is not at fault."
     return message(what, f"rule: {rule} of {primitive.name!r}", *facts, *_place(primitive, rule), fix=fix)
 
 
@@ -77,6 +80,9 @@ def check_fit(
     place = error.__traceback__
     for _ in range(depth):
         place = None if place is None else place.tb_next
+    # Rules are called by those of `device_types.py` once a process has had explicit mesh axes.
+    while place is not None and place.tb_frame.f_globals.get("__name__") == "didax.core.device_types":
+        place = place.tb_next
     if place is not None:
         return  # raised within the rule
     try:
@@ -86,11 +92,18 @@ def check_fit(
     try:
         signature.bind(*args, **params)
     except TypeError as mismatch:
-        raise wrong(
-            primitive, rule, "A rule does not take what it is called with.",
+        what = "A rule does not take what it is called with."
+        facts = [
             f"called with: {len(args)} positional arguments, parameters: {', '.join(params) or 'none'}",
-            f"takes: {signature}", f"reason: {mismatch}",
-        ) from None  # fmt: skip
+            f"takes: {signature}",
+            f"reason: {mismatch}",
+        ]
+        if rule != "type":
+            raise wrong(primitive, rule, what, *facts) from None
+        # The first rule that an application meets, so its arguments are those of the program.
+        fix = "Apply the primitive to what its `type` takes, or correct this rule."
+        facts = [f"rule: type of {primitive.name!r}", *facts, *_place(primitive, rule)]
+        raise RuleTypeError(message(what, *facts, fix=fix)) from None
 
 
 def unhashable(primitive: Primitive, params: dict[str, Any]) -> TypeError | None:

@@ -53,7 +53,7 @@ def graph(program: Any, *, max_operations: int = 150) -> Graph:
     >>> picture.svg()[:4]
     '<svg'
     """
-    if isinstance(max_operations, bool) or max_operations < 1:
+    if not hasattr(max_operations, "__index__") or isinstance(max_operations, bool) or max_operations < 1:
         rule = "max_operations of debug.graph is how many operations are drawn."
         raise ArgumentError(message(rule, f"max_operations: {max_operations!r}", fix="Pass 1 or more."))
     if isinstance(program, Compiled):
@@ -93,7 +93,12 @@ class Graph:
     _repr_svg_ = svg
 
     def save(self, path: os.PathLike[str] | str) -> None:
-        """Write the picture to an SVG file."""
+        """Write the picture to an SVG file, whose name ends in .svg; ValueError for other endings."""
+        if not os.fspath(path).endswith(".svg"):
+            rule = "A graph is saved as a picture of the kind SVG."
+            raise ArgumentError(
+                message(rule, f"path: {os.fspath(path)!r}", fix="Give the file the ending .svg.")
+            )
         Path(path).write_text(self.svg(), encoding="utf-8")
 
 

@@ -7,14 +7,22 @@ next: `docs/extending.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
-from didax.core.errors import JaxprTypeError, MissingRuleError, RuleError, RuleTypeError
-from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, nested_jaxprs
-from didax.core.jaxpr_check import check_jaxpr
+from didax.core.errors import (
+    ArgumentError,
+    JaxprTypeError,
+    MissingRuleError,
+    RuleError,
+    RuleTypeError,
+    message,
+)
+from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, nested_jaxprs
+from didax.core.jaxpr import eval_jaxpr as _eval_jaxpr
+from didax.core.jaxpr_check import check_jaxpr as _check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive, Trace
@@ -30,6 +38,41 @@ __all__ = [
 JaxprEqn = Eqn
 
 
+def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Run a jaxpr on the list of its arguments, each equation bound under the current trace.
+
+    >>> import didax as dx
+    >>> closed = dx.make_jaxpr(lambda x, y: x * y)(2.0, 3.0)
+    >>> eval_jaxpr(closed.jaxpr, [*closed.consts, 4.0, 5.0])
+    [Array(20., dtype=float32, weak_type=True)]
+    """
+    _be_jaxpr(
+        "eval_jaxpr", jaxpr, "closed.jaxpr, with [*closed.consts, *args], or call jaxpr_as_fun(closed)(*args)"
+    )
+    if len(args) != len(jaxpr.invars):
+        rule = "eval_jaxpr takes an argument for each input of the jaxpr."
+        inputs = ", ".join(str(v.aval) for v in jaxpr.invars)
+        fix = "Pass one list of them all; values of captured arrays (`closed.consts`) come first."
+        raise ArgumentError(message(rule, f"inputs: {inputs or 'none'}", f"arguments: {len(args)}", fix=fix))
+    return _eval_jaxpr(jaxpr, args)
+
+
+def check_jaxpr(jaxpr: Jaxpr) -> None:
+    """Raise JaxprTypeError, showing the equation and its line, unless the jaxpr is well-formed and well-typed.
+
+    >>> import didax as dx
+    >>> check_jaxpr(dx.make_jaxpr(lambda x: x + 1.0)(2.0).jaxpr)
+    """
+    _be_jaxpr("check_jaxpr", jaxpr, "closed.jaxpr")
+    _check_jaxpr(jaxpr)
+
+
+def _be_jaxpr(caller: str, jaxpr: Any, fix: str) -> None:
+    if not isinstance(jaxpr, Jaxpr):
+        rule = f"{caller} takes a Jaxpr."
+        raise TypeError(message(rule, f"given: {type(jaxpr).__name__}", fix=f"Of a ClosedJaxpr, pass {fix}."))
+
+
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     """The program as a function of flat arguments that returns the list of its results.
 
@@ -38,4 +81,4 @@ def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     >>> [float(z) for z in jaxpr_as_fun(closed)(4.0, 5.0)]
     [20.0]
     """
-    return lambda *args: eval_jaxpr(closed.jaxpr, [*closed.consts, *args])
+    return lambda *args: _eval_jaxpr(closed.jaxpr, [*closed.consts, *args])

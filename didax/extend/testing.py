@@ -481,6 +481,14 @@ def check(
     AssertionError: The `transpose` of primitive 'double' does not agree with its other rules.
       checked: the vjp is the transpose of the jvp...
     """
+    if not isinstance(primitive, Primitive):
+        got = f"got: {primitive!r:.100} of type {type(primitive).__name__}"
+        raise TypeError(
+            message("check takes a primitive.", got, fix="Pass the primitive itself, not its `bind`.")
+        )
+    if not isinstance(args, (list, tuple)):
+        rule = "The operands of a primitive are a list or a tuple, one operand each."
+        raise TypeError(message(rule, f"got: {type(args).__name__}", fix="Pass [x], of a single operand x."))
     params = dict(params or {})
     args = [as_concrete(x) for x in args]
     more = [_reversed(x) for x in args] if more is None else [as_concrete(x) for x in more]

@@ -66,7 +66,7 @@ class BatchTrace(Trace):
                 found = empty_batch(primitive, args, params)
             else:
                 if sharding.in_types:
-                    rule = device_types.batched(primitive, rule, infer)
+                    rule = device_types.batched(primitive, rule, infer, values)
                 found = rule(self.axis, values, dims, **params)
         except TypeError as error:
             check_fit(primitive, "batch", (self.axis, values, dims), params, error)

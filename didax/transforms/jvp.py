@@ -58,7 +58,7 @@ class JVPTrace(Trace):
         token = current_trace_var.set(self.parent)
         try:
             rule = primitive.jvp or require(primitive, "jvp")
-            rule = device_types.forward(primitive, rule, infer) if sharding.in_types else rule
+            rule = device_types.forward(primitive, rule, infer, primals) if sharding.in_types else rule
             found = rule(primals, tangents, **params)
         except TypeError as error:
             check_fit(primitive, "jvp", (primals, tangents), params, error)

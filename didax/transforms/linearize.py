@@ -78,7 +78,7 @@ class LinearizeTrace(Trace):
             return self.parent.process(primitive, args, params)
         rule = primitive.linearize or primitive.jvp or require(primitive, "jvp")
         if sharding.in_types:
-            rule = device_types.forward(primitive, rule, infer)
+            rule = device_types.forward(primitive, rule, infer, primals)
         token = current_trace_var.set(self.tangents)
         try:
             found = rule(primals, tangents, **params)

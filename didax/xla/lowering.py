@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from didax.core import config
-from didax.core.avals import ShapedArray
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import supported_dtype
 from didax.core.effects import Effect, Effects
 from didax.core.errors import RuleTypeError, message
@@ -312,8 +312,9 @@ def _staged(
             message(
                 "The function that a primitive is lowered as captures arrays.",
                 f"function: {describe_function(f)}",
-                f"captured: {', '.join(str(getattr(x, 'aval', type(x))) for x in captured)}",
-                fix="Make them operands of the primitive, or compute them inside.",
+                f"captured: {', '.join(str(aval_of(x)) for x in captured)}",
+                fix="Make them operands of the primitive, or compute them inside by operations on arrays "
+                "(`didax.lax.iota`, `didax.numpy.arange`): NumPy's arrays are captured, too.",
             )
         )
     return jaxpr

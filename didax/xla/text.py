@@ -304,10 +304,12 @@ class FunctionContext:
     def op(self, name: str, operands: Sequence[Value], aval: ShapedArray | None = None) -> Value:
         """Write `stablehlo.<name>` in its function-typed form, `name %a, %b : (T, T) -> U`.
 
-        Without `aval` the result has the type of the first operand.
+        A name with its dialect, such as "chlo.sinh", is taken as it is. Without `aval` the result has the type of
+        the first operand.
         """
         out = operands[0].aval if aval is None else aval
-        return self.emit(f"stablehlo.{name} {names(operands)} : {function_type(operands, [out])}", out)
+        applied = f'"{name}"({names(operands)})' if "." in name else f"stablehlo.{name} {names(operands)}"
+        return self.emit(f"{applied} : {function_type(operands, [out])}", out)
 
     def constant(self, value: Any, aval: ShapedArray) -> Value:
         """A constant of that type; a scalar `value` fills it. Equal constants are written once per function."""

@@ -883,3 +883,36 @@ def test_all_frames_are_shown_on_request():
     with config.override(traceback_filtering="off"), pytest.raises(ZeroDivisionError) as caught:
         dx.jit(boom)(1.0)
     assert len({frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)}) > 1
+
+
+@pytest.mark.parametrize("look", ["explain", "make_jaxpr"])
+def test_functions_that_return_functions_say_so(look: str) -> None:
+    take: Any = getattr(dx, look)
+    for given in (dnp.ones(3), 1.0, "x"):
+        with pytest.raises(
+            TypeError, match=rf"{look} takes a function, and returns(?s:.*)Write {look}\(f\)\(x\)"
+        ):
+            take(lambda x: x, given)
+    with pytest.raises(TypeError, match=f"{look} takes a function\\."):
+        take(dnp.ones(3))
+
+
+@pytest.mark.parametrize("transform", [dx.jit, dx.grad, dx.vmap], ids=lambda f: f.__name__)
+def test_a_compiled_program_takes_no_traced_arrays(transform: Any) -> None:
+    compiled = dx.jit(lambda x: x * 2).lower(2.0).compile()
+    with pytest.raises(TypeError, match=r"takes no traced arrays(?s:.*)transform the jitted function"):
+        transform(compiled)(dnp.ones(2) if transform is dx.vmap else 2.0)
+
+
+@pytest.mark.parametrize("many", ["3", 2.0, 0, True])
+def test_counts_of_windows_are_integers(many: Any) -> None:
+    with pytest.raises(ValueError, match="max_operations"):
+        dx.debug.graph(dx.make_jaxpr(lambda x: x * 2)(1.0), max_operations=many)
+    with pytest.raises(ValueError, match="max_rows"):
+        dx.tree.show([1.0], max_rows=many)
+
+
+def test_what_explore_shows_is_named() -> None:
+    wrong: Any = 3
+    with pytest.raises(ValueError, match=r"(?s:explore shows a function.*transform: 3)"):
+        dx.explore(lambda x: x, 1.0, transform=wrong)

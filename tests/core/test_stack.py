@@ -10,6 +10,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
+from didax.core import sharding
 from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
@@ -49,6 +50,11 @@ def one_more(f):
 def test_staging_and_lowering_nest_deeper_than_the_stack(level):
     f = nested(level, 60 if level == "scan" else 110)  # the passes over scans take long
     assert "return" in dx.jit(f).lower(1.0).as_text()
+
+
+def test_batches_nest_as_deeply_in_a_process_that_has_had_explicit_axes(monkeypatch):
+    monkeypatch.setattr(sharding, "in_types", True)
+    assert "return" in dx.jit(nested("vmap", 110)).lower(1.0).as_text()
 
 
 @pytest.mark.parametrize("level", ["cond", "checkpoint"])

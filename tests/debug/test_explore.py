@@ -181,6 +181,8 @@ def test_the_page_is_well_formed_and_loads_nothing(shown, tmp_path):
         assert not {"src", "href", "action"} & set(attributes) or attributes.get("href") == "data:,"
     assert "{{" not in shown.html and "import(" not in shown.html and "fetch(" not in shown.html
     assert shown.save(tmp_path / "page.html").read_text("utf-8") == shown.html
+    with pytest.raises(ValueError, match=r"saved as HTML.\n.*page\.pdf"):
+        shown.save(tmp_path / "page.pdf")
     assert data_of(shown) == json.loads(json.dumps(shown.data))
     (frame,) = Tags(shown._repr_html_()).seen
     assert frame[0] == "iframe" and frame[1]["srcdoc"] == shown.html

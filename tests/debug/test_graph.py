@@ -103,6 +103,8 @@ def test_compiled_programs_are_drawn(tmp_path: Path) -> None:
     checked(dx.debug.graph(compiled, max_operations=3))
     graph.save(tmp_path / "a.svg")
     assert ET.parse(tmp_path / "a.svg").getroot().tag == f"{SVG}svg"
+    with pytest.raises(ValueError, match=r"saved as a picture of the kind SVG.\n.*a\.png"):
+        graph.save(tmp_path / "a.png")
     assert repr(compiled) == "<Compiled loss: (float32[3,8,8], float32[8,8]) -> (float32[])>"
     assert repr(dx.jit(loss).trace(*ARGUMENTS)).startswith("<Traced loss: (float32[3,8,8]")
 

@@ -160,6 +160,45 @@ def test_a_function_that_captures_arrays_cannot_be_a_lowering() -> None:
         dx.jit(Looked("looked_up_of_a_test").bind)(2.0)
 
 
+def test_an_array_of_numpy_is_captured_too() -> None:
+    class Ramp(core.Primitive):
+        def type(self, x: Any) -> Any:
+            return x
+
+        lower = rules.lower_as(lambda x: x + np.arange(3, dtype="float32"))
+
+    with pytest.raises(
+        TypeError, match=r"captured: float32\[3\]\nMake them operands.*NumPy's arrays are captured"
+    ):
+        dx.jit(Ramp("ramp_of_a_test").bind)(np.ones(3, "float32"))
+
+
+def test_an_operation_of_another_dialect_is_written_with_its_name() -> None:
+    sinh = rules.unary("sinh_of_a_test", accepts="f", lower=lambda ctx, x: ctx.op("chlo.sinh", [x]))
+    np.testing.assert_allclose(dx.jit(sinh)(np.float32(1.0)), np.sinh(1.0), rtol=1e-6)
+
+
+def test_what_is_no_jaxpr_is_refused() -> None:
+    closed = dx.make_jaxpr(lambda x, y: x * y)(1.0, 2.0)
+    wrong: Any = closed
+    with pytest.raises(TypeError, match=r"eval_jaxpr takes a Jaxpr\.\n  given: ClosedJaxpr\n.*jaxpr_as_fun"):
+        core.eval_jaxpr(wrong, [1.0, 2.0])
+    with pytest.raises(
+        TypeError, match=r"check_jaxpr takes a Jaxpr\.\n  given: ClosedJaxpr\n.*closed\.jaxpr"
+    ):
+        core.check_jaxpr(wrong)
+    with pytest.raises(ValueError, match=r"inputs: float32\[\], float32\[\]\n  arguments: 1\n"):
+        core.eval_jaxpr(closed.jaxpr, [1.0])
+
+
+def test_a_trace_without_process_is_told_so() -> None:
+    class Nothing(core.Trace):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Nothing has no `process` method"):
+        core.run_under(Nothing(core.current_trace()), lambda: dnp.sin(dnp.ones(2)), ())
+
+
 class TwiceWrongly(core.Primitive):
     """`2 * x`, with rules that return one element too many."""
 

@@ -16,7 +16,9 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import random
+from didax.core import sharding
 from didax.core.jaxpr import Eqn
+from didax.core.primitive_names import by_name
 from didax.extend import core, rules
 from didax.primitives.checkpoint import divide
 from didax.transforms.partial_eval import partial_eval_jaxpr
@@ -249,6 +251,12 @@ def test_a_rule_with_another_signature_is_named(rule: str) -> None:
         assert part in str(info.value)
 
 
+@pytest.mark.parametrize("rule", ["jvp", "transpose", "batch"])
+def test_it_is_named_where_types_say_how_arrays_are_split(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharding, "in_types", True)
+    test_a_rule_with_another_signature_is_named(rule)
+
+
 def test_a_type_error_within_a_rule_stays_what_it_is() -> None:
     def jvp(self: Any, primals: Any, tangents: Any) -> Any:
         return len(3)  # pyright: ignore[reportArgumentType]
@@ -417,3 +425,26 @@ def test_wrong_keys_and_conditions_rules() -> None:
         core.RuleTypeError, match=r"conditions rule returned something of another.*\n.*\n.*Conditions"
     ):
         dx.checkify.checkify(wrong, errors=dx.checkify.all_checks)(X)
+
+
+def test_an_application_that_does_not_fit_may_be_at_fault_itself() -> None:
+    double = Double("double_of_wrong_parameters")
+    with pytest.raises(
+        core.RuleTypeError, match=r"parameters: axes\n.*\n.*\n.*\nApply the primitive to what its `type`"
+    ):
+        double.bind(X, axes=(0,))
+
+
+def test_a_primitive_of_a_family_is_named_itself() -> None:
+    sinus = rules.unary("sinus_of_a_family", accepts="f", hlo="sinus")
+    with pytest.raises(core.RuleError, match="Correct the `lower` of 'sinus_of_a_family'"):
+        dx.jit(sinus)(X)
+
+
+def test_a_lowering_of_the_library_is_named_where_checks_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_name["sinh"], "emit", lambda ctx, x: ctx.op("sinus", [x]))
+    with (
+        dx.enable_checks(True),
+        pytest.raises(core.RuleError, match=r"rule: lower of 'sinh'(?s:.*)sinus. is unknown"),
+    ):
+        dx.jit(lambda x: dnp.sinh(x) + 1.2345)(np.float32([0.25, 0.5]))

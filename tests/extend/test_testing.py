@@ -158,3 +158,13 @@ def test_zeros_of_either_sign_are_different() -> None:
     ]:
         with pytest.raises(AssertionError, match="signs of zeros"):
             testing.assert_close(found, wanted, signed_zeros=True)
+
+
+def test_what_is_no_primitive_and_no_list_of_operands_is_refused() -> None:
+    scaled: Any = Scaled("scaled_of_wrong_arguments")
+    with pytest.raises(
+        TypeError, match=r"check takes a primitive\.\n.*of type method\nPass the primitive itself"
+    ):
+        testing.check(scaled.bind, [X], {"factor": 2.0})
+    with pytest.raises(TypeError, match=r"a list or a tuple.*\n  got: ndarray\nPass \[x\]"):
+        testing.check(scaled, X, {"factor": 2.0})

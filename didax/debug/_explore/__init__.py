@@ -22,7 +22,7 @@ from didax.api.flat import check_callable
 from didax.api.profile import profile
 from didax.api.stages import ShapeDtypeStruct
 from didax.core import pytree
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.source import describe_function
 from didax.debug._explore import page
 from didax.debug._explore.costs import measured_rates
@@ -44,8 +44,11 @@ class Exploration:
         self.html = page.page_text(title, data)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page to a file; returns its path."""
+        """Write the page to a file, whose name ends in .html; returns its path. ValueError for other endings."""
         file = Path(path)
+        if file.suffix not in (".html", ".htm"):
+            rule = "The page of explore is saved as HTML."
+            raise ArgumentError(message(rule, f"path: {str(path)!r}", fix="Give the file the ending .html."))
         file.write_text(self.html, "utf-8")
         return file
 

@@ -7,7 +7,7 @@ Read next: `texts.py`, `costs.py`, `memory.py`, then `page.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from didax.api.autodiff import grad
@@ -93,7 +93,11 @@ def checked_transforms(transform: Any) -> Sequence[str] | None:
     """The names of the transformations that are asked for; None for all that apply."""
     if transform is None:
         return None
-    given = (transform,) if isinstance(transform, str) else tuple(transform)
+    given = (
+        tuple(transform)
+        if isinstance(transform, Iterable) and not isinstance(transform, str)
+        else (transform,)
+    )
     for name in given:
         if name not in ("none", *TRANSFORMS):
             rule = "explore shows a function as it is, and transformed by grad, vmap or linearize."
