@@ -154,6 +154,23 @@ def test_errors(name: str) -> None:
         call()
 
 
+def test_axes_and_paddings_are_no_floats() -> None:
+    """A float among them is a mistake in the program, which cutting it off would hide."""
+    image = np.ones((1, 1, 4), "float32")
+    for call in (
+        lambda l: l.transpose(W, (0.9, 1)),
+        lambda l: l.transpose(W, "10"),
+        lambda l: l.dot_general(W, W, (((1.2,), (1.7,)), ((), ()))),
+        lambda l: l.conv_general_dilated(image, image, (1.5,), [(1, 2)]),
+        lambda l: l.conv_general_dilated(image, image, (1,), [(1.7, 2)]),
+        lambda l: l.conv_general_dilated(image, image, (1,), [(1, 2)], rhs_dilation=(1.5,)),
+        lambda l: l.conv_general_dilated(image, image, (1,), "SAME", feature_group_count=1.5),
+    ):
+        for library in (lax, jax.lax):
+            with pytest.raises((TypeError, ValueError)):
+                call(library)
+
+
 def test_keys_by_their_dtype() -> None:
     words = np.arange(4, dtype="uint32")
     rbg = random.key(1, impl="rbg")
