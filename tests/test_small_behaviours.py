@@ -70,6 +70,18 @@ SAME: dict[str, Callable[..., Any]] = {
         n.asarray(memoryview(X)),
         n.array(array.array("b", [3])),
     ],
+    "repeat nothing": lambda d, n, l: (
+        [
+            n.repeat(W[:, :0], repeats, axis=axis, total_repeat_length=3)
+            for repeats, axis in [(2, 1), (np.zeros(0, "int32"), 1), (np.array([1, 2]), 0), (2, None)]
+        ]
+        + [d.vmap(lambda x, i: n.repeat(x, i, total_repeat_length=3))(W[:, :0], np.zeros((2, 0), "int32"))]
+    ),
+    "positions filled up": lambda d, n, l: [
+        n.nonzero(X > 3, size=3, fill_value=(7,)),
+        n.nonzero(W > 5, size=3, fill_value=(7, np.int32(8))),
+        n.argwhere(W > 5, size=2, fill_value=np.array(9)),
+    ],
     "vectorize with None": lambda d, n, l: [
         n.vectorize(lambda x, y: x if y is None else x + y)(X, None),
         n.vectorize(lambda x, y: x.sum() if y is None else x + y, signature="(n),()->()")(W, None),
@@ -114,6 +126,23 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "negative": (lambda: dnp.vectorize(abs, excluded={-1}), ValueError, "counted from the front"),
     "no position": (lambda: dnp.vectorize(abs, excluded={1.5}), TypeError, "by position"),
     "fftfreq": (lambda: dnp.fft.fftfreq([3]), ValueError, "n: \\[3\\]"),
+    "fill values": (
+        lambda: dnp.nonzero(X, size=3, fill_value=(1, 2)),
+        ValueError,
+        r"tuple of one for each axis.\n  a: float32\[6\], fill_value: \(1, 2\)\nPass a single number",
+    ),
+    "fill values in a list": (
+        lambda: dnp.argwhere(W, size=9, fill_value=[1, 2]),
+        ValueError,
+        "fills up with",
+    ),
+    "fill value of an axis": (lambda: dnp.nonzero(X, size=3, fill_value=(X[:3],)), ValueError, "fills up"),
+    "keys of lexsort": (
+        lambda: dnp.lexsort((X, W)),
+        ValueError,
+        r"keys of one shape.\n  keys: float32\[6\], float32\[2,3\]\nBroadcast them first.",
+    ),
+    "keys of lexsort of which one is a number": (lambda: dnp.lexsort((1, X)), ValueError, "of one shape"),
     "fftfreq d": (lambda: dnp.fft.rfftfreq(3, d=[1.0]), ValueError, "one spacing"),
 }
 
@@ -123,6 +152,23 @@ def test_errors(name: str) -> None:
     call, error, part = ERRORS[name]
     with pytest.raises(error, match=part):
         call()
+
+
+def test_axes_and_paddings_are_no_floats() -> None:
+    """A float among them is a mistake in the program, which cutting it off would hide."""
+    image = np.ones((1, 1, 4), "float32")
+    for call in (
+        lambda l: l.transpose(W, (0.9, 1)),
+        lambda l: l.transpose(W, "10"),
+        lambda l: l.dot_general(W, W, (((1.2,), (1.7,)), ((), ()))),
+        lambda l: l.conv_general_dilated(image, image, (1.5,), [(1, 2)]),
+        lambda l: l.conv_general_dilated(image, image, (1,), [(1.7, 2)]),
+        lambda l: l.conv_general_dilated(image, image, (1,), [(1, 2)], rhs_dilation=(1.5,)),
+        lambda l: l.conv_general_dilated(image, image, (1,), "SAME", feature_group_count=1.5),
+    ):
+        for library in (lax, jax.lax):
+            with pytest.raises((TypeError, ValueError)):
+                call(library)
 
 
 def test_keys_by_their_dtype() -> None:

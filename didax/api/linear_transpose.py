@@ -15,6 +15,8 @@ from didax.api.flat import FlatFunction, check_callable, flatten_arguments, leaf
 from didax.api.tangents import check_cotangents, flatten_cotangents, materialise
 from didax.core import dtypes, pytree
 from didax.core.errors import api_boundary, message
+from didax.core.jaxpr import eval_jaxpr
+from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import backward_jaxpr
 
@@ -47,14 +49,19 @@ def linear_transpose(
     flat = FlatFunction(fun, tree, "linear_transpose")
     jaxpr, consts = trace_to_jaxpr(flat, avals, function=fun, what="linear_transpose")
     out_tree = flat.out_tree
-    linear = [False] * len(consts) + [True] * len(avals)
+    # What depends on no argument is taken out of calls and loops, which hold both after a jvp: no transpose rule of
+    # a whole call would find it linear.
+    linear = (False,) * len(consts) + (True,) * len(avals)
+    split = partial_eval_jaxpr(jaxpr, linear, True)
 
     @api_boundary
     def transposed(cotangents: Any) -> Any:
         rule = "The transposed function takes cotangents in the structure of the function's result."
         cts = flatten_cotangents(rule, cotangents, out_tree)
         cts = check_cotangents("linear_transpose", out_tree, jaxpr.out_avals, cts)
-        ct_xs = backward_jaxpr(jaxpr, linear, consts, cts)
+        residuals = split.residual_values(consts, eval_jaxpr(split.known, consts))
+        known = [False] * len(residuals)
+        ct_xs = backward_jaxpr(split.unknown, [*known, *[True] * len(avals)], residuals, cts)
         return pytree.unflatten(tree, [materialise(ct) for ct in ct_xs])[0]
 
     return transposed

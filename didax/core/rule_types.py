@@ -80,9 +80,8 @@ def check_fit(
     place = error.__traceback__
     for _ in range(depth):
         place = None if place is None else place.tb_next
-    # Rules are called by those of `device_types.py` once a process has had explicit mesh axes.
     while place is not None and place.tb_frame.f_globals.get("__name__") == "didax.core.device_types":
-        place = place.tb_next
+        place = place.tb_next  # it wraps rules once a program has made an explicit mesh
     if place is not None:
         return  # raised within the rule
     try:

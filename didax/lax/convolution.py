@@ -6,6 +6,7 @@ Operands have one dtype. Read next: `primitives/convolution.py`, which says what
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,12 +93,12 @@ def conv_general_dilated(
         lhs,
         rhs,
         window_strides=strides,
-        padding=tuple([(int(low), int(high)) for low, high in padding]),
+        padding=tuple([(operator.index(low), operator.index(high)) for low, high in padding]),
         lhs_dilation=spread,
         rhs_dilation=reach,
         dimension_numbers=numbers,
-        feature_group_count=int(feature_group_count),
-        batch_group_count=int(batch_group_count),
+        feature_group_count=operator.index(feature_group_count),
+        batch_group_count=operator.index(batch_group_count),
         precision=canonicalize_precision(precision),
         preferred_element_type=canonicalize_element_type(preferred_element_type),
     )
@@ -464,4 +465,4 @@ def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> list[t
 
 
 def _ints(values: Sequence[int]) -> tuple[int, ...]:
-    return tuple([int(n) for n in values])
+    return tuple([operator.index(n) for n in values])

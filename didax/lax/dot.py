@@ -7,6 +7,7 @@ Operands have one dtype here; `didax.numpy` (matmul, einsum, tensordot) promotes
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -220,4 +221,4 @@ def canonicalize_element_type(dtype: Any) -> np.dtype[Any] | None:
 
 
 def _axes(axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple([int(i) for i in axes])
+    return tuple([operator.index(i) for i in axes])

@@ -227,4 +227,4 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     >>> lax.transpose(np.zeros((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    return primitives.transpose_p.bind(operand, permutation=tuple(int(i) for i in permutation))
+    return primitives.transpose_p.bind(operand, permutation=tuple([operator.index(i) for i in permutation]))

@@ -378,7 +378,7 @@ def repeat(
     """Return the array with each element repeated in place; the elements share one count or have one each.
 
     Traced `repeats` need `total_repeat_length`, the length of the result: a longer result is cut, a shorter
-    one repeats its last element.
+    one repeats its last element. An axis without elements stays empty whatever the length.
 
     >>> import didax.numpy as dnp
     >>> dnp.repeat(dnp.array([1, 2]), dnp.array([1, 3]))
@@ -396,6 +396,8 @@ def repeat(
         index: Any = _repeated_places(x, np.asarray(counts), length)
     else:
         ends = cumsum(promotion.broadcast(as_array("repeat", counts, "repeats"), (length,)))
+        if length == 0:
+            return x  # no element can fill up the places
         place = iota(ends.dtype, (operator.index(total_repeat_length),), 0)
         index = ufuncs.minimum(searchsorted(ends, place, side="right"), max(length - 1, 0))
     return getitem(x, (slice(None),) * dimension + (index,))

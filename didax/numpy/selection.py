@@ -302,6 +302,9 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     Array([1, 0, 2], dtype=int32)
     """
     xs = [as_array("lexsort", key, i) for i, key in enumerate(keys)]
+    if any(x.shape != xs[0].shape for x in xs):
+        facts = f"keys: {', '.join(str(x.aval) for x in xs)}"
+        raise ValueError(message("lexsort takes keys of one shape.", facts, fix="Broadcast them first."))
     if xs and not xs[0].ndim:
         return as_array("lexsort", np.asarray(0, dtypes.default_dtype("i")))  # the keys are single numbers
     if not xs:
@@ -455,7 +458,8 @@ def _true_positions(name: str, mask: Array, size: int | None) -> tuple[Array, Ar
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """Return the positions of nonzero elements, one array per axis.
 
-    `size` fixes the number of positions; `fill_value` (by default 0) fills them up.
+    `size` fixes the number of positions; `fill_value` (by default 0) fills them up: a number, or a tuple of one for
+    each axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.nonzero(dnp.array([0, 5, 7]))
@@ -466,8 +470,12 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         raise ValueError(
             message("nonzero takes an array with axes.", f"a: {x.aval}", fix="Use atleast_1d first.")
         )
-    flat, is_hit = _true_positions("nonzero", truth(x), size)
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * x.ndim
+    if len(fills) != x.ndim or any(np.shape(fill) for fill in fills):
+        rule = "nonzero fills up with one number, or with a tuple of one for each axis."
+        fix = "Pass a single number, or a tuple with as many numbers as the array has axes."
+        raise ValueError(message(rule, f"a: {x.aval}, fill_value: {fill_value!r:.100}", fix=fix))
+    flat, is_hit = _true_positions("nonzero", truth(x), size)
     columns = []
     for length, fill in zip(reversed(x.shape), reversed(fills), strict=True):
         divisor = number(max_dim(length, 1), flat.dtype)

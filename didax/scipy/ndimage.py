@@ -64,18 +64,20 @@ def map_coordinates(
         fix = "Pass one array of coordinates for each axis."
         facts = f"input: {x.aval}, number of coordinates: {len(at)}"
         raise ArgumentError(message("map_coordinates takes coordinates for all axes.", facts, fix=fix))
-    if 0 in x.shape:
-        fix = "Leave the empty array out."
-        raise ArgumentError(
-            message("map_coordinates takes an array with elements.", f"input: {x.aval}", fix=fix)
-        )
     if mode not in _MODES:
         fix = f"Use one of {', '.join(map(repr, _MODES))}."
         raise ArgumentError(message("map_coordinates knows five modes.", f"mode: {mode!r}", fix=fix))
     if order not in (0, 1):
         rule = "map_coordinates interpolates by order 0 (nearest) or 1 (linear)."
         raise NotImplementedError(message(rule, f"order: {order!r}", fix="Use order=1."))
-    axes = [_nodes(c, n, order, mode) for c, n in zip(dnp.broadcast_arrays(*at), x.shape, strict=True)]
+    places = dnp.broadcast_arrays(*at)
+    if 0 in x.shape:
+        if places[0].size:
+            fix = "Leave the empty array out."
+            rule = "map_coordinates takes an array with elements where it has coordinates."
+            raise ArgumentError(message(rule, f"input: {x.aval}, coordinates: {places[0].aval}", fix=fix))
+        return dnp.zeros(places[0].shape, x.dtype)
+    axes = [_nodes(c, n, order, mode) for c, n in zip(places, x.shape, strict=True)]
     fill = dnp.asarray(cval)
     exact = not dtypes.is_inexact(x.dtype)
     total: Any = 0

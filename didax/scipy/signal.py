@@ -46,16 +46,21 @@ def _one_of(name: str, option: str, value: Any, *choices: Any) -> None:
 
 
 def _pair(name: str, in1: Any, in2: Any) -> tuple[Array, Array]:
+    x, y = _of_one_rank(name, in1, in2)
+    if not x.size or not y.size:
+        fix = "Leave the empty array out."
+        raise ArgumentError(
+            message(f"{name} takes arrays with elements.", f"in1: {x.aval}, in2: {y.aval}", fix=fix)
+        )
+    return x, y
+
+
+def _of_one_rank(name: str, in1: Any, in2: Any) -> tuple[Array, Array]:
     x, y = [dnp.asarray(v) for v in promote_dtypes(name, in1, in2)]
     if x.ndim != y.ndim:
         fix = "Give the smaller one axes of length 1."
         raise ArgumentError(
             message(f"{name} takes arrays of one rank.", f"in1: {x.aval}, in2: {y.aval}", fix=fix)
-        )
-    if not x.size or not y.size:
-        fix = "Leave the empty array out."
-        raise ArgumentError(
-            message(f"{name} takes arrays with elements.", f"in1: {x.aval}, in2: {y.aval}", fix=fix)
         )
     return x, y
 
@@ -74,6 +79,17 @@ def _check_valid(name: str, x: Any, y: Any, mode: str) -> None:
         fix = "Use mode='same' or 'full'."
         rule = f"In mode 'valid' of {name} one operand is at least as long as the other along every axis."
         raise ArgumentError(message(rule, f"in1: {x.aval}, in2: {y.aval}", fix=fix))
+
+
+def _check_empty(name: str, x: Any, y: Any, mode: str, along: Sequence[int]) -> None:
+    """A convolution with an array without elements is zero wherever the mode says that it has elements."""
+    for axis in along:
+        m, n = x.shape[axis], y.shape[axis]
+        start, length = _kept(mode, m, n)
+        if not 0 <= start <= start + length <= m + n - 1:
+            rule = f"{name} of an empty array has elements in mode 'full', or in mode 'same' if only in1 is empty."
+            facts = f"in1: {x.aval}, in2: {y.aval}, mode: {mode!r}, axis: {axis}"
+            raise ArgumentError(message(rule, facts, fix="Leave the empty array out, or change the mode."))
 
 
 def _flipped(y: Any) -> Any:
@@ -221,10 +237,12 @@ def fftconvolve(
     Array([1., 3., 5., 3.], dtype=float32)
     """
     x, y = [dnp.asarray(v) for v in promote_dtypes("fftconvolve", in1, in2, to_inexact=True)]
-    x, y = _pair("fftconvolve", x.astype(x.dtype), y.astype(y.dtype))
+    x, y = _of_one_rank("fftconvolve", x.astype(x.dtype), y.astype(y.dtype))
     along = sorted(set(canonical_axes("fftconvolve", axes, x.ndim)))
     _check_valid("fftconvolve", x, y, mode)
     lengths = [x.shape[a] + y.shape[a] - 1 for a in along]
+    if 0 in (*x.shape, *y.shape):
+        _check_empty("fftconvolve", x, y, mode, along)
     real = not dtypes.is_complex(x.dtype)
     forward, backward = (dnp.fft.rfftn, dnp.fft.irfftn) if real else (dnp.fft.fftn, dnp.fft.ifftn)
     wide = [v.astype(dnp.promote_types(v.dtype, "float32")) for v in (x, y)]

@@ -437,6 +437,20 @@ def test_linear_transpose_of_jit(x):
     np.testing.assert_allclose(transposed(x)[0], 3 * np.asarray(x)[::-1])
 
 
+def test_linear_transpose_of_tangents_from_calls_and_loops(x):
+    """The jvp of a call or a loop computes values and tangents in one; only the tangents are transposed."""
+    f = lambda x: dnp.sin(x).sum()
+    loop = lambda x: dx.lax.scan(lambda c, _: (dnp.sin(c), None), x, None, length=2)[0].sum()
+    for function, wanted in (
+        (dx.grad(lambda x: dx.grad(dx.jit(f))(x).sum()), -np.cos(x)),
+        (dx.grad(loop), -np.sin(np.sin(x)) * np.cos(x) ** 2 - np.cos(np.sin(x)) * np.sin(x)),
+    ):
+        transposed = dx.linear_transpose(lambda t, f=function: dx.jvp(f, (x,), (t,))[1], x)
+        np.testing.assert_allclose(dx.jit(transposed)(np.ones(3, "float32"))[0], wanted, rtol=1e-5)
+    with pytest.raises(TypeError, match="Only functions that are linear"):
+        dx.linear_transpose(dx.jit(lambda t: t * t), x)(x)
+
+
 def _is_weak(f, *args):
     """The weak types of the results, which are the same eagerly, jitted and as types only."""
     found = [

@@ -242,8 +242,13 @@ MISFITS: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("in_types", [False, True])
 @pytest.mark.parametrize("rule", MISFITS)
-def test_a_rule_with_another_signature_is_named(rule: str) -> None:
+def test_a_rule_with_another_signature_is_named(
+    rule: str, in_types: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is once a program has made an explicit mesh, from when on types say where arrays lie."""
+    monkeypatch.setattr(sharding, "in_types", in_types)
     how, function = MISFITS[rule]
     with pytest.raises(core.RuleTypeError, match="A rule does not take what it is called with") as info:
         APPLY[how](changed(Double, **{rule: function}))

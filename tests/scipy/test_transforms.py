@@ -174,6 +174,12 @@ ERRORS = [
     (lambda: interpolate.RegularGridInterpolator((X[0], X[0]), X), "takes the points of each axis"),
     (lambda: interpolate.RegularGridInterpolator((X[:, 0],), X)(X), "takes points of 1 coordinates"),
     (lambda: ndimage.map_coordinates(X[:0], [X, X], 1), "map_coordinates takes an array with elements"),
+    (
+        lambda: signal.fftconvolve(X[0], X[0, :0], "same"),
+        "fftconvolve of an empty array has elements in mode 'full', or in mode 'same' if only in1 is empty.\n  in1: ",
+    ),
+    (lambda: signal.fftconvolve(X[:0], X, "valid"), "mode: 'valid', axis: 0\nLeave the empty array out"),
+    (lambda: signal.fftconvolve(X[:0], X[:0]), "mode: 'full', axis: 0"),
     (lambda: cluster.vq.vq(X, X[:, :2]), "vq takes observations and codes of one length"),
 ]
 
@@ -188,6 +194,21 @@ def test_errors(call: Any, text: str) -> None:
 def test_interpolation_of_higher_order_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="order 0"):
         ndimage.map_coordinates(X, [X, X], 3)
+
+
+def test_empty_arrays() -> None:
+    """Convolutions with nothing are zero where they have elements; no coordinates need no elements."""
+    for m, n, mode, shape in (
+        ((0,), (3,), "full", (2,)),
+        ((3,), (0,), "full", (2,)),
+        ((0,), (3,), "same", (0,)),
+        ((0, 2), (3, 0), "full", (2, 1)),
+        ((2, 0), (2, 3), "same", (2, 0)),
+    ):
+        found = signal.fftconvolve(np.ones(m, "float32"), np.ones(n, "float32"), mode)
+        assert found.dtype == "float32" and found.tolist() == np.zeros(shape).tolist()
+    assert signal.fftconvolve(np.ones((0, 3)), np.ones((0, 2)), axes=1).shape == (0, 4)
+    assert ndimage.map_coordinates(X[:0], [X[:0], X[:0]], 1).shape == X[:0].shape
 
 
 def test_short_signals_and_wrong_axes() -> None:
