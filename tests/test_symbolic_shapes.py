@@ -335,9 +335,21 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
         dx.jit(lambda x: x).lower(x)
 
 
-def test_searchsorted_takes_any_number_of_values_but_needs_the_length_of_the_vector():
-    (values,) = export.symbolic_args_specs((np.zeros(3, np.float32),), "n")
-    program = export.export(dx.jit(lambda v: dnp.searchsorted(dnp.arange(5.0), v)))(values)
-    np.testing.assert_array_equal(program.call(np.float32([-1, 2.5, 9, 2])), [0, 3, 5, 2])
-    with pytest.raises(InconclusiveDimensionOperation, match=r"known length\.\n  a: float32\[n\]"):
-        export.export(dx.jit(lambda v: dnp.searchsorted(v, v)))(values)
+def test_orders_and_places_at_any_size() -> None:
+    key = dx.random.key_data(dx.random.key(0))
+
+    def f(x: Any) -> Any:
+        b, draw = x.shape[0], dx.random
+        k = [draw.wrap_key_data(key + i) for i in range(4)]
+        return {
+            "orders": [draw.permutation(k[0], b), draw.permutation(k[1], x, 0, True)],
+            "drawn": [draw.choice(k[2], b, (3,)), draw.choice(k[3], x, (1,), p=dx.nn.softmax(x[:, 0]))],
+            "places": dnp.searchsorted(dnp.sort(x[:, 0]), dnp.arange(5.0), "right"),
+        }
+
+    loaded = saved(f, struct("b, 2", constraints=["b <= 2000"]))
+    x = values(1700, 2)  # so many elements are sorted twice by random keys, half as many once, one never
+    same(loaded.call(x), dx.jit(f)(x))
+    same(loaded.call(x[:1])["orders"], [np.int32([0]), x[:1]])
+    with pytest.raises(InconclusiveDimensionOperation, match=r'constraints=\["b >= 3"\]'):
+        export.export(dx.jit(lambda x: dx.random.choice(key, x, (3,), replace=False)))(struct("b"))

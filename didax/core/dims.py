@@ -373,6 +373,11 @@ def may_exceed(x: Size, y: Size) -> bool:
     return bool(x > y) if not isinstance(x, Dim) and not isinstance(y, Dim) else bounds(x - y)[1] > 0
 
 
+def longest(n: Size) -> int:
+    """The largest value that the length of an axis can have."""
+    return int(min(bounds(n)[1], LONGEST))
+
+
 def slice_of(item: slice, n: Size) -> tuple[Size, Size, int]:
     """Start, length and step of a slice of an axis of length n, as NumPy reads it."""
     step = 1 if item.step is None else operator.index(item.step)
