@@ -335,7 +335,7 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
         dx.jit(lambda x: x).lower(x)
 
 
-def test_orders_and_places_at_any_size() -> None:
+def test_orders_places_and_waves_at_any_size() -> None:
     key = dx.random.key_data(dx.random.key(0))
 
     def f(x: Any) -> Any:
@@ -344,7 +344,8 @@ def test_orders_and_places_at_any_size() -> None:
         return {
             "orders": [draw.permutation(k[0], b), draw.permutation(k[1], x, 0, True)],
             "drawn": [draw.choice(k[2], b, (3,)), draw.choice(k[3], x, (1,), p=dx.nn.softmax(x[:, 0]))],
-            "places": dnp.searchsorted(dnp.sort(x[:, 0]), dnp.arange(5.0), "right"),
+            "places": [dnp.digitize(dnp.arange(5.0), dnp.sort(x[:, 0])), dnp.median(x)],
+            "waves": abs(dnp.fft.rfftn(x, norm="ortho")),
         }
 
     loaded = saved(f, struct("b, 2", constraints=["b <= 2000"]))

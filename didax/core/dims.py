@@ -127,7 +127,9 @@ class Dim:
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __pow__(self, power: Any) -> Size:
+    def __pow__(self, power: Any) -> Any:
+        if isinstance(power, float | complex):
+            return self.__jax_array__() ** power
         return functools.reduce(operator.mul, [self] * operator.index(power), 1)
 
     def __floordiv__(self, other: Any) -> Size:
