@@ -127,7 +127,9 @@ class Dim:
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __pow__(self, power: Any) -> Size:
+    def __pow__(self, power: Any) -> Any:
+        if isinstance(power, float | complex):
+            return self.__jax_array__() ** power
         return functools.reduce(operator.mul, [self] * operator.index(power), 1)
 
     def __floordiv__(self, other: Any) -> Size:
@@ -276,8 +278,30 @@ def floordiv(x: Size, y: Size) -> Size:
         return x // y
     whole, rest = _divided(x, y)
     if isinstance(rest, Dim) or isinstance(y, Dim):
-        return whole if rest == 0 else whole + _atom("floordiv", rest, y)
+        return whole + _quotient_of_rest(*_one_quotient(rest, y))
     return whole + rest // y
+
+
+def _quotient_of_rest(x: Size, y: Size) -> Size:
+    """x // y of sizes that nothing divides; an int where the bounds leave only one."""
+    low, high = bounds(x)
+    if isinstance(y, Dim):
+        return 0 if low >= 0 and bounds(x - y)[1] < 0 else _atom("floordiv", x, y)
+    only = y > 0 and inf not in (-low, high) and low // y == high // y
+    return int(low // y) if only else _atom("floordiv", x, y)
+
+
+def _one_quotient(x: Size, y: Size) -> tuple[Size, Size]:
+    """x and y, where x is floordiv(a, p) + r: a + r * p and p * y, which have the same quotient."""
+    terms = _terms(x)
+    rest = terms.pop((), 0)
+    if isinstance(y, Dim) or y < 1 or list(terms.values()) != [1]:
+        return x, y
+    ((factor, power), *others) = next(iter(terms))
+    if factor.op != "floordiv" or not factor.args or power != 1 or others:
+        return x, y
+    a, p = factor.args
+    return (x, y) if isinstance(p, Dim) or p < 1 else (a + rest * p, p * y)
 
 
 def mod(x: Size, y: Size) -> Size:
@@ -310,7 +334,14 @@ def _divided(x: Size, y: Size) -> tuple[Size, Size]:
                 break
         else:
             break
-    return (quotient, rest) if rest == 0 else (0, x)
+    if rest == 0:
+        return quotient, rest
+    low, below = bounds(rest)[0], bounds(rest - y)[1]
+    if low >= 0 and below < 0:
+        return quotient, rest
+    if bounds(rest)[1] < 0 and bounds(rest + y)[0] >= 0:
+        return quotient - 1, rest + y
+    return 0, x
 
 
 def _without(m: Monomial, n: Monomial) -> Monomial | None:
@@ -337,6 +368,16 @@ def _larger(op: str, x: Size, y: Size, first: Callable[[Size, Size], bool]) -> S
         return x if first(x, y) else y
     except InconclusiveDimensionOperation:
         return _atom(op, x, y)
+
+
+def may_exceed(x: Size, y: Size) -> bool:
+    """Whether x > y; for symbolic sizes, whether x > y may hold."""
+    return bool(x > y) if not isinstance(x, Dim) and not isinstance(y, Dim) else bounds(x - y)[1] > 0
+
+
+def longest(n: Size) -> int:
+    """The largest value that the length of an axis can have."""
+    return int(min(bounds(n)[1], LONGEST))
 
 
 def slice_of(item: slice, n: Size) -> tuple[Size, Size, int]:

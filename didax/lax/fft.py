@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.operands import operation
@@ -35,7 +35,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
     kind = _fft_type(fft_type)
-    lengths = tuple([operator.index(n) for n in fft_lengths])
+    lengths = tuple([as_length(n) for n in fft_lengths])
     if kind is not FftType.RFFT and dtypes.is_float(aval_of(x).dtype):
         x = convert_element_type(x, dtypes.complex_dtype(aval_of(x).dtype))
     return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)

@@ -50,11 +50,12 @@ from didax.primitives.control_flow.segments import for_counted, scan_in_segments
 from didax.primitives.control_flow.unchanged import Loop, loop_over_changed
 from didax.primitives.control_flow.while_loop import while_p
 from didax.primitives.convert import convert_element_type
+from didax.primitives.cumulative import associative_scan as prefixes
 from didax.primitives.dimension import number
 from didax.primitives.elementwise import add, lt, min_, sub
 from didax.primitives.select import select_n
-from didax.primitives.shape import broadcast_axis, reshape
-from didax.primitives.slicing import concatenate, rev, slice_axis
+from didax.primitives.shape import broadcast_axis
+from didax.primitives.slicing import concatenate, rev
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.staging import check_only_read, trace_to_jaxpr, values_of
 
@@ -546,41 +547,10 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         _check_combined(fn, tree, out_tree, a, out_leaves)
         return [as_array(y) for y in out_leaves]
 
-    outs = _running(combine, values, axis)
+    outs = prefixes(combine, values, axis)
     if reverse:
         outs = [rev(y, (axis,)) for y in outs]
     return pytree.unflatten(tree, outs)
-
-
-def _running(combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axis: int) -> list[Any]:
-    """The running combinations of `xs`, by those of half as many elements.
-
-    Each pair of neighbours is combined. The running combinations of the pairs are the results at odd positions; a
-    result at an even position is the result before it, combined with one element.
-    """
-    n = xs[0].shape[axis] if xs else 0
-    if n < 2:
-        return xs
-    odd = _running(combine, combine(_every_second(xs, 0, n - 1, axis), _every_second(xs, 1, n, axis)), axis)
-    first = [slice_axis(x, 0, 1, axis) for x in xs]
-    if n == 2:
-        return [concatenate(pair, axis) for pair in zip(first, odd, strict=True)]
-    before = [slice_axis(y, 0, (n - 1) // 2, axis) for y in odd]
-    between = combine(before, _every_second(xs, 2, n, axis))
-    even = [concatenate(pair, axis) for pair in zip(first, between, strict=True)]
-    return [_interleave(a, b, axis) for a, b in zip(even, odd, strict=True)]
-
-
-def _every_second(xs: Sequence[Any], start: int, stop: int, axis: int) -> list[Any]:
-    return [slice_axis(x, start, stop, axis, 2) for x in xs]
-
-
-def _interleave(even: Any, odd: Any, axis: int) -> Any:
-    """`even[0], odd[0], even[1], ...`; there may be one more of the even ones."""
-    n = odd.shape[axis]
-    pairs = [broadcast_axis(x, 1, axis + 1) for x in (slice_axis(even, 0, n, axis), odd)]
-    joined = reshape(concatenate(pairs, axis + 1), (*odd.shape[:axis], 2 * n, *odd.shape[axis + 1 :]))
-    return concatenate([joined, slice_axis(even, n, even.shape[axis], axis)], axis)
 
 
 def _scanned_axis(tree: Any, avals: Sequence[ShapedArray], axis: Any) -> int:

@@ -21,14 +21,14 @@ from typing import Any, Literal
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.dims import is_symbolic
-from didax.core.errors import InconclusiveDimensionOperation, message
+from didax.core.dims import is_symbolic, longest
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.indexing import at
 from didax.numpy.promotion import broadcast, cast
 from didax.primitives import elementwise as el
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
+from didax.primitives.dimension import number
 from didax.primitives.slicing import concatenate
 from didax.runtime.array import as_concrete
 from didax.runtime.numpy_plans import evaluates_with_numpy
@@ -40,21 +40,15 @@ _FLOAT32 = np.dtype(np.float32)
 def insertion_points(x: Array, values: Array, side: Literal["left", "right"]) -> Array:
     """The position of each value in the sorted vector: before elements equal to it ("left") or after them ("right")."""
     length = x.shape[0]
-    if is_symbolic(length):
-        rule, fix = (
-            "searchsorted searches a vector of known length.",
-            "Search a vector whose length is a number.",
-        )
-        raise InconclusiveDimensionOperation(message(rule, f"a: {x.aval}", fix=fix))
     if evaluates_with_numpy(x) and evaluates_with_numpy(values) and x.dtype.isbuiltin == 1:
         vector, sought = as_concrete(x).host_value(), as_concrete(values).host_value()
         return as_concrete(
             np.asarray(np.searchsorted(vector, sought, side), dtypes.position_dtype(length + 1))
         )
-    strides = [1 << i for i in reversed(range(length.bit_length()))]
+    strides = [1 << i for i in reversed(range(longest(length).bit_length()))]
     # Where fewer elements are met than there are, the vector is left as it is; else it goes on with the greatest key.
     count = 1 << 30 if is_symbolic(values.size) else max(1, values.size)
-    is_long = dtypes.is_complex(x.dtype) or length > min(count * len(strides), 1 << 30)
+    is_long = dtypes.is_complex(x.dtype) or longest(length) > min(count * len(strides), 1 << 30)
     if not dtypes.is_complex(x.dtype):
         values = _in_order(values)
     if strides and not is_long:
@@ -64,14 +58,14 @@ def insertion_points(x: Array, values: Array, side: Literal["left", "right"]) ->
     kind = dtypes.position_dtype(length + 1)
     found = broadcast(kind.type(0), values.shape)
     for stride in strides:
-        room = length - stride
+        room = number(length - stride, kind)
         last = el.add(el.min_(found, room) if is_long else found, stride - 1)
         met = at(x)[last].get(mode="promise_in_bounds", wrap_negative_indices=False)
         passes = _is_passed(met, values, side, is_long)
         if is_long:
             passes = el.and_(passes, el.le(found, room))
         found = el.add(found, ufuncs.where(passes, kind.type(stride), kind.type(0)))
-    return ufuncs.minimum(found, length)
+    return ufuncs.minimum(found, number(length, kind))
 
 
 def _is_passed(met: Array, values: Array, side: str, as_numbers: bool) -> Any:

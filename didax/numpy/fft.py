@@ -13,12 +13,12 @@ has no transform: ValueError, as in NumPy. Read next: `didax/primitives/fft.py`.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import as_length
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.value import Array
 from didax.lax import FftType
@@ -54,7 +54,7 @@ def _transform(name: str, kind: FftType, x: Array, lengths: dict[int, int], norm
         ends = tuple(range(-len(axes), 0))
         x = lax_fft(moveaxis(x, axes, ends), part, tuple([lengths[i] for i in axes]))
         x = moveaxis(x, ends, axes)
-    return x if scale == 1 else x * scale
+    return x if scale is None else x * scale
 
 
 def _parts(kind: FftType, axes: Axes) -> list[tuple[FftType, Axes]]:
@@ -72,8 +72,8 @@ def _padded_or_cut(x: Array, axis: int, length: int) -> Array:
     return pad(x, x.dtype.type(0), tuple([(0, more if i == axis else 0, 0) for i in range(x.ndim)]))
 
 
-def _scale(name: str, kind: FftType, points: int, norm: Any) -> float:
-    """Return the factor for XLA's result; XLA's inverse transforms divide by the number of points."""
+def _scale(name: str, kind: FftType, points: int, norm: Any) -> Any:
+    """Return the factor for XLA's result, None for none; XLA's inverse transforms divide by the number of points."""
     if norm not in _OTHER_NORM:
         raise ValueError(
             message(
@@ -82,7 +82,9 @@ def _scale(name: str, kind: FftType, points: int, norm: Any) -> float:
                 fix="Use 'backward', 'ortho' or 'forward'.",
             )
         )
-    power = {"ortho": 0.5, "forward": 1.0}.get(norm, 0.0)
+    power = {"ortho": 0.5, "forward": 1.0}.get(norm)
+    if power is None:
+        return None
     return points**power if kind in _INVERSE else points**-power
 
 
@@ -101,7 +103,7 @@ def _operand(name: str, kind: FftType, a: Any) -> Array:
 
 def _integer(name: str, n: Any, argument: str) -> int:
     try:
-        return operator.index(n)
+        return as_length(n)
     except TypeError as error:
         if isinstance(error, ConcretizationTypeError):
             raise
@@ -117,7 +119,7 @@ def _points(name: str, n: int | None, x: Array, axis: int, half: bool) -> int:
     """
     have = x.shape[axis]
     points = n if n is not None else 2 * (have - 1) if half else have
-    if points < 1:
+    if not points >= 1:
         facts = f"a: {x.aval}, axis: {axis}, points: {points}"
         fix = "Pass an array with elements, or say how many points to pad it to."
         raise ValueError(message(f"{name} transforms at least one point.", facts, fix=fix))

@@ -23,6 +23,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
@@ -192,7 +193,7 @@ def pinv(
     """
     x = matrices("pinv", a)
     tolerance = _given_value("pinv", rtol=rtol, rcond=rcond)
-    tolerance = 10 * max(x.shape[-2:]) * _eps(x) if tolerance is None else tolerance
+    tolerance = 10 * max_dim(*x.shape[-2:]) * _eps(x) if tolerance is None else tolerance
     return pinv_.pinv(x, _tolerance_per_matrix("pinv", tolerance, x, "rtol"), bool(hermitian))
 
 
@@ -224,7 +225,7 @@ def lstsq(
             )
         )
     m, n = left.shape
-    tolerance = max(m, n) * _eps(left) if rcond is None else rcond
+    tolerance = max_dim(m, n) * _eps(left) if rcond is None else rcond
     tolerance = ufuncs.where(ufuncs.less(tolerance, 0), _eps(left), tolerance)
     s = svdvals(left)
     x = matmul(pinv_.pinv(left, _tolerance_per_matrix("lstsq", tolerance, left, "rcond")), right)
@@ -683,7 +684,7 @@ def matrix_rank(
         return cast(reductions.any(x != 0), dtypes.default_dtype("i"))
     x = square_matrices("matrix_rank", x) if hermitian else matrices("matrix_rank", x, "M")
     s = ufuncs.abs(eigvalsh(x)) if hermitian else svdvals(x)
-    given = max(x.shape[-2:]) * _eps(x) if given is None else given
+    given = max_dim(*x.shape[-2:]) * _eps(x) if given is None else given
     limit = _tolerance_per_matrix("matrix_rank", given, x, "rtol" if tol is None else "tol")[..., None]
     if tol is None:
         limit = limit * reductions.max(s, -1, keepdims=True, initial=0)

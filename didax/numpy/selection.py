@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.dims import is_symbolic, max_dim
+from didax.core.dims import is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
@@ -393,9 +393,9 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
     side = "left" if right else "right"
     upwards = searchsorted(edges, x, side=side, method=method or "scan")
     known = known_value(edges)
-    if edges.size < 2 or (known is not None and np.asarray(known)[0] <= np.asarray(known)[-1]):
+    if not may_exceed(edges.size, 1) or (known is not None and np.asarray(known)[0] <= np.asarray(known)[-1]):
         return upwards
-    downwards = el.sub(edges.size, searchsorted(rev(edges, (0,)), x, side=side))
+    downwards = ufuncs.subtract(edges.size, searchsorted(rev(edges, (0,)), x, side=side))
     return ufuncs.where(ufuncs.less(edges[-1], edges[0]), downwards, upwards)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic, may_exceed
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
@@ -155,34 +156,44 @@ def associative_scan(
     """Every prefix of `xs` along an axis combined: a tree of some 2 log2(n) combinations of arrays.
 
     Neighbours are combined and scanned, which gives every second result; the others are one combination away
-    (G. Blelloch, Prefix sums and their applications, 1990).
+    (G. Blelloch, Prefix sums and their applications, 1990). Along a symbolic axis the tree is as high as for the
+    longest axis: what is above an axis of fewer elements combines empty arrays.
     """
-    n = aval_of(xs[0]).shape[axis]
-    if n < 2:
+    n = aval_of(xs[0]).shape[axis] if xs else 0
+    if not may_exceed(n, 1):
         return xs
 
     def cut(xs: list[Any], start: int, stop: int, step: int = 1) -> list[Any]:
         return [slice_axis(x, start, stop, axis, step) for x in xs]
 
+    def joined(*parts: list[Any]) -> list[Any]:
+        return [concatenate(some, axis) for some in zip(*parts, strict=True)]
+
     pairs = combine(cut(xs, 0, n - 1, 2), cut(xs, 1, n, 2))
+    first, evens = cut(xs, 0, 1), (n + 1) // 2
+    if is_symbolic(n):  # a last element without a neighbour stays, so that the length is never 0
+        pairs = joined(pairs, cut(xs, 2 * (n - evens), n))
+        rest = cut(cut(xs, 0, 2 * evens - 1, 2), 1, evens)
+    else:
+        rest = cut(xs, 2, n, 2)
     odd = associative_scan(combine, pairs, axis)
-    first = cut(xs, 0, 1)
     if n == 2:
-        return [concatenate(parts, axis) for parts in zip(first, odd, strict=True)]
-    rest = combine(cut(odd, 0, (n - 1) // 2), cut(xs, 2, n, 2))
-    even = [concatenate(parts, axis) for parts in zip(first, rest, strict=True)]
-    return [_interleave(x, y, axis) for x, y in zip(even, odd, strict=True)]
+        return joined(first, odd)
+    even = joined(first, combine(cut(odd, 0, evens - 1), rest))
+    return [_interleave(x, y, n, axis) for x, y in zip(even, odd, strict=True)]
 
 
-def _interleave(even: Any, odd: Any, axis: int) -> Any:
-    """even[0], odd[0], even[1], ...; `even` may have one element more."""
-    shape = aval_of(odd).shape
-    n, more = shape[axis], aval_of(even).shape[axis] - shape[axis]
+def _interleave(even: Any, odd: Any, n: Any, axis: int) -> Any:
+    """even[0], odd[0], even[1], ..., in all n elements."""
+    shape = aval_of(even).shape
+    evens, odds = shape[axis], n - shape[axis]
     columns = [
-        reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :])) for x in (slice_axis(even, 0, n, axis), odd)
+        reshape(slice_axis(x, 0, odds, axis), (*shape[:axis], odds, 1, *shape[axis + 1 :]))
+        for x in (even, odd)
     ]
-    mixed = reshape(concatenate(columns, axis + 1), (*shape[:axis], 2 * n, *shape[axis + 1 :]))
-    return concatenate([mixed, slice_axis(even, n, n + 1, axis)], axis) if more else mixed
+    mixed = reshape(concatenate(columns, axis + 1), (*shape[:axis], 2 * odds, *shape[axis + 1 :]))
+    more = may_exceed(evens, odds)
+    return concatenate([mixed, slice_axis(even, odds, evens, axis)], axis) if more else mixed
 
 
 class CumulativeLogSumExp(Cumulative):

@@ -24,8 +24,8 @@ from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives import split
 from didax.primitives.convert import convert_element_type, iota
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import and_, conj, gt, lt, mul
-from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, broadcast_in_dim
 from didax.transforms.batching import AxisData
@@ -57,7 +57,7 @@ class Fft(LinearUnary):
         kind = "f" if fft_type is FftType.RFFT else "c"
         if dtypes.kind_of(x.dtype) != kind or x.dtype.itemsize < 4:
             raise _error(f"{fft_type.name} takes {_TAKES[kind]}", x, fft_lengths, "Cast it (x.astype).")
-        if not 1 <= len(fft_lengths) <= 3 or min(fft_lengths) < 1:
+        if not 1 <= len(fft_lengths) <= 3 or not all(n >= 1 for n in fft_lengths):
             raise _error(
                 "fft transforms one to three axes, none of them empty", x, fft_lengths,
                 "Transform further axes after the first three; leave empty axes as they are.",
@@ -92,7 +92,7 @@ class Fft(LinearUnary):
         if fft_type is FftType.RFFT:
             weighted = _scaled(conj(ct), 1.0, 0.5, fft_lengths[-1])
             back = self.bind(weighted, fft_type=FftType.IRFFT, fft_lengths=fft_lengths)
-            return [mul(back, scalar_like(float(scale), aval_of(back).dtype))]
+            return [mul(back, number(scale, aval_of(back).dtype))]
         if fft_type is FftType.IRFFT:
             back = self.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
             return [_scaled(conj(back), 1.0 / scale, 2.0 / scale, fft_lengths[-1])]
@@ -111,13 +111,13 @@ def _error(rule: str, x: ShapedArray, lengths: Lengths, fix: str) -> TypeError:
     return TypeError(message(f"{rule}.", f"operand: {x}, fft_lengths: {lengths}", fix=fix))
 
 
-def _scaled(x: Any, unpaired: float, paired: float, length: int) -> Any:
+def _scaled(x: Any, unpaired: Any, paired: Any, length: Any) -> Any:
     """`x` times `unpaired` where the frequency k is its own conjugate (0 and n / 2), and times `paired` elsewhere."""
     aval = aval_of(x)
     dtype = dtypes.real_dtype(aval.dtype)
     k = iota(np.dtype(np.int32), aval.shape[-1:], 0)
-    has_partner = and_(gt(k, 0), lt(mul(k, 2), length))
-    weight = where(has_partner, scalar_like(paired, dtype), scalar_like(unpaired, dtype))
+    has_partner = and_(gt(k, 0), lt(mul(k, 2), number(length, np.dtype(np.int32))))
+    weight = where(has_partner, *[convert_element_type(x, dtype) for x in (paired, unpaired)])
     weight = broadcast_in_dim(convert_element_type(weight, aval.dtype), aval.shape, (aval.ndim - 1,))
     return mul(x, weight)
 

@@ -20,6 +20,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
@@ -309,11 +310,12 @@ def _product(x: Any) -> Any:
     n, *rest = aval_of(x).shape
     if n == 0:
         return full(tuple(rest), 1, aval_of(x).dtype)
-    while n > 1:
-        half = n // 2
-        left_over = [slice_axis(x, 2 * half, n, 0)] if n % 2 else []
+    while may_exceed(n, 1):
+        after = (n + 1) // 2
+        half = n - after
+        left_over = [slice_axis(x, 2 * half, n, 0)] if may_exceed(after, half) else []
         x = concatenate([mul(slice_axis(x, 0, half, 0), slice_axis(x, half, 2 * half, 0)), *left_over], 0)
-        n -= half
+        n = after
     return reshape(x, tuple(rest))
 
 

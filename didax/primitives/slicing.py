@@ -99,7 +99,7 @@ class Slice(LinearUnary):
     ) -> list[Any]:
         steps = strides or (1,) * len(start_indices)
         reach = [
-            start + max((n - 1) * k + 1, 0)
+            start + max_dim((n - 1) * k + 1, 0)
             for start, n, k in zip(start_indices, aval_of(ct).shape, steps, strict=True)
         ]
         ends = [n - end for n, end in zip(x.aval.shape, reach, strict=True)]

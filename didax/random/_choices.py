@@ -13,10 +13,13 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
+from didax.core.dims import is_symbolic, longest, min_dim
 from didax.core.errors import PositionError, api_boundary, message
 from didax.core.tracing import Tracer
+from didax.lax.loops import scan
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.cumulative import cumsum_p
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import add, and_, le, log, lt, mul, sub
 from didax.primitives.filled import full
 from didax.primitives.gather import gather_p
@@ -43,6 +46,8 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     [0, 1, 2, 3]
     """
     words = consumed("permutation", key)
+    if is_symbolic(x):
+        return _shuffled_range(words, shape=(x,), dtype=dtypes.default_dtype("i"))
     aval = aval_of(x)
     if aval.ndim == 0:
         if not dtypes.is_integer(aval.dtype) or isinstance(x, Tracer):
@@ -58,7 +63,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     axis = _axis("permutation", axis, aval.ndim)
     if independent or aval.ndim == 1:
         return _shuffled(words, x, shape=aval.shape, axis=axis)
-    if not aval.shape[axis]:
+    if aval.shape[axis] == 0:
         return slice_axis(x, 0, 0, axis)
     order = _shuffled_range(words, shape=(aval.shape[axis],), dtype=dtypes.default_dtype("i"))
     return _take(x, order, axis)
@@ -84,10 +89,10 @@ def choice(
     (2, 3)
     """
     words, shape = consumed("choice", key), canonical_shape("choice", shape)
-    aval = aval_of(a)
+    aval = aval_of(number(a, dtypes.default_dtype("i")) if is_symbolic(a) else a)
     axis = _axis("choice", axis, aval.ndim) if aval.ndim else 0
-    n, size = aval.shape[axis] if aval.ndim else int(a), math.prod(shape)
-    if (n <= 0 and size) or (size > n and not replace):
+    n, size = aval.shape[axis] if aval.ndim else a if is_symbolic(a) else int(a), math.prod(shape)
+    if (n <= 0 and size) or not (replace or n >= size):
         raise ValueError(
             message(
                 "Without replacement choice draws at most all elements; it draws none from an empty axis.",
@@ -147,7 +152,7 @@ def categorical(
     if replace:
         shape = shape[:extra] + aval.shape
         return _categorical(words, logits, shape=shape, dtype=dtype, axis=axis + extra, high=high)
-    if math.prod(shape[:extra]) > aval.shape[axis]:
+    if not aval.shape[axis] >= math.prod(shape[:extra]):
         raise ValueError(
             message(
                 "Without replacement categorical draws each position at most once.",
@@ -171,11 +176,24 @@ def _shuffled(words: Any, x: Any, *, shape: tuple[int, ...], axis: int) -> Any:
 def shuffle(words: Any, x: Any, axis: int) -> Any:
     """Sort `x` along the axis by random 32-bit keys, often enough to make ties of keys harmless."""
     shape, size = aval_of(x).shape, aval_of(x).size
-    for _ in range(math.ceil(3 * math.log(max(1, size)) / math.log(0xFFFFFFFF))):
+
+    def once(state: tuple[Any, Any], _: Any) -> tuple[Any, None]:
+        words, x = state
         words, used = child(words, 0), child(words, 1)
         keys = random_bits_p.bind(used, shape=shape, bit_width=32)
-        _, x = sort_p.bind(keys, x, dimension=axis, is_stable=True, num_keys=1)
+        return (words, sort_p.bind(keys, x, dimension=axis, is_stable=True, num_keys=1)[1]), None
+
+    if is_symbolic(size):
+        return scan(once, (words, x), length=_symbolic_rounds(size))[0][1]
+    for _ in range(math.ceil(3 * math.log(max(1, size)) / math.log(0xFFFFFFFF))):
+        (words, x), _none = once((words, x), None)
     return x
+
+
+def _symbolic_rounds(size: Any) -> Any:
+    """How often `shuffle` sorts: once more above each power of the cube root of the number of keys."""
+    ends = [int(0xFFFFFFFF ** (i / 3)) for i in range(6)]  # more elements than 2**53 no machine holds
+    return sum([min_dim(size // (end + 1), 1) for end in ends])
 
 
 @compiled_program
@@ -191,12 +209,13 @@ def _draw_with_replacement(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any
 def count_below(ascending: Any, x: Any) -> Any:
     """Return how many elements of a sorted vector are less than each element of x: a binary search, bit by bit."""
     n, shape = aval_of(ascending).shape[0], aval_of(x).shape
+    length = number(n, np.dtype(np.int32))
     int32 = np.dtype(np.int32)
     count = full(shape, 0, int32)
-    for bit in reversed(range(n.bit_length())):
+    for bit in reversed(range(longest(n).bit_length())):
         probe = add.bind(count, int32.type(1 << bit))
         element = _take(ascending, sub.bind(probe, int32.type(1)), 0)
-        count = where(and_.bind(le.bind(probe, int32.type(n)), lt.bind(element, x)), probe, count)
+        count = where(and_.bind(le.bind(probe, length), lt.bind(element, x)), probe, count)
     return count
 
 

@@ -15,10 +15,12 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.primitives.convert import bitcast_convert_type_p, convert_element_type
+from didax.primitives.dimension import number
 from didax.primitives.elementwise import (
     add,
     clamp,
@@ -445,6 +447,8 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 
 def _integer_bound(name: str, bound: Any) -> Any:
     """Return a bound of randint; a float bound loses its fraction, as in a cast."""
+    if is_symbolic(bound):
+        return number(bound, dtypes.default_dtype("i"))
     dtype = aval_of(bound).dtype
     if dtypes.is_integer(dtype):
         return bound

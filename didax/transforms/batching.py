@@ -62,7 +62,7 @@ class BatchTrace(Trace):
         token = current_trace_var.set(self.parent)
         try:
             rule = primitive.batch or require(primitive, "batch")
-            if not self.axis.size and only_computes_elements(primitive, args, params):
+            if self.axis.size == 0 and only_computes_elements(primitive, args, params):
                 found = empty_batch(primitive, args, params)
             else:
                 if sharding.in_types:

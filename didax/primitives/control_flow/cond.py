@@ -418,7 +418,7 @@ def _run_elements(
     branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Sequence[Any]
 ) -> list[Any]:
     """Results of a branch over the batch, right for the elements that take it."""
-    if not axis.size or all(isinstance(eqn.primitive, _FUSED) for eqn in branch.eqns):
+    if axis.size == 0 or all(isinstance(eqn.primitive, _FUSED) for eqn in branch.eqns):
         return _run_fused(branch, axis, batched, taken, operands)
     any_taken = reduce_or_p.bind(taken, axes=(0,))
     return cond_p.bind(

@@ -118,7 +118,7 @@ class Counted(Primitive):
         carry = [batch_first(axis, x, dim) for x, dim in zip(carry, carry_dims, strict=True)]
         xs = [x if d is None else array_ops.move_axis(x, d, 1) for x, d in zip(xs, x_dims, strict=True)]
         row_dims = tuple(None if dim is None else 0 for dim in x_dims)
-        most = reduce_max_p.bind(counts, axes=(0,)) if axis.size else np.int32(0)
+        most = reduce_max_p.bind(counts, axes=(0,)) if axis.size != 0 else np.int32(0)
         new = masked_counted(params["jaxpr"], axis, tuple(const_dims), row_dims, reverse)
         first = sub(most, 1) if reverse else np.int32(0)
         outs = _CountedRules(most).run(params, new, [counts, *consts], [first, *carry], xs)[1:]

@@ -53,9 +53,9 @@ def run_by_element(
     def apply(*values: Any) -> list[Any]:
         return primitive.bind(*merge(batched, values[len(shared) :], values[: len(shared)]), **params)
 
-    if current_trace() is eager_trace and axis.size:
+    if current_trace() is eager_trace and axis.size != 0:
         outs = _one_by_one(apply, axis.size, shared, rows)
-    elif not axis.size:
+    elif axis.size == 0:
         avals = [element_aval(aval_of(x), dim) for x, dim in zip(args, dims, strict=True)]
         outs = [zeros(batched_aval(aval, 0, 0)) for aval in infer(primitive, tuple(avals), params)]
     else:

@@ -213,7 +213,7 @@ def _filled(
     active: Any, values: Sequence[Any], dims: Sequence[int | None], linear: bool = False
 ) -> list[Any]:
     """The values, with copies of an active element at inactive ones; in an empty batch there are none to copy."""
-    if not aval_of(active).size:
+    if aval_of(active).size == 0:
         return list(values)
     return [
         x if dim is None else fill_inactive(active, x, dim, linear=linear)

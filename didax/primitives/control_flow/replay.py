@@ -195,7 +195,7 @@ class Replay(Primitive):
         counts = batch_first(axis, n, n_dim)
         outs = self.run(
             params,
-            [reduce_max_p.bind(counts, axes=(0,)) if axis.size else np.int32(0), steps, levels],
+            [reduce_max_p.bind(counts, axes=(0,)) if axis.size != 0 else np.int32(0), steps, levels],
             [concatenate([steps, full((1,), np.int32(-1), INT32)], 0), *saved],
             [counts, *body_consts],
             [counts, *consts],

@@ -253,7 +253,7 @@ class Scan(Primitive):
             return layout.split_results(body.apply([*consts, *carry, *rows], None))[0]
 
         carry = loop_keys(step, length, carry)
-        for x, row in zip(xs, rows, strict=length > 0):
+        for x, row in zip(xs, rows, strict=bool(rows)):
             if row is not None:
                 use_rows(x, row)
         return [*carry, *[None] * (len(params["jaxpr"].outvars) - len(carry))]

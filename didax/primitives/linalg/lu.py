@@ -14,6 +14,7 @@ import numpy as np
 
 from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import may_exceed, min_dim
 from didax.core.errors import message
 from didax.primitives.elementwise import sub
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
@@ -31,8 +32,9 @@ from didax.primitives.linalg.matrix import (
     with_matrix,
 )
 from didax.primitives.linalg.triangular import triangular_solve
+from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
-from didax.primitives.slicing import concatenate, slice_axis
+from didax.primitives.slicing import concatenate, pad, slice_axis
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.xla.lapack import cuda_call, lapack_call, platform
 from didax.xla.text import FunctionContext, Value
@@ -46,7 +48,7 @@ class LU(MatrixPrimitive):
 
     def type(self, x: ShapedArray) -> Sequence[ShapedArray]:
         check_matrices("lu", x)
-        return [x, with_matrix(x, min(x.shape[-2:]), dtype=INT32).strip_weak_type()]
+        return [x, with_matrix(x, min_dim(*x.shape[-2:]), dtype=INT32).strip_weak_type()]
 
     def lower(self, ctx: FunctionContext, x: Value) -> list[Value]:
         lu_aval, pivots_aval = ctx.out_avals
@@ -75,22 +77,25 @@ def _lu_tangent(lu: Any, t: Any) -> Any:
     L2 = A2 U^-1, columns beyond are U2 = L^-1 A2.
     """
     ndim, (m, n) = aval_of(lu).ndim, aval_of(lu).shape[-2:]
-    k = min(m, n)
+    k = min_dim(m, n)
     square, t1 = _corner(lu, k), _corner(t, k)
     f = triangular_solve(square, t1, left_side=True, lower=True, unit_diagonal=True)
     f = triangular_solve(square, f)
     l_dot = add_tangents(tril(f, -1), matmul(tril(square, -1), tril(f, -1)))
     u_dot = matmul(triu(f), triu(square))
     out = add_tangents(l_dot, u_dot)
-    if m > n:
-        l2, t2 = slice_axis(lu, k, m, ndim - 2), slice_axis(t, k, m, ndim - 2)
+    if may_exceed(m, k):
+        l2, t2 = [slice_axis(slice_axis(x, k, m, ndim - 2), 0, k, ndim - 1) for x in (lu, t)]
         rest = triangular_solve(square, sub(t2, matmul(l2, u_dot)))
-        return concatenate([out, rest], ndim - 2)
-    if m < n:
-        u2, t2 = slice_axis(lu, k, n, ndim - 1), slice_axis(t, k, n, ndim - 1)
+        out = concatenate([out, rest], ndim - 2)
+    if may_exceed(n, k):
+        u2, t2 = [slice_axis(slice_axis(x, k, n, ndim - 1), 0, k, ndim - 2) for x in (lu, t)]
         rest = sub(t2, matmul(l_dot, u2))
         rest = triangular_solve(square, rest, left_side=True, lower=True, unit_diagonal=True)
-        return concatenate([out, rest], ndim - 1)
+        if may_exceed(m, k):  # only while the sizes are symbolic: at least one of both parts is empty
+            still = ((0, 0, 0),) * (ndim - 2) + ((0, m - k, 0), (0, 0, 0))
+            rest = pad(rest, scalar_like(0, aval_of(rest).dtype), still)
+        out = concatenate([out, rest], ndim - 1)
     return out
 
 

@@ -23,10 +23,12 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives import split
 from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
+from didax.primitives.dimension import number
 from didax.primitives.dot import Precision, dot_general_p
 from didax.primitives.elementwise import abs_, add, conj, div, eq, ge, gt, le, lt, mul, neg, real_part, sub
 from didax.primitives.reductions import reduce_max_p
@@ -222,7 +224,8 @@ def reciprocal_or_zero(x: Any, values: Any) -> Any:
     aval, n = aval_of(x), aval_of(values).shape[-1]
     sizes = abs_(stop_gradient_p.bind(values))
     largest = reduce_max_p.bind(sizes, axes=(aval_of(sizes).ndim - 1,))
-    limit = mul(largest, max(n, _GAP) * float(dtypes.finfo(aval.dtype).eps))
+    units = mul(number(max_dim(n, _GAP), aval_of(sizes).dtype), float(dtypes.finfo(aval.dtype).eps))
+    limit = mul(largest, units)
     limit = broadcast_in_dim(limit, aval.shape, tuple(range(aval_of(limit).ndim)))
     matters = gt(abs_(stop_gradient_p.bind(x)), limit)
     one, zero = scalar_like(1, aval.dtype), scalar_like(0, aval.dtype)

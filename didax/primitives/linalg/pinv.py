@@ -12,6 +12,7 @@ from typing import Any
 
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.primitives.elementwise import abs_, add, div, gt, mul, sub
 from didax.primitives.families import NOT_LINEAR
@@ -90,7 +91,7 @@ def _pinv_tangent(a: Any, p: Any, t: Any) -> Any:
     """
     m, n = aval_of(a).shape[-2:]
     th, ph = adjoint(t), adjoint(p)
-    if m >= n:
+    if not may_exceed(n, m):
         first, second = matmul(matmul(p, ph), th), matmul(matmul(th, ph), p)
     else:
         first, second = matmul(p, matmul(ph, th)), matmul(th, matmul(ph, p))

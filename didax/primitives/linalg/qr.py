@@ -13,6 +13,7 @@ from typing import Any
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import may_exceed, min_dim
 from didax.core.errors import message
 from didax.primitives.elementwise import add, sub
 from didax.primitives.families import NOT_LINEAR
@@ -52,7 +53,7 @@ class QR(MatrixPrimitive):
     def type(self, x: ShapedArray, *, full_matrices: bool, pivoting: bool) -> Sequence[ShapedArray]:
         check_matrices("qr", x)
         m, n = x.shape[-2:]
-        k = m if full_matrices else min(m, n)
+        k = m if full_matrices else min_dim(m, n)
         return [with_matrix(x, m, k), with_matrix(x, k, n), *[_pivots_aval(x)] * pivoting]
 
     def lower(self, ctx: FunctionContext, x: Value, *, full_matrices: bool, pivoting: bool) -> list[Value]:
@@ -109,19 +110,19 @@ def _qr_tangents(q: Any, r: Any, t: Any) -> list[Any]:
     among themselves: see Note [Degenerate gaps].
     """
     ndim, (m, n), k_all = aval_of(q).ndim, aval_of(t).shape[-2:], aval_of(q).shape[-1]
-    k = min(m, n)
+    k = min_dim(m, n)
     moved = matmul(adjoint(q), t)
     r1 = slice_axis(slice_axis(r, 0, k, ndim - 2), 0, k, ndim - 1)
     c = triangular_solve(r1, slice_axis(moved, 0, k, ndim - 1))
-    if k_all > k:
+    if may_exceed(k_all, k):
         c = pad(c, scalar_like(0, aval_of(c).dtype), ((0, 0, 0),) * (ndim - 1) + ((0, k_all - k, 0),))
     below = tril(c, -1)
     turn = sub(below, adjoint(below))
     if dtypes.is_complex(aval_of(c).dtype):
         turn = add(turn, sub(on_diagonal(c), real_diagonal(c)))
     q_dot = matmul(q, turn)
-    if m > k_all:
-        outside = sub(t, matmul(q, moved))  # n = k here
+    if may_exceed(m, k_all):  # n = k, where it does exceed; else q is square, and there is nothing outside
+        outside = slice_axis(sub(t, matmul(q, moved)), 0, k, ndim - 1)
         q_dot = add(q_dot, triangular_solve(r1, outside))
     return [q_dot, triu(sub(moved, matmul(turn, r)))]
 
@@ -137,7 +138,7 @@ class Geqrf(MatrixPrimitive):
 
     def type(self, x: ShapedArray) -> Sequence[ShapedArray]:
         check_matrices("geqrf", x)
-        return [x, with_matrix(x, min(x.shape[-2:]))]
+        return [x, with_matrix(x, min_dim(*x.shape[-2:]))]
 
     def lower(self, ctx: FunctionContext, x: Value) -> list[Value]:
         return _lower_reflections(ctx, x) if x.aval.size else [x, ctx.constant(0, ctx.out_avals[1])]
@@ -204,7 +205,7 @@ class Ormqr(MatrixPrimitive):
         fits = (
             a.ndim == c.ndim and a.shape[:-2] == c.shape[:-2] == taus.shape[:-1] and taus.ndim == a.ndim - 1
         )
-        if not fits or taus.shape[-1] > min(a.shape[-2:]) or c.shape[-2 if left else -1] != a.shape[-2]:
+        if not fits or taus.shape[-1] > min_dim(*a.shape[-2:]) or c.shape[-2 if left else -1] != a.shape[-2]:
             raise ValueError(
                 message(
                     "ormqr takes reflections of the height of `a`, and a matrix that Q fits.",

@@ -13,6 +13,7 @@ import numpy as np
 
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import may_exceed, min_dim
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, mul, neg, real_part, sub
 from didax.primitives.families import NOT_LINEAR
@@ -53,7 +54,7 @@ class SVD(MatrixPrimitive):
     def type(self, x: ShapedArray, *, full_matrices: bool) -> Sequence[ShapedArray]:
         check_matrices("svd", x)
         m, n = x.shape[-2:]
-        k = min(m, n)
+        k = min_dim(m, n)
         left, right = (m, n) if full_matrices else (k, k)
         s = with_matrix(x, k, dtype=real_dtype(x))
         return [with_matrix(x, m, left), s, with_matrix(x, right, n)]
@@ -88,7 +89,7 @@ class SingularValues(MatrixPrimitive):
 
     def type(self, x: ShapedArray) -> ShapedArray:
         check_matrices("svd", x)
-        return with_matrix(x, min(x.shape[-2:]), dtype=real_dtype(x))
+        return with_matrix(x, min_dim(*x.shape[-2:]), dtype=real_dtype(x))
 
     def eager(self, x: Any) -> Any:
         shape = (*x.shape[:-2], min(x.shape[-2:]))
@@ -162,13 +163,13 @@ def _vectors_tangent(x: Any, turn: Any, moved: Any, s_inverse: Any) -> Any:
     """
     (m, p), k, ndim = aval_of(x).shape[-2:], aval_of(turn).shape[-1], aval_of(x).ndim
     along = matmul(adjoint(x), moved)
-    if p > k:
+    if may_exceed(p, k):
         out = scale_columns(slice_axis(along, k, p, ndim - 2), s_inverse)
         still = pad(out, scalar_like(0, aval_of(out).dtype), ((0, 0, 0),) * (ndim - 1) + ((0, p - k, 0),))
         upper = concatenate([turn, neg(adjoint(out))], ndim - 1)
         return matmul(x, concatenate([upper, still], ndim - 2))
     out = matmul(x, turn)
-    return add(out, scale_columns(sub(moved, matmul(x, along)), s_inverse)) if m > p else out
+    return add(out, scale_columns(sub(moved, matmul(x, along)), s_inverse)) if may_exceed(m, p) else out
 
 
 svd_p = SVD("svd")

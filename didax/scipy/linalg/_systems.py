@@ -12,6 +12,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import min_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
@@ -139,7 +140,7 @@ def lu(
     """
     factors, _, order = lax_linalg.lu(matrices("lu", a))
     rows, columns = factors.shape[-2:]
-    k = min(rows, columns)
+    k = min_dim(rows, columns)
     lower = matrix.tril(factors[..., :k], -1) + dnp.eye(rows, k, dtype=factors.dtype)
     upper = matrix.triu(factors[..., :k, :])
     if permute_l:
