@@ -156,7 +156,7 @@ def _place_by_weight(shares: Array, weights: Array, missing: Array) -> tuple[Arr
 
 def _elements_at(rows: Array, place: Array) -> Array:
     last = rows.shape[-1] - 1
-    dtype = dtypes.position_dtype(last + 1)
+    dtype = np.dtype(np.int64 if isinstance(last, int) and last >= 2**31 else np.int32)
     index = ufuncs.clip(cast(place, dtype), 0, last)
     picked = take_along(rows, reshape(index, (*index.shape, 1)), rows.ndim - 1)
     return reshape(picked, place.shape)
