@@ -109,9 +109,8 @@ JAX_VALUES: dict[str, dict[str, str]] = {
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(State)}
 NAMES = tuple(_FIELDS)
-NOT_OPTIONS = frozenset(
-    ["mesh", "user_contexts"]
-)  # what programs depend on like on an option, and what functions of its own set
+# What programs depend on as they do on options, but what has functions of its own that set it.
+NOT_OPTIONS = frozenset(["mesh", "user_contexts"])
 _interned: dict[tuple[Any, ...], State] = {}
 # True once any snapshot had `inspects_values`, and while a profile runs: else hot paths need not ask further.
 operations_were_watched = False
