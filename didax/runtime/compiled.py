@@ -275,7 +275,10 @@ class Program:
                     anew or asks,
                 )
         except RuntimeError as error:
-            if (explained := _wrong_text(self.jaxpr, error)) is None:
+            of_xla = (
+                type(error) is not RuntimeError
+            )  # the library's own say what is wrong, as in a forked process
+            if not of_xla or (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise
             raise explained from error
         if partition is not None and partition.meshes:

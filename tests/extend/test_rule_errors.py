@@ -256,12 +256,6 @@ def test_a_rule_with_another_signature_is_named(
         assert part in str(info.value)
 
 
-@pytest.mark.parametrize("rule", ["jvp", "transpose", "batch"])
-def test_it_is_named_where_types_say_how_arrays_are_split(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharding, "in_types", True)
-    test_a_rule_with_another_signature_is_named(rule)
-
-
 def test_a_type_error_within_a_rule_stays_what_it_is() -> None:
     def jvp(self: Any, primals: Any, tangents: Any) -> Any:
         return len(3)  # pyright: ignore[reportArgumentType]
