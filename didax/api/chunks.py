@@ -12,6 +12,7 @@ from typing import Any
 from didax.api.flat import as_array
 from didax.api.traced import TracedFunction
 from didax.core.avals import aval_of
+from didax.core.dims import is_count
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr
 from didax.primitives.control_flow.layout import BodyLayout
@@ -25,7 +26,7 @@ def checked_size(caller: str, name: str, size: Any) -> int | None:
     """The number of elements at a time; an error unless it is a positive integer or None."""
     if size is None:
         return None
-    if isinstance(size, bool) or not hasattr(size, "__index__") or (count := operator.index(size)) < 1:
+    if not is_count(size):
         raise (ValueError if isinstance(size, int) else TypeError)(
             message(
                 f"The {name} of {caller} is how many elements are mapped at a time.",
@@ -33,7 +34,7 @@ def checked_size(caller: str, name: str, size: Any) -> int | None:
                 fix="Pass a positive integer, or None.",
             )
         )
-    return count
+    return operator.index(size)
 
 
 def map_chunks(body: TracedFunction, rows: Sequence[Any], length: int, size: int) -> list[Any]:

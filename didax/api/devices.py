@@ -161,8 +161,9 @@ def _put(x: Any, device: Any) -> Any:
 
 
 def beside(x: Any, like: Any) -> Any:
-    """A new array, laid where the array that it is to be like lies, if the user placed that one: so the state of an
-    optimizer is split as the parameters are.
+    """A new array, laid where the array that it is to be like lies, if the user placed that one.
+
+    So the state of an optimizer is split as the parameters are.
     """
     if isinstance(like, PlacedArray) and like.aval.shape == x.shape and not like.aval.weak_type:
         return device_put(x, like.sharding)

@@ -19,6 +19,7 @@ from didax.api.jit import JitFunction
 from didax.api.profile_analysis import CALL, EAGER, Analysis, Span, union
 from didax.api.profile_report import FirstCall, Profile
 from didax.core import config, monitoring, pytree
+from didax.core.dims import is_count
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.primitive import Primitive
 from didax.core.source import user_line
@@ -55,7 +56,7 @@ def profile(fun: Callable[..., Any], *args: Any, runs: int | None = None, **kwar
     (2, 1, True)
     """
     check_callable("profile", fun)
-    if runs is not None and (not hasattr(runs, "__index__") or isinstance(runs, bool) or runs < 0):
+    if runs is not None and not is_count(runs, least=0):
         rule = "runs of profile is how many calls are measured."
         raise ArgumentError(message(rule, f"runs: {runs!r}", fix="Pass 0 or more, or leave it out."))
     call = _Calls(fun, args, kwargs)

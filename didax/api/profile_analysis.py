@@ -19,7 +19,7 @@ from didax.api.jit_cache import programs_of_functions
 from didax.api.profile_report import FirstCall, Operation, Profile, Stretch, Times
 from didax.runtime.collectives import with_lines_of_today
 from didax.runtime.compiled import programs_of_jaxprs
-from didax.xla.hlo import Origin, text_of
+from didax.xla.hlo import Origin, module_name, text_of
 from didax.xla.profiling import Measured, Recording
 from didax.xla.shares import NOWHERE, Place, Program, Shares
 
@@ -274,7 +274,7 @@ def _programs_of_runs(events: Sequence[Measured], recording: Recording) -> dict[
     modules = {str(run[0]) for run in names}
     known: dict[str, list[Program]] = defaultdict(list)
     for text in dict.fromkeys(recording.programs()):
-        if (module := _module_of(text)) in modules:
+        if (module := module_name(text)) in modules:
             known[module].append(Program(_text_of_today(text)))
     found: dict[tuple[str, frozenset[str]], Program] = {}
     for module, ran in {(str(run[0]), frozenset(ran)) for run, ran in names.items()}:
@@ -283,16 +283,13 @@ def _programs_of_runs(events: Sequence[Measured], recording: Recording) -> dict[
     return {run: found[str(run[0]), frozenset(ran)] for run, ran in names.items()}
 
 
-def _module_of(text: str) -> str:
-    return text.partition(",")[0].removeprefix("HloModule ")
-
-
 def _text_of_today(text: str) -> str:
     """The text of a program with the lines that it comes from now, where it is one that is known here."""
-    name = _module_of(text)
+    name = module_name(text)
     for program in (*programs_of_functions(), *programs_of_jaxprs()):
         if program.module_name == name:
             for where, executable in program.executables().items():
                 if text_of(executable.loaded) == text:
-                    return text_of(with_lines_of_today(program, where))
+                    loaded = with_lines_of_today(program, where)
+                    return text if loaded is None else text_of(loaded)
     return text

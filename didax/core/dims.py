@@ -380,6 +380,18 @@ def longest(n: Size) -> int:
     return int(min(bounds(n)[1], LONGEST))
 
 
+def is_count(x: Any, least: int = 1) -> bool:
+    """Whether a value is an integer, which a boolean is not, and not below the least one that is allowed."""
+    return hasattr(x, "__index__") and not isinstance(x, bool) and operator.index(x) >= least
+
+
+def lengths_of(shape: Any) -> tuple[Size, ...]:
+    """The lengths in a shape, which is a single length or any iterable of them; TypeError for anything else."""
+    if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1):
+        return tuple(map(as_length, shape))
+    return (as_length(shape),)
+
+
 def slice_of(item: slice, n: Size) -> tuple[Size, Size, int]:
     """Start, length and step of a slice of an axis of length n, as NumPy reads it."""
     step = 1 if item.step is None else operator.index(item.step)

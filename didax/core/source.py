@@ -33,9 +33,7 @@ class SourceLine(NamedTuple):
     backward: bool = False
     rule: str = ""  # the user's derivative rule that made a linear equation at this place
     scope: str = ""  # names of the blocks that it is in, "model/layer"
-    is_of_call: bool = (
-        False  # it only calls a function of the library, the program of which other lines may share
-    )
+    is_of_call: bool = False  # it only calls a function of the library, whose program other lines may share
 
     @property
     def file(self) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from didax.api.stages import Compiled, Traced
+from didax.core.dims import is_count
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_print import eqn_text, type_text
@@ -53,7 +54,7 @@ def graph(program: Any, *, max_operations: int = 150) -> Graph:
     >>> picture.svg()[:4]
     '<svg'
     """
-    if not hasattr(max_operations, "__index__") or isinstance(max_operations, bool) or max_operations < 1:
+    if not is_count(max_operations):
         rule = "max_operations of debug.graph is how many operations are drawn."
         raise ArgumentError(message(rule, f"max_operations: {max_operations!r}", fix="Pass 1 or more."))
     if isinstance(program, Compiled):
@@ -204,15 +205,15 @@ class _OfCompiled:
     """Programs to be drawn, of the computations in the text of an optimised program."""
 
     def __init__(self, text: str, most: int):
-        from didax.xla.hlo import computations  # loads jaxlib: on first need
+        from didax.xla.hlo import computations, module_name  # loads jaxlib: on first need
 
         self.budget = _Budget(most)
         self._bodies = computations(text)
-        self._name = text.partition(",")[0].removeprefix("HloModule ")
+        self._name = module_name(text)
 
     def program(self, name: str) -> Program:
         """The nodes of a computation; constants are left out, and so are instructions that only rename."""
-        from didax.xla.hlo import calls, name_of
+        from didax.xla.hlo import calls, name_of, operand_names
 
         instructions = [it for it in self._bodies.get(name, []) if it.opcode != "constant"]
         work = [it for it in instructions if it.opcode not in _NO_WORK]
@@ -221,7 +222,7 @@ class _OfCompiled:
         maker: dict[str, list[int]] = {}
         holders: list[tuple[Node, list[str]]] = []
         for it in instructions:
-            sources = [i for name in _OPERAND.findall(it.operands) for i in maker.get(name, ())]
+            sources = [i for name in operand_names(it) for i in maker.get(name, ())]
             sources = list(dict.fromkeys(sources))
             if it.opcode in _NO_WORK and it.opcode != "parameter":
                 maker[it.name] = sources
@@ -256,7 +257,6 @@ class _OfCompiled:
                 node.lines.append(f"{size:,} instructions inside")
 
 
-_OPERAND = re.compile(r"%?([\w.-]+)(?=[,)])")
 _LAYOUT = re.compile(r"\{[^}]*\}")
 
 

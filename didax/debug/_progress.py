@@ -26,6 +26,7 @@ from didax.api.callbacks import report
 from didax.api.custom import custom_vmap
 from didax.core import pytree
 from didax.core.avals import aval_of
+from didax.core.dims import is_count
 from didax.core.errors import ArgumentError, api_boundary, message, without_idle
 from didax.core.tracing import known_value
 from didax.numpy import arange, int32, maximum
@@ -99,7 +100,7 @@ def _unwrapped(loop: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 def _checked_every(every: Any) -> int | None:
     if every is None:
         return None
-    if isinstance(every, bool) or not hasattr(every, "__index__") or operator.index(every) < 1:
+    if not is_count(every):
         rule = "every of debug.progress is how many steps are from one report to the next."
         raise ArgumentError(
             message(rule, f"every: {every!r:.100}", fix="Pass an integer, 1 or more, or leave it out.")

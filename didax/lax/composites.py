@@ -5,6 +5,7 @@ Read next: `dot.py`, `didax/nn/scaled.py`.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from didax.api.context import named_call
 from didax.api.flat import as_array, check_callable
 from didax.api.jit import jit
 from didax.core import dtypes
-from didax.core.accuracy import AccuracyMode, Tolerance
+from didax.core.accuracy import AccuracyMode
 from didax.core.avals import aval_of
 from didax.core.dtypes import DTypeLike
 from didax.core.errors import ArgumentError, message
@@ -32,6 +33,25 @@ from didax.primitives.slicing import concatenate
 __all__ = ["AccuracyMode", "Tolerance", "composite", "scaled_dot", "shape_as_value", "stage"]
 
 _BFLOAT16 = dtypes.dtype("bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """The error that an elementwise function may have, for `accuracy=`, which refuses it: absolute, relative, in ulp.
+
+    ValueError for negative numbers, for all of them 0, and for `rtol` beside `ulps`.
+    """
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+
+    def __post_init__(self) -> None:
+        sizes = (self.atol, self.rtol, self.ulps)
+        if min(sizes) < 0 or not any(sizes) or (self.rtol and self.ulps):
+            rule = "A tolerance has one or two sizes above 0: atol, and rtol or ulps."
+            fix = "Leave out the sizes that do not count."
+            raise ValueError(message(rule, f"tolerance: {self}", fix=fix))
 
 
 @operation

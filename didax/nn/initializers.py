@@ -12,8 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 import didax.numpy as dnp
 from didax import lax, random
 from didax.core import dtypes
@@ -102,7 +100,7 @@ _FANS: dict[str, Callable[[float, float], float]] = {
 
 
 def _is_complex(dtype: Any) -> bool:
-    return dtype is not None and np.issubdtype(np.dtype(dtype), np.complexfloating)
+    return dtype is not None and dtypes.is_complex(dtypes.dtype(dtype))
 
 
 # The probability that a complex normal number is within 2 of 0. The deviation is the one that JAX divides by: the root
@@ -130,7 +128,7 @@ def _in_the_plane(
 ) -> Array:
     """Complex numbers of uniform angle; the square of the radius is a function of a uniform number."""
     for_radius, for_angle = random.split(key)
-    real = np.empty(0, dtype).real.dtype
+    real = dtypes.real_dtype(dtypes.dtype(dtype))
     radius = dnp.sqrt(radius_squared(random.uniform(for_radius, shape, real)))
     angle = 2 * math.pi * random.uniform(for_angle, shape, real)
     return lax.complex(radius * dnp.cos(angle), radius * dnp.sin(angle))

@@ -19,7 +19,7 @@ from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.device_types import loosened
-from didax.core.dims import Dim, as_length, is_symbolic, max_dim
+from didax.core.dims import Dim, as_length, is_symbolic, lengths_of, max_dim
 from didax.core.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -311,9 +311,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 def _lengths(name: str, shape: Any) -> tuple[int, ...]:
     try:
-        if isinstance(shape, tuple | list) or (hasattr(shape, "__iter__") and getattr(shape, "ndim", 1)):
-            return tuple(map(as_length, shape))
-        return (as_length(shape),)
+        return lengths_of(shape)
     except TypeError as error:
         if isinstance(error, ConcretizationTypeError):
             raise

@@ -68,6 +68,11 @@ class Span(NamedTuple):
     step: int = 1
     flipped: bool = False
 
+    @property
+    def static(self) -> bool:
+        """Whether the start is known."""
+        return not isinstance(self.start, Array)
+
 
 class Point(NamedTuple):
     """An integer or an array of integers, counted from the front; where `static`, all are known to be in range."""
@@ -434,9 +439,10 @@ def windows_of(x: ShapedArray, entries: Sequence[Entry], layout: Layout) -> Wind
                 else scalar_of(e.position)
             )
         elif type(e) is Span and e.step != 1:
-            first, ramp = (0, e.start) if isinstance(e.start, Array) else (e.start, None)
-            steps_of = np.arange(first, first + e.size * e.step, e.step, dtype=np.int32)
-            ramp = steps_of if ramp is None else ramp + steps_of.astype(ramp.dtype)
+            first = e.start if e.static else 0
+            ramp: Any = np.arange(first, first + e.size * e.step, e.step, dtype=np.int32)
+            if not e.static:
+                ramp = e.start + ramp.astype(e.start.dtype)
             columns[e.axis] = _at_batch_axes(ramp, [batch.index(layout.labels.index(e.axis))], batch_shape)
         elif type(e) is Span and e.size != x.shape[e.axis]:
             columns[e.axis], sizes[e.axis] = e.start, e.size

@@ -124,7 +124,7 @@ def _bounds(axes: Sequence[Entry], shape: tuple[int, ...]) -> tuple[tuple[int, .
 
 
 def _axis_bounds(e: Entry, length: int) -> tuple[int, int, int]:
-    if isinstance(e, Span) and not isinstance(e.start, Array):
+    if isinstance(e, Span) and e.static:
         return e.start, e.start + max_dim((e.size - 1) * e.step + 1, 0), e.step
     if isinstance(e, Point) and e.static and e.ndim == 0:
         i = as_length(e.position)
@@ -137,13 +137,8 @@ def _take_spans(x: Array, entries: Sequence[Entry]) -> tuple[Array, list[Entry]]
     axes = [Span(e.axis, 0, n) if type(e) is Point else e for e, n in _per_axis(entries, x.shape)]
     x = slice_(x, *_bounds(axes, x.shape))
     return x, [
-        Span(e.axis, 0, e.size, 1, e.flipped) if isinstance(e, Span) and _is_static_span(e) else e
-        for e in entries
+        Span(e.axis, 0, e.size, 1, e.flipped) if isinstance(e, Span) and e.static else e for e in entries
     ]
-
-
-def _is_static_span(e: Span) -> bool:
-    return not isinstance(e.start, Array)
 
 
 def _per_axis(entries: Sequence[Entry], shape: tuple[int, ...]) -> list[tuple[Any, int]]:
@@ -277,7 +272,7 @@ def _get(x: Array, index: Any, options: _Options, fill_value: Any = None) -> Arr
 
 def _needs_gather(e: Entry) -> bool:
     if isinstance(e, Span):
-        return isinstance(e.start, Array) and e.step != 1
+        return not e.static and e.step != 1
     return isinstance(e, Point) and e.ndim > 0
 
 
@@ -307,7 +302,7 @@ def _take_dynamic(x: Array, entries: Sequence[Entry]) -> Any:
     for e in axes:
         if type(e) is Point and not e.static:
             positions[e.axis], sizes[e.axis] = scalar_of(e.position), 1
-        elif type(e) is Span and not _is_static_span(e):
+        elif type(e) is Span and not e.static:
             positions[e.axis], sizes[e.axis] = e.start, e.size
     if sizes == list(x.shape):
         return x

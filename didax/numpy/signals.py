@@ -191,9 +191,8 @@ def _slope(x: Array, spacing: Array, axis: int) -> Array:
         raise ValueError(message("A slope needs two samples.", f"f: {x.aval}, axis: {axis}", fix=fix))
     steps = diff(x, axis=axis)
     if spacing.ndim == 0:
-        quotients = (
-            steps / spacing
-        )  # inside, the sample itself does not count, even where it is NaN or infinite
+        quotients = steps / spacing
+        # Inside, the sample itself does not count, even where it is NaN or infinite.
         inner = (slice_axis(x, 2, length, axis) - slice_axis(x, 0, length - 2, axis)) / (spacing * 2)
     else:
         gaps = reshape(diff(spacing), tuple([length - 1 if i == axis else 1 for i in range(x.ndim)]))

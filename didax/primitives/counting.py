@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import dtypes
-from didax.primitives.reduced import cut_row
+from didax.primitives.reduced import cut_row, reduced_from
 
 _UINT8 = np.dtype(np.uint8)
 
@@ -26,9 +26,7 @@ def lower_count(ctx: Any, x: Any, axes: tuple[int, ...]) -> Any:
     mask = ctx.masks.get(x.name) if ctx.masks and dtypes.is_integer(x.aval.dtype) else None
     if mask is None or ctx.module.devices is not None:
         return None
-    first = x.aval.ndim  # of the innermost axes, as far as they are all reduced
-    while first - 1 in axes:
-        first -= 1
+    first = reduced_from(x.aval.ndim, axes)
     cut = cut_row(math.prod(x.aval.shape[first:]), lanes=64, rows=127)
     if cut is None:
         return None

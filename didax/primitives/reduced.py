@@ -38,7 +38,15 @@ def batched_axes(axes: Sequence[int], dim: int) -> tuple[tuple[int, ...], int]:
     return inner, dim - sum(i < dim for i in inner)
 
 
-@functools.cache
+def reduced_from(ndim: int, axes: Sequence[int]) -> int:
+    """The first of the innermost axes, as far as they are all reduced; `ndim` where the last one is not."""
+    first = ndim
+    while first - 1 in axes:
+        first -= 1
+    return first
+
+
+@functools.lru_cache(maxsize=1024)
 def cut_row(length: int, *, lanes: int, rows: int) -> tuple[int, int, int] | None:
     """(blocks, rows, lanes) whose product is `length`, the last two near what is asked for; None if there are none.
 

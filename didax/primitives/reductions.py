@@ -29,7 +29,7 @@ from didax.primitives.convert import computed_once, convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
 from didax.primitives.filled import full
-from didax.primitives.reduced import batched_axes, cut_row, reduced_aval
+from didax.primitives.reduced import batched_axes, cut_row, reduced_aval, reduced_from
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape, transpose
@@ -155,9 +155,7 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
     """`stablehlo.reduce` by `maximum` or `minimum`; NaN if there is one. See Note [NaN in reduced extrema]."""
     if is_narrow_float(x.aval.dtype):  # an extremum is one of the elements: nothing is lost
         return ctx.convert(lower_extremum(ctx, ctx.convert(x, _FLOAT32), axes, op, init), x.aval.dtype)
-    first = x.aval.ndim  # of the innermost axes, as far as they are all reduced
-    while first - 1 in axes:
-        first -= 1
+    first = reduced_from(x.aval.ndim, axes)
     row = math.prod(x.aval.shape[first:])
     if ctx.module.devices is not None and dtypes.is_float(x.aval.dtype):
         # devices lose NaN when they exchange extrema

@@ -209,8 +209,8 @@ def _draw_with_replacement(words: Any, p: Any, *, shape: tuple[int, ...]) -> Any
 def count_below(ascending: Any, x: Any) -> Any:
     """Return how many elements of a sorted vector are less than each element of x: a binary search, bit by bit."""
     n, shape = aval_of(ascending).shape[0], aval_of(x).shape
-    length = number(n, np.dtype(np.int32))
     int32 = np.dtype(np.int32)
+    length = number(n, int32)
     count = full(shape, 0, int32)
     for bit in reversed(range(longest(n).bit_length())):
         probe = add.bind(count, int32.type(1 << bit))

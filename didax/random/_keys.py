@@ -14,7 +14,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import as_length
+from didax.core.dims import lengths_of
 from didax.core.errors import ArgumentError, TracerIntegerConversionError, api_boundary, message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type, copy_p
@@ -287,8 +287,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
     try:
-        many = isinstance(shape, tuple | list) or (hasattr(shape, "__iter__") and getattr(shape, "ndim", 1))
-        lengths = tuple(map(as_length, shape if many else (shape,)))
+        lengths = lengths_of(shape)
     except TracerIntegerConversionError:  # this error says itself what to do
         raise
     except TypeError:

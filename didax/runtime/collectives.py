@@ -18,27 +18,28 @@ def collectives_in(program: Program, partition: Partition | None) -> list[Collec
     """The collectives of a program, compiled for these devices; none on one device."""
     if partition is None:
         return []
-    from didax.xla.agreement import processes_of  # load jaxlib, or take long to load: on first need
-    from didax.xla.collectives import collectives_of
+    from didax.xla.collectives import collectives_of  # loads jaxlib: on first need
 
-    if len(processes_of(partition.devices)) > 1 and not has_lines_of_today(program, partition):
-        # The others need not compile now.
-        return [found._replace(line=None) for found in collectives_of(program.executable(partition).loaded)]
-    return collectives_of(with_lines_of_today(program, partition))
-
-
-def has_lines_of_today(program: Program, where: Any) -> bool:
-    """Whether the program compiled for a device or a partition comes from the lines that it says it comes from."""
-    from didax.xla.hlo import origins_in, origins_of
-
-    partition = where if isinstance(where, Partition) else None
-    return origins_of(program.executable(where).loaded) <= origins_in(program.text(None, partition, True))
+    loaded = with_lines_of_today(program, partition)
+    if loaded is not None:
+        return collectives_of(loaded)
+    return [found._replace(line=None) for found in collectives_of(program.executable(partition).loaded)]
 
 
 def with_lines_of_today(program: Program, where: Any) -> Any:
-    """XLA's executable of a program for a device or a partition, which says where it comes from now."""
-    if has_lines_of_today(program, where):
-        return program.executable(where).loaded
+    """XLA's executable of a program for a device or a partition, which says where it comes from now.
+
+    None for a program of several processes that would have to be compiled anew: the others need not compile now.
+    """
+    from didax.xla.agreement import processes_of  # load jaxlib, or take long to load: on first need
+    from didax.xla.hlo import origins_in, origins_of
+
+    partition = where if isinstance(where, Partition) else None
+    loaded = program.executable(where).loaded
+    if origins_of(loaded) <= origins_in(program.text(None, partition, True)):
+        return loaded
+    if partition is not None and len(processes_of(partition.devices)) > 1:
+        return None
     return program.compiled_anew(where).loaded
 
 

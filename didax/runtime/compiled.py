@@ -140,17 +140,21 @@ class Program:
 
     def with_options(self, options: dict[str, Any]) -> Program:
         """The same program, to be compiled with more options of XLA."""
-        other = copy.copy(self)
+        other = self._not_compiled()
         other.options = {**(self.options or {}), **options}
-        other._executables, other.uncompiled = {}, None
         return other
 
     def of_equal_jaxpr(self, jaxpr: Jaxpr) -> Program:
         """The same program, of a jaxpr that equals its own in all but the lines of equations."""
-        other = copy.copy(self)
+        other = self._not_compiled()
         whole = with_index_checks(jaxpr)
         live, _ = dce_jaxpr(whole, (True,) * len(whole.outvars))
         other.jaxpr = live if len(live.invars) == len(self.jaxpr.invars) else whole
+        return other
+
+    def _not_compiled(self) -> Program:
+        """A copy, of which nothing is compiled yet."""
+        other = copy.copy(self)
         other._executables, other.uncompiled = {}, None
         return other
 
@@ -275,10 +279,11 @@ class Program:
                     anew or asks,
                 )
         except RuntimeError as error:
-            of_xla = (
-                type(error) is not RuntimeError
-            )  # the library's own say what is wrong, as in a forked process
-            if not of_xla or (explained := _wrong_text(self.jaxpr, error)) is None:
+            if (
+                type(error) is RuntimeError
+            ):  # the library's own, as in a forked process: it says what is wrong
+                raise
+            if (explained := _wrong_text(self.jaxpr, error)) is None:
                 raise
             raise explained from error
         if partition is not None and partition.meshes:

@@ -10,6 +10,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
+from didax.core.dims import is_count
 from didax.core.errors import ArgumentError, message
 from didax.core.pytree import IsLeaf, flatten_with_path, keystr
 
@@ -104,9 +105,7 @@ def show(tree: Any, *, max_rows: int | None = 60, is_leaf: IsLeaf | None = None)
     ['w']                (3, 2)  float32     24
     4 leaves, 9 elements                     32
     """
-    if max_rows is not None and (
-        not hasattr(max_rows, "__index__") or isinstance(max_rows, bool) or max_rows < 1
-    ):
+    if max_rows is not None and not is_count(max_rows):
         rule = "max_rows of tree.show is how many leaves are shown."
         raise ArgumentError(
             message(rule, f"max_rows: {max_rows!r}", fix="Pass 1 or more, or None to show all.")

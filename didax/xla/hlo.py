@@ -52,6 +52,15 @@ def text_of_serialized(module: bytes) -> str:
     return found
 
 
+def module_name(text: str) -> str:
+    """The name of the program in a text.
+
+    >>> module_name("HloModule jit_f, is_scheduled=true")
+    'jit_f'
+    """
+    return text.partition(",")[0].removeprefix("HloModule ")
+
+
 def origins_of(loaded: Any) -> set[Origin]:
     """All that the operations of an executable come from."""
     return Places(text_of(loaded)).origins()
@@ -137,6 +146,14 @@ def calls(instruction: Instruction) -> Iterator[tuple[str, int | None]]:
 
 
 _HOLDERS = ("calls=", "to_apply=", "body=", "_computation")
+
+
+def operand_names(instruction: Instruction) -> list[str]:
+    """The names of the instructions that an instruction takes the results of."""
+    return _OPERAND.findall(instruction.operands)
+
+
+_OPERAND = re.compile(r"%?([\w.-]+)(?=[,)])")
 
 
 def arrays(types: str) -> Iterator[tuple[str, tuple[int, ...]]]:

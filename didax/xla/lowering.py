@@ -183,11 +183,9 @@ def _place(path: str, eqn: Eqn) -> str:
         f"{path}{'transpose/' if line is not None and line.backward else ''}{scope}{eqn.primitive.name}"
     )
     # A function of the library that was staged for one caller is another's, too: the calls have the scopes and lines.
-    return (
-        f" loc({names})"
-        if line is None or line.is_of_call
-        else f" loc({names}({quoted(line.file)}:{line.line}:1))"
-    )
+    if line is None or line.is_of_call:
+        return f" loc({names})"
+    return f" loc({names}({quoted(line.file)}:{line.line}:1))"
 
 
 def _lower_in_supported_dtypes(

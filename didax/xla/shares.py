@@ -19,7 +19,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from didax.xla.hlo import Instruction, Origin, Places, arrays, calls, computations, elements, name_of
+from didax.xla.hlo import (
+    Instruction,
+    Origin,
+    Places,
+    arrays,
+    calls,
+    computations,
+    elements,
+    name_of,
+    operand_names,
+)
 
 
 class Place(NamedTuple):
@@ -72,7 +82,7 @@ class Program:
             if frames := self._places.frames(it.attributes):
                 return _place(frames, name_of(it.attributes))
             seen.add(it.name)
-            todo += _OPERAND.findall(it.operands)
+            todo += operand_names(it)
         found = map(self.place, self._callers[self._home[name]] if name in self._home else ())
         return next((place for place in found if place is not NOWHERE), NOWHERE)
 
@@ -129,7 +139,6 @@ def scopes_of(frames: Sequence[Origin]) -> list[str]:
 
 
 _FAR = 50
-_OPERAND = re.compile(r"%?([\w.-]+)(?=[,)])")
 _APPLIES = frozenset(("reduce", "reduce-window", "map", "scatter", "select-and-scatter", "sort"))
 _NEVER_RUN = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"))
 # fmt: off

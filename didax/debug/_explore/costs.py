@@ -29,6 +29,7 @@ from didax.primitives.control_flow.cond import cond_p
 from didax.primitives.control_flow.linear_solve import LinearSolve
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.shard_map import shard_map_p
+from didax.transforms.cache import on_clear
 from didax.xla.lowering import lower_module
 
 
@@ -38,9 +39,8 @@ class Cost(NamedTuple):
     flops: float
     bytes: int
     times: int  # how often it runs; 0: nobody needs its results
-    at_least: bool = (
-        False  # in a loop of unknown length, which counts once; or it calls a library, which nobody counts
-    )
+    # It is in a loop of unknown length, which counts once; or it calls a library, which nobody counts.
+    at_least: bool = False
     at_most: bool = False  # it is in a branch, which may not be taken
 
 
@@ -134,6 +134,7 @@ def _own(eqn: Eqn) -> Cost:
 
 _Count = tuple[float, bool]  # floating-point operations, and whether these are all
 _known_flops: dict[Any, _Count] = {}
+on_clear(_known_flops.clear)
 
 
 def _flops(eqn: Eqn, avals: Sequence[ShapedArray]) -> _Count:
@@ -180,7 +181,7 @@ def measured_rates() -> Rates:
     """The rates of the default device, by a product of two matrices and by a copy that changes signs."""
     n, length = 512, 1 << 22
     product, negated = jit(matmul), jit(lambda x: -x)
-    square, long = array_ops.zeros(ShapedArray((n, n), dtypes.dtype("float32"))), None
+    square = array_ops.zeros(ShapedArray((n, n), dtypes.dtype("float32")))
     long = array_ops.zeros(ShapedArray((length,), dtypes.dtype("float32")))
     return Rates(2 * n**3 / _fastest(product, square, square), 8 * length / _fastest(negated, long))
 

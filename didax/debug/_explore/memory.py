@@ -35,9 +35,8 @@ class LiveArray:
 class Timeline(NamedTuple):
     """The steps of a program, and the arrays that are there during them."""
 
-    steps: Sequence[
-        int
-    ]  # the number of the equation that runs; the first step is the call, the last one the return
+    # Each is the number of the equation that runs; the first step is the call, the last one the return.
+    steps: Sequence[int]
     arrays: Sequence[LiveArray]
 
     def live(self) -> list[int]:

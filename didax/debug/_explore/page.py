@@ -36,9 +36,8 @@ class LineCost(NamedTuple):
     saved: int  # bytes
     estimate: float  # seconds
     measured: float | None  # seconds
-    at_least: (
-        bool  # in a loop of unknown length, whose body counts once; or of operations that nobody can count
-    )
+    # In a loop of unknown length, whose body counts once; or of operations that nobody can count.
+    at_least: bool
     at_most: bool  # in a branch that may not be taken
 
 

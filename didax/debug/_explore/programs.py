@@ -34,9 +34,8 @@ class View(NamedTuple):
     inputs: Sequence[str]  # names of the inputs
     program: Program | None  # of the numbered jaxpr; None where it cannot be compiled by itself
     partition: Any = None  # where it runs on several devices
-    call: tuple[Callable[..., Any], Sequence[Any], dict[str, Any]] | None = (
-        None  # runs it; None: there are no arguments
-    )
+    # Runs it; None where there are no arguments.
+    call: tuple[Callable[..., Any], Sequence[Any], dict[str, Any]] | None = None
 
     def stablehlo(self) -> str | None:
         """The module, whose operations say where they come from."""

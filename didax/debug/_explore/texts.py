@@ -78,9 +78,8 @@ def stablehlo_rows(text: str) -> list[Row]:
     An operation with regions says it where the last of them is closed; the rows that open its regions say it too.
     """
     rows: list[Row] = []
-    opened: list[
-        list[int]
-    ] = []  # for each open region the rows that opened the regions of its operation so far
+    # For each open region the rows that opened the regions of its operation so far.
+    opened: list[list[int]] = []
     for line in text.splitlines():
         found = _LOCATION.search(line)
         numbers = tuple(numbers_in(found[1])[-1:]) if found else ()
@@ -111,12 +110,8 @@ _NOISE = re.compile(
 )
 _TUPLE_TYPE = re.compile(r"\([^()]*\) ")
 _TYPE = re.compile(r"\b[a-z]\w*\[[^\]]*\] ")
-_RUNS = (
-    "while",
-    "conditional",
-    "call",
-    "async-start",
-)  # they run programs, the others have functions of elements
+# They run programs; the others have functions of elements.
+_RUNS = ("while", "conditional", "call", "async-start")
 
 
 def xla_rows(text: str) -> list[Row]:
