@@ -59,6 +59,7 @@ def lower_module(
     partition: Partition | None = None,
     located: bool = False,
     listener: Listener | None = None,
+    alone: bool = False,
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
@@ -66,10 +67,11 @@ def lower_module(
     `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
     program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first. With
     `located` each operation is followed by its name and the line of the user's program that it comes from. With a
-    `listener` the text also asks how values lie on devices, where the program does.
+    `listener` the text also asks how values lie on devices, where the program does. A program that is to run `alone`
+    computes everything itself.
     """
     devices = None if partition is None else DeviceWriter(partition)
-    module = Module(outline, devices, located, listener)
+    module = Module(outline, devices, located, listener, alone)
     donated = donated or (False,) * len(jaxpr.invars)
     attributes = [["jax.buffer_donor = true"] if is_donated else [] for is_donated in donated]
     for i, out in replaced.items():

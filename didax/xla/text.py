@@ -197,8 +197,10 @@ class Module:
         devices: DeviceWriter | None = None,
         located: bool = False,
         listener: Listener | None = None,
+        alone: bool = False,
     ) -> None:
         self.listener = listener  # of what XLA tells of values, where anyone asks
+        self.alone = alone  # it is to run in other processes: what it computes it must not ask of this one
         self.located = located  # operations are followed by where they come from
         self.outline = outline
         self.devices = devices  # where the program runs on several
