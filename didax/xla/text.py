@@ -203,6 +203,7 @@ class Module:
         self.alone = alone  # it is to run in other processes: what it computes it must not ask of this one
         self.located = located  # operations are followed by where they come from
         self.outline = outline
+        self.expanded = 0  # how many operations are written as the many that their value is computed by
         self.devices = devices  # where the program runs on several
         self.functions: list[str] = []
         self.callbacks: list[HostCallback] = []
