@@ -19,7 +19,6 @@ import numpy as np
 
 from didax.core.avals import ShapedArray
 from didax.xla.callbacks import HostCallback
-from didax.xla.lapack import platform
 from didax.xla.lowering import call_python
 from didax.xla.text import FunctionContext, Value
 
@@ -29,7 +28,7 @@ MIN_SIZE = 1 << 15
 def pays(ctx: FunctionContext, keys: ShapedArray) -> bool:
     """Whether NumPy is to sort an array of this size, in the program that is written."""
     module = ctx.module
-    return keys.size >= MIN_SIZE and not module.alone and module.devices is None and platform() == "cpu"
+    return keys.size >= MIN_SIZE and not module.alone and module.devices is None and module.on_cpu
 
 
 def lower_host_sort(ctx: FunctionContext, keys: Value, dimension: int, zeros: bool = False) -> Value:

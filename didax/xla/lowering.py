@@ -287,6 +287,33 @@ def call(
     return outs[len(order) :]
 
 
+def one_kernel(
+    ctx: FunctionContext,
+    name: str,
+    operands: Sequence[Value],
+    out: ShapedArray,
+    write: Callable[..., Value],
+) -> Value:
+    """A call of a function that XLA compiles, loops and all, as a kernel. `write(inner, *arguments)` writes its body.
+
+    The body has to read each of the arguments, in a way that XLA cannot simplify: otherwise XLA ends the process.
+    """
+    hidden = ctx.emit_many(
+        f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}", [x.aval for x in operands]
+    )
+    inner = FunctionContext(ctx.module)
+    arguments = [Value(f"%arg{i}", x.aval) for i, x in enumerate(operands)]
+    result = write(inner, *arguments)
+    parameters = ", ".join([f"{x}: {x.type}" for x in arguments])
+    lines = "\n".join([*inner.lines, f"return {result} : {result.type}"])
+    function = ctx.module.add(f"({parameters}) -> {result.type} {{\n{lines}\n}}", name, False)
+    return ctx.emit(
+        f"func.call @{function}({names(hidden)}) {{mhlo.frontend_attributes = {{{_ONE_KERNEL}}}}} : "
+        f"({types(hidden)}) -> {result.type}",
+        out,
+    )
+
+
 def lower_function(
     ctx: FunctionContext, f: Callable[..., Any], operands: Sequence[Value], **params: Any
 ) -> list[Value]:

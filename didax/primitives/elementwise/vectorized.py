@@ -25,7 +25,6 @@ from didax.primitives.elementwise.rounding import RoundingMethod, floor, round_
 from didax.primitives.elementwise.signs_and_parts import abs_
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
-from didax.xla.lapack import platform
 from didax.xla.lowering import lower_function
 
 MIN_SIZE = 1 << 13
@@ -58,7 +57,7 @@ def vectorized(kernel: Callable[..., Any], otherwise: Callable[..., Any]) -> Cal
     def lower(ctx: Any, *xs: Any) -> Any:
         aval = xs[0].aval
         is_large = aval.dtype == _FLOAT32 and aval.size >= MIN_SIZE
-        if not is_large or ctx.module.expanded >= MAX_USES or platform() != "cpu":
+        if not is_large or ctx.module.expanded >= MAX_USES or not ctx.module.on_cpu:
             return otherwise(ctx, *xs)
         ctx.module.expanded += 1
         return ctx.convert(lower_function(ctx, kernel, [ctx.convert(x, _FLOAT64) for x in xs])[0], _FLOAT32)
