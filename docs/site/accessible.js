@@ -18,6 +18,11 @@ function letFocus() {
 addEventListener("load", () => {
   name(".md-search", () => "Search");
   name(".md-code__nav", (_, i) => `Code ${i + 1}`);
+  for (const nav of document.querySelectorAll(".md-nav[aria-labelledby]")) {
+    // The label of a section with a page of its own is empty; the title of its list is not.
+    nav.setAttribute("aria-label", nav.querySelector(":scope > .md-nav__title").textContent.trim());
+    nav.removeAttribute("aria-labelledby");
+  }
   letFocus();
 });
 addEventListener("resize", letFocus);
