@@ -61,8 +61,8 @@ class SourceLine(NamedTuple):
 def name_of_file(file: str) -> str:
     """The file as its writer knows it: its path, or `In[3]` for a cell of a notebook, whose path is one of IPython's.
 
-    >>> name_of_file("train.py")
-    'train.py'
+    >>> name_of_file("README.md")
+    'README.md'
     """
     ipython: Any = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
