@@ -110,17 +110,20 @@ def prepared(prepare: Callable[[], Any], call: Callable[[Any], Any], per: int = 
     return Sampler(sample)
 
 
-def process(code: str, whole: bool = True, warm_up: bool = True, **environment: str) -> Sampler:
+def process(
+    code: str, whole: bool = True, warm_up: bool = True, clock: str = "monotonic", **environment: str
+) -> Sampler:
     """Time of `code` in a new interpreter, with the interpreter's own start if `whole`, after one untimed run.
 
-    The code may set `_t` to `time.monotonic()`, where what is before it is not to be timed.
+    The code may set `_t` anew by the same clock, where what is before it is not to be timed. The clock "process_time"
+    is that of the processor, of all threads.
 
     Compiled bytecode is kept between the runs, as in any installation.
     """
     command = [
         sys.executable,
         "-c",
-        f"import time; _t = time.monotonic()\n{code}\nprint(_t, time.monotonic())",
+        f"import time; _t = time.{clock}()\n{code}\nprint(_t, time.{clock}())",
     ]
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | environment
 

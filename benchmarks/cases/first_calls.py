@@ -1,6 +1,7 @@
-"""First calls of jitted functions in new processes, with no compiled program kept from an earlier one.
+"""First calls of jitted functions in new processes, with no compiled program kept from an earlier one; compile times.
 
-Didax runs with the option `compile_in_background`, so these calls do not wait for XLA. JAX's column is a plain `jit`.
+In first calls Didax runs with the option `compile_in_background`, so they do not wait for XLA; JAX's column is a plain
+`jit`. Compile times are those of XLA, lowered programs to executables, on the processor in all of its threads.
 """
 
 from __future__ import annotations
@@ -54,6 +55,28 @@ TRANSFORMER = """
     f, args = LIB.grad(loss), [weights, draw((16, 32)).astype(numpy.float32)]
 """
 
+PERCEPTRON = """
+    import numpy
+    import LIB
+    import LIB.numpy as np
+
+    def loss(layers, x):
+        for w, b in layers:
+            x = np.tanh(x @ w + b)
+        return np.mean(x * x)
+
+    draw = numpy.random.default_rng(0).standard_normal
+    layers = [(0.1 * draw((32, 32), numpy.float32), numpy.zeros(32, numpy.float32)) for _ in range(50)]
+    f, args = LIB.grad(loss), [layers, draw((16, 32), numpy.float32)]
+"""
+
+COMPILE = """
+    lowered = LIB.jit(f).lower(*args)
+    lowered.as_text()
+    _t = time.process_time()
+    lowered.compile()
+"""
+
 FIRST_CALL = """
     _t = time.monotonic()
     result = CALL(f)(*args)
@@ -94,6 +117,15 @@ def _case(name: str, title: str, code: str, budget: float) -> Case:
     return Case(name, title, sides, budget, samples=1)
 
 
+def _compile_case(name: str, title: str, code: str) -> Case:
+    def side(library: str) -> Sampler:
+        code_of = textwrap.dedent(code + COMPILE).replace("LIB", library)
+        return process(code_of, whole=False, warm_up=False, clock="process_time")
+
+    sides = {library: lambda library=library: side(library) for library in ("didax", "jax")}
+    return Case(f"compile.{name}", f"compile {title}", sides, 1.2, samples=3)
+
+
 def _beside_eager(code: str) -> Sampler:
     """The first jitted call of a process over the first call that is not jitted, in a process of its own."""
     jitted, eager = _side(code, "didax"), _side(code, "didax", "")
@@ -118,4 +150,8 @@ CASES = [
         "first.thousands", "2,000 programs, each called twice", {"didax": lambda: _side(THOUSANDS, "didax")},
         60.0, absolute=True, samples=1,
     ),
+    _compile_case("chain", "a gradient of 1,000 operations", CHAIN),
+    _compile_case("perceptron", "a gradient of 50 layers", PERCEPTRON),
+    _compile_case("transformer", "a 12-layer transformer", TRANSFORMER.replace("LIB.grad(loss)", "loss")),
+    _compile_case("transformer.grad", "its gradient", TRANSFORMER),
 ]  # fmt: skip

@@ -101,4 +101,6 @@ CASES = [
           numpy.sort, lambda torch: lambda x: torch.sort(x).values),
     _case("cumsum", "cumulative sum, 1M elements", lambda lib: lib.np.cumsum,
           lambda: [normal(1 << 20) * 0.01], numpy.cumsum, lambda torch: lambda x: torch.cumsum(x, 0)),
+    _case("sine", "sine, 1M elements", lambda lib: lib.np.sin, lambda: [normal(1 << 20)],
+          numpy.sin, lambda torch: torch.sin),
 ]  # fmt: skip

@@ -394,7 +394,7 @@ def _module(
         )
     staged = jit(closed).trace(*in_avals).jaxpr
     callbacks: list[Any] = []
-    text = lower_module(staged.jaxpr, name="exported", callbacks=callbacks)
+    text = lower_module(staged.jaxpr, name="exported", callbacks=callbacks, alone=True)
     if staged.consts or callbacks:
         rule = "A program that calls Python, or captures values of an enclosing transformation, cannot be exported."
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))

@@ -162,7 +162,8 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
         return as_ordered_integers(
             ctx, x, op, lambda keys: _reduce(ctx, keys, axes, op, ordered_integer(init, x.aval.dtype))
         )
-    if row <= max(_LANES) or dtypes.kind_of(x.aval.dtype) not in "iuf" or ctx.module.devices is not None:
+    in_lanes = dtypes.kind_of(x.aval.dtype) in "iuf" and ctx.module.devices is None and ctx.module.on_cpu
+    if row <= max(_LANES) or not in_lanes:
         return _reduce(ctx, x, axes, op, init)
     outer = [i for i in axes if i < first]
     if outer:
@@ -385,7 +386,7 @@ class ArgExtremum(Primitive):
         return self.find(x, axis=axes[0]).astype(index_dtype)
 
     def lower(self, ctx: Any, x: Any, *, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> Any:
-        length = _block_length(x.aval, axes[0])
+        length = _block_length(x.aval, axes[0]) if ctx.module.on_cpu else None
         if length is not None:
             return self._search_blocks(ctx, x, axes[0], length, index_dtype)
         return self._search(ctx, x, axes[0], index_dtype)

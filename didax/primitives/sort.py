@@ -25,6 +25,8 @@ from didax.primitives.convert import iota
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.filled import zeros
 from didax.primitives.gather import gather_p
+from didax.primitives.host_sort import lower_host_sort, pays
+from didax.primitives.reductions import as_ordered_integers, is_narrow_float
 from didax.primitives.shape import reshape
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
@@ -72,6 +74,8 @@ class Sort(Primitive):
         key = xs[0].aval
         if key.size == 0:
             return list(xs)
+        if len(xs) == 1 and not dtypes.is_complex(key.dtype) and pays(ctx, key):
+            return [_lower_on_host(ctx, xs[0], dimension)]
         if num_keys > 1 or not _fits_half_word(key):
             return _lower_by_comparator(ctx, xs, dimension, num_keys)
         if len(xs) == 1:
@@ -169,6 +173,19 @@ def _lower_single(ctx: FunctionContext, x: Value, dimension: int) -> Value:
     return ctx.convert(_unpack_float(ctx, packed), dtype)
 
 
+def _lower_on_host(ctx: FunctionContext, x: Value, dimension: int) -> Value:
+    dtype = x.aval.dtype
+    if not dtypes.is_float(dtype):
+        return lower_host_sort(ctx, x, dimension)
+    wide = ctx.convert(x, _FLOAT32) if is_narrow_float(dtype) else x
+    return ctx.convert(
+        as_ordered_integers(
+            ctx, wide, "maximum", lambda keys: lower_host_sort(ctx, keys, dimension, zeros=True)
+        ),
+        dtype,
+    )
+
+
 def _lower_argsort(ctx: FunctionContext, key: Value, dimension: int) -> Value:
     """Positions, as int32, in the order that sorts the keys."""
     packed = _pack(ctx, _ordered(ctx, key), ctx.iota(key.aval.update(dtype=_INT32), dimension))
@@ -213,6 +230,8 @@ def _unpack_float(ctx: FunctionContext, packed: Value) -> Value:
 
 
 def _sort_integers(ctx: FunctionContext, x: Value, dimension: int) -> Value:
+    if pays(ctx, x.aval):
+        return lower_host_sort(ctx, x, dimension)
     return _emit_sort(ctx, [x], dimension, lambda body, pairs: body.compare("LT", *pairs[0]))[0]
 
 

@@ -27,6 +27,9 @@ class Int32(int):
 
 Flag = str | bool | int
 
+# Routines whose first result may be written over an operand, and the number of that.
+_OVER = {"getrf": 0, "geqrf": 0, "orgqr": 0, "ungqr": 0, "potrf": 0, "trsm": 1}
+
 _lock = lock_for_forks(threading.Lock())
 _registered = False
 
@@ -64,7 +67,8 @@ def lapack_call(
     """Write a call of a LAPACK or BLAS routine, named without the letter of its dtype."""
     register_lapack()
     letter = _LETTERS[operands[0].aval.dtype.name]
-    return _custom_call(ctx, f"lapack_{letter}{routine}_ffi", operands, outs, flags)
+    over = _OVER.get(routine)
+    return _custom_call(ctx, f"lapack_{letter}{routine}_ffi", operands, outs, flags, over)
 
 
 def cuda_call(
@@ -80,6 +84,7 @@ def _custom_call(
     operands: Sequence[Value],
     outs: Sequence[ShapedArray],
     flags: dict[str, Flag],
+    over: int | None = None,
 ) -> list[Value]:
     rank = max(
         [x.aval.ndim for x in operands]
@@ -89,9 +94,19 @@ def _custom_call(
         f"stablehlo.custom_call @{target}({names(operands)}) {{api_version = 4 : i32, "
         f"backend_config = {{{config}}}, "
         f"operand_layouts = [{', '.join([_layout(x.aval, rank) for x in operands])}], "
+        f"{'' if over is None else _alias(over, len(outs))}"
         f"result_layouts = [{', '.join([_layout(aval, rank) for aval in outs])}]}} : "
         f"{function_type(operands, outs)}",
         outs,
+    )
+
+
+def _alias(operand: int, num_outs: int) -> str:
+    """The attribute by which the first result takes the memory of an operand; XLA copies what is still needed."""
+    place = 0 if num_outs > 1 else ""
+    return (
+        f"output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [{place}], "
+        f"operand_index = {operand}, operand_tuple_indices = []>], "
     )
 
 

@@ -59,6 +59,7 @@ def lower_module(
     partition: Partition | None = None,
     located: bool = False,
     listener: Listener | None = None,
+    alone: bool = False,
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
@@ -66,10 +67,11 @@ def lower_module(
     `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
     program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first. With
     `located` each operation is followed by its name and the line of the user's program that it comes from. With a
-    `listener` the text also asks how values lie on devices, where the program does.
+    `listener` the text also asks how values lie on devices, where the program does. A program that is to run `alone`
+    computes everything itself.
     """
     devices = None if partition is None else DeviceWriter(partition)
-    module = Module(outline, devices, located, listener)
+    module = Module(outline, devices, located, listener, alone)
     donated = donated or (False,) * len(jaxpr.invars)
     attributes = [["jax.buffer_donor = true"] if is_donated else [] for is_donated in donated]
     for i, out in replaced.items():
@@ -283,6 +285,33 @@ def call(
     )
     ctx.tokens.update(zip(order, outs, strict=False))
     return outs[len(order) :]
+
+
+def one_kernel(
+    ctx: FunctionContext,
+    name: str,
+    operands: Sequence[Value],
+    out: ShapedArray,
+    write: Callable[..., Value],
+) -> Value:
+    """A call of a function that XLA compiles, loops and all, as a kernel. `write(inner, *arguments)` writes its body.
+
+    The body has to read each of the arguments, in a way that XLA cannot simplify: otherwise XLA ends the process.
+    """
+    hidden = ctx.emit_many(
+        f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}", [x.aval for x in operands]
+    )
+    inner = FunctionContext(ctx.module)
+    arguments = [Value(f"%arg{i}", x.aval) for i, x in enumerate(operands)]
+    result = write(inner, *arguments)
+    parameters = ", ".join([f"{x}: {x.type}" for x in arguments])
+    lines = "\n".join([*inner.lines, f"return {result} : {result.type}"])
+    function = ctx.module.add(f"({parameters}) -> {result.type} {{\n{lines}\n}}", name, False)
+    return ctx.emit(
+        f"func.call @{function}({names(hidden)}) {{mhlo.frontend_attributes = {{{_ONE_KERNEL}}}}} : "
+        f"({types(hidden)}) -> {result.type}",
+        out,
+    )
 
 
 def lower_function(

@@ -197,10 +197,13 @@ class Module:
         devices: DeviceWriter | None = None,
         located: bool = False,
         listener: Listener | None = None,
+        alone: bool = False,
     ) -> None:
         self.listener = listener  # of what XLA tells of values, where anyone asks
+        self.alone = alone  # it is to run in other processes: what it computes it must not ask of this one
         self.located = located  # operations are followed by where they come from
         self.outline = outline
+        self.expanded = 0  # how many operations are written as the many that their value is computed by
         self.devices = devices  # where the program runs on several
         self.functions: list[str] = []
         self.callbacks: list[HostCallback] = []
@@ -220,6 +223,13 @@ class Module:
             if calls_python:
                 self.calling_python.add(found)
         return found
+
+    @functools.cached_property
+    def on_cpu(self) -> bool:
+        """Whether it runs on the CPU, whose compiler needs other operations than those of accelerators."""
+        from didax.xla.client import backend  # loads jaxlib: on first need
+
+        return backend().platform == "cpu"
 
     @property
     def token(self) -> Any:
@@ -557,8 +567,9 @@ def _flag(value: bool) -> str:
 # XLA's CPU compiler hands reductions, with operations that it fuses into them, to a library that loses NaN in `maximum`
 # and `minimum` (jaxlib 0.10; JAX has this too). An extremum that is rounded to the precision it has anyway
 # is compiled by XLA itself and keeps NaN. For elementwise extrema this costs nothing measurable; for reductions see
-# Note [NaN in reduced extrema]. Programs on several devices compare integers instead: there the partitioner knows only
-# plain extrema, and the exchange between devices loses NaN (`primitives/reductions.py`).
+# Note [NaN in reduced extrema]. Compilers for accelerators keep NaN, and get plain extrema. Programs on several devices
+# compare integers instead: there the partitioner knows only plain extrema, and the exchange between devices loses NaN
+# (`primitives/reductions.py`).
 
 
 def lower_combination(ctx: FunctionContext, op: str, x: Value, y: Value) -> Value:
@@ -588,8 +599,8 @@ def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
 
     Floats of a byte stay as they are: they are compared in wider dtypes, and `reduce_precision` knows few of them.
     """
-    dtype = extremum.aval.dtype
-    if not dtypes.is_float(dtype) or dtype.itemsize == 1 or ctx.module.devices is not None:
+    dtype, module = extremum.aval.dtype, ctx.module
+    if not dtypes.is_float(dtype) or dtype.itemsize == 1 or module.devices is not None or not module.on_cpu:
         return extremum
     info = dtypes.finfo(dtype)
     return ctx.emit(

@@ -115,3 +115,38 @@ def test_cumlogsumexp_at_infinities_has_the_derivatives_of_logsumexp(x: Any, rev
         ours = jacobian(lambda x: lax.cumlogsumexp(x, reverse=reverse))
         assert_close(ours(x), wanted)
         assert_close(dx.jit(ours)(x), wanted)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_long_rows_are_scanned_in_one_kernel(reverse: bool) -> None:
+    """Blocks that fill a vector, rows of such blocks, rests, and what spreads: infinities, NaN, signs of zeros."""
+    rng = np.random.default_rng(0)
+    vector, rows, ends, zeros = (
+        rng.standard_normal(1003),
+        rng.standard_normal((3, 264)),
+        np.ones(300),
+        np.zeros(300),
+    )
+    ends[[50, 200]], zeros[:] = (np.inf, np.nan), -0.0
+    xs = [x.astype(np.float32) for x in (vector, rows, ends, zeros)] + [
+        rng.integers(0, 2**31, (2, 300), np.uint32)
+    ]
+    functions = [
+        (lax.cumsum, np.cumsum),
+        (lax.cummax, np.maximum.accumulate),
+        (lax.cummin, np.minimum.accumulate),
+    ]
+    program = dx.jit(lambda xs: [[f(x, axis=x.ndim - 1, reverse=reverse) for f, _ in functions] for x in xs])
+    assert "xla_cpu_small_call" in program.lower(xs).as_text()
+    for x, outs in zip(xs, program(xs), strict=True):
+        for (_, f), found in zip(functions, outs, strict=True):
+            exact = x.astype(float) if x.dtype == np.float32 else x
+            wanted = np.flip(f(np.flip(exact, -1), axis=-1), -1) if reverse else f(exact, axis=-1)
+            assert_close(np.asarray(found), wanted.astype(x.dtype), rtol=1e-6, atol=1e-5)
+            assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
+
+
+def test_errors_of_long_sums_do_not_grow() -> None:
+    x = np.float32(0.1) + np.zeros(1 << 17, np.float32)
+    exact = np.cumsum(x.astype(float))
+    assert np.abs(np.asarray(dx.jit(lax.cumsum)(x)) / exact - 1).max() < 4e-7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -125,6 +126,33 @@ def test_denormal_numbers_are_kept_eagerly_and_flushed_by_xla() -> None:
     tiny = np.float32(1e-45)
     assert np.asarray(lax.mul(tiny, 2.0)) == 2 * tiny
     assert float(dx.jit(lambda x: lax.mul(x, 2.0))(tiny)) == 0
+
+
+def test_trigonometric_functions_of_large_arrays_are_rounded_once() -> None:
+    """They are polynomials instead of calls of the C library, over the whole range of float32."""
+    x = np.linspace(0, 0x7F7FFFFF, 8000).astype(np.uint32).view(np.float32) * np.float32([1, -1] * 4000)
+    x = np.float32([*x, 0, -0.0, 1, -1, 0.9999999, 2**-12, np.pi / 2, 1.5e9, *[np.inf, -np.inf, np.nan] * 70])
+    functions = ["sin", "cos", "tan", "arctan", "arcsin", "arccos"]
+    zeros_and_ends = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 3])
+    y = np.append(np.repeat(zeros_and_ends, 8), x[64:][::-1])
+    x[:64] = np.tile(zeros_and_ends, 8)
+    y[64:2000] = x[64:2000] * 0.7
+
+    @dx.jit
+    def program(x: Any, y: Any) -> Any:
+        return [*(getattr(dnp, name)(x) for name in functions), dnp.arctan2(y, x)]
+
+    assert not re.search(r"stablehlo.(sine|cosine|tan|atan2) |chlo", program.lower(x, y).as_text())
+    with np.errstate(all="ignore"):
+        wanted = [*(getattr(np, name)(x.astype(float)) for name in functions), np.arctan2(y.astype(float), x)]
+        for found, value in zip(map(np.asarray, program(x, y)), wanted, strict=True):
+            assert (np.isnan(found) == np.isnan(value)).all()
+            normal = np.abs(value) > 1.2e-38  # XLA makes zeros of smaller numbers
+            error = np.abs(found - value) / np.spacing(np.abs(value).astype(np.float32))
+            assert error[normal].max() < 0.51
+            kept = normal | (value == 0)
+            assert (np.signbit(found) == np.signbit(value))[kept & ~np.isnan(value)].all()
+    assert "stablehlo.sine" in dx.jit(dnp.sin).lower(x[:100]).as_text()
 
 
 def test_constants_are_divided_by_zero_as_arrays_are() -> None:

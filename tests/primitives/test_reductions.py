@@ -12,6 +12,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
+from didax.xla.text import Module
 from tests.checks import assert_close, check_grads
 
 TIES = np.float32([[1, 3, 3], [2, 2, 2], [-0.0, 0.0, -1]])
@@ -353,3 +354,18 @@ def test_arguments_are_compared_where_they_lie():
 def test_errors(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         call(np.zeros((2, 3), np.float32))
+
+
+def test_accelerators_get_plain_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written for the CPU's compiler alone: lanes, blocks, bytes, roundings, calls of NumPy, polynomials."""
+    x = np.ones(1 << 16, np.float32)
+
+    def program(x: Any) -> Any:
+        return x.max(), x.argmin(), (x > 0).sum(), dnp.maximum(x, 2 * x), dnp.sort(x.astype(int)), dnp.sin(x)
+
+    here = dx.jit(program).lower(x).as_text()
+    monkeypatch.setattr(Module, "on_cpu", False)
+    there = dx.jit(lambda x: program(x)).lower(x).as_text()
+    for only_here in ("reduce_precision", "ui8", "custom_call", "round_nearest_even"):
+        assert only_here in here and only_here not in there, only_here
+    assert there.count("stablehlo.reduce(") == 3 and "stablehlo.sort" in there and "stablehlo.sine" in there

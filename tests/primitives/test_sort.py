@@ -120,3 +120,50 @@ def test_derivatives_of_empty_arrays(shape, axis):
     for f in functions:
         assert dx.grad(lambda x, f=f: f(x).sum())(x).shape == shape
         assert dx.jit(lambda x, f=f: dx.jvp(f, (x,), (x,))[1])(x).shape == f(x).shape
+
+
+def test_numpy_sorts_large_arrays() -> None:
+    """As XLA sorts: NaN last, zeros and elements of equal keys in the order they had, denormals in order."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 60, 300))
+    for value in (0.0, -0.0, np.nan, np.inf, 1e-40, -3e-40, 2e-40):
+        x[rng.random(x.shape) < 0.05] = value
+    floats, halves, words = (
+        x.astype("float32"),
+        x.astype("float16"),
+        rng.integers(0, 2**32, x.shape, "uint32"),
+    )
+    small = words.astype("int8")
+
+    @dx.jit
+    def program(floats: Any, halves: Any, words: Any, small: Any) -> Any:
+        return (
+            lax.sort(floats, dimension=1),
+            dx.vmap(lambda x: lax.sort(x, dimension=0))(halves),
+            lax.scan(lambda c, x: (c, lax.sort(x.ravel())), 0, dnp.tile(words, (1, 2, 1)))[1],
+            lax.sort((small, floats), dimension=1, num_keys=1),
+        )
+
+    text = program.lower(floats, halves, words, small).as_text()
+    assert text.count("call @didax_python_callback") == 3 + 1 and "stablehlo.sort" not in text
+    rows, columns, flat, (keys, values) = program(floats, halves, words, small)
+    assert_same(np.sort(floats, 1, kind="stable"), rows)
+    assert_same(np.sort(halves, 1, kind="stable"), columns)
+    assert_same(np.sort(np.tile(words, (1, 2, 1)).reshape(2, -1), 1), flat)
+    order = np.argsort(small, 1, kind="stable")
+    assert_same(np.take_along_axis(small, order, 1), keys)
+    assert_same(np.take_along_axis(floats, order, 1), values)
+
+
+def test_exported_programs_sort_alone() -> None:
+    x = np.arange(1 << 15, dtype=np.int32)[::-1]
+    exported = dx.export.export(dx.jit(lambda x: lax.sort(x)))(x)
+    assert "custom_call" not in exported.mlir_module()
+    assert_same(np.sort(x), dx.jit(exported.call)(x))
+
+
+def assert_same(expected: Any, found: Any) -> None:
+    np.testing.assert_array_equal(np.asarray(found), expected)
+    if expected.dtype.kind == "f":
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])

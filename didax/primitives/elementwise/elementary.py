@@ -20,6 +20,7 @@ from didax.primitives.elementwise.arithmetic import add, div, mul, neg, number_l
 from didax.primitives.elementwise.comparisons import eq, ge
 from didax.primitives.elementwise.logic_and_bits import and_
 from didax.primitives.elementwise.signs_and_parts import abs_
+from didax.primitives.elementwise.vectorized import arctangent, arctangent2, cosine, sine, tangent, vectorized
 from didax.primitives.families import binary, unary
 from didax.primitives.select import where
 
@@ -79,37 +80,47 @@ logistic = elementary(
 sin = elementary(
     "sin",
     eager=np.sin,
-    lower=at_corners.circular("stablehlo.sine"),
+    lower=vectorized(sine, at_corners.circular("stablehlo.sine")),
     jvp=lambda t, y, x: mul(t, cos(x)),
 )
 cos = elementary(
     "cos",
     eager=np.cos,
-    lower=at_corners.circular("stablehlo.cosine"),
+    lower=vectorized(cosine, at_corners.circular("stablehlo.cosine")),
     jvp=lambda t, y, x: neg(mul(t, sin(x))),
 )
 tan = elementary(
     "tan",
     eager=np.tan,
-    lower=at_corners.symmetric("stablehlo.tan", "odd", at_corners.turned(at_corners.tanh_corner)),
+    lower=vectorized(
+        tangent, at_corners.symmetric("stablehlo.tan", "odd", at_corners.turned(at_corners.tanh_corner))
+    ),
     jvp=lambda t, y, x: mul(t, add(square(y), 1)),
 )
 asin = elementary(
     "asin",
     eager=np.arcsin,
-    lower=at_corners.symmetric("chlo.asin", "odd", at_corners.turned(at_corners.asinh_corner)),
+    lower=vectorized(
+        lambda x: arctangent2(x, sqrt(_one_minus_square(x))),
+        at_corners.symmetric("chlo.asin", "odd", at_corners.turned(at_corners.asinh_corner)),
+    ),
     jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square(x))),
 )
 acos = elementary(
     "acos",
     eager=np.arccos,
-    lower=at_corners.symmetric("chlo.acos", "conjugate", at_corners.acos_corner),
+    lower=vectorized(
+        lambda x: arctangent2(sqrt(_one_minus_square(x)), x),
+        at_corners.symmetric("chlo.acos", "conjugate", at_corners.acos_corner),
+    ),
     jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square(x)))),
 )
 atan = elementary(
     "atan",
     eager=np.arctan,
-    lower=at_corners.symmetric("chlo.atan", "odd", at_corners.turned(at_corners.atanh_corner)),
+    lower=vectorized(
+        arctangent, at_corners.symmetric("chlo.atan", "odd", at_corners.turned(at_corners.atanh_corner))
+    ),
     jvp=lambda t, y, x: div(t, add(square(x), 1)),
 )
 sinh = elementary(
@@ -148,9 +159,10 @@ atanh = elementary(
     lower=at_corners.symmetric("chlo.atanh", "odd", at_corners.atanh_corner),
     jvp=lambda t, y, x: div(t, _one_minus_square(x)),
 )
-for _function in (expm1, logistic, asin, acos, asinh, acosh, atanh):
+for _function in (expm1, logistic, sin, cos, tan, asin, acos, atan, asinh, acosh, atanh):
     _function.widens_halves = True
 atan2 = binary("atan2", eager=np.arctan2, accepts="f",
+               lower=vectorized(arctangent2, lambda ctx, y, x: ctx.op("atan2", [y, x])),
                jvp=(lambda t, z, x, y: mul(t, _over_square_norm(y, x)),
                     lambda t, z, x, y: neg(mul(t, _over_square_norm(x, y)))))  # fmt: skip
 
