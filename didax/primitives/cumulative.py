@@ -24,7 +24,7 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
 from didax.primitives import complex_functions as at_corners
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import add, complex_, exp, imag, log, max_, min_, mul, real_part
 from didax.primitives.families import NOT_LINEAR
@@ -51,6 +51,7 @@ class Cumulative(Primitive):
     # over equal windows of one array, the partitioner pads both with the identity of the first.
     in_windows = False
     sharding = split.along_whole_axes(lambda x, axis, **_: [axis])
+    padded = padded.cumulative
 
     def __init__(
         self,
