@@ -364,7 +364,7 @@ def test_positions_that_depend_on_a_length() -> None:
 
     loaded = saved(f, struct("n", constraints=["n >= 2"]))
     for n in (2, 5):
-        same(loaded.call(values(n)), f(values(n)))
+        same(loaded.call(values(n)), dx.jit(f)(values(n)))
 
 
 def test_bounds_take_each_case_of_an_extremum() -> None:

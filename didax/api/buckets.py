@@ -85,8 +85,8 @@ class Buckets:
                 )
 
     def _of(self, name: str) -> Any:
-        sizes: Any = self.sizes
-        return sizes.get(name) if isinstance(sizes, Mapping) else sizes
+        by_name = cast("Mapping[str, Any]", self.sizes)
+        return by_name.get(name) if isinstance(self.sizes, Mapping) else self.sizes
 
     def longest(self, name: str) -> int | None:
         """The largest length that an axis of that name may have, if the sizes say so."""
@@ -115,8 +115,8 @@ class Buckets:
     @property
     def key(self) -> Hashable:
         """Equal for buckets that make the same programs."""
-        sizes: Any = self.sizes
-        given: Any = tuple(sizes.items()) if isinstance(sizes, Mapping) else sizes
+        by_name = cast("Mapping[str, Any]", self.sizes)
+        given: Any = tuple(by_name.items()) if isinstance(self.sizes, Mapping) else self.sizes
         return repr(self.axes), given if callable(given) else repr(given)
 
 
