@@ -49,6 +49,7 @@ from didax import (
     typing,
 )
 from didax.api.autodiff import grad, jvp, linearize, value_and_grad, vjp
+from didax.api.buckets import Buckets
 from didax.api.callbacks import effects_barrier, io_callback, pure_callback
 from didax.api.checkpoint import checkpoint, checkpoint_name, remat
 from didax.api.context import ensure_compile_time_eval, named_call, named_scope
@@ -198,6 +199,7 @@ __all__ = [
     "softmax_custom_jvp",
     "threefry_partitionable",
     "Array",
+    "Buckets",
     "NamedSharding",
     "P",
     "Ref",

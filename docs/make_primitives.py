@@ -50,8 +50,9 @@ from the others where they are absent. `physical` is on the numbers behind exten
 that only moves elements (`moves_elements`) needs none. `sharding` says how results are split over explicit mesh axes
 (a primitive without it takes no split operands). `keys` says which random keys are used up, `conditions` what
 checks demand of operands, `checkify` and `run_jaxprs` run held programs for checks and in search of a NaN, `sparsity`
-says which elements depend on which, `stage` and `replace_captured` write down functions of Python. `effects` and
-`named_axes` say what an application does besides computing, and the mapped axes that it refers to.
+says which elements depend on which, `padded` computes on axes that are longer than they say, `stage` and
+`replace_captured` write down functions of Python. `effects` and `named_axes` say what an application does besides
+computing, and the mapped axes that it refers to.
 """
 
 

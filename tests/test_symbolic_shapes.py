@@ -14,7 +14,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import export, lax
-from didax.core.dims import Dim, bounds, evaluate, parse_dims
+from didax.core.dims import Dim, bounds, evaluate, max_dim, min_dim, parse_dims
 from didax.core.errors import InconclusiveDimensionOperation
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import jaxpr_text
@@ -354,3 +354,21 @@ def test_orders_places_and_waves_at_any_size() -> None:
     same(loaded.call(x[:1])["orders"], [np.int32([0]), x[:1]])
     with pytest.raises(InconclusiveDimensionOperation, match=r'constraints=\["b >= 3"\]'):
         export.export(dx.jit(lambda x: dx.random.choice(key, x, (3,), replace=False)))(struct("b"))
+
+
+def test_positions_that_depend_on_a_length() -> None:
+    def f(x: Any) -> Any:
+        n = x.shape[0]
+        read = x[n // 2], x[::-2], x[-2:], dx.lax.dynamic_slice(x, (-1,), (1,))
+        return read, x.at[-1].set(9.0), x.at[n // 2].add(1.0), x.at[:-1].mul(2.0)
+
+    loaded = saved(f, struct("n", constraints=["n >= 2"]))
+    for n in (2, 5):
+        same(loaded.call(values(n)), dx.jit(f)(values(n)))
+
+
+def test_bounds_take_each_case_of_an_extremum() -> None:
+    (n,) = export.symbolic_shape("n")
+    assert n - max_dim(n - 2, 0) >= 1
+    assert min_dim(n, 4) + 3 >= 4
+    assert n // -2 == (-n) // 2

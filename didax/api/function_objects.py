@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
+
+from didax.core.source import describe_function
 
 
 class WrappedSignature:
@@ -22,6 +25,27 @@ class WrappedSignature:
             return inspect.signature(instance.__wrapped__)
         except (TypeError, ValueError):  # written in C
             raise AttributeError("__signature__") from None
+
+
+class FunctionObject:
+    """An object that stands for the function `_fun`, from which its class makes it with `_settings`."""
+
+    __slots__ = ()
+    __signature__ = WrappedSignature()
+    _fun: Any
+    _settings: Any
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(cast(Any, self), instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {describe_function(self._fun)}>"
+
+    def __reduce__(self) -> Any:
+        """By name, where its module has it by that name; else the function and the options, without programs."""
+        if (name := importable_name(self)) is not None:
+            return name
+        return type(self), (self._fun, self._settings), vars(self)
 
 
 def update_wrapper(wrapper: Any, fun: Callable[..., Any]) -> None:

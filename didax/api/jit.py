@@ -9,14 +9,14 @@ Read next: `specialization.py`, `runtime/compiled.py` (running), `primitives/cal
 from __future__ import annotations
 
 import logging
-import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
+from didax.api.buckets import UNPADDED, BucketCalls, as_buckets
 from didax.api.cache_misses import explain_miss, traced_before
 from didax.api.donation import DonatedArguments
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments
-from didax.api.function_objects import WrappedSignature, importable_name, update_wrapper
+from didax.api.function_objects import FunctionObject, update_wrapper
 from didax.api.jit_cache import cache_of
 from didax.api.jit_options import JitOptions, JitSettings, check_place
 from didax.api.jit_shardings import laid_out
@@ -30,7 +30,6 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 from didax.core.primitive import current_trace_var, eager_trace
 from didax.core.ref import RefType, ref_type
-from didax.core.source import describe_function
 from didax.passes.key_reuse import is_on as key_reuse_is_on
 from didax.passes.key_reuse import summarise
 from didax.transforms.named_axes import axis_env
@@ -41,11 +40,10 @@ R = TypeVar("R")
 logger = logging.getLogger("didax")
 
 
-class JitFunction(RepeatedCalls[P, R]):
+class JitFunction(RepeatedCalls[P, R], FunctionObject):
     """A function that runs compiled; made by `jit`. `RepeatedCalls` has its `__call__`."""
 
     __slots__ = ()
-    __signature__ = WrappedSignature()
 
     def __init__(self, fun: Callable[P, R], settings: JitSettings):
         update_wrapper(self, fun)
@@ -56,6 +54,8 @@ class JitFunction(RepeatedCalls[P, R]):
         self._donated = DonatedArguments(fun, *settings.donated)
         self._cache = cache_of(fun, settings.key)
         self._one_array_calls = self._cache.one_array_calls
+        if settings.bucket is not None:
+            self._buckets = BucketCalls(fun, settings, self._static, self._cache)
 
     def call_by_signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dynamic, named, static = self._static.split(args, kwargs) if self._has_static else (args, kwargs, ())
@@ -67,6 +67,10 @@ class JitFunction(RepeatedCalls[P, R]):
         state = config.state()
         if state.disable_jit:
             return self._fun(*args, **kwargs)
+        if self._settings.bucket is not None:
+            outs = self._buckets.result((tree, state, avals, static), dynamic, named, leaves)
+            if outs is not UNPADDED:
+                return outs
         eager = current_trace_var.get() is eager_trace
         found = self._cache.specializations.get((tree, state, avals, static, ())) if eager else None
         if found is None:
@@ -118,8 +122,12 @@ class JitFunction(RepeatedCalls[P, R]):
         dynamic, named, static = self._static.split(args, kwargs)
         leaves, tree = pytree.flatten((dynamic, named))
         avals = self._types(dynamic, named, static)
-        found = self._specialize(dynamic, named, static, tree, avals, config.state())
         name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
+        if self._settings.bucket is not None:
+            padded = self._buckets.traced(name, (tree, config.state(), avals, static), dynamic, named, leaves)
+            if padded is not None:
+                return padded
+        found = self._specialize(dynamic, named, static, tree, avals, config.state())
         consts = values_of(found.captured)
         trees, hidden = (tree, found.out_tree), len(found.written)
         donated = self._donated.of_leaves(with_gaps(dynamic, static), named)
@@ -136,22 +144,6 @@ class JitFunction(RepeatedCalls[P, R]):
     def explain(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """What compilation for these arguments does to each loop, and why not more."""
         return self.trace(*args, **kwargs).explain()
-
-    def clear_cache(self) -> None:
-        """Forget every program of this function."""
-        self._cache.clear()
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __repr__(self) -> str:
-        return f"<jit of {describe_function(self._fun)}>"
-
-    def __reduce__(self) -> Any:
-        """By name, where its module has it by that name; else the function and the options of jit, without programs."""
-        if (name := importable_name(self)) is not None:
-            return name
-        return type(self), (self._fun, self._settings), vars(self)
 
 
 @overload
@@ -174,6 +166,7 @@ def jit(
     out_shardings: Any = None,
     backend: str | None = None,
     device: Any = None,
+    bucket: Any = None,
 ) -> Any:
     """Compile `fun` with XLA: traced once per signature of its arguments, then run as a compiled program.
 
@@ -189,6 +182,7 @@ def jit(
       in_shardings, out_shardings: how the positional arguments and the results lie on devices: a prefix of the tuple of
         arguments and of the results; None leaves them where they are, and to the partitioner.
       backend, device: deprecated; the ones of the process are accepted, as programs run there.
+      bucket: pad axes of many lengths to few: shapes with names for these lengths (`bucket="n, ..."`), or a `Buckets`.
 
     Without `fun` (`jit(static_argnums=1)`) it returns a decorator.
 
@@ -205,6 +199,7 @@ def jit(
         keep_unused,
         compile_in_background,
         (in_shardings, out_shardings),
+        None if bucket is None else as_buckets(bucket),
     )
 
     def jitted(fun: Any) -> Any:

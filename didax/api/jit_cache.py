@@ -56,7 +56,14 @@ class RepeatedCall:
 class JitCache:
     """What is remembered of one function jitted in one way."""
 
-    __slots__ = ("__weakref__", "one_array_calls", "repeated_calls", "specializations")
+    __slots__ = (
+        "__weakref__",
+        "bucket_calls",
+        "one_array_calls",
+        "repeated_calls",
+        "specializations",
+        "traces",
+    )
 
     def __init__(self) -> None:
         self.specializations: dict[Any, Specialization] = {}  # by signature
@@ -64,12 +71,25 @@ class JitCache:
         self.repeated_calls: dict[Any, RepeatedCall] = {}
         # By the type of the only argument, with its sharding where it lies on several devices.
         self.one_array_calls: dict[Any, OneArrayCall] = {}
+        # With bucket=: by signature what calls need, and by signature over all sizes traces with their programs.
+        self.bucket_calls: dict[Any, Any] = {}
+        self.traces: dict[Any, list[Any]] = {}
         with _all_caches_lock:
             _all_caches.add(self)
+
+    def programs(self) -> list[Program]:
+        """The programs that are compiled, or will be when they are called."""
+        found = [s.program for s in list(self.specializations.values())]
+        padded = [
+            p for traces in list(self.traces.values()) for t in traces for p in list(t.programs.values())
+        ]
+        return [program for program in found if program is not None] + padded
 
     def clear(self) -> None:
         """Forget every specialization."""
         self.specializations.clear()
+        self.bucket_calls.clear()
+        self.traces.clear()
         self.forget_calls()
 
     def forget_calls(self) -> None:
@@ -114,8 +134,7 @@ def _all() -> list[JitCache]:
 
 def programs_of_functions() -> list[Program]:
     """The programs of every jitted function."""
-    found = [s.program for cache in _all() for s in list(cache.specializations.values())]
-    return [program for program in found if program is not None]
+    return [program for cache in _all() for program in cache.programs()]
 
 
 def clear_functions() -> None:

@@ -31,6 +31,7 @@ class JitOptions(TypedDict, total=False):
     out_shardings: Any
     backend: str | None
     device: Any
+    bucket: Any
 
 
 class JitSettings(NamedTuple):
@@ -42,6 +43,7 @@ class JitSettings(NamedTuple):
     keep_unused: bool
     compile_in_background: bool | None
     shardings: tuple[Any, Any]  # of the arguments, of the results
+    bucket: Any = None  # a Buckets (buckets.py)
 
     @property
     def key(self) -> Hashable:
@@ -50,10 +52,15 @@ class JitSettings(NamedTuple):
         # None is no pytree here: pytrees load jaxlib, and the library's own functions are jitted when it is imported
         laid_out = tuple(s if s is None else _leaves_and_tree(s) for s in self.shardings)
         options = repr(sorted((self.compiler_options or {}).items()))
-        return marked, self.keep_unused, self.compile_in_background, options, laid_out
+        bucket = self.bucket if self.bucket is None else self.bucket.key
+        return marked, self.keep_unused, self.compile_in_background, options, laid_out, bucket
 
     def check(self, fun: Callable[..., Any]) -> None:
-        """ValueError for arguments that the function does not have."""
+        """ValueError for arguments that the function does not have, and for options that exclude each other."""
+        if self.bucket is not None and self.shardings != (None, None):
+            rule = "jit with bucket= runs on one device."
+            facts = f"in_shardings, out_shardings: {self.shardings!r:.100}"
+            raise ValueError(message(rule, facts, fix="Leave them out, or pad the arrays yourself."))
         for option, (numbers, names) in (("static", self.static), ("donate", self.donated)):
             if numbers or names:
                 check_arguments_exist("jit", fun, option, numbers, names)

@@ -50,7 +50,8 @@ _get_overlay = config.overlay_var.get
 class RepeatedCalls(Generic[P, R]):
     """A jitted function as it is called: by what it remembers of earlier calls, where that applies."""
 
-    __slots__ = ("__dict__", "__weakref__", "_cache", "_one_array_calls")
+    __slots__ = ("__dict__", "__weakref__", "_buckets", "_cache", "_one_array_calls")
+    _buckets: Any  # a BucketCalls, where jit got bucket=
     _cache: JitCache
     _one_array_calls: dict[Any, OneArrayCall]  # that of the cache
     _has_static: bool
@@ -60,9 +61,14 @@ class RepeatedCalls(Generic[P, R]):
         """The result for any arguments."""
         raise NotImplementedError
 
+    def clear_cache(self) -> None:
+        """Forget every program of this function."""
+        self._cache.clear()
+
     def _cache_size(self) -> int:
         """How many programs the function has; JAX's programs ask."""
-        return len(self._cache.specializations)
+        padded = [len(trace.programs) for traces in self._cache.traces.values() for trace in traces]
+        return len(self._cache.specializations) + sum(padded)
 
     if TYPE_CHECKING:
 

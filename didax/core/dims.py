@@ -54,9 +54,17 @@ class Constraint(NamedTuple):
 class Scope:
     """What is known of variables that are used together. Compared by identity."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: Mapping[str, int] | None = None) -> None:
         self.constraints: tuple[Constraint, ...] = ()
         self.same: dict[Monomial, Size] = {}  # products that the caller says are equal to a simpler size
+        self.longest = dict(longest or {})  # the largest sizes of variables, where they are below LONGEST
+
+    def settle(self, x: Dim) -> bool | None:
+        """Whether x >= 0, where bounds do not say; None where nobody can. `api/buckets.py` has examples that do."""
+        return None
+
+    def told_apart(self, x: Dim, other: object) -> None:
+        """A comparison by == said that two sizes differ, as they are different expressions."""
 
 
 class Dim:
@@ -75,12 +83,15 @@ class Dim:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (
+        equal = (
             isinstance(other, Dim)
             and self._hash == other._hash
             and self.terms == other.terms
             and self.scope is other.scope
         )
+        if not equal:
+            self.scope.told_apart(self, other)
+        return equal
 
     def __repr__(self) -> str:
         text = ""
@@ -177,13 +188,17 @@ class Dim:
         low, high = bounds(self)
         if low > 0 or high < 0:
             return True
-        raise _inconclusive(f"{self} != 0", f"{self} >= 1")
+        positive = self.scope.settle(self - 1)
+        if positive is None:
+            raise _inconclusive(f"{self} != 0", f"{self} >= 1")
+        return positive or bool(self.scope.settle(-self - 1))
 
     # --- What only an int can be
 
     def _no_int(self) -> Any:
         rule = "A symbolic dimension has no value while the program is traced."
-        fix = "Compute with shapes by + - * // % and didax.core.max_dim, or export with an int for this dimension."
+        fix = "Compute with shapes by + - * // % and didax.core.max_dim, or give an int for this dimension: export "
+        fix += "with one, or leave it out of bucket=."
         raise InconclusiveDimensionOperation(message(rule, f"dimension: {self}", fix=fix))
 
     __int__ = __index__ = __float__ = __complex__ = _no_int
@@ -276,6 +291,8 @@ def floordiv(x: Size, y: Size) -> Size:
     """x // y; what divides evenly comes out of the quotient."""
     if not isinstance(x, Dim) and not isinstance(y, Dim):
         return x // y
+    if not isinstance(y, Dim) and y < 0:
+        return floordiv(-x, -y)
     whole, rest = _divided(x, y)
     if isinstance(rest, Dim) or isinstance(y, Dim):
         return whole + _quotient_of_rest(*_one_quotient(rest, y))
@@ -355,19 +372,17 @@ def _without(m: Monomial, n: Monomial) -> Monomial | None:
 
 def max_dim(x: Size, y: Size) -> Size:
     """The larger of two sizes, as an expression where their order is not known."""
-    return _larger("max", x, y, lambda x, y: x >= y)
+    return _larger("max", x, y, 1)
 
 
 def min_dim(x: Size, y: Size) -> Size:
     """The smaller of two sizes, as an expression where their order is not known."""
-    return _larger("min", x, y, lambda x, y: x <= y)
+    return _larger("min", x, y, -1)
 
 
-def _larger(op: str, x: Size, y: Size, first: Callable[[Size, Size], bool]) -> Size:
-    try:
-        return x if first(x, y) else y
-    except InconclusiveDimensionOperation:
-        return _atom(op, x, y)
+def _larger(op: str, x: Size, y: Size, sign: int) -> Size:
+    low, high = bounds((x - y) * sign)
+    return x if low >= 0 else y if high < 0 else _atom(op, x, y)
 
 
 def may_exceed(x: Size, y: Size) -> bool:
@@ -419,10 +434,12 @@ def _decide(x: Dim, other: Any, relation: str) -> Any:
     other = _as_size(other)
     if other is NotImplemented:
         return NotImplemented
-    low, high = bounds(x - other)
-    holds = {">=": low >= 0, ">": low > 0, "<=": high <= 0, "<": high < 0}[relation]
-    fails = {">=": high < 0, ">": high <= 0, "<=": low > 0, "<": low >= 0}[relation]
-    if not (holds or fails):
+    left = {">=": x - other, ">": x - other - 1, "<=": other - x, "<": other - x - 1}[relation]
+    low, high = bounds(left)
+    if low >= 0 or high < 0:
+        return low >= 0
+    holds = x.scope.settle(left)
+    if holds is None:
         bound = {">=": f">= {other}", ">": f">= {other + 1}", "<=": f"<= {other}", "<": f"<= {other - 1}"}[
             relation
         ]
@@ -455,8 +472,9 @@ def _lowest(x: Size, depth: int) -> float:
     """A lower bound: by its terms, or by what is left when a size that is not negative is taken off."""
     if not isinstance(x, Dim):
         return x
-    best = sum([_scaled(_product_bounds(m), a)[0] for m, a in x.terms])
+    best = sum([_scaled(_product_bounds(m, x.scope), a)[0] for m, a in x.terms])
     if depth:
+        best = max([best, *[min([_lowest(case, depth - 1) for case in cases]) for cases in _cases(x)]])
         for known in _known(x):
             for m, a in known.terms:
                 b = dict(x.terms).get(m, 0)
@@ -466,13 +484,26 @@ def _lowest(x: Size, depth: int) -> float:
     return best
 
 
+def _cases(x: Dim) -> list[list[Size]]:
+    """Pairs of sizes of which `x` is one: one argument in the place of a max that is subtracted, or of a min."""
+    found: list[list[Size]] = []
+    for monomial, a in x.terms:
+        (factor, power), *others = monomial or ((Factor(""), 0),)
+        if power == 1 and not others and factor.op == ("max" if a < 0 else "min"):
+            rest = size_of({m: b for m, b in x.terms if m != monomial}, x.scope)
+            found.append([rest + arg * a for arg in factor.args])
+    return found
+
+
 def _known(x: Dim) -> list[Dim]:
     """Sizes that are at least 0: by the constraints of the scope, and by what products, floordiv, mod, ... mean."""
     found: list[Any] = []
     for constraint in x.scope.constraints:
         found += [constraint.size, -constraint.size] if constraint.equal else [constraint.size]
     for monomial, _ in x.terms:
-        positive = len(monomial) > 1 and all(_factor_bounds(factor)[0] >= 1 for factor, _ in monomial)
+        positive = len(monomial) > 1 and all(
+            _factor_bounds(factor, x.scope)[0] >= 1 for factor, _ in monomial
+        )
         for factor, _power in monomial:
             if positive:  # a product is at least what is left without one of its factors
                 rest = _without(monomial, ((factor, 1),)) or ()
@@ -495,11 +526,11 @@ def _meaning(factor: Factor, value: Size) -> list[Size]:
     return [x - value * y, value * y + y - 1 - x]
 
 
-def _product_bounds(monomial: Monomial) -> Bounds:
+def _product_bounds(monomial: Monomial, scope: Scope) -> Bounds:
     found: Bounds = (1, 1)
     for factor, power in monomial:
         for _ in range(power):
-            found = _interval(found, _factor_bounds(factor))
+            found = _interval(found, _factor_bounds(factor, scope))
     return found
 
 
@@ -512,9 +543,9 @@ def _scaled(x: Bounds, a: int) -> Bounds:
     return _interval(x, (a, a))
 
 
-def _factor_bounds(factor: Factor) -> Bounds:
+def _factor_bounds(factor: Factor, scope: Scope) -> Bounds:
     if not factor.args:
-        return 1, LONGEST
+        return 1, scope.longest.get(factor.op, LONGEST)
     (a, b), (c, d) = map(bounds, factor.args)
     match factor.op:
         case "max":

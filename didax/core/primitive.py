@@ -144,6 +144,7 @@ class Primitive:
     stage: Rule = None  # stages another primitive in its place: for primitives that hold Python functions
     replace_captured: Rule = None  # replaces what its Python functions captured; see transforms/closure.py
     run_jaxprs: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py
+    padded: Rule = None  # on arrays that are longer than they say; see passes/buckets.py
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):

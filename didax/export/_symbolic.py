@@ -6,7 +6,8 @@ Read next: `didax/core/dims.py`, the arithmetic; `docs/export.md`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from didax.api.stages import ShapeDtypeStruct
@@ -17,7 +18,6 @@ from didax.core.dims import (
     Constraint,
     Dim,
     Scope,
-    Size,
     common_scope,
     evaluate,
     is_symbolic,
@@ -25,6 +25,7 @@ from didax.core.dims import (
     variables,
 )
 from didax.core.errors import api_boundary, message
+from didax.core.symbolic_shapes import shape_of_text, sizes_of
 
 __all__ = ["SymbolicScope", "is_symbolic_dim", "symbolic_args_specs", "symbolic_shape"]
 
@@ -54,7 +55,10 @@ class SymbolicScope(Scope):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in operators:
             rule = "A constraint of symbolic dimensions compares two of them by >=, <= or ==."
             raise ValueError(message(rule, f"constraint: {text!r}", fix='Write it like "b >= 3".'))
-        left, right = [dims.compute(side, self._name) for side in (node.left, node.comparators[0])]
+        left, right = [
+            dims.compute(side, partial(dims.variable, scope=self))
+            for side in (node.left, node.comparators[0])
+        ]
         relation = operators[type(node.ops[0])]  # type: ignore[index]
         if relation == "==":
             plain = isinstance(left, Dim) and len(left.terms) == 1 and left.terms[0][1] == 1
@@ -64,9 +68,6 @@ class SymbolicScope(Scope):
             self.same[left.terms[0][0]] = right
         size = right - left if relation == "<=" else left - right
         self.constraints += (Constraint(size, relation == "==", text),)
-
-    def _name(self, name: str) -> Size:
-        return dims.variable(name, self)
 
     def __str__(self) -> str:
         return f"SymbolicScope({', '.join(c.text for c in self.constraints)})"
@@ -102,51 +103,7 @@ def symbolic_shape(
     scope = scope or SymbolicScope(constraints)
     if not isinstance(shape_spec, str):
         shape_spec = "..." if shape_spec is None else ", ".join(map(str, shape_spec))
-    text = shape_spec.strip()
-    while text.startswith("(") and text.endswith(")") and _is_one_group(text):
-        text = text[1:-1].strip()
-    node = parse_expression(f"({text.rstrip(',')},)") if text else ast.Tuple([])
-    nodes = node.elts if isinstance(node, ast.Tuple) else []
-    if nodes and isinstance(nodes[-1], ast.Constant) and nodes[-1].value is ...:
-        count = len(_like(like, text))
-        nodes = [*nodes[:-1], *[ast.Name("_")] * (count - len(nodes) + 1)]
-    if like is not None and len(nodes) != len(like):
-        rule = "A symbolic shape has as many axes as the shape that it is for."
-        facts = f"shape: {text!r}, for: {tuple(like)}"
-        raise ValueError(message(rule, facts, fix="Name each axis, or end with '...'."))
-    shape: list[Any] = []
-    for i, item in enumerate(nodes):
-        blank = isinstance(item, ast.Name) and item.id == "_"
-        size = _like(like, text)[i] if blank else dims.compute(item, scope._name)  # pyright: ignore[reportPrivateUsage]
-        if size is None:
-            raise _no_size(text)
-        if like is not None and not is_symbolic(size) and like[i] is not None and size != like[i]:
-            rule = "A number in a symbolic shape is the length of the axis."
-            facts = f"shape: {text!r}, axis {i}: {size}, for: {tuple(like)}"
-            raise ValueError(message(rule, facts, fix="Correct it, or write '_'."))
-        shape.append(size)
-    return tuple(shape)
-
-
-def _is_one_group(text: str) -> bool:
-    """Whether the first parenthesis closes at the end, and holds a shape."""
-    depth = 0
-    for i, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if not depth:
-            return i == len(text) - 1
-    return False
-
-
-def _like(like: Sequence[Any] | None, text: str) -> Sequence[Any]:
-    if like is None:
-        raise _no_size(text)
-    return like
-
-
-def _no_size(text: str) -> ValueError:
-    rule = "'_' and '...' in a symbolic shape take lengths from another shape."
-    return ValueError(message(rule, f"shape: {text!r}", fix="Pass like=(...), or write names and numbers."))
+    return shape_of_text(shape_spec, scope, like)
 
 
 @api_boundary
@@ -191,39 +148,9 @@ def _broadcast(prefix: Any, tree: Any, is_leaf: Any) -> list[Any]:
 
 def solve(name: str, expected: Sequence[ShapedArray], found: Sequence[ShapedArray]) -> dict[str, int]:
     """The sizes of the variables for arguments of these types; ValueError where there are none."""
-    sizes: dict[str, int] = {}
-    pairs = [
-        (dim, n)
-        for a, b in zip(expected, found, strict=True)
-        for dim, n in zip(a.shape, b.shape, strict=True)
-    ]
     asked = f"arguments: {', '.join(map(str, found))}, exported for: {', '.join(map(str, expected))}"
-    progress = True
-    while progress:
-        progress = False
-        for dim, n in pairs:
-            left = evaluate(dim, sizes)
-            unknown = variables([left])
-            if len(unknown) != 1 or unknown[0] in sizes:
-                continue
-            root = _root(left, n)
-            if root is None:
-                continue
-            sizes[unknown[0]] = root
-            progress = True
-    missing = [v for v in variables([dim for dim, _ in pairs]) if v not in sizes]
-    if missing:
-        rule = f"The sizes of {', '.join(missing)} do not follow from the shapes of the arguments of {name}."
-        fix = "Export with a shape in which each name stands alone, or times a number."
-        raise ValueError(message(rule, asked, fix=fix))
+    sizes = sizes_of(name, expected, found, asked)
     sized = ", ".join(f"{v} = {n}" for v, n in sizes.items())
-    for dim, n in pairs:
-        if evaluate(dim, sizes) != n:
-            rule = f"The shapes of the arguments of {name} do not fit each other."
-            facts = (
-                f"{dim} is {evaluate(dim, sizes)} with {sized or 'these numbers'}, and {n} in the argument"
-            )
-            raise ValueError(message(rule, asked, facts, fix="Correct the shapes."))
     for v, n in sizes.items():
         if n < 1 or (not is_symbolic(n) and n > LONGEST):
             rule = f"The dimensions of {name} are from 1 to {LONGEST}."
@@ -236,17 +163,6 @@ def solve(name: str, expected: Sequence[ShapedArray], found: Sequence[ShapedArra
                 message(rule, asked, f"{constraint.text}, with {sized}", fix="Correct the shapes.")
             )
     return sizes
-
-
-def _root(left: Any, n: int) -> int | None:
-    """The size at which a sum with one variable is n, where it is linear; at least something to compare with."""
-    linear: Mapping[Any, int] = dict(left.terms)
-    ((monomial, a),) = (
-        [(m, a) for m, a in linear.items() if m] if len(linear) - (() in linear) == 1 else [((), 0)]
-    )
-    if not monomial or len(monomial) > 1 or monomial[0][1] != 1 or monomial[0][0].args:
-        return None
-    return (n - linear.get((), 0)) // a  # where it does not divide evenly, the check after will say so
 
 
 def scope_of(avals: Sequence[ShapedArray]) -> Scope:

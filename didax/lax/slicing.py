@@ -320,7 +320,8 @@ def start_scalars(
 def wrapped(index: Any, length: int) -> Any:
     """Return an index that, where negative, counted from the end, counted from the front."""
     if type(index) is int:
-        return index + length if index < 0 else index
+        index = index + length if index < 0 else index
+        return number(index, dtypes.default_dtype(int)) if is_symbolic(index) else index
     dtype = aval_of(index).dtype
     if not dtypes.is_integer(dtype) or not dtypes.is_signed(dtype):
         return index

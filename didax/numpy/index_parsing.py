@@ -20,7 +20,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import is_symbolic, slice_of
+from didax.core.dims import as_length, is_symbolic, slice_of
 from didax.core.errors import (
     NonConcreteBooleanIndexError,
     PositionError,
@@ -187,7 +187,7 @@ def _axis_entries(
     if isinstance(item, np.ndarray) and item.dtype.kind in "iu":
         return [_static_points(x, item, axis, checked or not (drops or x.shape[axis]), wraps)]
     if not isinstance(item, Array | np.ndarray) and hasattr(item, "__index__"):
-        i, n = operator.index(item), x.shape[axis]
+        i, n = as_length(item), x.shape[axis]
         inside = (-n if wraps else 0) <= i < n
         if (checked or not (drops or n)) and not inside:
             raise _out_of_range(x, axis, i)
@@ -476,6 +476,7 @@ def _stacked(columns: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """Stack columns of indices (arrays of the given shape, or scalars) along a new last axis."""
     if not columns:
         return np.zeros((*shape, 0), np.int32)
+    columns = [number(c, np.dtype(np.int32)) if is_symbolic(c) else c for c in columns]
     if not any(isinstance(c, Array) for c in columns):
         return np.stack([np.broadcast_to(_int32(np.asarray(c)), shape) for c in columns], -1)
     parts = of_one_dtype(columns)
@@ -486,4 +487,4 @@ def _stacked(columns: Sequence[Any], shape: tuple[int, ...]) -> Any:
 
 
 def scalar_of(index: Any) -> Any:
-    return index if type(index) is int or isinstance(index, Array) else index[()]
+    return index if type(index) is int or is_symbolic(index) or isinstance(index, Array) else index[()]

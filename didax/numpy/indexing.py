@@ -26,7 +26,7 @@ from didax.api.results import array_function
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.device_types import loosened
-from didax.core.dims import as_length, max_dim
+from didax.core.dims import as_length, is_symbolic, max_dim
 from didax.core.errors import api_boundary, message
 from didax.core.source import is_internal
 from didax.core.tracing import Tracer
@@ -49,6 +49,7 @@ from didax.numpy.index_parsing import (
     wrapped_items,
 )
 from didax.numpy.promotion import ArrayLike, as_array, cast, checked_operand, scalar
+from didax.primitives.dimension import number
 from didax.primitives.filled import full
 from didax.primitives.gather import (
     Scatter,
@@ -396,6 +397,8 @@ def _is_traced_mask(index: Any) -> bool:
 
 def _starts(window: _StaticWindow) -> Sequence[Any]:
     """Where a window starts: Python's integers, or int64 where a default one would not hold them."""
+    if any(map(is_symbolic, window.starts)):
+        return [number(start, dtypes.default_dtype(int)) for start in window.starts]
     if max(window.starts, default=0) < 2**31:
         return window.starts
     return [np.int64(start) for start in window.starts]

@@ -76,20 +76,21 @@ class Jit(Call):
     evaluate = given_by("didax.runtime.compiled")
 
     def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr
+        self, primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
     ) -> tuple[list[Any], list[Any]]:
         split = linearize_jaxpr(jaxpr, tuple(type(t) is not Zero for t in tangents))
         n = len(jaxpr.outvars)
-        outs = self.bind(*primals, jaxpr=split.known)
+        outs = self.bind(*primals, jaxpr=split.known, **params)
         residuals = split.residual_values(primals, outs[n:])
-        out_dots = self.bind(*residuals, *(t for t in tangents if type(t) is not Zero), jaxpr=split.unknown)
+        dots = [t for t in tangents if type(t) is not Zero]
+        out_dots = self.bind(*residuals, *dots, jaxpr=split.unknown, **params)
         return outs[:n], fill_zeros(out_dots, split.unknown_out, jaxpr.out_avals)
 
-    def partial_eval(self, unknown: Sequence[bool], *args: Any, jaxpr: Jaxpr) -> list[Any]:
+    def partial_eval(self, unknown: Sequence[bool], *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         split = partial_eval_jaxpr(jaxpr, tuple(unknown))
         known_args = [x for x, unk in zip(args, unknown, strict=True) if not unk]
         unknown_args = [x for x, unk in zip(args, unknown, strict=True) if unk]
-        return run_split(split, known_args, unknown_args, lambda j, *xs: self.bind(*xs, jaxpr=j))
+        return run_split(split, known_args, unknown_args, lambda j, *xs: self.bind(*xs, jaxpr=j, **params))
 
 
 def fill_zeros(values: Sequence[Any], nonzero: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:

@@ -14,6 +14,7 @@ from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import call_keys
 from didax.passes.simplify import dce_jaxpr
 from didax.passes.sparsity import Dependence, dependence
+from didax.primitives import padded
 from didax.transforms.split import Split
 
 
@@ -23,6 +24,7 @@ class CallInPasses(Primitive):
     multiple_results = True
     kind: ClassVar[str]  # what messages call it
     keys = call_keys
+    padded = padded.called
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["jaxpr"].axis_names

@@ -26,7 +26,7 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.core.rule_types import check_parts
 from didax.passes.key_reuse import summarise
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.call import Call, fill_zeros
 from didax.primitives.control_flow.common import run_compiled
 from didax.primitives.control_flow.layout import nonzero, where_false, where_true
@@ -135,6 +135,7 @@ class CheckpointName(LinearUnary):
 
     moves_elements = True
     sharding = split.kept
+    padded = padded.elementwise
 
     def type(self, x: ShapedArray, *, name: str) -> ShapedArray:
         return x

@@ -21,7 +21,7 @@ from didax.core.declarations import no_numbers
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.numpy_rules import convert
 from didax.primitives.shape import LinearUnary, move_axis
 from didax.transforms.batching import AxisData
@@ -38,6 +38,7 @@ class ConvertElementType(Primitive):
 
     linear = True
     sharding = split.kept
+    padded = padded.elementwise
 
     def type(self, x: ShapedArray, *, new_dtype: np.dtype[Any], weak_type: bool) -> ShapedArray:
         out = x.update(dtype=new_dtype, weak_type=weak_type)
@@ -89,6 +90,7 @@ class BitcastConvertType(Primitive):
 
     holes = {"transpose": "bits have no tangents"}
     sharding = split.with_last_axes
+    padded = padded.bits
 
     def type(self, x: ShapedArray, *, new_dtype: np.dtype[Any]) -> ShapedArray:
         old, new = _bits(x, x.dtype), _bits(x, new_dtype)
@@ -143,6 +145,7 @@ class ReducePrecision(LinearUnary):
     """Values rounded to a floating-point format with fewer bits, in their own dtype."""
 
     sharding = split.kept
+    padded = padded.elementwise
 
     def type(self, x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
         if not dtypes.is_float(x.dtype) or exponent_bits < 1 or mantissa_bits < 0:
@@ -174,6 +177,7 @@ class Copy(LinearUnary):
 
     moves_elements = True
     sharding = split.kept
+    padded = padded.elementwise
 
     def type(self, x: ShapedArray) -> ShapedArray:
         return x
@@ -198,6 +202,7 @@ class StopGradient(Primitive):
 
     holes = {"transpose": "its tangent vanishes"}
     sharding = split.kept
+    padded = padded.elementwise
 
     def type(self, x: ShapedArray) -> ShapedArray:
         return x
@@ -226,6 +231,7 @@ class OptimizationBarrier(Primitive):
     moves_elements = True
     multiple_results = True
     sharding = split.each_kept
+    padded = padded.elementwise
 
     def type(self, *avals: ShapedArray) -> Sequence[ShapedArray]:
         return avals
@@ -281,6 +287,7 @@ class Iota(Primitive):
     """0, 1, 2, ... along one axis of a shape, the same along the others."""
 
     holes = {"jvp": _NO_OPERANDS, "transpose": _NO_OPERANDS, "batch": _NO_OPERANDS}
+    padded = padded.of_shape
 
     def type(self, *, dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> ShapedArray:
         if (

@@ -23,6 +23,7 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
+from didax.primitives import padded_windows
 from didax.primitives.convert import convert_element_type
 from didax.primitives.dot import (
     BilinearContraction,
@@ -80,6 +81,7 @@ class Convolution(BilinearContraction):
     """Convolution; see the module docstring."""
 
     holes = {"eager": "NumPy has no convolution over several axes: it runs as a compiled program"}
+    padded = padded_windows.convolved
 
     def type(
         self,

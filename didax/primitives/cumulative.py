@@ -25,7 +25,7 @@ from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
 from didax.primitives import complex_functions as at_corners
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import add, complex_, exp, imag, log, max_, min_, mul, real_part
 from didax.primitives.families import NOT_LINEAR
@@ -54,6 +54,7 @@ class Cumulative(Primitive):
     in_windows = False
     in_one_kernel = False  # see the note of this title: combining costs little, and may be done in any order
     sharding = split.along_whole_axes(lambda x, axis, **_: [axis])
+    padded = padded.cumulative
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from didax.core.avals import ShapedArray
 from didax.core.dims import Dim
 from didax.core.given import give
 from didax.core.primitive import Primitive
+from didax.primitives import padded
 from didax.primitives.convert import convert_element_type
 
 
@@ -21,6 +22,7 @@ class DimensionValue(Primitive):
     """`dimension_value_p.bind(size=b)`: the size, as a weakly typed integer."""
 
     holes = dict.fromkeys(("jvp", "transpose", "batch"), "it has no operands")
+    padded = padded.dimension
 
     def type(self, *, size: Any) -> ShapedArray:
         return ShapedArray((), dtypes.default_dtype(int), True)

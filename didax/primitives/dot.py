@@ -27,7 +27,7 @@ from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
 from didax.core.primitive import Primitive, Rule, infer
 from didax.passes.sparsity import Dependence, by_basis
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.convert import convert_element_type
 from didax.primitives.shape import transpose
 from didax.transforms.batching import AxisData
@@ -176,6 +176,7 @@ class DotGeneral(BilinearContraction):
 
     casts_weak_operands = False
     sharding = split.contracted
+    padded = padded.contracted
 
     def type(
         self,

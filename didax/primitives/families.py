@@ -26,7 +26,7 @@ from didax.core import dtypes
 from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.elementwise_lowering import ElementwiseLowering
 from didax.primitives.elementwise_operands import check_dtypes, not_linear, operand_error
 from didax.primitives.scalars import match_scalars
@@ -43,6 +43,7 @@ class Elementwise(ElementwiseLowering):
     """One output element per element of equally shaped operands (scalars stretch)."""
 
     sharding = split.elementwise
+    padded = padded.elementwise
 
     def __init__(
         self,

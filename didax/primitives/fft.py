@@ -22,7 +22,7 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.jaxpr_print import register_param_type
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.dimension import number
 from didax.primitives.elementwise import and_, conj, gt, lt, mul
@@ -52,6 +52,7 @@ class Fft(LinearUnary):
 
     materializes_operands = True
     sharding = split.along_whole_axes(lambda x, fft_lengths, **_: range(x.ndim - len(fft_lengths), x.ndim))
+    padded = padded.along_others
 
     def type(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> ShapedArray:
         kind = "f" if fft_type is FftType.RFFT else "c"

@@ -27,7 +27,7 @@ from didax.core.primitive import Primitive, eager_trace
 from didax.core.tracing import set_current_trace
 from didax.passes.checkify import Condition
 from didax.passes.sparsity import Dependence, everything, grouped, union
-from didax.primitives import split
+from didax.primitives import padded_windows, split
 from didax.primitives.convert import computed_once, iota
 from didax.primitives.elementwise import add, div, eq, max_, mul, ne, neg, or_
 from didax.primitives.filled import full, zeros
@@ -90,6 +90,7 @@ class Gather(Primitive):
     moves_elements = True
     exact_params = True  # the fill value
     sharding = split.gathered
+    padded = padded_windows.gathered
 
     def type(
         self,
@@ -248,6 +249,7 @@ class Scatter(Primitive):
     linear = True
     in_supported_dtype = True
     sharding = split.scattered
+    padded = padded_windows.scattered
 
     def __init__(self, name: str, hlo: str | None, ufunc: Callable[..., Any] | None, accepts: str):
         super().__init__(name)

@@ -23,7 +23,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.key_reuse import DRAWN, Keys
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.transforms.batching import AxisData, move_batch_axis
 
 UINT32 = np.dtype(np.uint32)
@@ -109,6 +109,7 @@ class RandomWrap(KeyPrimitive):
 
     holes = _NOTHING_TO_COMPILE
     sharding = split.with_last_axes
+    padded = padded.elementwise
 
     def type(self, words: ShapedArray, *, dtype: Any) -> ShapedArray:
         shape = dtype.element_shape
@@ -131,6 +132,7 @@ class RandomUnwrap(KeyPrimitive):
 
     holes = _NOTHING_TO_COMPILE
     sharding = split.with_last_axes
+    padded = padded.elementwise
 
     def type(self, keys: ShapedArray) -> ShapedArray:
         return keys.physical
@@ -144,6 +146,7 @@ class RandomClone(KeyPrimitive):
 
     moves_elements = True
     sharding = split.kept
+    padded = padded.elementwise
 
     def type(self, keys: ShapedArray) -> ShapedArray:
         return keys

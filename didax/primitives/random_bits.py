@@ -18,7 +18,7 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.passes.key_reuse import UNKNOWN, Keys
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.keys import UINT32, KeyPrimitive, PRNGImpl, impl_of, use_up
 from didax.primitives.shape import reshape
 from didax.primitives.threefry_cipher import blocks, lower_blocks, lower_word, threefry2x32
@@ -32,6 +32,7 @@ class RandomBits(KeyPrimitive):
 
     keys = use_up
     sharding = split.with_last_axes
+    padded = padded.drawn
 
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...], bit_width: int) -> ShapedArray:
         batch = _shape_of_keys("random_bits", keys)
@@ -78,6 +79,7 @@ class RandomSplit(KeyPrimitive):
 
     keys = use_up
     sharding = split.with_last_axes
+    padded = padded.drawn
 
     def type(self, keys: ShapedArray, *, shape: tuple[int, ...]) -> ShapedArray:
         batch = _shape_of_keys("random_split", keys)
@@ -109,6 +111,7 @@ class RandomFoldIn(KeyPrimitive):
     """
 
     sharding = split.kept
+    padded = padded.elementwise
 
     def type(self, keys: ShapedArray, data: ShapedArray) -> ShapedArray:
         shape = _shape_of_keys("random_fold_in", keys)

@@ -19,6 +19,8 @@ from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.key_reuse import call_keys
+from didax.primitives import padded
+from didax.primitives.call import jit_p
 from didax.primitives.elementwise import mul
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.special import log_random_gamma_grad, random_gamma_grad
@@ -31,6 +33,7 @@ class RandomGamma(Primitive):
 
     holes = {"transpose": NOT_LINEAR}
     keys = call_keys
+    padded = padded.called_without_rules(jit_p)
 
     def type(self, key: ShapedArray, a: ShapedArray, *, jaxpr: Jaxpr, log_space: bool) -> ShapedArray:
         check_jaxpr_operands("a gamma sampler", jaxpr, [key, a])

@@ -24,7 +24,7 @@ from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.convert import computed_once, convert_element_type
 from didax.primitives.elementwise import div, eq, mul, ne, or_
 from didax.primitives.families import NOT_DIFFERENTIABLE, NOT_LINEAR
@@ -93,6 +93,7 @@ class Reduction(Primitive):
     in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
     sharding = split.reduced
+    padded = padded.reduced(lambda self, dtype: self.identity(dtype))
 
     def __init__(
         self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]
@@ -346,6 +347,7 @@ class ArgExtremum(Primitive):
     in_supported_dtype = True
     holes = {"transpose": NOT_DIFFERENTIABLE}
     sharding = split.reduced
+    padded = padded.reduced(lambda self, dtype: self.worst(dtype))
 
     def __init__(
         self,

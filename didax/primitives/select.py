@@ -21,7 +21,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, moved, union
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.scalars import scalar_like
 from didax.primitives.stretching import align_batches, stretch, unstretch
 from didax.transforms.batching import AxisData
@@ -36,6 +36,7 @@ class SelectN(Primitive):
     linear = True
     moves_elements = True
     sharding = split.elementwise
+    padded = padded.elementwise
 
     def type(self, which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
         self._check_which(which, cases)

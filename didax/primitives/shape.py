@@ -18,7 +18,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import along_axes
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.counting import lower_count
 from didax.primitives.reduced import batched_axes, reduced_aval
 from didax.transforms.batching import AxisData
@@ -42,6 +42,7 @@ class BroadcastInDim(LinearUnary):
 
     moves_elements = True
     sharding = split.broadcast
+    padded = padded.of_shape
 
     def type(
         self, x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
@@ -117,6 +118,7 @@ class Reshape(LinearUnary):
 
     moves_elements = True
     sharding = split.reshaped
+    padded = padded.reshaped
 
     def type(self, x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
         if math.prod(new_sizes) != x.size or any(n < 0 for n in new_sizes):
@@ -149,16 +151,13 @@ class Transpose(LinearUnary):
 
     moves_elements = True
     sharding = split.permuted
+    padded = padded.elementwise
 
     def type(self, x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
         if sorted(permutation) != list(range(x.ndim)):
-            raise TypeError(
-                message(
-                    "transpose takes a permutation of all axes.",
-                    f"operand: {x}, permutation: {permutation}",
-                    fix=f"Name each of the axes 0 to {x.ndim - 1} once.",
-                )
-            )
+            fix = f"Name each of the axes 0 to {x.ndim - 1} once."
+            facts = f"operand: {x}, permutation: {permutation}"
+            raise TypeError(message("transpose takes a permutation of all axes.", facts, fix=fix))
         return x.update(shape=tuple(x.shape[i] for i in permutation))
 
     def eager(self, x: Any, *, permutation: tuple[int, ...]) -> Any:
@@ -181,6 +180,7 @@ class ReduceSum(LinearUnary):
 
     in_supported_dtype = True
     sharding = split.reduced
+    padded = padded.reduced(lambda self, dtype: 0)
 
     def type(self, x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
         return reduced_aval("reduce_sum", x, axes, "iufc")

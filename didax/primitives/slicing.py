@@ -24,7 +24,7 @@ from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Condition
-from didax.primitives import split
+from didax.primitives import padded_windows, split
 from didax.primitives.filled import full, zeros
 from didax.primitives.gather import gather_p, materialized_update, scatter_p
 from didax.primitives.scalars import scalar_like
@@ -48,6 +48,7 @@ class Slice(LinearUnary):
 
     moves_elements = True
     sharding = split.resized
+    padded = padded_windows.sliced
 
     def type(
         self,
@@ -140,6 +141,7 @@ class Rev(LinearUnary):
 
     moves_elements = True
     sharding = split.kept
+    padded = padded_windows.reversed_
 
     def type(self, x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions) or any(not 0 <= i < x.ndim for i in dimensions):
@@ -172,6 +174,7 @@ class Concatenate(Primitive):
     linear = True
     moves_elements = True
     sharding = split.concatenated
+    padded = padded_windows.concatenated
 
     def type(self, *xs: ShapedArray, dimension: int) -> ShapedArray:
         others = {_insert(x.shape[:dimension] + x.shape[dimension + 1 :], dimension, 0) for x in xs}
@@ -218,6 +221,7 @@ class Split(LinearUnary):
     multiple_results = True
     moves_elements = True
     sharding = split.each_resized
+    padded = padded_windows.split
 
     def type(self, x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> list[ShapedArray]:
         fits = 0 <= axis < x.ndim and all([n >= 0 for n in sizes]) and sum(sizes) == x.shape[axis]
@@ -270,6 +274,7 @@ class Pad(Primitive):
     linear = True
     moves_elements = True
     sharding = split.resized
+    padded = padded_windows.padded
 
     def type(self, x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
         lengths = [_padded(n, p) for n, p in zip(x.shape, padding_config, strict=False)]
@@ -365,6 +370,7 @@ class DynamicSlice(Primitive):
     linear = True
     moves_elements = True
     sharding = split.resized
+    padded = padded_windows.dynamic_slice
 
     def type(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: tuple[int, ...]) -> ShapedArray:
         _check_window("dynamic_slice", x, slice_sizes, starts, f"slice_sizes: {slice_sizes}")
@@ -429,6 +435,7 @@ class DynamicUpdateSlice(Primitive):
     linear = True
     moves_elements = True
     sharding = split.updated
+    padded = padded_windows.dynamic_update_slice
 
     def type(self, x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
         _check_window("dynamic_update_slice", x, update.shape, starts, f"update: {update}")

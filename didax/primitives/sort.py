@@ -20,7 +20,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.primitive import Primitive
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.convert import iota
 from didax.primitives.families import NOT_LINEAR
 from didax.primitives.filled import zeros
@@ -47,6 +47,7 @@ class Sort(Primitive):
     multiple_results = True
     in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
+    padded = padded.sorted_
     sharding = split.along_whole_axes(lambda x, dimension, **_: [dimension])
 
     def type(
@@ -288,6 +289,7 @@ class TopK(Primitive):
     multiple_results = True
     in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
+    padded = padded.largest
     sharding = split.along_whole_axes(lambda x, axis, **_: [axis])
 
     def type(self, x: ShapedArray, *, k: int, axis: int) -> Sequence[ShapedArray]:

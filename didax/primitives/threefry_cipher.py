@@ -18,6 +18,7 @@ import numpy as np
 
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
+from didax.primitives import padded
 from didax.primitives.elementwise import add, or_, shift_left, shift_right_logical, xor
 from didax.primitives.keys import UINT32, KeyPrimitive
 from didax.xla.lowering import lower_as, lower_function
@@ -152,6 +153,7 @@ class Threefry2x32(KeyPrimitive):
     """The block cipher itself, elementwise: two words of key and two of counter to two words."""
 
     multiple_results = True
+    padded = padded.elementwise
 
     def type(self, k0: ShapedArray, k1: ShapedArray, x0: ShapedArray, x1: ShapedArray) -> list[ShapedArray]:
         operands = (k0, k1, x0, x1)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from didax.core.avals import ShapedArray, aval_of
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.collectives import psum_p
 from didax.primitives.shape import LinearUnary
 from didax.primitives.sharding import with_layout
@@ -30,6 +30,7 @@ class PVary(LinearUnary):
     moves_elements = True
     sets_varying = True
     sharding = split.kept
+    padded = padded.elementwise
 
     def bind(self, x: Any, *, axes: tuple[str, ...]) -> Any:
         """As of every primitive, but nothing is to do where the operand varies along the axes already.

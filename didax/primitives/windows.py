@@ -22,6 +22,7 @@ from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
+from didax.primitives import padded_windows
 from didax.primitives.convert import computed_once
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR
@@ -126,6 +127,7 @@ class ReduceWindow(Primitive):
     """Combines the elements of each window: `op` in StableHLO, `ufunc` in NumPy."""
 
     in_supported_dtype = True
+    padded = padded_windows.window_reduced
 
     def __init__(
         self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]

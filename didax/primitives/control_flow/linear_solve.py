@@ -27,6 +27,7 @@ from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import summarise
+from didax.primitives import padded
 from didax.primitives.call import jit_p
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims
@@ -51,6 +52,7 @@ class LinearSolve(Primitive):
     """
 
     multiple_results = True
+    padded = padded.solved(jit_p)
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return frozenset[str]().union(*(jaxpr.axis_names for jaxpr in params["jaxprs"]))

@@ -17,7 +17,7 @@ from typing import Any
 from didax.core.avals import ShapedArray
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.gather import gather_p, scatter_add_p, scatter_p
 from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p, split_p
 from didax.transforms.batching import AxisData
@@ -38,6 +38,7 @@ class Fence(Primitive):
     multiple_results = True
     moves_elements = True
     sharding = split.each_kept
+    padded = padded.elementwise
 
     def type(self, *xs: ShapedArray) -> list[ShapedArray]:
         return list(xs)

@@ -43,6 +43,7 @@ from didax.primitives.control_flow.layout import (
     where_true,
 )
 from didax.primitives.control_flow.lowering import ScanWriter
+from didax.primitives.control_flow.padded_scan import scanned
 from didax.primitives.control_flow.transposition import transpose_body
 from didax.primitives.control_flow.unchanged import changed_only
 from didax.primitives.control_flow.varying import fit_loop
@@ -68,6 +69,7 @@ class Scan(Primitive):
 
     multiple_results = True
     pushes_programs = True
+    padded = scanned
 
     def bind(self, *args: Any, **params: Any) -> list[Any]:
         """As of every primitive, but what the body hands on unchanged is a result at once."""

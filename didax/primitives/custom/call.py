@@ -26,6 +26,7 @@ from didax.core.primitive import Primitive, Trace
 from didax.core.tracing import current_trace, set_current_trace
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.simplify import dce_jaxpr
+from didax.primitives import padded
 from didax.primitives.call import Call, jit_p, scatter_cotangents
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.custom.derived import Pushed, Transposed
@@ -215,6 +216,7 @@ class RulesCall(_CallWithRules, Call):
     pushes_programs = False  # derivatives are the rules'
     # checkpoint saves the results of the call, or runs the call again, as a whole.
     recompute = None  # pyright: ignore[reportAssignmentType]
+    padded = padded.called_without_rules(jit_p)
 
     def evaluate(self, *args: Any, jaxpr: Jaxpr, rules: Rules) -> list[Any]:
         return eval_jaxpr(jaxpr, args)

@@ -16,6 +16,7 @@ from didax.core.avals import aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.tracing import known_value
 from didax.passes.simplify import dce_jaxpr
+from didax.primitives import padded
 from didax.primitives.call import Call, jit_p
 from didax.primitives.custom.rules import Forward, Rules
 from didax.transforms.batching import AxisData
@@ -31,6 +32,7 @@ class ForwardPass(Call):
     kind = "forward pass"
     # checkpoint saves the results of the call, or runs the call again, as a whole.
     recompute = None  # pyright: ignore[reportAssignmentType]
+    padded = padded.called_without_rules(jit_p)
 
     def evaluate(self, *args: Any, jaxpr: Jaxpr, plain: Jaxpr) -> list[Any]:
         return eval_jaxpr(jaxpr, args)

@@ -26,7 +26,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
-from didax.primitives import split
+from didax.primitives import padded, split
 from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
 from didax.primitives.dimension import number
 from didax.primitives.dot import Precision, dot_general_p
@@ -51,6 +51,7 @@ class MatrixPrimitive(Primitive):
 
     materializes_operands = True
     sharding = split.along_whole_axes(lambda x, **_: range(x.ndim - 2, x.ndim))
+    padded = padded.in_batches(2)
 
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
