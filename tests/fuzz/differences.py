@@ -129,7 +129,7 @@ KNOWN = [
     ("value", r"didax \[-inf.*jax \[nan.*special\.(expi|exp1)\(", "poles of exponential integrals"),
     ("value", r"\bnp\.insert\(.*uint", "negative floats that become unsigned integers"),
     ("value", r"special\.log_ndtr\(", "log_ndtr keeps its digits where it is nearly 0"),
-    ("value", r"jax \[[^\]]*nan.*np\.(nan)?std\(", "derivatives of std of equal numbers"),
+    ("value", r"jax \[[^\]]*nan.*\b(nan)?std\(", "derivatives of std of equal numbers"),
     ("value", r"jax \[[^\]]*nan.*segment_(min|max)\(", "infinite tangents of elements that are not chosen"),
     (
         "type",
