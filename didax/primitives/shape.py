@@ -21,7 +21,7 @@ from didax.passes.sparsity import along_axes
 from didax.primitives import split
 from didax.primitives.counting import lower_count
 from didax.primitives.reduced import batched_axes, reduced_aval
-from didax.transforms.batching import AxisData
+from didax.transforms.batching import AxisData, check_elements
 
 
 class LinearUnary(Primitive):
@@ -98,6 +98,7 @@ class BroadcastInDim(LinearUnary):
         shape: tuple[int, ...],
         broadcast_dimensions: tuple[int, ...],
     ) -> tuple[Any, int]:
+        check_elements(self, args, dims, {"shape": shape, "broadcast_dimensions": broadcast_dimensions})
         if dims[0] == len(broadcast_dimensions):  # the batch axis is the last one, and stays the last
             ndim = len(shape)
             return broadcast_in_dim(args[0], (*shape, axis.size), (*broadcast_dimensions, ndim)), ndim
@@ -171,6 +172,7 @@ class Transpose(LinearUnary):
         return [transpose(ct, tuple(int(i) for i in np.argsort(permutation)))]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, permutation: tuple[int, ...]) -> tuple[Any, int]:
+        check_elements(self, args, dims, {"permutation": permutation})
         (x,), (dim,) = args, dims
         others = [i for i in range(aval_of(x).ndim) if i != dim]
         return transpose(x, (dim, *(others[i] for i in permutation))), 0
