@@ -92,11 +92,8 @@ class Elementwise(ElementwiseLowering):
                 break
         try:
             return self.bind(*args, **params)
-        except TypeError:  # looked into only now: operands mostly have one shape, and calls are hot
-            stretched = stretch_axes(args)
-            if stretched is None:
-                raise
-        return self.bind(*stretched, **params)
+        except TypeError as error:  # looked into only now: operands mostly have one shape, and calls are hot
+            return self.bind(*stretch_axes(args, error), **params)
 
     def type(self, *avals: ShapedArray, **params: Any) -> ShapedArray:
         first = avals[0]

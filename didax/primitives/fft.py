@@ -28,7 +28,8 @@ from didax.primitives.dimension import number
 from didax.primitives.elementwise import and_, conj, gt, lt, mul
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, broadcast_in_dim
-from didax.transforms.batching import AxisData, check_elements
+from didax.transforms.batching import AxisData
+from didax.transforms.elements import check_elements
 from didax.xla.text import tensor_type
 
 Lengths = tuple[int, ...]

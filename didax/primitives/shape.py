@@ -21,7 +21,8 @@ from didax.passes.sparsity import along_axes
 from didax.primitives import split
 from didax.primitives.counting import lower_count
 from didax.primitives.reduced import batched_axes, reduced_aval
-from didax.transforms.batching import AxisData, check_elements
+from didax.transforms.batching import AxisData
+from didax.transforms.elements import check_elements
 
 
 class LinearUnary(Primitive):
@@ -89,16 +90,9 @@ class BroadcastInDim(LinearUnary):
         repeated += [d for n, d in zip(x.aval.shape, broadcast_dimensions, strict=True) if n != shape[d]]
         return [reshape(reduce_sum(ct, tuple(sorted(repeated))), x.aval.shape)]
 
-    def batch(
-        self,
-        axis: AxisData,
-        args: Any,
-        dims: Any,
-        *,
-        shape: tuple[int, ...],
-        broadcast_dimensions: tuple[int, ...],
-    ) -> tuple[Any, int]:
-        check_elements(self, args, dims, {"shape": shape, "broadcast_dimensions": broadcast_dimensions})
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: tuple[int, ...]) -> tuple[Any, int]:
+        check_elements(self, args, dims, params)
+        shape, broadcast_dimensions = params["shape"], params["broadcast_dimensions"]
         if dims[0] == len(broadcast_dimensions):  # the batch axis is the last one, and stays the last
             ndim = len(shape)
             return broadcast_in_dim(args[0], (*shape, axis.size), (*broadcast_dimensions, ndim)), ndim

@@ -37,7 +37,8 @@ from didax.primitives.window_positions import (
     in_range,
     lower_indices,
 )
-from didax.transforms.batching import AxisData, check_elements, move_batch_axis
+from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.elements import check_elements
 from didax.transforms.transpose import is_undef
 
 Padding = tuple[tuple[int, int, int], ...]

@@ -27,7 +27,8 @@ from didax.primitives.filled import zeros
 from didax.primitives.gather import gather_p
 from didax.primitives.shape import reshape
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
-from didax.transforms.batching import AxisData, check_elements, move_batch_axis
+from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.elements import check_elements
 from didax.xla.text import FunctionContext, Value, function_type, names, tensor_type
 
 _INT32 = np.dtype(np.int32)

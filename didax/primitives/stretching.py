@@ -23,18 +23,16 @@ def stretch(x: Any, like: Any) -> Any:
     return broadcast_in_dim(x, shape, ())
 
 
-def stretch_axes(args: Sequence[Any]) -> list[Any] | None:
-    """Arrays of one rank with axes of length 1 as long as the others'; None where this does not give them one shape."""
+def stretch_axes(args: Sequence[Any], error: TypeError) -> list[Any]:
+    """Arrays of one rank with axes of length 1 as long as the others'; raises the error where that does not help."""
     shapes = [aval_of(x).shape for x in args]
-    ranks = {len(shape) for shape in shapes} - {0}
-    if len(ranks) != 1:
-        return None
-    lengths = [set(column) - {1} or {1} for column in zip(*filter(None, shapes), strict=True)]
+    arrays = [shape for shape in shapes if shape]
+    if len(set(map(len, arrays))) != 1 or len(set(arrays)) == 1:
+        raise error
+    lengths = [set(column) - {1} or {1} for column in zip(*arrays, strict=True)]
     if any(len(found) > 1 for found in lengths):
-        return None
+        raise error
     full = tuple([n for found in lengths for n in found])
-    if set(shapes) <= {(), full}:
-        return None
     return [
         x if shape in ((), full) else broadcast_in_dim(x, full, tuple(range(len(full))))
         for x, shape in zip(args, shapes, strict=True)

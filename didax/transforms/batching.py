@@ -103,18 +103,6 @@ def element_aval(aval: ShapedArray, dim: int | None) -> ShapedArray:
     return aval if dim is None else aval.without_axis(dim)
 
 
-def check_elements(
-    primitive: Primitive, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
-) -> None:
-    """Raise what the primitive raises for the elements of batches.
-
-    A rule calls this where a batch of elements of the wrong rank would pass for an operand, its batch axis for another.
-    """
-    infer(
-        primitive, tuple([element_aval(aval_of(x), dim) for x, dim in zip(args, dims, strict=True)]), params
-    )
-
-
 def batched_aval(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
     """The type of a batch of such elements."""
     return aval if dim is None else aval.with_axis(dim, size)

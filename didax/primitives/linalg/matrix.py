@@ -36,7 +36,8 @@ from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape, transpose
 from didax.primitives.slicing import slice_axis
-from didax.transforms.batching import AxisData, check_elements, move_batch_axis
+from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.elements import check_elements
 from didax.xla.text import FunctionContext, Value
 
 DTYPES = frozenset([np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")])

@@ -66,7 +66,8 @@ from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
-from didax.transforms.batching import AxisData, check_elements
+from didax.transforms.batching import AxisData
+from didax.transforms.elements import check_elements
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_as
 

@@ -37,7 +37,8 @@ from didax.primitives.linalg.matrix import (
     triu,
 )
 from didax.primitives.shape import move_axis, reshape
-from didax.transforms.batching import AxisData, check_elements
+from didax.transforms.batching import AxisData
+from didax.transforms.elements import check_elements
 from didax.transforms.jet import Series, quotient
 from didax.transforms.transpose import is_undef
 from didax.xla.lapack import lapack_call, platform
