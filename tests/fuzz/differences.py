@@ -74,7 +74,11 @@ KNOWN = [
     ),
     ("weak type", r"^lax\.custom_(root|linear_solve)", "solutions are not weakly typed"),
     ("type", r"\bnn\.\w+\(.*(int|bool)", "activations of integers are floats"),
-    ("weak type", r"^(nn|special)\.", WEAK_TYPES),
+    (
+        "weak type",
+        r"^(nn|special)\.|^(lib|lax)\.\w+ .*\b(nn|special)\.\w+\(",
+        WEAK_TYPES,
+    ),  # within blocks, too
     ("type", r"^np\.cumulative_prod", "running products of narrow integers have the default width"),
     (
         "weak type",
