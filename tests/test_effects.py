@@ -31,8 +31,11 @@ def noted(f: Callable[..., Any], *args: Any) -> Log:
     def keep(*values: Any) -> None:
         log.append(tuple(x if isinstance(x, str) else np.asarray(x).tolist() for x in values))
 
-    def note(*values: Any, ordered: bool = True) -> None:
-        dx.debug.callback(keep, *values, ordered=ordered)
+    def note(*values: Any, ordered: bool = True, io: bool = False) -> None:
+        if io:
+            dx.io_callback(keep, None, *values, ordered=True)
+        else:
+            dx.debug.callback(keep, *values, ordered=ordered)
 
     f(note, *args)
     return log
@@ -87,11 +90,12 @@ def switched(note: Any, i: Any) -> Any:
 
 
 def interleaved(note: Any, x: Any) -> Any:
-    """Two ordered effects, each with its own order, and a function that is called twice."""
-    f = dx.jit(lambda x: (note("f", x), x * 2)[1])
+    """Two ordered effects among each other, and a function that is called twice."""
+    f = dx.jit(lambda x: (note(0, x, io=True), note("f", x), x * 2)[2])
     y = dx.io_callback(lambda v: v, x, f(x), ordered=True)
     note("y", y)
-    return f(y)
+    note(1, y, io=True)
+    return lax.cond(y > 0, lambda y: (note(2, y, io=True), f(y))[1], lambda y: (note(3, y), y)[1], y)
 
 
 PROGRAMS = [
@@ -354,7 +358,7 @@ class Writer:
         return kinds[int(self.random.integers(len(kinds)))](x, depth - 1)
 
     def say(self, x: Any, depth: int) -> Any:
-        self.note(x)
+        self.note(x, io=bool(self.random.integers(2)))
         return x
 
     def square(self, x: Any, depth: int) -> Any:

@@ -66,9 +66,18 @@ def jacfwd(
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = _checked_arguments("jacfwd", fun, numbers, args, holomorphic, forward=True)
         x = tuple(args[i] for i in chosen)
-        push = functools.partial(jvp, as_function_of(chosen, fun, args, kwargs), x, has_aux=has_aux)
-        along = _mapped_basis(push, x, (None, -1, None) if has_aux else (None, -1), chunk_size)
-        out, columns, *aux = along
+        aux_leaves, aux_tree = pytree.flatten(())
+
+        def push(x_dot: Any) -> Any:
+            nonlocal aux_leaves, aux_tree
+            out, out_dot, *aux = jvp(as_function_of(chosen, fun, args, kwargs), x, x_dot, has_aux=has_aux)
+            aux_leaves, aux_tree = pytree.flatten(aux)
+            return out, out_dot, [leaf if isinstance(leaf, Array) else None for leaf in aux_leaves]
+
+        out, columns, arrays = _mapped_basis(push, x, (None, -1, None), chunk_size)
+        # Data that is no array goes around the map, which would make arrays of numbers, and refuse the rest.
+        leaves = [leaf if array is None else array for array, leaf in zip(arrays, aux_leaves, strict=True)]
+        aux = pytree.unflatten(aux_tree, leaves)
         if holomorphic:
             check_results_differentiable("jacfwd", fun, out, holomorphic)
         blocks = [

@@ -1,8 +1,8 @@
 """Effects: what an operation does besides computing its results.
 
 An operation with effects is kept even if nothing uses its results. It is never merged with an equal operation, and
-never moved out of a loop. Operations with the same *ordered* effect also keep their order: a token is threaded through
-them in the compiled program. `Primitive.effects` says which effects an application has, `Jaxpr.effects` those of a
+never moved out of a loop. Operations with *ordered* effects also keep their order: a token is threaded through them in
+the compiled program. `Primitive.effects` says which effects an application has, `Jaxpr.effects` those of a
 whole program. Read next: `didax/passes/simplify.py` (what keeps them), `didax/primitives/callback.py` (what has them).
 """
 

@@ -1,8 +1,8 @@
 """Elementwise operations: arithmetic, comparison, logic, elementary and special functions.
 
-Operands have one dtype and one shape; scalars stretch, and Python scalars take the dtype of the arrays beside
-them. Nothing is promoted (`didax.numpy` promotes). The functions have the names and arguments of `jax.lax`.
-Read next: `primitives/elementwise/`, the table of their derivatives.
+Operands have one dtype and one shape; scalars and axes of length 1 stretch, and Python scalars take the dtype of the
+arrays beside them. Nothing is promoted (`didax.numpy` promotes). The functions have the names and arguments of
+`jax.lax`. Read next: `primitives/elementwise/`, the table of their derivatives.
 """
 
 from __future__ import annotations

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import elementwise
 from didax.primitives import select as ops
+from didax.primitives.convert import convert_element_type
 from didax.primitives.scalars import match_scalars
 
 __all__ = ["clamp", "select", "select_n"]
+
+_INT32 = np.dtype(np.int32)
 
 
 @operation
@@ -43,7 +48,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 def select_n(which: Any, *cases: Any) -> Any:
     """Return, element by element, the case that `which` numbers: 0 or False is the first case.
 
-    `which` is boolean (for one or two cases) or int32, where an index out of range takes the nearest case.
+    `which` is boolean (for one or two cases) or integer, where an index out of range takes the nearest case.
     The cases have one dtype and the shape of `which`; scalars stretch.
 
     >>> import numpy as np
@@ -51,6 +56,11 @@ def select_n(which: Any, *cases: Any) -> Any:
     >>> lax.select_n(np.int32([2, 0, 1]), 10.0, 20.0, np.float32([30, 31, 32]))
     Array([30., 10., 20.], dtype=float32)
     """
+    kind = aval_of(which).dtype
+    if dtypes.is_integer(kind) and kind != _INT32 and cases:
+        wide = kind.itemsize >= _INT32.itemsize  # may hold numbers that int32 does not
+        nearest = clamp(0, which, len(cases) - 1) if wide else which
+        which = convert_element_type(nearest, _INT32)
     return ops.select_n(which, *match_scalars(cases))
 
 

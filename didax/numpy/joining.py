@@ -1,7 +1,7 @@
 """Functions that join and split arrays, and insert and delete elements.
 
-Arrays are joined in their common dtype. Axes, split points and the positions of inserted or deleted elements
-are static, because the shapes of the results depend on them. Read next: `manipulation.py`.
+Arrays are joined in their common dtype. Axes, split points and the positions of deleted elements are static, because
+the shapes of the results depend on them. Read next: `manipulation.py`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from didax.core.avals import aval_of
 from didax.core.errors import ArgumentError, PositionError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
-from didax.numpy import promotion
+from didax.numpy import promotion, ufuncs
+from didax.numpy.creation import arange
 from didax.numpy.indexing import at, getitem
 from didax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, cast, lifted, promote_dtypes
 from didax.numpy.reductions import canonical_axis
-from didax.numpy.selection import flatnonzero
+from didax.numpy.selection import argsort, flatnonzero
 from didax.primitives import shape as shapes
 from didax.primitives import slicing
 from didax.primitives.slicing import concatenate as join
@@ -349,6 +350,13 @@ def _positions(name: str, x: Array, obj: Any, axis: int) -> np.ndarray[Any, Any]
     return np.where(index < 0, index + length, index).astype(np.int64)
 
 
+def _traced_positions(name: str, x: Array, obj: Array, axis: int) -> Array:
+    """Return positions before which values are inserted, within the axis."""
+    length = x.shape[axis]
+    index = cast(obj, dtypes.position_dtype(2 * length + 2))  # its keys are twice as large
+    return ufuncs.clip(ufuncs.where(index < 0, index + length, index), 0, length)
+
+
 @array_function
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
@@ -411,7 +419,9 @@ def _others(length: int, positions: Array) -> Array:
 
 @array_function
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
-    """Return the array with values inserted before static positions: an integer, a slice, or integers.
+    """Return the array with values inserted before positions: an integer, a slice, integers or booleans.
+
+    Integers may be traced; those out of range are then moved to the nearer end.
 
     >>> import didax.numpy as dnp
     >>> dnp.insert(dnp.array([1, 3]), 1, 2)
@@ -422,16 +432,20 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         x, axis = ravel(x), 0
     dimension = canonical_axis("insert", axis, x.ndim)
     new = as_array_of("insert", values, x.dtype, x.weak_type, "values")
-    places = _positions("insert", x, obj, dimension)
+    is_traced = isinstance(obj, Tracer) and dtypes.is_integer(obj.dtype)
+    places = (_traced_positions if is_traced else _positions)("insert", x, obj, dimension)
     if places.size == 1:  # one position takes all of the values
         new = shapes.reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)
         if places.ndim == 0 and new.ndim == x.ndim:
             new = shapes.move_axis(new, 0, dimension)
-        places = np.full(new.shape[dimension], places)
+        places = (promotion.broadcast if is_traced else np.broadcast_to)(places, (new.shape[dimension],))
     places = places.reshape(-1)
     new = promotion.broadcast(
         new, tuple([places.size if i == dimension else n for i, n in enumerate(x.shape)])
     )
+    if is_traced:
+        keys = join([places * 2, arange(x.shape[dimension], dtype=places.dtype) * 2 + 1], 0)
+        return getitem(join([new, x], dimension), (slice(None),) * dimension + (argsort(keys),))
     order = np.argsort(places, kind="stable")
     if (order[1:] < order[:-1]).any():
         new = getitem(new, (slice(None),) * dimension + (order,))

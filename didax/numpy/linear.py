@@ -183,7 +183,9 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    return matmul(x1, as_array("matvec", x2)[..., None])[..., 0]
+    matrices, vectors = as_array("matvec", x1, "x1"), as_array("matvec", x2, "x2")
+    _check_kinds("matvec", x1=(matrices, 2), x2=(vectors, 1))
+    return matmul(matrices, vectors[..., None])[..., 0]
 
 
 @array_function
@@ -194,7 +196,19 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> dnp.vecmat(dnp.array([1, 0]), dnp.array([[1, 2], [3, 4]]))
     Array([1, 2], dtype=int32)
     """
-    return matmul(ufuncs.conj(as_array("vecmat", x1))[..., None, :], x2)[..., 0, :]
+    vectors, matrices = as_array("vecmat", x1, "x1"), as_array("vecmat", x2, "x2")
+    _check_kinds("vecmat", x1=(vectors, 1), x2=(matrices, 2))
+    return matmul(ufuncs.conj(vectors)[..., None, :], matrices)[..., 0, :]
+
+
+def _check_kinds(name: str, **operands: tuple[Array, int]) -> None:
+    """Check that operands have as many axes as vectors, 1, or matrices, 2."""
+    if all(x.ndim >= least for x, least in operands.values()):
+        return
+    kinds = " and ".join(["", "vectors", "matrices"][least] for _, least in operands.values())
+    shown = ", ".join(f"{argument}: {x.aval}" for argument, (x, _) in operands.items())
+    fix = "Add the missing axis (reshape), or use matmul, which takes vectors and matrices on both sides."
+    raise ValueError(message(f"{name} takes {kinds}.", shown, fix=fix))
 
 
 @array_function
@@ -209,7 +223,7 @@ def inner(
     """
     x, y = _operands("inner", a, b)
     if not x.ndim or not y.ndim:
-        return ufuncs.multiply(x, y)
+        return dot(x, y, preferred_element_type=preferred_element_type)
     return tensordot(x, y, (-1, -1), precision=precision, preferred_element_type=preferred_element_type)
 
 

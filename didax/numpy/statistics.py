@@ -160,6 +160,7 @@ def histogramdd(
         counts = counts / array_sum(counts)
         for i, e in enumerate(edges):
             counts = counts / reshape(diff(e), tuple([e.size - 1 if j == i else 1 for j in _range(ndim)]))
+        counts = cast(counts, inexact(points.dtype, points.weak_type)[0])
     return counts, edges
 
 

@@ -28,7 +28,7 @@ from didax.primitives import split
 from didax.primitives.control_flow.effects import run_by_element
 from didax.transforms.batching import AxisData, batched_aval
 from didax.xla.callbacks import HostCallback
-from didax.xla.lowering import call_python
+from didax.xla.lowering import call_python, has_order
 from didax.xla.text import FunctionContext, Value
 
 DEBUG = Effect("debug", ordered=True)  # always ordered: values that are shown out of order mislead
@@ -89,11 +89,8 @@ class CallPython(Primitive):
         **params: Any,
     ) -> list[Value]:
         host = HostCallback(callback, [x.aval for x in args], result_avals, self.name)
-        order = next(
-            (effect for effect in self.effects({"ordered": ordered, "callback": callback}) if effect.ordered),
-            None,
-        )
-        return call_python(ctx, host, args, side_effect=self.side_effect, order=order)
+        is_ordered = has_order(self.effects({"ordered": ordered, "callback": callback}))
+        return call_python(ctx, host, args, side_effect=self.side_effect, is_ordered=is_ordered)
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any

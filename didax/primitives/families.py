@@ -3,14 +3,14 @@
     sin = unary("sin", hlo="sine", eager=np.sin, jvp=lambda t, y, x: t * cos(x))
     mul = binary("mul", hlo="multiply", eager=np.multiply, jvp=(..., ...), transpose=(..., ...))
 
-An elementwise primitive takes operands of one dtype and one shape; a scalar (rank-0) operand stretches to
-the shape of the others. It is callable: Python scalars among the operands take the dtype of the arrays. A
-jvp entry maps `(t, y, *xs)`, the tangent of one operand, the result and the operands, to that operand's
-share of the result's tangent. A transpose entry maps `(ct, *xs)` to that operand's cotangent, where the
-operand is linear. A `lower` entry maps `(ctx, *xs)` to the result where one StableHLO operation does not
-do; scalars are stretched before it is called. Parameters, if any, reach every entry as keywords.
-`numpy_kinds` names the kinds of dtypes the eager rule is exact for. A primitive with all transposes is linear in all
-operands together, unless it has a `taylor` rule.
+An elementwise primitive takes operands of one dtype and one shape; a scalar (rank-0) operand stretches to the shape of
+the others. It is callable: Python scalars among the operands take the dtype of the arrays, and axes of length 1 are
+stretched. A jvp entry maps `(t, y, *xs)`, the tangent of one operand, the result and the operands, to that operand's
+share of the result's tangent. A transpose entry maps `(ct, *xs)` to that operand's cotangent, where the operand is
+linear. A `lower` entry maps `(ctx, *xs)` to the result where one StableHLO operation does not do; scalars are
+stretched before it is called. Parameters, if any, reach every entry as keywords. `numpy_kinds` names the kinds of
+dtypes the eager rule is exact for. A primitive with all transposes is linear in all operands together, unless it has a
+`taylor` rule.
 Read next: `elementwise/`, the tables written with this.
 """
 
@@ -30,7 +30,7 @@ from didax.primitives import padded, split
 from didax.primitives.elementwise_lowering import ElementwiseLowering
 from didax.primitives.elementwise_operands import check_dtypes, not_linear, operand_error
 from didax.primitives.scalars import match_scalars
-from didax.primitives.stretching import align_batches, stretch, unstretch
+from didax.primitives.stretching import align_batches, stretch, stretch_axes, unstretch
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
 
@@ -86,11 +86,15 @@ class Elementwise(ElementwiseLowering):
         return super().eager_for(avals) if dtypes.kind_of(avals[0].dtype) in self.numpy_kinds else None
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        """Apply to arrays; Python scalars take the dtype of the arrays."""
+        """Apply to arrays; Python scalars take the dtype of the arrays, axes of length 1 the length of the others'."""
         for x in args:
             if type(x) in PYTHON_SCALARS:
-                return self.bind(*match_scalars(args), **params)
-        return self.bind(*args, **params)
+                args = tuple(match_scalars(args))
+                break
+        try:
+            return self.bind(*args, **params)
+        except TypeError as error:  # looked into only now: operands mostly have one shape, and calls are hot
+            return self.bind(*stretch_axes(args, error), **params)
 
     def type(self, *avals: ShapedArray, **params: Any) -> ShapedArray:
         first = avals[0]

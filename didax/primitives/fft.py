@@ -29,6 +29,7 @@ from didax.primitives.elementwise import and_, conj, gt, lt, mul
 from didax.primitives.select import where
 from didax.primitives.shape import LinearUnary, broadcast_in_dim
 from didax.transforms.batching import AxisData
+from didax.transforms.elements import check_elements
 from didax.xla.text import tensor_type
 
 Lengths = tuple[int, ...]
@@ -103,6 +104,7 @@ class Fft(LinearUnary):
         self, axis: AxisData, args: Any, dims: Any, *, fft_type: FftType, fft_lengths: Lengths
     ) -> tuple[Any, int]:
         (x,), (dim,) = args, dims
+        check_elements(self, args, dims, {"fft_type": fft_type, "fft_lengths": fft_lengths})
         if dim >= aval_of(x).ndim - len(fft_lengths):
             x, dim = array_ops.move_axis(x, dim, 0), 0
         return self.bind(x, fft_type=fft_type, fft_lengths=fft_lengths), dim

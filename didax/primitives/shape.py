@@ -22,6 +22,7 @@ from didax.primitives import padded, split
 from didax.primitives.counting import lower_count
 from didax.primitives.reduced import batched_axes, reduced_aval
 from didax.transforms.batching import AxisData
+from didax.transforms.elements import check_elements
 
 
 class LinearUnary(Primitive):
@@ -90,15 +91,9 @@ class BroadcastInDim(LinearUnary):
         repeated += [d for n, d in zip(x.aval.shape, broadcast_dimensions, strict=True) if n != shape[d]]
         return [reshape(reduce_sum(ct, tuple(sorted(repeated))), x.aval.shape)]
 
-    def batch(
-        self,
-        axis: AxisData,
-        args: Any,
-        dims: Any,
-        *,
-        shape: tuple[int, ...],
-        broadcast_dimensions: tuple[int, ...],
-    ) -> tuple[Any, int]:
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: tuple[int, ...]) -> tuple[Any, int]:
+        check_elements(self, args, dims, params)
+        shape, broadcast_dimensions = params["shape"], params["broadcast_dimensions"]
         if dims[0] == len(broadcast_dimensions):  # the batch axis is the last one, and stays the last
             ndim = len(shape)
             return broadcast_in_dim(args[0], (*shape, axis.size), (*broadcast_dimensions, ndim)), ndim
@@ -170,6 +165,7 @@ class Transpose(LinearUnary):
         return [transpose(ct, tuple(int(i) for i in np.argsort(permutation)))]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, permutation: tuple[int, ...]) -> tuple[Any, int]:
+        check_elements(self, args, dims, {"permutation": permutation})
         (x,), (dim,) = args, dims
         others = [i for i in range(aval_of(x).ndim) if i != dim]
         return transpose(x, (dim, *(others[i] for i in permutation))), 0

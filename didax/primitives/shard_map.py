@@ -47,7 +47,7 @@ from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.device_text import Manual
-from didax.xla.lowering import lower_jaxpr_body, ordered
+from didax.xla.lowering import has_order, lower_jaxpr_body
 from didax.xla.text import RunNumber, names, tensor_type, types
 
 Specs = tuple[PartitionSpec, ...]
@@ -79,27 +79,27 @@ class ShardMap(Primitive):
         **_: Any,
     ) -> Any:
         devices, out_avals = ctx.module.devices, ctx.out_avals
-        order = ordered(jaxpr.effects)
-        parts, _ = ctx.block([*[ctx.module.token] * len(order), *jaxpr.in_avals])
+        count = int(has_order(jaxpr.effects))  # of tokens
+        parts, _ = ctx.block([*[ctx.module.token] * count, *jaxpr.in_avals])
         body, outer = ctx.region(), devices.manual
-        body.tokens, body.run = dict(zip(order, parts, strict=False)), RunNumber(f"%run{next(ctx.counter)}")
+        body.tokens, body.run = parts[:count], RunNumber(f"%run{next(ctx.counter)}")
         devices.manual = Manual(mesh, frozenset(axes).union(outer.axes if outer is not None else ()))
         try:
-            outs = lower_jaxpr_body(body, jaxpr, parts[len(order) :])
-            outs = [*body.tokens.values(), *outs]
+            outs = lower_jaxpr_body(body, jaxpr, parts[count:])
+            outs = [*body.tokens, *outs]
             # First: it may write constants.
             ending = f"sdy.return {names(outs)} : {types(outs)}" if outs else "sdy.return"
         finally:
             devices.manual = outer
         # What orders calls of Python is passed on beside the operands, and so is the number of the run.
         run = [ctx.run.use()] if body.run.used else []
-        args = (*run, *[ctx.tokens[effect] for effect in order], *args)
+        args = (*run, *ctx.tokens[:count], *args)
         parts, out_avals = (
             [*[body.run.value] * len(run), *parts],
-            [*[ctx.module.token] * len(order), *out_avals],
+            [*[ctx.module.token] * count, *out_avals],
         )
-        in_specs = (*[PartitionSpec()] * (len(run) + len(order)), *in_specs)
-        out_specs = (*[PartitionSpec()] * len(order), *out_specs)
+        in_specs = (*[PartitionSpec()] * (len(run) + count), *in_specs)
+        out_specs = (*[PartitionSpec()] * count, *out_specs)
         laid_in = [
             devices.manual_sharding(mesh, axes, s, x.aval.ndim) for s, x in zip(in_specs, args, strict=True)
         ]
@@ -115,8 +115,9 @@ class ShardMap(Primitive):
             f"({types(args)}) -> ({', '.join(map(tensor_type, out_avals))})",
             out_avals,
         )
-        ctx.tokens.update(zip(order, results, strict=False))
-        return results[len(order) :]
+        if count:
+            ctx.tokens = results[:count]
+        return results[count:]
 
     def jvp(
         self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, in_specs: Any, out_specs: Any, **how: Any

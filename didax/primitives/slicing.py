@@ -38,6 +38,7 @@ from didax.primitives.window_positions import (
     lower_indices,
 )
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.elements import check_elements
 from didax.transforms.transpose import is_undef
 
 Padding = tuple[tuple[int, int, int], ...]
@@ -401,6 +402,7 @@ class DynamicSlice(Primitive):
     def batch(self, axis: AxisData, args: Any, dims: Any, *, slice_sizes: tuple[int, ...]) -> tuple[Any, int]:
         (x, *starts), (dim, *start_dims) = args, dims
         if any(d is not None for d in start_dims):
+            check_elements(self, args, dims, {"slice_sizes": slice_sizes})
             return self._batch_starts(axis, x, dim, starts, start_dims, slice_sizes)
         sizes = _insert(slice_sizes, dim, axis.size)
         return self.bind(x, *_insert(starts, dim, _first(starts)), slice_sizes=sizes), dim
@@ -478,6 +480,7 @@ class DynamicUpdateSlice(Primitive):
     def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
         (x, update, *starts), (x_dim, update_dim, *start_dims) = args, dims
         if any(d is not None for d in start_dims):
+            check_elements(self, args, dims, {})
             return self._batch_starts(axis, (x, x_dim), (update, update_dim), starts, start_dims)
         dim = update_dim if x_dim is None else x_dim
         x, update = (

@@ -30,6 +30,7 @@ from didax.primitives.reductions import as_ordered_integers, is_narrow_float
 from didax.primitives.shape import reshape
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.elements import check_elements
 from didax.xla.text import FunctionContext, Value, function_type, names, tensor_type
 
 _INT32 = np.dtype(np.int32)
@@ -102,6 +103,7 @@ class Sort(Primitive):
         dimension: int,
         **params: Any,
     ) -> tuple[list[Any], list[int]]:
+        check_elements(self, args, dims, {"dimension": dimension, **params})
         values = [move_batch_axis(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True)]
         return self.bind(*values, dimension=dimension + 1, **params), [0] * len(values)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.errors import ArgumentError, message
 from didax.primitives.shape import broadcast_in_dim, reduce_sum
 from didax.transforms.batching import AxisData
 
@@ -20,6 +21,22 @@ def stretch(x: Any, like: Any) -> Any:
     if aval_of(x).shape == shape:
         return x
     return broadcast_in_dim(x, shape, ())
+
+
+def stretch_axes(args: Sequence[Any], error: TypeError) -> list[Any]:
+    """Arrays of one rank with axes of length 1 as long as the others'; raises the error where that does not help."""
+    shapes = [aval_of(x).shape for x in args]
+    arrays = [shape for shape in shapes if shape]
+    if len(set(map(len, arrays))) != 1 or len(set(arrays)) == 1:
+        raise error
+    lengths = [set(column) - {1} or {1} for column in zip(*arrays, strict=True)]
+    if any(len(found) > 1 for found in lengths):
+        raise error
+    full = tuple([n for found in lengths for n in found])
+    return [
+        x if shape in ((), full) else broadcast_in_dim(x, full, tuple(range(len(full))))
+        for x, shape in zip(args, shapes, strict=True)
+    ]
 
 
 def unstretch(ct: Any, aval: ShapedArray) -> Any:
@@ -41,8 +58,16 @@ def align_batches(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None
         d == first or (d is None and a.shape == ()) for a, d in zip(avals, dims, strict=True)
     ):
         return list(args), first
-    ranks = [a.ndim - (d is not None) for a, d in zip(avals, dims, strict=True)]
-    inner = next(_without(a.shape, d) for a, d, r in zip(avals, dims, ranks, strict=True) if r == max(ranks))
+    elements = [_without(a.shape, d) for a, d in zip(avals, dims, strict=True)]
+    ranks = [len(shape) for shape in elements]
+    inner = max(elements, key=len)
+    if any(
+        shape not in ((), inner) for shape in elements
+    ):  # a batch axis would pass for another axis, or be stretched
+        facts = f"elements of the batch: {', '.join(map(str, elements))}"
+        raise ArgumentError(
+            message("Operands have one shape, or are scalars.", facts, fix="Broadcast them first.")
+        )
     full = (axis.size, *inner)
 
     def align(x: Any, aval: ShapedArray, dim: int | None, rank: int) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 from didax.core import config
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import supported_dtype
-from didax.core.effects import Effect, Effects
+from didax.core.effects import Effects
 from didax.core.errors import RuleTypeError, message
 from didax.core.exact import exact, value_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var
@@ -104,20 +104,20 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
 
     `attributes` are those of the arguments of `main`, which makes the tokens that other functions take and return.
     """
-    order = ordered(jaxpr.effects)
+    is_ordered = has_order(jaxpr.effects)
     jaxpr = simplify_jaxpr(jaxpr)
     ctx = FunctionContext(module)
     ctx.path = f"{jaxpr.name}/" if jaxpr.name else ""
     args = [Value(f"%arg{i}", v.aval) for i, v in enumerate(jaxpr.invars)]
-    tokens = [Value(f"%token{i}", module.token) for i in range(len(order))]
+    if is_ordered:
+        ctx.tokens = [Value("%token", module.token) if attributes is None else first_token(ctx)]
+    tokens = list(ctx.tokens)
     if attributes is not None:
-        tokens = [first_token(ctx) for _ in order]
         ctx.stored = frozenset([x.name for x in args])
-    ctx.tokens.update(zip(order, tokens, strict=True))
     blocks = cut(jaxpr) if module.outline else [jaxpr]
     outs = lower_jaxpr_body(ctx, jaxpr, args) if len(blocks) == 1 else lower_blocks(ctx, jaxpr, blocks, args)
     if attributes is None:
-        args, outs = [*tokens, *args], [*ctx.tokens.values(), *outs]
+        args, outs = [*tokens, *args], [*ctx.tokens, *outs]
     parameters = [f"{x}: {x.type}" for x in args]
     if attributes and ctx.run.used:  # a run that calls Python borrows the memory of its arguments
         attributes = [text if "sdy.sharding" in text else "" for text in attributes]
@@ -131,9 +131,9 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
     return text, ctx.run.used
 
 
-def ordered(effects: Effects) -> list[Effect]:
-    """The ordered effects; each of them has a token."""
-    return sorted(effect for effect in effects if effect.ordered) if effects else []
+def has_order(effects: Effects) -> bool:
+    """Whether operations with these effects are chained by a token."""
+    return any(effect.ordered for effect in effects)
 
 
 @follows_equations()
@@ -252,8 +252,7 @@ def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) 
     """
     region = ctx.region()
     results = lower_jaxpr_body(region, simplify_jaxpr(jaxpr), operands)
-    outs = [*region.tokens.values(), *results]
-    return region.body(outs)
+    return region.body([*region.tokens, *results])
 
 
 # Attributes that tell XLA not to inline a function, and to compile it as one kernel.
@@ -271,10 +270,9 @@ def call(
     """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
     name = function_name(ctx.module, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals
-    order = ordered(jaxpr.effects)
-    if order:
-        operands = [*(ctx.tokens[effect] for effect in order), *operands]
-        avals = [*[ctx.module.token] * len(order), *avals]
+    is_ordered = has_order(jaxpr.effects)
+    if is_ordered:
+        operands, avals = [*ctx.tokens, *operands], [ctx.module.token, *avals]
     if name in ctx.module.calling_python:
         operands = [ctx.run.use(), *operands]
     results = ", ".join([tensor_type(aval) for aval in avals])
@@ -283,8 +281,9 @@ def call(
     outs = ctx.emit_many(
         f"func.call @{name}({names(operands)}){attributes} : ({types(operands)}) -> ({results})", avals
     )
-    ctx.tokens.update(zip(order, outs, strict=False))
-    return outs[len(order) :]
+    if is_ordered:
+        ctx.tokens, outs = outs[:1], outs[1:]
+    return outs
 
 
 def one_kernel(
@@ -392,14 +391,14 @@ def call_python(
     operands: Sequence[Value],
     *,
     side_effect: bool,
-    order: Effect | None = None,
+    is_ordered: bool = False,
 ) -> list[Value]:
-    """Write a call of the callback; calls of one `order` happen in the order in which they are written."""
+    """Write a call of the callback; ordered calls happen in the order in which they are written."""
     outs = [
         aval.update(dtype=dtype) for aval, dtype in zip(callback.out_avals, callback.wire_out, strict=True)
     ]
     operands = [ctx.convert(x, dtype) for x, dtype in zip(operands, callback.wire_in, strict=True)]
-    tokens = [] if order is None else [ctx.tokens[order]]
+    tokens = ctx.tokens if is_ordered else []
     given = [ctx.run.use(), *tokens, *operands]
     returned = [ctx.module.token] * len(tokens) + outs
     config, devices = f"index = {ctx.module.number_of(callback)} : ui64", ctx.module.devices
@@ -408,8 +407,8 @@ def call_python(
         results = _call_once(ctx, given, returned, how)
     else:
         results = _emit_call(ctx, given, returned, how)
-    if order is not None:
-        ctx.tokens[order] = results.pop(0)
+    if is_ordered:
+        ctx.tokens = [results.pop(0)]
     return [ctx.convert(y, aval.dtype) for y, aval in zip(results, callback.out_avals, strict=True)]
 
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
-from didax.core.effects import Effect
 from didax.core.jaxpr import Jaxpr
 from didax.xla.callbacks import HostCallback
 from didax.xla.device_text import DeviceWriter, Manual
@@ -285,8 +284,8 @@ class FunctionContext:
         self.place: str = "" if outer is None else outer.place  # written behind each operation
         self.counter: Any = itertools.count() if outer is None else outer.counter
         self.run = RunNumber() if outer is None else outer.run
-        # For each ordered effect the token that the next operation with this effect waits for.
-        self.tokens: dict[Effect, Value] = {} if outer is None else dict(outer.tokens)
+        # The token that the next operation with an ordered effect waits for; none where there is no such operation.
+        self.tokens: list[Value] = [] if outer is None else list(outer.tokens)
         self.constants: dict[Any, Value] = {}
         # Names of values that lie in memory before the program starts: the arguments of `main`.
         self.stored: frozenset[str] = frozenset() if outer is None else outer.stored

@@ -94,6 +94,15 @@ def test_has_aux(x):
         np.testing.assert_allclose(aux, 2 * x)
 
 
+def test_aux_that_is_no_array_stays_what_it_is(x):
+    data = {"steps": 3, "name": "net", "host": np.ones(2), "none": None}
+    f = lambda x: (x**2, {**data, "twice": 2 * x})
+    for jac in (dx.jacfwd, dx.jacrev, functools.partial(dx.jacfwd, chunk_size=1)):
+        _, aux = jac(f, has_aux=True)(x)
+        assert all(aux[name] is data[name] for name in data)
+        np.testing.assert_allclose(aux["twice"], 2 * x)
+
+
 @pytest.mark.parametrize("wrap", [lambda f: f, lambda f: dx.jit(f)], ids=["plain", "jit"])
 def test_aux_carries_the_tangents_of_enclosing_transformations(wrap):
     inner = lambda x: dx.grad(wrap(lambda y: (y * x, x * x * y)), has_aux=True)(2.0)[1]

@@ -10,6 +10,8 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax import lax
+from didax.core.errors import RuleTypeError
 
 
 @pytest.fixture
@@ -263,3 +265,31 @@ def test_errors_of_chunks(options: dict[str, Any], error: type[Exception], part:
 def test_refs_are_not_mapped_in_chunks() -> None:
     with pytest.raises(ValueError, match="argument ref"):
         dx.vmap(lambda ref: ref[...], chunk_size=2)(dx.new_ref(dnp.arange(5)))
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [
+        (lax.sort, [()]),
+        (lambda x: lax.sort(x, -2), [(3,)]),
+        (lambda x: lax.fft(x, "RFFT", (3,)), [()]),
+        (lax.linalg.qr, [(3,)]),
+        (lax.linalg.lu, [(3,)]),
+        (lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True), [(3,), (3, 1)]),
+        (lambda x: lax.transpose(x, (1, 0)), [(3,)]),
+        (lambda x: lax.broadcast_in_dim(x, (), (0,)), [()]),
+        (lambda x: lax.dynamic_index_in_dim(x, lax.convert_element_type(x, "int32")), [(1,)]),
+        (lambda x, y: lax.select(x > 0, x, y), [(1,), (3,)]),
+    ],
+    ids=["sort", "sort axis", "fft", "qr", "lu", "solve", "transpose", "broadcast", "slice", "select"],
+)
+def test_a_batch_axis_passes_for_no_axis_of_the_elements(f, shapes):
+    """What a function refuses for the elements, it refuses for a batch of them."""
+    elements = [np.ones(shape, np.float32) for shape in shapes]
+    with pytest.raises((TypeError, ValueError)):
+        f(*elements)
+    for places in ([0] * len(shapes), [-1] * len(shapes), [None, 0][-len(shapes) :]):
+        batches = [x if p is None else np.stack([x] * 3, p) for x, p in zip(elements, places, strict=True)]
+        with pytest.raises((TypeError, ValueError)) as caught:
+            dx.vmap(f, in_axes=tuple(places))(*batches)
+        assert not isinstance(caught.value, RuleTypeError)

@@ -4,6 +4,7 @@
     python -m tests.fuzz --show 17                          the program of a seed, and what is found in it
     python -m tests.fuzz --again                            the seeds with findings once more, after a repair
     python -m tests.fuzz --report                           what was found so far
+    python -m tests.fuzz --x64 ...                          all programs with 64 bits, in processes that start with them
 
 out/fuzz/log.jsonl has a line for each seed, so that a run that was ended goes on where it was; scripts that reproduce
 findings lie beside it, at most two for each kind of finding and operation.
@@ -120,12 +121,12 @@ def known(worker: Worker, program: Any) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def run(log: Log, seeds: Any, minutes: float, jobs: int, again: bool) -> None:
+def run(log: Log, seeds: Any, minutes: float, jobs: int, again: bool, x64: bool) -> None:
     """Check seeds, each in one of `jobs` workers, until the time is over."""
     end, lock = time.monotonic() + 60 * minutes, threading.Lock()
 
     def work() -> None:
-        worker = Worker()
+        worker = Worker(x64=x64)
         while time.monotonic() < end:
             with lock:
                 seed = next((s for s in seeds if again or s not in log.entries), None)
@@ -167,10 +168,10 @@ def summary(log: Log) -> str:
     )
 
 
-def show(seed: int) -> None:
+def show(seed: int, x64: bool) -> None:
     from tests.fuzz.workers import prepare
 
-    prepare(True)
+    prepare(True, x64)
     from tests.fuzz.comparison import check
     from tests.fuzz.generator import generate
 
@@ -185,18 +186,19 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--folder", type=Path, default=Path("out/fuzz"))
+    parser.add_argument("--folder", type=Path, help="of the log and the scripts; out/fuzz, or out/fuzz-x64")
+    parser.add_argument("--x64", action="store_true")
     parser.add_argument("--show", type=int)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     if options.show is not None:
-        return show(options.show)
-    log = Log(options.folder)
+        return show(options.show, options.x64)
+    log = Log(options.folder or Path("out/fuzz-x64" if options.x64 else "out/fuzz"))
     if not options.report:
         failed = [s for s, e in log.entries.items() if e["findings"]]
         seeds = iter(failed) if options.again else iter(range(options.seed, 2**62))
-        run(log, seeds, options.minutes, options.jobs, options.again)
+        run(log, seeds, options.minutes, options.jobs, options.again, options.x64)
     print(summary(log))
 
 

@@ -74,7 +74,11 @@ KNOWN = [
     ),
     ("weak type", r"^lax\.custom_(root|linear_solve)", "solutions are not weakly typed"),
     ("type", r"\bnn\.\w+\(.*(int|bool)", "activations of integers are floats"),
-    ("weak type", r"^(nn|special)\.", WEAK_TYPES),
+    (
+        "weak type",
+        r"^(nn|special)\.|^(lib|lax)\.\w+ .*\b(nn|special)\.\w+\(",
+        WEAK_TYPES,
+    ),  # within blocks, too
     ("type", r"^np\.cumulative_prod", "running products of narrow integers have the default width"),
     (
         "weak type",
@@ -129,7 +133,7 @@ KNOWN = [
     ("value", r"didax \[-inf.*jax \[nan.*special\.(expi|exp1)\(", "poles of exponential integrals"),
     ("value", r"\bnp\.insert\(.*uint", "negative floats that become unsigned integers"),
     ("value", r"special\.log_ndtr\(", "log_ndtr keeps its digits where it is nearly 0"),
-    ("value", r"jax \[[^\]]*nan.*np\.(nan)?std\(", "derivatives of std of equal numbers"),
+    ("value", r"jax \[[^\]]*nan.*\b(nan)?std\(", "derivatives of std of equal numbers"),
     ("value", r"jax \[[^\]]*nan.*segment_(min|max)\(", "infinite tangents of elements that are not chosen"),
     (
         "type",

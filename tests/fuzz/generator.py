@@ -30,7 +30,7 @@ SMALL = 6
 
 def generate(seed: int) -> Program:
     rng = onp.random.default_rng(seed)
-    x64 = bool(rng.random() < 0.4)
+    x64 = bool(rng.random() < 0.4) or jax_.has_x64()
     with jax_.options(x64):
         scope = Scope(rng, x64, step)
         for _ in range(min(5 + int(rng.geometric(0.15)) - 1, 25)):

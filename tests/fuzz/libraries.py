@@ -43,6 +43,10 @@ class Library:
         importlib.import_module(f"{self.name}.lax.linalg")
         importlib.import_module(f"{self.name}.nn.initializers")
 
+    def has_x64(self) -> bool:
+        """Whether values have 64 bits where nothing else is said: an option of the process."""
+        return bool(self.root.config.jax_enable_x64)
+
     @contextmanager
     def options(self, x64: bool) -> Iterator[None]:
         with ExitStack() as stack:

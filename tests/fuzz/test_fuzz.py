@@ -57,6 +57,12 @@ def test_the_same_seed_gives_the_same_program() -> None:
     assert generate(3).lines() != generate(4).lines()
 
 
+def test_all_programs_have_64_bits_where_the_process_has() -> None:
+    assert not generate(4).x64
+    with jax_.options(True):
+        assert generate(4).x64
+
+
 def program_of(text: str, **inputs: object) -> Program:
     """A program of one statement."""
     types = {name: Type(onp.shape(x), str(onp.asarray(x).dtype)) for name, x in inputs.items()}

@@ -69,8 +69,9 @@ def cpu_seconds(pid: int) -> float:
     return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def prepare(quickly: bool) -> None:
+def prepare(quickly: bool, x64: bool) -> None:
     """Settings that both libraries read when they start."""
+    os.environ["JAX_ENABLE_X64"] = os.environ["DIDAX_ENABLE_X64"] = str(int(x64))
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["DIDAX_ENABLE_COMPILATION_CACHE"] = "0"
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -79,11 +80,11 @@ def prepare(quickly: bool) -> None:
     os.environ["XLA_FLAGS"] = XLA_FLAGS if quickly else ""
 
 
-def serve(connection: Any, quickly: bool) -> None:
+def serve(connection: Any, quickly: bool, x64: bool) -> None:
     """The worker's loop: requests in, answers out."""
     import warnings
 
-    prepare(quickly)
+    prepare(quickly, x64)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command line ends its workers itself
     warnings.simplefilter("ignore")
     from tests.fuzz import asking
@@ -97,8 +98,8 @@ def serve(connection: Any, quickly: bool) -> None:
 
 
 class Worker:
-    def __init__(self, timeout: float = 180.0) -> None:
-        self.timeout = timeout
+    def __init__(self, timeout: float = 180.0, x64: bool = False) -> None:
+        self.timeout, self.x64 = timeout, x64
         self.process: Any = None
         self.asked = self.started = 0
 
@@ -135,7 +136,9 @@ class Worker:
     def start(self) -> None:
         self.stop()
         self.connection, theirs = CONTEXT.Pipe()
-        self.process = CONTEXT.Process(target=serve, args=(theirs, self.started % 4 != 3), daemon=True)
+        self.process = CONTEXT.Process(
+            target=serve, args=(theirs, self.started % 4 != 3, self.x64), daemon=True
+        )
         self.process.start()
         theirs.close()
         self.asked, self.started = 0, self.started + 1

@@ -65,6 +65,11 @@ def test_products(text):
     check(text, sample("float32", (2, 3)), sample("float32", (3, 4)), sample("float32", (5, 2, 3)), jit=False)
 
 
+def test_products_with_scalars_take_the_dtype_asked_for():
+    for product in (dnp.inner, dnp.dot, lambda x, y, **how: dnp.tensordot(x, y, 0, **how)):
+        assert product(dnp.ones(2), 3, preferred_element_type="float16").dtype == np.float16
+
+
 def test_einsum_compiled_differentiated_and_batched():
     x, y = sample("float32", (5, 2, 3)), sample("float32", (3, 4))
     f = lambda np: lambda x, y: np.einsum("bij,jk->bk", x, y).sum() ** 2
@@ -111,6 +116,16 @@ ERRORS = [
         lambda: dnp.linalg.cross(dnp.zeros(3), dnp.zeros(2)),
         ValueError,
         r"x2: float32\[2\], axis: -1\nnumpy.cross",
+    ),
+    (
+        lambda: dnp.matvec(dnp.zeros(3), dnp.zeros(3)),
+        ValueError,
+        r"takes matrices and vectors\.\n  x1: float32\[3\], x2: float32\[3\]\nAdd the missing axis",
+    ),
+    (
+        lambda: dnp.vecmat(dnp.zeros((2, 3)), dnp.zeros(3)),
+        ValueError,
+        r"vectors and matrices\.\n  x1: float32\[2,3\]",
     ),
 ]
 

@@ -1,5 +1,7 @@
 """Creation, rearranging, choosing and ordering agree with jax.numpy; their errors have three parts."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -204,6 +206,23 @@ def test_delete_and_insert_are_those_of_numpy(axis):
     np.testing.assert_array_equal(dnp.insert(x, many, many), np.insert(x, many, many))
     with pytest.raises(ValueError, match=r"mask for delete(.|\n)*axis of length 20"):
         dnp.delete(x, np.array([True, False]), 0)
+
+
+def test_insert_before_traced_positions() -> None:
+    """Where they are out of range, the nearer end is meant."""
+    x = np.arange(12.0, dtype="float32").reshape(3, 4)
+    cases: list[tuple[Any, Any, Any, int]] = [
+        (1, 1, 5.0, 0), (-1, -1, x[0], 0), (9, 3, 5.0, 0), (-9, 0, 5.0, 1), (2, 2, x[:, :2].T, 1),
+        ([2], [2], x[:, :2], 1), (np.array([3, -1, 1, 1], "int8"), [3, 3, 1, 1], np.float32([1, 2, 3, 4]), 1),
+        (np.zeros(0, int), [], 5.0, 1),
+    ]  # fmt: skip
+    places = [np.asarray(traced) for traced, *_ in cases]
+    f = dx.jit(lambda *places: [dnp.insert(x, i, c[2], c[3]) for i, c in zip(places, cases, strict=True)])
+    for found, (_, static, values, axis) in zip(f(*places), cases, strict=True):
+        wanted = np.insert(x, np.asarray(static, int) if isinstance(static, list) else static, values, axis)
+        np.testing.assert_array_equal(found, wanted)
+    rows = dx.vmap(lambda i: dnp.insert(x[0], i, 7))(np.arange(5))
+    np.testing.assert_array_equal(rows, [np.insert(x[0], i, 7) for i in range(5)])
 
 
 def test_positions_that_the_default_integers_do_not_hold_are_out_of_range():

@@ -433,3 +433,26 @@ def test_each_part_of_a_complex_rsqrt_has_its_digits(evaluate: Any) -> None:
     expected = 1 / np.sqrt(z.astype(complex))
     np.testing.assert_allclose(found.real, expected.real, rtol=1e-6)
     np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shapes", [((2, 1), (2, 3)), ((1, 3), (2, 1)), ((1,), (0,)), ((3, 1), ())], ids=str)
+def test_axes_of_length_one_stretch(shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Also where a batch has the axis and the other operand has not."""
+    x, y = [np.linspace(1, 2, int(np.prod(shape)), dtype="float32").reshape(shape) for shape in shapes]
+    f = lambda x, y: lax.mul(lax.sub(x, y), x)
+    np.testing.assert_allclose(f(x, y), (x - y) * x, rtol=1e-6)
+    gradients = dx.grad(lambda x, y: f(x, y).sum(), (0, 1))
+    assert [ct.shape for ct in gradients(x, y)] == [x.shape, y.shape]
+    np.testing.assert_allclose(gradients(x, y)[0].sum(), (2 * x - y).sum(), rtol=1e-5)
+    batch, places = np.stack([x, x + 1]), (0, None)
+    for g in (f, gradients):
+        alone = [dx.tree.leaves(g(v, y)) for v in batch]
+        for found, *wanted in zip(dx.tree.leaves(dx.vmap(g, places)(batch, y)), *alone, strict=True):
+            np.testing.assert_allclose(found, np.stack(wanted), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64", "uint64"])
+def test_select_n_chooses_by_any_integer(dtype: str) -> None:
+    which = np.array([0, 1, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
+    found = lax.select_n(dnp.asarray(which, dtype), *np.float32([[1] * 4, [2] * 4, [3] * 4]))
+    assert found.tolist() == [1, 2, 3, 1]

@@ -97,14 +97,14 @@ class Cond(Primitive):
         return either([dependence(branch, args) for branch in branches])
 
     def lower(self, ctx: Any, index: Any, *args: Any, branches: Branches) -> list[Any]:
-        order = list(ctx.tokens)
-        avals = [*[ctx.module.token] * len(order), *ctx.out_avals]
+        count = len(ctx.tokens)
+        avals = [*[ctx.module.token] * count, *ctx.out_avals]
         regions = ", ".join(lower_region(ctx, branch, args) for branch in branches)
         outs = ctx.emit_many(
             f'"stablehlo.case"({index}) ({regions}) : {function_type([index], avals)}', avals
         )
-        ctx.tokens.update(zip(order, outs, strict=False))
-        return outs[len(order) :]
+        ctx.tokens = outs[:count]
+        return outs[count:]
 
     def jvp(
         self,

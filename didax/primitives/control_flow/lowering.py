@@ -57,17 +57,17 @@ def _passes_tokens_on(ctx: FunctionContext, carry: Sequence[Value], condition: W
 def _write_while(
     ctx: FunctionContext, carry: Sequence[Value], condition: WriteCondition, body: WriteBody
 ) -> list[Value]:
-    order = list(ctx.tokens)
+    count = len(ctx.tokens)
 
     def body_with_tokens(region: FunctionContext, values: list[Value]) -> list[Value]:
-        region.tokens = dict(zip(order, values, strict=False))
-        outs = body(region, values[len(order) :])
-        return [*region.tokens.values(), *outs]
+        region.tokens = values[:count]
+        outs = body(region, values[count:])
+        return [*region.tokens, *outs]
 
-    carry = [*ctx.tokens.values(), *carry]
-    outs = ctx.loop(carry, lambda region, values: condition(region, values[len(order) :]), body_with_tokens)
-    ctx.tokens.update(zip(order, outs, strict=False))
-    return outs[len(order) :]
+    carry = [*ctx.tokens, *carry]
+    outs = ctx.loop(carry, lambda region, values: condition(region, values[count:]), body_with_tokens)
+    ctx.tokens = outs[:count]
+    return outs[count:]
 
 
 # --- Scans ----------------------------------------------------------------------------------------

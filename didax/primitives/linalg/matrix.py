@@ -37,6 +37,7 @@ from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reshape, transpose
 from didax.primitives.slicing import slice_axis
 from didax.transforms.batching import AxisData, move_batch_axis
+from didax.transforms.elements import check_elements
 from didax.xla.text import FunctionContext, Value
 
 DTYPES = frozenset([np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")])
@@ -56,6 +57,7 @@ class MatrixPrimitive(Primitive):
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
     ) -> tuple[Any, Any]:
+        check_elements(self, args, dims, params)  # a batch of vectors would pass for a matrix
         values = [move_batch_axis(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True)]
         out = self.bind(*values, **params)
         return out, [0] * len(out) if self.multiple_results else 0

@@ -67,6 +67,7 @@ from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
+from didax.transforms.elements import check_elements
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_as
 
@@ -122,6 +123,7 @@ class Solve(MatrixPrimitive):
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
     ) -> tuple[Any, Any]:
+        check_elements(self, args, dims, params)
         (a, b), (a_dim, b_dim) = args, dims
         if a_dim is not None or aval_of(a).ndim > 2:
             return super().batch(axis, args, dims)

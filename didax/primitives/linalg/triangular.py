@@ -38,6 +38,7 @@ from didax.primitives.linalg.matrix import (
 )
 from didax.primitives.shape import move_axis, reshape
 from didax.transforms.batching import AxisData
+from didax.transforms.elements import check_elements
 from didax.transforms.jet import Series, quotient
 from didax.transforms.transpose import is_undef
 from didax.xla.lapack import lapack_call, platform
@@ -162,6 +163,7 @@ class TriangularSolve(MatrixPrimitive):
     def batch(
         self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
     ) -> tuple[Any, int]:
+        check_elements(self, args, dims, params)
         (a, b), (a_dim, b_dim) = args, dims
         if a_dim is not None or aval_of(a).ndim > 2:
             return super().batch(axis, args, dims, **params)
