@@ -28,6 +28,7 @@ from didax.export._file import SCHEMA, read_aval, write_aval
 from didax.export._flatbuffers import read, write
 from didax.primitives.custom.call import rules_call_p
 from didax.primitives.custom.constant import constant_p
+from didax.runtime.array import ConcreteArray
 
 MARK = b"DIDAX-JAXPR\0"
 
@@ -103,7 +104,8 @@ class TextProgram:
         self.constants: list[Any] = []
         for constant in table["constants"] or ():
             aval = read_aval(constant["type"], lambda name: 0)
-            self.constants.append(np.frombuffer(constant["data"] or b"", aval.dtype).reshape(aval.shape))
+            data = np.frombuffer(constant["data"] or b"", aval.dtype).reshape(aval.shape)
+            self.constants.append(ConcreteArray(aval, data))  # 64 bits stay, whatever the default width
         self.at = functools.lru_cache(maxsize=64)(self._at)
 
     def _at(self, sizes: tuple[tuple[str, Any], ...]) -> Callable[..., list[Any]]:
