@@ -141,7 +141,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     return from_numpy(rows), from_numpy(columns)
 
 
-def _in_triangle(n: Any, k: int, m: Any, lower: bool) -> tuple[Array, ...]:
+def _in_triangle(n: Any, k: int, m: Any, lower: bool) -> tuple[Array, Array]:
     """`tril_indices` and `triu_indices` of a square matrix of any size, whose number of positions has an expression."""
     if m not in (None, n):
         rule = "The positions in a triangle of a matrix of any size are counted for square matrices."
@@ -152,7 +152,9 @@ def _in_triangle(n: Any, k: int, m: Any, lower: bool) -> tuple[Array, ...]:
     rest = max_dim(n + k if k < 0 else n - 1 - k, 0)
     below = rest * (rest + 1) // 2 if k < 0 else n * n - rest * (rest + 1) // 2
     inside = tri(n, n, k, bool)
-    return nonzero(inside, size=below) if lower else nonzero(ufuncs.logical_not(inside), size=n * n - below)
+    inside, size = (inside, below) if lower else (ufuncs.logical_not(inside), n * n - below)
+    rows, columns = nonzero(inside, size=size)
+    return rows, columns
 
 
 @array_function

@@ -21,7 +21,7 @@ import numpy as np
 
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import max_dim, may_exceed
+from didax.core.dims import is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives.convert import convert_element_type
@@ -38,9 +38,10 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import rev
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.text import Value, function_type
+from didax.xla.text import Value, function_type, int_array
 
 Axes = tuple[int, ...]
+_INT64 = np.dtype(np.int64)
 Padding = tuple[tuple[int, int], ...]
 
 
@@ -140,6 +141,9 @@ class Convolution(BilinearContraction):
             lhs.aval, rhs.aval, dimension_numbers, feature_group_count
         ):
             return lower_depthwise(ctx, lhs, rhs, window, dimension_numbers)
+        if any([is_symbolic(n) for pair in padding for n in pair]):
+            groups = feature_group_count, batch_group_count
+            return _lower_open_padding(ctx, lhs, rhs, window, dimension_numbers, groups, precision)
         return ctx.emit(
             f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {_dim_numbers_text(dimension_numbers)}, "
             f"window = {_window_text(window)} "
@@ -339,6 +343,31 @@ def _window_text(window: ConvWindow) -> str:
     return (
         f"{{stride = {list(window.strides)}, pad = {pads}, lhs_dilate = {list(window.lhs_dilation)}, "
         f"rhs_dilate = {list(window.rhs_dilation)}}}"
+    )
+
+
+def _lower_open_padding(
+    ctx: Any,
+    lhs: Value,
+    rhs: Value,
+    window: ConvWindow,
+    numbers: ConvDimensionNumbers,
+    groups: tuple[int, int],
+    precision: Precisions,
+) -> Value:
+    """A convolution whose padding is symbolic: it is an operand."""
+    pads = ctx.reshape(
+        ctx.numbers([n for pair in window.padding for n in pair], _INT64), (len(window.padding), 2)
+    )
+    out = ctx.out_avals[0]
+    return ctx.emit(
+        f'"stablehlo.dynamic_conv"({lhs}, {rhs}, {pads}) <{{'
+        f"dimension_numbers = #stablehlo.conv<{_dim_numbers_text(numbers)}>, "
+        f"window_strides = {int_array(window.strides)}, lhs_dilation = {int_array(window.lhs_dilation)}, "
+        f"rhs_dilation = {int_array(window.rhs_dilation)}, "
+        f"feature_group_count = {groups[0]} : i64, batch_group_count = {groups[1]} : i64, "
+        f"precision_config = {_precision_text(precision)}}}> : {function_type([lhs, rhs, pads], [out])}",
+        out,
     )
 
 

@@ -251,7 +251,8 @@ def lower_scan(
     """Every prefix combined along `axis`; without the `identity` of `combine` not in blocks."""
     if x.aval.size == 0 or x.aval.shape[axis] == 1:
         return x
-    long = identity is not None and x.aval.shape[axis] > _LOOP_MAX
+    n = x.aval.shape[axis]
+    long = identity is not None and not is_symbolic(n) and n > _LOOP_MAX
     if axis == 0 or not (long or axis == x.aval.ndim - 1):
         if long:
             return _scan_blocks(ctx, x, reverse, combine, identity)

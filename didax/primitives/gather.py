@@ -22,6 +22,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero, add_tangents, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import may_exceed
 from didax.core.errors import MissingRuleError, message
 from didax.core.primitive import Primitive, eager_trace
 from didax.core.tracing import set_current_trace
@@ -75,7 +76,7 @@ _INT32 = np.dtype(np.int32)
 
 def materialized_update(ctx: Any, update: Any) -> Any:
     """`update`, computed in full before an operation that may write in place. See Note [Updates in place]."""
-    if update.aval.size <= 1 or update.constant is not None:
+    if not may_exceed(update.aval.size, 1) or update.constant is not None:
         return update
     return materialized(ctx, [update])[0]
 

@@ -20,7 +20,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import may_exceed
+from didax.core.dims import is_symbolic, may_exceed
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
@@ -162,7 +162,8 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
         return as_ordered_integers(
             ctx, x, op, lambda keys: _reduce(ctx, keys, axes, op, ordered_integer(init, x.aval.dtype))
         )
-    if row <= max(_LANES) or dtypes.kind_of(x.aval.dtype) not in "iuf" or ctx.module.devices is not None:
+    has_lanes = not is_symbolic(row) and row > max(_LANES) and ctx.module.devices is None
+    if not has_lanes or dtypes.kind_of(x.aval.dtype) not in "iuf":
         return _reduce(ctx, x, axes, op, init)
     outer = [i for i in axes if i < first]
     if outer:
@@ -333,7 +334,11 @@ def _product(x: Any) -> Any:
 
 def _block_length(x: ShapedArray, axis: int) -> int | None:
     n = x.shape[axis]
-    if n < 256 or not (x.dtype.name in ("float32", "float64") or dtypes.is_integer(x.dtype)):
+    if (
+        is_symbolic(n)
+        or n < 256
+        or not (x.dtype.name in ("float32", "float64") or dtypes.is_integer(x.dtype))
+    ):
         return None
     lengths = [length for length in range(16, min(n // 4, 1024) + 1) if n % length == 0]
     return min(lengths, key=lambda length: (length % 8 > 0, length + n // length), default=None)
