@@ -404,7 +404,7 @@ def _open_program(
         if len(platforms) > 1 and _foreign_calls(module):
             raise NoOpenForm(f"it calls {_foreign_calls(module)[0]}, a function of one platform")
         return text, serialize_module(module)
-    except (NoOpenForm, ValueError, RuntimeError) as error:
+    except (NoOpenForm, TypeError, ValueError, RuntimeError) as error:
         refused = re.search(r"'(stablehlo\.\w+)'", str(error)) if isinstance(error, RuntimeError) else None
         obstacle = (
             str(error).split("\n")[0] if refused is None else f"{refused[1]} has no form of open lengths"
