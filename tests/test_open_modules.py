@@ -90,6 +90,7 @@ def test_operations_of_open_lengths() -> None:
             "ordered": [dnp.sort(x, 0), dnp.argmax(y), lax.top_k(y, 1), dnp.median(x), dnp.searchsorted(y, x[0])],
             "moved": [x.at[1:].set(0.0), y[::-1][dnp.argsort(x[0])], dnp.roll(x, 1, 1), dnp.tile(x, (2, 1))],
             "windows": [dnp.convolve(y, x[:, 0]), lax.dynamic_slice(x, (1, 0), (1, m)), dnp.pad(x, ((0, n), (1, 0)))],
+            "pooled": lax.reduce_window(x, -np.inf, lax.max, (2, 2), (2, 2), "VALID"),
             "drawn": dx.random.normal(dx.random.key(0), (n, 2)),
             "factors": [dnp.linalg.cholesky(spread), dnp.linalg.det(spread), dnp.linalg.svd(x, compute_uv=False)],
             "loops": lax.scan(lambda c, row: (c + row.sum(), c), 0.0, x, reverse=True, unroll=2),

@@ -148,7 +148,7 @@ class Gather(Primitive):
         unique_indices: bool,
     ) -> Any:
         out, dims = ctx.out_avals[0], dimension_numbers
-        if 0 in operand.aval.shape or not out.size:  # XLA refuses to read from nothing
+        if 0 in operand.aval.shape or out.size == 0:  # XLA refuses to read from nothing
             return ctx.constant(fill_scalar(fill_value if mode is FILL_OR_DROP else 0, out.dtype), out)
         indices = lower_indices(ctx, indices)
         result = ctx.gather(operand, indices, dims, slice_sizes, out, indices_are_sorted)
@@ -342,7 +342,7 @@ class Scatter(Primitive):
         unique_indices: bool,
     ) -> Any:
         out, dims = ctx.out_avals[0], dimension_numbers
-        if not updates.aval.size or not operand.aval.size:
+        if 0 in (updates.aval.size, operand.aval.size):
             return operand
         indices = lower_indices(ctx, indices)
         if mode is CLIP and dims.scatter_dims_to_operand_dims:
