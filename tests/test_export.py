@@ -134,6 +134,9 @@ def test_jax_reads_the_files(tmp_path: Path) -> None:
     second = jax.grad(lambda p: (of_jax(loaded.call)(p)["x"] ** 2).sum())(P)
     want = dx.grad(lambda p: (gradient(f)(p)["x"] ** 2).sum())(P)
     np.testing.assert_allclose(second["x"], want["x"], rtol=1e-3)
+    anywhere = dx.ShapeDtypeStruct(export.symbolic_shape("b, 2"), "float32")  # and see test_open_modules.py
+    loaded = jax_export.deserialize(export.export(dx.jit(lambda x: dnp.cumsum(x, 0)))(anywhere).serialize())
+    assert loaded.call(np.ones((3, 2), "float32")).tolist() == [[1, 1], [2, 2], [3, 3]]
 
 
 class Pair(NamedTuple):

@@ -44,7 +44,7 @@ ABSENT = {
     "tree_util": "",
     "typing": "",
     "ad_checkpoint": "",
-    "core": "AbstractValue Atom ParamDict Value ensure_compile_time_eval eval_context",
+    "core": "AbstractValue ensure_compile_time_eval",
     "custom_batching": "",
     "custom_derivatives": "",
     "debug": "DebugEffect OrderedDebugEffect",

@@ -58,7 +58,8 @@ def test_expressions_have_one_form() -> None:
         "-b + floordiv(b, 2)": -b // 2,
         "mod(b, 2)": (3 * b * 2 + b) % 2,
         "max(b, 3)": dx.core.max_dim(b, 3),
-        "min(b, n)": dx.core.min_dim(b, n),
+        "min(b, n)": dx.core.min_dim(n, b),
+        "b^2": dx.core.max_dim(0, b * b),
         "floordiv(7, b)": 7 // b,
         "floordiv(b + 3, 4)": ((b + 1) // 2 + 1) // 2,
         "b - 1": b * b // (b + 1),
@@ -126,6 +127,10 @@ def test_what_bounds_decide() -> None:
     assert dx.core.max_dim(b, n) >= n
     assert dx.core.min_dim(b, n) <= b
     assert (n if n else 0) is n
+    less = dx.core.max_dim(n - 2, 0)  # is one of these two
+    assert less <= n - 1
+    assert n * n - less * less // 2 >= 0
+    assert dx.core.min_dim(n, 3) + dx.core.max_dim(n, 3) >= 4
     assert b * n >= b
     for question in (lambda: b >= 5, lambda: n > b, lambda: bool(b - 4), lambda: range(b), lambda: float(b)):
         with pytest.raises(InconclusiveDimensionOperation):
@@ -246,6 +251,44 @@ def test_factors_and_running_combinations_at_any_size() -> None:
         x = values(*shape)
         found = dx.jit(lambda x: (loaded.call(x), dx.grad(total(loaded.call))(x)))(x)
         same(found, dx.jit(lambda x: (f(x), dx.grad(total(f))(x)))(x))
+
+
+def test_functions_of_numpy_at_any_size() -> None:
+    """Those that decide by lengths; x is f32[n], y f32[m], and neither is known to be the longer one."""
+    linalg, modes = dx.scipy.linalg, ("full", "same", "valid")
+
+    def f(x: Any, y: Any) -> Any:
+        n, table = x.shape[0], dnp.outer(x, y)
+        square = dnp.outer(x, x)
+        return {
+            "overlaps": [g(x, y, mode) for g in (dnp.convolve, dnp.correlate) for mode in modes],
+            "polynomials": [dnp.polyadd(x, y), dnp.polymul(x, y), dnp.polyval(x, y), dnp.polyder(x, 2)],
+            "matrices": [
+                linalg.toeplitz(x, y), linalg.circulant(x), linalg.hankel(y, x), linalg.fiedler_companion(x),
+                linalg.companion(dnp.append(x, 1.0)), linalg.convolution_matrix(x, y.shape[0], "same"),
+            ],
+            "joined": [dnp.hstack(table), dnp.vstack(x), dnp.dstack(table), dnp.stack(table, 1), dnp.column_stack(x)],
+            "places": [dnp.tril_indices(n, 1), dnp.triu_indices(n, -1), dnp.diag_indices_from(square), x[n - 1]],
+            "found": [dnp.interp(y, dnp.sort(x), x), dnp.diff(y, 3), dnp.packbits(x > 0), dnp.resize(x, (5,))],
+            "numbers": [dnp.array_equal(x, y), dnp.array_equiv(x, x[:1]), dx.scipy.stats.sem(y), dnp.size(table) * x],
+            "repeated": [lax.broadcast_like(x[0], table), dnp.repeat(y, n), dnp.tile(y, (n, 1)), dnp.take(y, n - 1)],
+            "resized": dx.image.resize(table, (2 * n, 4), "nearest"),
+            "batched": dx.vmap(lambda row: dnp.convolve(row, x, "same"))(table),
+            "doubled": np.arange(3.0) * dnp.arange(n, dtype="float64")[:, None],
+        }  # fmt: skip
+
+    scope = export.SymbolicScope()
+    loaded = saved(f, struct("n", scope=scope), struct("m", scope=scope), vjp_order=1)
+    total = lambda f: lambda x, y: sum([(z**2).sum() for z in dx.tree.leaves(f(x, y)) if z.dtype == F32])
+    for n, m in ((1, 2), (4, 3)):
+        x, y = values(n), values(m + 1)[1:]
+        found, want = dx.jit(lambda x, y: (loaded.call(x, y), f(x, y)))(x, y)
+        same(found, want)
+    same(*dx.jit(lambda x, y: [dx.grad(total(g), (0, 1))(x, y) for g in (loaded.call, f)])(x, y))
+    lengths = saved(lambda x: dnp.shape(x), struct("n, m"))  # lengths are results, as numbers
+    same(lengths.call(values(3, 2)), (np.int32(3), np.int32(2)))
+    with pytest.raises(InconclusiveDimensionOperation, match="counted for square matrices"):
+        export.export(dx.jit(dnp.tril_indices_from))(struct("n, m"))
 
 
 def test_another_process_needs_nothing_of_the_function(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of, is_array_like
+from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.masked import check_no_mask
 from didax.core.ref import Ref
@@ -48,6 +49,8 @@ def as_result(flat: FlatFunction, out: Sequence[Any], x: Any) -> Any:
         aval = aval_of(x)
         return x if aval.dtype == dtypes.float0 else as_concrete(narrowed_scalar(x))
     except TypeError:
+        if is_symbolic(x):
+            return x.__jax_array__()
         name = result_name(flat.out_tree, next(i for i, y in enumerate(out) if y is x))
         if isinstance(x, Ref):
             rule = f"The function given to {flat.caller} cannot return a Ref: return the array that it holds."

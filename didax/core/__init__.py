@@ -15,16 +15,43 @@ from didax.core.modules import on_access
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from didax.core.avals import ShapedArray as ShapedArray
     from didax.core.dims import max_dim as max_dim
     from didax.core.dims import min_dim as min_dim
+    from didax.core.jaxpr import Atom as Atom
     from didax.core.jaxpr import Jaxpr
     from didax.core.primitive import Trace as Trace
     from didax.core.tracing import Tracer as Tracer
 else:
-    __getattr__, __dir__ = on_access(
-        __name__, ShapedArray="avals", Trace="primitive", Tracer="tracing", max_dim="dims", min_dim="dims"
-    )
+    _homes = {"Atom": "jaxpr", "ShapedArray": "avals", "Trace": "primitive", "Tracer": "tracing"}
+    __getattr__, __dir__ = on_access(__name__, **_homes, max_dim="dims", min_dim="dims")
+
+Value = Any
+"""What a variable of a jaxpr stands for, in annotations: an array, or a tracer of one."""
+ParamDict = dict[str, Any]
+"""The static parameters of an equation, in annotations."""
+
+
+def eval_context() -> AbstractContextManager[Any]:
+    """A block whose operations are computed at once, also while a function is traced. They take no traced values.
+
+    `didax.ensure_compile_time_eval` is the same for operations that may also depend on traced values.
+
+    >>> import didax as dx, didax.numpy as dnp
+    >>> @dx.jit
+    ... def f(x):
+    ...     with dx.core.eval_context():
+    ...         count = int(dnp.ones(3).sum())
+    ...     return x * count
+    >>> f(2.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    from didax.core.primitive import eager_trace
+    from didax.core.tracing import set_current_trace
+
+    return set_current_trace(eager_trace)
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Any, *args: Any) -> list[Any]:

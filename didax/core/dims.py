@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple, cast
 
@@ -372,17 +372,20 @@ def _without(m: Monomial, n: Monomial) -> Monomial | None:
 
 def max_dim(x: Size, y: Size) -> Size:
     """The larger of two sizes, as an expression where their order is not known."""
-    return _larger("max", x, y, 1)
+    return _first_or_second("max", x, y, x - y)
 
 
 def min_dim(x: Size, y: Size) -> Size:
     """The smaller of two sizes, as an expression where their order is not known."""
-    return _larger("min", x, y, -1)
+    return _first_or_second("min", x, y, y - x)
 
 
-def _larger(op: str, x: Size, y: Size, sign: int) -> Size:
-    low, high = bounds((x - y) * sign)
-    return x if low >= 0 else y if high < 0 else _atom(op, x, y)
+def _first_or_second(op: str, x: Size, y: Size, lead: Size) -> Size:
+    """x where `lead` is never negative, y where it is never positive; else an expression, whose order is one."""
+    low, high = bounds(lead)
+    if low >= 0 or high <= 0:
+        return x if low >= 0 else y
+    return _atom(op, *sorted([x, y], key=lambda size: (not isinstance(size, Dim), str(size))))
 
 
 def may_exceed(x: Size, y: Size) -> bool:
@@ -405,6 +408,14 @@ def lengths_of(shape: Any) -> tuple[Size, ...]:
     if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1):
         return tuple(map(as_length, shape))
     return (as_length(shape),)
+
+
+def broadcast_lengths(shapes: Sequence[tuple[Size, ...]]) -> tuple[Size, ...] | None:
+    """The shape to which shapes broadcast by NumPy's rules; None where there is none."""
+    ndim = max([len(shape) for shape in shapes], default=0)
+    columns = zip(*[(1,) * (ndim - len(shape)) + shape for shape in shapes], strict=True)
+    lengths = [set(column) - {1} or {1} for column in columns]
+    return None if any([len(found) > 1 for found in lengths]) else tuple([found.pop() for found in lengths])
 
 
 def slice_of(item: slice, n: Size) -> tuple[Size, Size, int]:
@@ -474,7 +485,11 @@ def _lowest(x: Size, depth: int) -> float:
         return x
     best = sum([_scaled(_product_bounds(m, x.scope), a)[0] for m, a in x.terms])
     if depth:
-        best = max([best, *[min([_lowest(case, depth - 1) for case in cases]) for cases in _cases(x)]])
+        for choice in _choices(x):  # it is one of its two sizes
+            either = [_lowest(evaluate(x, {str(choice): size}), depth - 1) for size in choice.args]
+            linear = dict(x.terms).get(((choice, 1),), 0)
+            alone = sum(choice in dict(m) for m, _ in x.terms) == 1 and linear
+            best = max(best, max(either) if alone and (choice.op == "max") == (linear > 0) else min(either))
         for known in _known(x):
             for m, a in known.terms:
                 b = dict(x.terms).get(m, 0)
@@ -484,15 +499,9 @@ def _lowest(x: Size, depth: int) -> float:
     return best
 
 
-def _cases(x: Dim) -> list[list[Size]]:
-    """Pairs of sizes of which `x` is one: one argument in the place of a max that is subtracted, or of a min."""
-    found: list[list[Size]] = []
-    for monomial, a in x.terms:
-        (factor, power), *others = monomial or ((Factor(""), 0),)
-        if power == 1 and not others and factor.op == ("max" if a < 0 else "min"):
-            rest = size_of({m: b for m, b in x.terms if m != monomial}, x.scope)
-            found.append([rest + arg * a for arg in factor.args])
-    return found
+def _choices(x: Dim) -> list[Factor]:
+    """The max and min among the factors of a size."""
+    return [factor for m, _ in x.terms for factor, _ in m if factor.op in ("max", "min")]
 
 
 def _known(x: Dim) -> list[Dim]:
@@ -648,17 +657,20 @@ def variables(sizes: Iterable[Any]) -> list[str]:
 
 
 def evaluate(x: Size, sizes: Mapping[str, Size]) -> Size:
-    """A size with others in the place of its variables; those that are absent stay."""
+    """A size with others in the place of its variables, or of what is written so; those that are absent stay."""
     if not isinstance(x, Dim):
         return x
     total: Size = 0
     for monomial, a in x.terms:
         term: Size = a
         for factor, power in monomial:
-            if factor.args:
+            name = str(factor)
+            if name in sizes:
+                value = sizes[name]
+            elif factor.args:
                 value = _FUNCTIONS[factor.op](*[evaluate(arg, sizes) for arg in factor.args])
             else:
-                value = sizes[factor.op] if factor.op in sizes else variable(factor.op, x.scope)
+                value = variable(factor.op, x.scope)
             term = term * value**power
         total = total + term
     return total

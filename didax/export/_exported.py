@@ -1,7 +1,8 @@
 """`export(jit(f))(x)` and `deserialize(data)`: programs without their Python, and the calls of them.
 
-A program of concrete shapes is a StableHLO module; one of symbolic shapes is the text of its jaxpr (`_text.py`), or a
-module of jax's whose shapes XLA refines. Read next: `_file.py`; `didax/primitives/exported.py`.
+A program of concrete shapes is a StableHLO module. One of symbolic shapes is the text of its jaxpr (`_text.py`), beside
+a module of open lengths where it has one (`xla/open_text.py`), for jax; those of jax are modules, which XLA refines.
+Read next: `_file.py`; `didax/primitives/exported.py`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from didax.api.flat import as_array, flatten_arguments
 from didax.api.jit import jit
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import evaluate, is_symbolic, variable
+from didax.core.dims import Scope, evaluate, is_symbolic, variable
 from didax.core.errors import ArgumentError, api_boundary, message
-from didax.core.jaxpr import eval_jaxpr
+from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.export import _file
 from didax.export._symbolic import SymbolicScope, scope_of, solve
 from didax.export._text import MARK, TextProgram, write_text
@@ -32,6 +33,8 @@ from didax.primitives.exported import Artifact, exported_p
 from didax.xla.artifacts import module_text, serialize_module
 from didax.xla.lapack import platform
 from didax.xla.lowering import lower_module
+from didax.xla.open_text import lower_open_module
+from didax.xla.text import NoOpenForm
 
 minimum_supported_calling_convention_version = _file.CONVENTIONS.start
 maximum_supported_calling_convention_version = _file.CONVENTIONS.stop - 1
@@ -102,15 +105,21 @@ class Exported:
         self.uses_global_constants: bool = more.get("global_constants", _any_symbolic(self.in_avals))
         self.ordered_effects: tuple[str, ...] = tuple(more.get("ordered_effects", ()))
         self.unordered_effects: tuple[str, ...] = tuple(more.get("unordered_effects", ()))
-        self._text = TextProgram(module) if module.startswith(MARK) else None
+        text: bytes | None = module if module.startswith(MARK) else more.get("text")
+        self._text = None if text is None else TextProgram(text)
         self._make_vjp = None if make_vjp is None else functools.cache(make_vjp)
 
     def __repr__(self) -> str:
         return f"Exported({self.fun_name}: {_listed(self.in_avals)} -> {_listed(self.out_avals)})"
 
     def mlir_module(self) -> str:
-        """The StableHLO text; of a program that Didax exported with symbolic shapes, the text of its jaxpr."""
-        return module_text(self.mlir_module_serialized) if self._text is None else self._text.text
+        """The StableHLO text; of a program of symbolic shapes that has no such form, the text of its jaxpr.
+
+        The first line of the latter says which operation lacks one.
+        """
+        if self._text is None or not self.mlir_module_serialized.startswith(MARK):
+            return module_text(self.mlir_module_serialized)
+        return f"# {self._text.obstacle}\n{self._text.text}"
 
     def has_vjp(self) -> bool:
         """Whether it can be differentiated in reverse mode."""
@@ -256,6 +265,7 @@ class Exported:
             "unordered_effects": [{"name": name} for name in self.unordered_effects],
             "checks": [_file.write_check(repr(check)) for check in self.disabled_safety_checks],
             "module": self.mlir_module_serialized,
+            "text": None if self._text is None else self._text.data,
             "convention": self.calling_convention_version,
             "kept": self.module_kept_var_idx,
             "global_constants": self.uses_global_constants,
@@ -357,8 +367,9 @@ def _exported(
 
     if _any_symbolic(in_avals):
         constraints = [constraint.text for constraint in scope.constraints]
-        module = write_text(traced.fun_name, jaxpr, consts, constraints)
+        text, module = _open_program(traced.fun_name, jaxpr, consts, constraints, scope, platforms, checks)
     else:
+        text = None
         module = _module(traced.fun_name, closed, in_avals, platforms, checks)
 
     def pull(*xs: Any) -> tuple[Any, ...]:
@@ -370,11 +381,39 @@ def _exported(
         return _exported(jit(pull), (*in_avals, *cts), {}, platforms, checks)
 
     trees = traced.in_tree, traced.out_tree
-    return Exported(traced.fun_name, trees, in_avals, jaxpr.out_avals, module, platforms, checks, make_vjp)
+    return Exported(
+        traced.fun_name, trees, in_avals, jaxpr.out_avals, module, platforms, checks, make_vjp, text=text
+    )
+
+
+def _open_program(
+    name: str,
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    constraints: Sequence[str],
+    scope: Scope,
+    platforms: Sequence[str],
+    checks: Sequence[DisabledSafetyCheck],
+) -> tuple[bytes, bytes]:
+    """A program of symbolic shapes as text, and as a module of open lengths; the text again where there is none."""
+    text = write_text(name, jaxpr, consts, constraints)  # refuses what has no text
+    try:
+        values = [np.asarray(c).astype(v.aval.dtype) for c, v in zip(consts, jaxpr.invars, strict=False)]
+        module = lower_open_module(jaxpr, values, scope, name, len(platforms))
+        _check_calls(name, module, checks)
+        if len(platforms) > 1 and _foreign_calls(module):
+            raise NoOpenForm(f"it calls {_foreign_calls(module)[0]}, a function of one platform")
+        return text, serialize_module(module)
+    except (NoOpenForm, TypeError, ValueError, RuntimeError) as error:
+        refused = re.search(r"'(stablehlo\.\w+)'", str(error)) if isinstance(error, RuntimeError) else None
+        obstacle = (
+            str(error).split("\n")[0] if refused is None else f"{refused[1]} has no form of open lengths"
+        )
+        return (text := write_text(name, jaxpr, consts, constraints, obstacle)), text
 
 
 _OF_XLA = re.compile(
-    r"lapack_|cusolver_|cublas_|cu_|cuda_|cudnn|Sharding$|SPMD|mhlo\.|stablehlo\.|xla\.|annotate_|__gpu\$"
+    r"lapack_|cusolver_|cublas_|cu_|cuda_|cudnn|Sharding$|SPMD|mhlo\.|stablehlo\.|xla\.|annotate_|__gpu\$|shape_assertion$"
 )
 
 
@@ -398,13 +437,27 @@ def _module(
     if staged.consts or callbacks:
         rule = "A program that calls Python, or captures values of an enclosing transformation, cannot be exported."
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
+    _check_calls(name, text, checks)
+    return serialize_module(text)
+
+
+def _check_calls(name: str, text: str, checks: Sequence[DisabledSafetyCheck]) -> None:
+    """A function of the user's that a module calls has to be allowed."""
     allowed = {check.is_custom_call() for check in checks}
     for target in re.findall(r"custom_call @([\w.$]+)", text):
         if not _OF_XLA.match(target) and target not in allowed:
             rule = "A program that calls a function of yours is exported if you say that whoever loads it has it."
             fix = f"Pass disabled_checks=[DisabledSafetyCheck.custom_call({target!r})]."
             raise ValueError(message(rule, f"program: {name}, function: {target}", fix=fix))
-    return serialize_module(text)
+
+
+def _foreign_calls(text: str) -> list[str]:
+    """The functions outside of StableHLO that a module calls."""
+    return [
+        target
+        for target in re.findall(r"custom_call @([\w.$]+)", text)
+        if target != "shape_assertion" and not target.startswith("stablehlo.")
+    ]
 
 
 # --- Reading ------------------------------------------------------------------------------------------------
@@ -422,7 +475,8 @@ def deserialize(blob: bytes | bytearray) -> Exported:
 
 def _read(table: dict[str, Any]) -> Exported:
     module: bytes = table["module"]
-    texts = TextProgram(module).constraints if module.startswith(MARK) else []
+    text: bytes | None = module if module.startswith(MARK) else table["text"]
+    texts = [] if text is None else TextProgram(text).constraints
     scope = SymbolicScope(texts)
     size = functools.partial(variable, scope=scope)
     types = [_file.read_aval(x, size) for x in table["types"] or ()]
@@ -453,6 +507,7 @@ def _read(table: dict[str, Any]) -> Exported:
         nr_devices=table["devices"] or table["devices_16"] or 0,
         convention=table["convention"],
         kept=kept,
+        text=text,
         global_constants=bool(table["global_constants"]),
         ordered_effects=[x["name"] or "" for x in table["ordered_effects"] or ()],
         unordered_effects=[x["name"] or "" for x in table["unordered_effects"] or ()],

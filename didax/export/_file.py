@@ -4,7 +4,7 @@
     |          4          |    4   |   4    |         8          |         32          |    ...    |
 
 Readers of flatbuffers follow the offset and see no header, so jax reads these files, and files of jax, which have no
-header, are read here. A program of symbolic shapes is text of Didax's own in the place of the StableHLO module.
+header, are read here. A program of symbolic shapes is text of Didax's own beside the StableHLO module, or in its place.
 Read next: `_flatbuffers.py`; `_exported.py`.
 """
 
@@ -34,6 +34,7 @@ SCHEMA: Schema = {
         "jaxpr:string",
         "constants:[Constant]",
         "constraints:[string]",
+        "obstacle:string",
     ],  # not jax's: the module of symbolic shapes
     "Constant": ["type:Aval", "data:[u8]"],
     "Program": [
@@ -63,6 +64,8 @@ SCHEMA: Schema = {
         "out_types:[u32]",
         "in_places:[u32]",
         "out_places:[u32]",
+        *[f"of_jax_{i}:u8" for i in range(26, 64)],  # for what later versions of jax may write
+        "text:[u8]",  # Didax's own: a program of symbolic shapes, beside its module for others
     ],
 }
 VERSIONS = range(2, 12)  # of the table, which jax 0.10 writes as 3

@@ -28,12 +28,18 @@ from didax.export._file import SCHEMA, read_aval, write_aval
 from didax.export._flatbuffers import read, write
 from didax.primitives.custom.call import rules_call_p
 from didax.primitives.custom.constant import constant_p
+from didax.runtime.array import ConcreteArray
 
 MARK = b"DIDAX-JAXPR\0"
 
 
-def write_text(name: str, jaxpr: Jaxpr, consts: Sequence[Any], constraints: Sequence[str]) -> bytes:
-    """The bytes of a jaxpr whose leading inputs have the values `consts`."""
+def write_text(
+    name: str, jaxpr: Jaxpr, consts: Sequence[Any], constraints: Sequence[str], obstacle: str = ""
+) -> bytes:
+    """The bytes of a jaxpr whose leading inputs have the values `consts`.
+
+    `obstacle` says why the program has no module of open lengths.
+    """
     held: list[tuple[Var, Any]] = []
     plain = _without_rules(jaxpr, held)
     plain = Jaxpr([*[var for var, _ in held], *plain.invars], plain.eqns, plain.outvars)
@@ -50,7 +56,7 @@ def write_text(name: str, jaxpr: Jaxpr, consts: Sequence[Any], constraints: Sequ
     constants = [
         {"type": write_aval(v.aval), "data": _bytes(x, v)} for v, x in zip(plain.invars, values, strict=False)
     ]
-    table = {"jaxpr": text, "constants": constants, "constraints": list(constraints)}
+    table = {"jaxpr": text, "constants": constants, "constraints": list(constraints), "obstacle": obstacle}
     return MARK + bytes(write(SCHEMA, "Text", table))
 
 
@@ -98,12 +104,15 @@ class TextProgram:
 
     def __init__(self, data: bytes):
         table = read(SCHEMA, "Text", data[len(MARK) :])
+        self.data = data
         self.text: str = table["jaxpr"] or ""
+        self.obstacle: str = table["obstacle"] or ""
         self.constraints: list[str] = table["constraints"] or []
         self.constants: list[Any] = []
         for constant in table["constants"] or ():
             aval = read_aval(constant["type"], lambda name: 0)
-            self.constants.append(np.frombuffer(constant["data"] or b"", aval.dtype).reshape(aval.shape))
+            numbers = np.frombuffer(constant["data"] or b"", aval.dtype).reshape(aval.shape)
+            self.constants.append(ConcreteArray(aval, numbers))  # 64 bits stay, whatever the default width
         self.at = functools.lru_cache(maxsize=64)(self._at)
 
     def _at(self, sizes: tuple[tuple[str, Any], ...]) -> Callable[..., list[Any]]:

@@ -16,6 +16,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import is_symbolic, max_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array
@@ -182,8 +183,11 @@ def resize(
     return x
 
 
-def _nearest(old: int, new: int) -> np.ndarray[Any, Any]:
-    return np.clip(np.floor((np.arange(new) + 0.5) * old / max(new, 1)), 0, max(old - 1, 0)).astype(np.int32)
+def _nearest(old: int, new: int) -> Any:
+    """The pixel that is nearest to each of the new ones; NumPy's array where both lengths are known."""
+    xp = dnp if is_symbolic(old) or is_symbolic(new) else np
+    centres = (xp.arange(new, dtype="float64") + 0.5) * old / max_dim(new, 1)
+    return xp.floor(centres).clip(0, max_dim(old - 1, 0)).astype(np.int32)
 
 
 def _resampled(

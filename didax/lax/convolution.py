@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
+from didax.core.dims import as_length
 from didax.core.errors import message
 from didax.lax.dot import PrecisionLike, canonicalize_element_type, canonicalize_precision, dot_general
 from didax.lax.operands import operation
@@ -93,7 +94,7 @@ def conv_general_dilated(
         lhs,
         rhs,
         window_strides=strides,
-        padding=tuple([(operator.index(low), operator.index(high)) for low, high in padding]),
+        padding=tuple([(as_length(low), as_length(high)) for low, high in padding]),
         lhs_dilation=spread,
         rhs_dilation=reach,
         dimension_numbers=numbers,

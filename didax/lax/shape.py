@@ -10,10 +10,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from didax.core.avals import aval_of
-from didax.core.dims import as_length
+from didax.core.dims import as_length, broadcast_lengths
 from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import shape as primitives
@@ -92,16 +90,16 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    try:
-        return np.broadcast_shapes(*(tuple(s) for s in shapes))
-    except ValueError:
+    found = broadcast_lengths([tuple(map(as_length, shape)) for shape in shapes])
+    if found is None:
         raise ValueError(
             message(
                 "Shapes broadcast when each pair of lengths, from the last axis on, is equal or has a 1.",
                 f"shapes: {', '.join(str(tuple(s)) for s in shapes)}",
                 fix="Reshape or transpose one of the arrays.",
             )
-        ) from None
+        )
+    return found
 
 
 @operation

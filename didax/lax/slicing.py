@@ -306,7 +306,7 @@ def start_scalars(
     """Return start indices as scalars of one dtype; negative indices, which count from the end, are made positive."""
     if hasattr(starts, "ndim"):  # one array with an index per axis
         starts = [reshape_to(slicing.slice_(starts, (i,), (i + 1,)), ()) for i in range(aval_of(starts).size)]
-    starts = list(starts)
+    starts = [i.__jax_array__() if is_symbolic(i) else i for i in starts]
     if len(starts) != x.ndim:
         facts = f"operand: {x}, start_indices: {len(starts)}"
         raise ArgumentError(

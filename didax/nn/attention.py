@@ -14,6 +14,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax.core import dtypes
+from didax.core.dims import is_symbolic, max_dim
 from didax.core.errors import api_boundary, message
 from didax.core.value import Array
 from didax.nn.activations import logsumexp, softmax
@@ -113,7 +114,10 @@ def _logits(q: Array, k: Array, scale: Any, bias: Any, sizes: tuple[int, ...]) -
     grouped = q.reshape(batch, length, k.shape[2], heads // k.shape[2], q.shape[3])
     wide = dtypes.promote_types(q.dtype, np.float32)
     logits = dnp.einsum("btkgh,bskh->bkgts", grouped, k, preferred_element_type=wide).reshape(sizes)
-    logits = logits * (1 / math.sqrt(max(q.shape[3], 1)) if scale is None else scale)
+    if scale is None:
+        width = max_dim(q.shape[3], 1)
+        scale = width**-0.5 if is_symbolic(width) else 1 / math.sqrt(width)
+    logits = logits * scale
     if bias is not None:
         logits = logits + dnp.broadcast_to(_per_query_and_key("bias", bias, sizes), sizes)
     return logits.astype(wide)

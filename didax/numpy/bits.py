@@ -57,8 +57,9 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
         x, axis = ravel(x), 0
     dimension = canonical_axis("packbits", axis, x.ndim)
     bits = moveaxis(truth(x).astype(_BYTE), dimension, -1)
-    bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 8)])
-    groups = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    count = (bits.shape[-1] + 7) // 8
+    bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, 8 * count - bits.shape[-1])])
+    groups = reshape(bits, (*bits.shape[:-1], count, 8))
     return moveaxis(array_sum(ufuncs.left_shift(groups, places), axis=-1, dtype=_BYTE), -1, dimension)
 
 

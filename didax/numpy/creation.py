@@ -61,7 +61,7 @@ from didax.primitives.slicing import concatenate
 __all__ = [
     "arange", "array", "asarray", "copy", "empty", "empty_like", "eye", "from_dlpack", "frombuffer",
     "fromfunction", "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace",
-    "meshgrid", "ones", "ones_like", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander", "zeros",
+    "meshgrid", "ones", "ones_like", "tri", "tril", "triu", "vander", "zeros",
     "zeros_like",
 ]  # fmt: skip
 
@@ -740,30 +740,6 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
 
 def _zero(x: Array) -> Any:
     return x.dtype.type(0) if not x.weak_type else cast(0, x.dtype, True)
-
-
-@api_boundary
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Return the row and column indices of the lower triangle of an n x m matrix.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.tril_indices(2)
-    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
-    """
-    rows, columns = np.tril_indices(n, k=k, m=m)
-    return from_numpy(rows), from_numpy(columns)
-
-
-@api_boundary
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Return the row and column indices of the upper triangle of an n x m matrix.
-
-    >>> import didax.numpy as dnp
-    >>> dnp.triu_indices(2)
-    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
-    """
-    rows, columns = np.triu_indices(n, k=k, m=m)
-    return from_numpy(rows), from_numpy(columns)
 
 
 @array_function

@@ -178,6 +178,8 @@ def _axis_entries(
         return [_span(x, item, axis)]
     if type(item) is Slice:
         return [_dynamic_span(x, item, axis)]
+    if is_symbolic(item):
+        item = item.__jax_array__()
     if _is_mask(item):
         return _mask_points(x, item, axis)
     if isinstance(item, Array) and dtypes.is_integer(item.dtype):

@@ -5,6 +5,8 @@ Read next: `ufuncs.py` for questions about each element.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +14,20 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic, min_dim
 from didax.core.errors import api_boundary
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.creation import asarray
-from didax.numpy.promotion import ArrayLike, as_array, as_array_of, as_operand, checked_operand, promote
+from didax.numpy.promotion import (
+    ArrayLike,
+    as_array,
+    as_array_of,
+    as_operand,
+    broadcast_shapes,
+    checked_operand,
+    promote,
+)
 from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import canonical_axes
 from didax.numpy.ufuncs import logical_and, logical_or
@@ -64,7 +75,7 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     3
     """
     x = _type("size", a)
-    return int(np.prod([x.shape[i] for i in canonical_axes("size", axis, x.ndim)], dtype=np.int64))
+    return math.prod([x.shape[i] for i in canonical_axes("size", axis, x.ndim)])
 
 
 def isscalar(element: Any) -> bool:
@@ -154,11 +165,21 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """
     x, y = asarray(a1), asarray(a2)
     if x.shape != y.shape:
+        if x.ndim == y.ndim and any(map(is_symbolic, x.shape + y.shape)):
+            return _equal_at_some_sizes(x, y, equal_nan)
         return as_array("array_equal", False)
     if x.dtype == y.dtype == dtypes.float0:
         return as_array("array_equal", True)
     same = ufuncs.equal(x, y)
     return all_of(logical_or(same, logical_and(ufuncs.isnan(x), ufuncs.isnan(y))) if equal_nan else same)
+
+
+def _equal_at_some_sizes(x: Array, y: Array, equal_nan: bool) -> Array:
+    """Whether arrays of symbolic shapes have equal lengths, and equal elements where they overlap."""
+    lengths = list(zip(x.shape, y.shape, strict=True))
+    overlap = tuple([slice(min_dim(n, m)) for n, m in lengths])
+    agree = [ufuncs.equal(n, m) for n, m in lengths if n != m]
+    return functools.reduce(logical_and, agree, array_equal(x[overlap], y[overlap], equal_nan))
 
 
 @api_boundary
@@ -171,7 +192,9 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """
     x, y = asarray(a1), asarray(a2)
     try:
-        np.broadcast_shapes(x.shape, y.shape)
+        broadcast_shapes("array_equiv", [x.shape, y.shape])
     except ValueError:
+        if any(map(is_symbolic, x.shape + y.shape)):
+            raise  # they may broadcast at some sizes
         return as_array("array_equiv", False)
     return all_of(ufuncs.equal(x, y))

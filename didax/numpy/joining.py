@@ -7,22 +7,24 @@ the shapes of the results depend on them. Read next: `manipulation.py`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from didax.api.results import array_function
+from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import ArgumentError, PositionError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
 from didax.numpy.creation import arange
 from didax.numpy.indexing import at, getitem
-from didax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel
+from didax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims, moveaxis, ravel
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, as_array_of, cast, lifted, promote_dtypes
 from didax.numpy.reductions import canonical_axis
 from didax.numpy.selection import argsort, flatnonzero
@@ -50,6 +52,27 @@ def _arrays(name: str, xs: Any) -> list[Array]:
     return [as_array(name, x, i) for i, x in enumerate(xs)]
 
 
+def _are_rows(xs: Any) -> bool:
+    """Whether the arrays to join are the rows of an array of any length, which Python cannot run over."""
+    return isinstance(xs, Array) and any(map(is_symbolic, xs.shape[:1]))
+
+
+def _formed(xs: Any, form: Callable[[Any], Array]) -> Any:
+    """The arrays to join, each brought into a form."""
+    return vmap(form)(xs) if _are_rows(xs) else [form(x) for x in xs]
+
+
+def _joined_rows(rows: Array, axis: int, dtype: DTypeLike) -> Array:
+    """The rows of an array joined along one of their axes."""
+    if rows.ndim == 1:
+        rule = "Numbers have no axis along which they are joined."
+        raise ArgumentError(message(rule, f"rows of: {rows.aval}", fix="Use stack, or the array itself."))
+    i = canonical_axis("concatenate", axis, rows.ndim - 1)
+    n, *row = rows.shape
+    joined = shapes.reshape(moveaxis(rows, 0, i), (*row[:i], n * row[i], *row[i + 1 :]))
+    return joined if dtype is None else cast(joined, dtypes.dtype(dtype))
+
+
 @array_function
 def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> Array:
     """Return the arrays joined along an axis, in their common dtype; with axis None they are ravelled first.
@@ -58,6 +81,8 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> A
     >>> dnp.concatenate([dnp.array([1, 2]), dnp.array([3.5])])
     Array([1. , 2. , 3.5], dtype=float32)
     """
+    if _are_rows(arrays):
+        return ravel(arrays) if axis is None else _joined_rows(arrays, axis, dtype)
     xs = _arrays("concatenate", arrays)
     if not xs:
         raise ValueError(
@@ -115,6 +140,12 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
+    if _are_rows(arrays):
+        return (
+            moveaxis(arrays, 0, axis)
+            if dtype is None
+            else cast(moveaxis(arrays, 0, axis), dtypes.dtype(dtype))
+        )
     xs = _arrays("stack", arrays)
     if len({x.shape for x in xs}) != 1:
         shown = ", ".join([str(x.shape) for x in xs]) or "none"
@@ -136,7 +167,7 @@ def vstack(tup: Any, dtype: DTypeLike = None) -> Array:
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    return concatenate([atleast_2d(x) for x in tup], 0, dtype)
+    return concatenate(_formed(tup, atleast_2d), 0, dtype)
 
 
 @array_function
@@ -147,8 +178,8 @@ def hstack(tup: Any, dtype: DTypeLike = None) -> Array:
     >>> dnp.hstack([dnp.array([1, 2]), dnp.array([3])])
     Array([1, 2, 3], dtype=int32)
     """
-    xs = [atleast_1d(x) for x in tup]
-    return concatenate(xs, 0 if xs and xs[0].ndim == 1 else 1, dtype)
+    xs = _formed(tup, atleast_1d)
+    return concatenate(xs, 1 if any([x.ndim > 1 for x in xs[:1]]) else 0, dtype)
 
 
 @array_function
@@ -159,7 +190,7 @@ def dstack(tup: Any, dtype: DTypeLike = None) -> Array:
     >>> dnp.dstack([dnp.zeros(2), dnp.ones(2)]).shape
     (1, 2, 2)
     """
-    return concatenate([atleast_3d(x) for x in tup], 2, dtype)
+    return concatenate(_formed(tup, atleast_3d), 2, dtype)
 
 
 @array_function
@@ -171,8 +202,8 @@ def column_stack(tup: Any) -> Array:
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    xs = [as_array("column_stack", x, i) for i, x in enumerate(tup)]
-    return concatenate([x if x.ndim > 1 else atleast_2d(x).T for x in xs], 1)
+    xs = tup if _are_rows(tup) else _arrays("column_stack", tup)
+    return concatenate(_formed(xs, lambda x: x if x.ndim > 1 else atleast_2d(x).T), 1)
 
 
 @array_function

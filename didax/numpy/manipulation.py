@@ -16,7 +16,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.dims import as_length, is_symbolic, max_dim, min_dim
+from didax.core.dims import as_length, is_symbolic, lengths_of, max_dim, min_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
@@ -358,9 +358,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     Array([1, 2, 1, 2], dtype=int32)
     """
     x = as_array("tile", A, "A")
-    counts = (
-        tuple([operator.index(n) for n in reps]) if hasattr(reps, "__iter__") else (operator.index(reps),)
-    )
+    counts = lengths_of(reps)
     if any([n < 0 for n in counts]):
         _refuse_negative("tile", f"A: {x.aval}, reps: {reps}")
     ndim = max(len(counts), x.ndim)
@@ -388,6 +386,8 @@ def repeat(
     if axis is None or (not x.ndim and axis in (0, -1)):  # a number counts as a vector of it, as in NumPy
         x, axis = ravel(x), 0
     dimension = canonical_axis("repeat", axis, x.ndim)
+    if is_symbolic(repeats) and total_repeat_length is None:
+        return _repeat_evenly(x, repeats, dimension)
     counts = repeats if isinstance(repeats, Array) else np.asarray(repeats)
     if total_repeat_length is None and not isinstance(counts, Tracer) and np.size(np.asarray(counts)) == 1:
         return _repeat_evenly(x, int(np.asarray(counts).reshape(())), dimension)

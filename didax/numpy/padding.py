@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.dims import as_length
+from didax.core.dims import as_length, is_symbolic
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import reductions, ufuncs
@@ -81,7 +81,7 @@ def pad(
     if mode in ("constant", "empty"):
         return _pad_constant(x, widths, _pairs("constant_values", kwargs.get("constant_values", 0), x.ndim))
     for axis, (pair, option) in enumerate(zip(widths, _options(mode, kwargs, x.ndim), strict=True)):
-        if any(pair):
+        if any(map(is_symbolic, pair)) or any(pair):
             x = _pad_axis(x, axis, pair, mode, option)
     return x
 
@@ -160,7 +160,7 @@ def _options(mode: str, kwargs: dict[str, Any], ndim: int) -> list[Any]:
 def _pad_constant(x: Array, widths: Widths, values: Sequence[Any]) -> Array:
     for axis, ((low, high), (before, after)) in enumerate(zip(widths, values, strict=True)):
         for width, value in (((low, 0), before), ((0, high), after)):
-            if any(width):
+            if any(map(is_symbolic, width)) or any(width):
                 filler = as_array_of("pad", value, x.dtype, x.weak_type, "constant_values")
                 x = pad_axes(
                     x, filler, tuple([(*width, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)])

@@ -13,9 +13,11 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import is_symbolic, max_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
+from didax.lax.loops import scan
 from didax.numpy import linalg, ufuncs
 from didax.numpy.creation import arange, ones, vander, zeros
 from didax.numpy.joining import concatenate
@@ -65,6 +67,8 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     coefficients, points = [as_array("polyval", y) for y in promote_dtypes("polyval", p, x)]
     shape = broadcast_shapes("polyval", [coefficients.shape[1:], points.shape])
     start = broadcast(cast(0, points.dtype, points.weak_type), shape)
+    if is_symbolic(coefficients.shape[0]):
+        return scan(lambda y, c: (y * points + c, None), start, coefficients)[0]
     return functools.reduce(lambda y, c: y * points + c, coefficients, start)
 
 
@@ -77,7 +81,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     Array([1, 7], dtype=int32)
     """
     x, y = _coefficients("polyadd", a1, a2)
-    length = max(x.shape[0], y.shape[0])
+    length = max_dim(x.shape[0], y.shape[0])
     return ufuncs.add(pad(x, (length - x.shape[0], 0)), pad(y, (length - y.shape[0], 0)))
 
 
@@ -143,7 +147,8 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """
     (x,) = _coefficients("polyder", p, to_inexact=True)
     for _ in range(_order("polyder", m)):
-        x = x[:-1] * arange(x.shape[0] - 1, 0, -1, dtype=x.dtype) if x.shape[0] else x
+        length = max_dim(x.shape[0] - 1, 0)
+        x = x[:length] * (length - arange(length, dtype=x.dtype))
     return x
 
 

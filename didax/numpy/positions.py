@@ -16,12 +16,19 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, ConcretizationTypeError, message
+from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
+from didax.core.errors import (
+    ArgumentError,
+    ConcretizationTypeError,
+    InconclusiveDimensionOperation,
+    api_boundary,
+    message,
+)
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.lax.slicing import Mode
 from didax.numpy import ufuncs
-from didax.numpy.creation import arange, canonical_shape, ones, tril_indices, triu_indices, zeros
+from didax.numpy.creation import arange, canonical_shape, from_numpy, ones, tri, zeros
 from didax.numpy.indexing import at, getitem
 from didax.numpy.joining import stack
 from didax.numpy.manipulation import broadcast_arrays, expand_dims, ravel, reshape, resize
@@ -32,7 +39,8 @@ from didax.numpy.ufunc import truth
 
 __all__ = [
     "choose", "compress", "diag_indices", "diag_indices_from", "fill_diagonal", "ix_", "mask_indices", "place",
-    "put", "put_along_axis", "ravel_multi_index", "tril_indices_from", "triu_indices_from", "unravel_index",
+    "put", "put_along_axis", "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices",
+    "triu_indices_from", "unravel_index",
 ]  # fmt: skip
 
 
@@ -69,7 +77,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    n, ndim = operator.index(n), operator.index(ndim)
+    n, ndim = as_length(n), operator.index(ndim)
     if n < 0 or ndim < 0:
         rule = "diag_indices takes a length and a number of axes of 0 or more."
         raise ValueError(message(rule, f"n: {n}, ndim: {ndim}", fix="Pass the length of the axes."))
@@ -103,6 +111,50 @@ def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
         fix = "Index the matrices of a stack one by one, or vmap."
         raise ValueError(message(f"{name} takes a matrix.", f"arr has shape {shape}", fix=fix))
     return shape
+
+
+@api_boundary
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Return the row and column indices of the lower triangle of an n x m matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.tril_indices(2)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    if is_symbolic(n) or is_symbolic(m):
+        return _in_triangle(n, k, m, lower=True)
+    rows, columns = np.tril_indices(n, k=k, m=m)
+    return from_numpy(rows), from_numpy(columns)
+
+
+@api_boundary
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Return the row and column indices of the upper triangle of an n x m matrix.
+
+    >>> import didax.numpy as dnp
+    >>> dnp.triu_indices(2)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    if is_symbolic(n) or is_symbolic(m):
+        return _in_triangle(n, k, m, lower=False)
+    rows, columns = np.triu_indices(n, k=k, m=m)
+    return from_numpy(rows), from_numpy(columns)
+
+
+def _in_triangle(n: Any, k: int, m: Any, lower: bool) -> tuple[Array, Array]:
+    """`tril_indices` and `triu_indices` of a square matrix of any size, whose number of positions has an expression."""
+    if m not in (None, n):
+        rule = "The positions in a triangle of a matrix of any size are counted for square matrices."
+        fix = "Use nonzero of dnp.tri, with size=, or a square matrix."
+        raise InconclusiveDimensionOperation(message(rule, f"matrix: {n} x {m}", fix=fix))
+    k = operator.index(k) if lower else operator.index(k) - 1
+    # The side of the triangle below the k-th diagonal, or of the one above it.
+    rest = max_dim(n + k if k < 0 else n - 1 - k, 0)
+    below = rest * (rest + 1) // 2 if k < 0 else n * n - rest * (rest + 1) // 2
+    inside = tri(n, n, k, bool)
+    inside, size = (inside, below) if lower else (ufuncs.logical_not(inside), n * n - below)
+    rows, columns = nonzero(inside, size=size)
+    return rows, columns
 
 
 @array_function
@@ -160,13 +212,13 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     lengths = canonical_shape("unravel_index", shape)
     flat = _integers("unravel_index", "indices", as_array("unravel_index", indices, "indices"))
     total = math.prod(lengths)
-    if not dtypes.iinfo(flat.dtype).max >= total:
+    if may_exceed(total, int(dtypes.iinfo(flat.dtype).max)):
         flat = cast(flat, dtypes.default_dtype("i"))
     flat = ufuncs.where(ufuncs.less(flat, 0), ufuncs.add(flat, total), flat)
-    flat = ufuncs.clip(flat, 0, max(total - 1, 0))
+    flat = ufuncs.clip(flat, 0, max_dim(total - 1, 0))
     places: list[Array] = []
     for n in reversed(lengths):
-        flat, place = ufuncs.divmod(flat, max(n, 1))
+        flat, place = ufuncs.divmod(flat, max_dim(n, 1))
         places.append(place)
     return tuple(reversed(places))
 
@@ -218,9 +270,11 @@ def _inside(name: str, index: Array, length: int, mode: str) -> Array:
         raise ValueError(
             message(f"{name} has the modes 'raise', 'clip', 'wrap' and 'ignore'.", facts, fix=fix)
         )
-    known = known_value(index)
+    known = None if is_symbolic(length) else known_value(index)
     if known is None:
-        rule = f"{name} with mode='raise' has to know the positions, and they are traced."
+        rule = (
+            f"{name} with mode='raise' has to know the positions and lengths, which are traced, or symbolic."
+        )
         raise ConcretizationTypeError(message(rule, facts, fix=fix))
     found = np.asarray(known)
     if ((found < 0) | (found >= length)).any():

@@ -21,7 +21,7 @@ import numpy as np
 
 from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import is_symbolic
+from didax.core.dims import broadcast_lengths, is_symbolic
 from didax.core.errors import ArgumentError, message
 from didax.core.masked import check_no_mask
 from didax.core.source import user_line
@@ -189,10 +189,8 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
     distinct = set(shapes)
     if len(distinct) == 1:
         return distinct.pop()
-    ndim = max([len(shape) for shape in shapes])
-    columns = zip(*[(1,) * (ndim - len(shape)) + shape for shape in shapes], strict=True)
-    lengths = [set(column) - {1} or {1} for column in columns]
-    if any(len(found) > 1 for found in lengths):
+    found = broadcast_lengths(shapes)
+    if found is None:
         raise ArgumentError(
             message(
                 f"{name} takes arrays whose shapes broadcast: from the last axis on, lengths agree or are 1.",
@@ -200,7 +198,7 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
                 fix="Add axes where they are meant to repeat (x[:, None]), or check for a missing transpose.",
             )
         )
-    return tuple([found.pop() for found in lengths])
+    return found
 
 
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.dims import is_symbolic, max_dim, may_exceed
+from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
@@ -84,6 +84,7 @@ def take(
     if axis is None:
         x, axis = _ravel(x), 0
     dimension = canonical_axis("take", axis, x.ndim)
+    indices = indices.__jax_array__() if is_symbolic(indices) else indices
     index = _positions("take", fitted_positions(indices, x.shape[dimension], mode))
     if mode == "wrap":
         index, mode = ufuncs.remainder(index, x.shape[dimension]), "clip"
@@ -428,7 +429,7 @@ def isin(
 def _result_count(name: str, mask: Array, size: int | None) -> int:
     """Return the number of results: `size`, or the number of True elements, which must be known."""
     if size is not None:
-        return operator.index(size)
+        return as_length(size)
     known = known_value(mask)
     if known is None:
         raise ConcretizationTypeError(
@@ -815,7 +816,7 @@ def interp(
     if period is not None:
         values, points, heights = _periodic_points(values, points, heights, period)
         left = right = None
-    high = ufuncs.clip(searchsorted(points, values, side="right"), 1, max(points.size - 1, 1))
+    high = ufuncs.clip(searchsorted(points, values, side="right"), 1, max_dim(points.size - 1, 1))
     low, high = high - 1, ufuncs.minimum(high, points.size - 1)
     x0, x1, y0, y1 = points[low], points[high], heights[low], heights[high]
     width = x1 - x0

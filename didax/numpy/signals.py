@@ -14,10 +14,12 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import Dim, max_dim, min_dim
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.lax.convolution import conv_general_dilated
 from didax.lax.dot import PrecisionLike
+from didax.lax.slicing import dynamic_slice
 from didax.numpy import ufuncs
 from didax.numpy.creation import arange, ones
 from didax.numpy.joining import concatenate
@@ -58,6 +60,28 @@ def _overlaps(name: str, x: Array, kernel: Array, mode: str, precision: Any, ele
     return reshape(out, (out.size,))
 
 
+def _either_may_be_longer(x: Array, y: Array) -> bool:
+    """Whether the sizes are symbolic, and neither vector is known to be as long as the other."""
+    return isinstance(x.size - y.size, Dim) and min_dim(x.size, y.size) not in (x.size, y.size)
+
+
+def _overlaps_of_all(
+    x: Array, kernel: Array, mode: str, precision: Any, element: Any, start_of_same: Any
+) -> Array:
+    """`_overlaps` where either vector may be the longer one: the part that the mode asks for, of all overlaps."""
+    every = _overlaps("convolve", x, kernel, "full", precision, element)
+    shorter, longer = min_dim(x.size, kernel.size), max_dim(x.size, kernel.size)
+    starts = {
+        "full": (0, every.size),
+        "same": (start_of_same, longer),
+        "valid": (shorter - 1, longer - shorter + 1),
+    }
+    if mode not in starts:
+        return _overlaps("convolve", x, kernel, mode, precision, element)  # which refuses it
+    start, length = starts[mode]
+    return dynamic_slice(every, (start,), (length,))
+
+
 @array_function
 def convolve(
     a: ArrayLike,
@@ -76,7 +100,12 @@ def convolve(
     >>> dnp.convolve(dnp.array([1.0, 2.0, 3.0]), dnp.array([0.0, 1.0]))
     Array([0., 1., 2., 3.], dtype=float32)
     """
-    x, y = sorted(_vectors("convolve", a, v), key=lambda z: z.size, reverse=True)
+    x, y = _vectors("convolve", a, v)
+    if _either_may_be_longer(x, y):
+        return _overlaps_of_all(
+            x, flip(y), mode, precision, preferred_element_type, (min_dim(x.size, y.size) - 1) // 2
+        )
+    x, y = sorted([x, y], key=lambda z: z.size, reverse=True)
     return _overlaps("convolve", x, flip(y), mode, precision, preferred_element_type)
 
 
@@ -96,6 +125,10 @@ def correlate(
     Array([2., 3.], dtype=float32)
     """
     x, y = _vectors("correlate", a, v)
+    if _either_may_be_longer(x, y):
+        y_is_longer = min_dim(max_dim(y.size - x.size, 0), 1)
+        start = (min_dim(x.size, y.size) - 1 + y_is_longer) // 2
+        return _overlaps_of_all(x, ufuncs.conj(y), mode, precision, preferred_element_type, start)
     if x.size >= y.size:
         return _overlaps("correlate", x, ufuncs.conj(y), mode, precision, preferred_element_type)
     out = _overlaps("correlate", y, ufuncs.conj(x), mode, precision, preferred_element_type)
@@ -124,9 +157,8 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: 
     subtract = ufuncs.not_equal if x.dtype == np.bool_ else ufuncs.subtract
     for _ in range(operator.index(n)):
         length = x.shape[dimension]
-        x = subtract(
-            slice_axis(x, min(1, length), length, dimension), slice_axis(x, 0, max(length - 1, 0), dimension)
-        )
+        less = max_dim(length - 1, 0)
+        x = subtract(slice_axis(x, length - less, length, dimension), slice_axis(x, 0, less, dimension))
     return x
 
 

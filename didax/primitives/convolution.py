@@ -21,6 +21,7 @@ import numpy as np
 
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.primitives import padded_windows
@@ -38,9 +39,10 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import rev
 from didax.transforms.batching import AxisData
 from didax.transforms.transpose import is_undef
-from didax.xla.text import Value, function_type
+from didax.xla.text import Value, function_type, int_array
 
 Axes = tuple[int, ...]
+_INT64 = np.dtype(np.int64)
 Padding = tuple[tuple[int, int], ...]
 
 
@@ -141,6 +143,9 @@ class Convolution(BilinearContraction):
             lhs.aval, rhs.aval, dimension_numbers, feature_group_count
         ):
             return lower_depthwise(ctx, lhs, rhs, window, dimension_numbers)
+        if any([is_symbolic(n) for pair in padding for n in pair]):
+            groups = feature_group_count, batch_group_count
+            return _lower_open_padding(ctx, lhs, rhs, window, dimension_numbers, groups, precision)
         return ctx.emit(
             f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {_dim_numbers_text(dimension_numbers)}, "
             f"window = {_window_text(window)} "
@@ -174,13 +179,17 @@ class Convolution(BilinearContraction):
         groups = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
         if lhs_dim is None:  # more features of the result, in each group
             assert rhs_dim is not None
-            inner = max(feature_group_count, batch_group_count)
+            inner = max_dim(feature_group_count, batch_group_count)
             out = self.bind(lhs, fold_axis(rhs, rhs_dim, rhs_o, inner), **params, **groups)
             return unfold_axis(out, axis.size, out_o, inner), out_o
         if rhs_dim is None:  # more images
             out = self.bind(fold_axis(lhs, lhs_dim, lhs_n, batch_group_count), rhs, **params, **groups)
             return unfold_axis(out, axis.size, out_n), out_n
-        kind, into = ("batch_group_count", lhs_n) if batch_group_count > 1 else ("feature_group_count", lhs_c)
+        kind, into = (
+            ("batch_group_count", lhs_n)
+            if may_exceed(batch_group_count, 1)
+            else ("feature_group_count", lhs_c)
+        )
         groups[kind] *= axis.size  # more groups
         out = self.bind(fold_axis(lhs, lhs_dim, into), fold_axis(rhs, rhs_dim, rhs_o), **params, **groups)
         return unfold_axis(out, axis.size, out_o), out_o
@@ -207,9 +216,9 @@ def _lhs_cotangent(
     """`ct` convolved with the reversed window; strides and lhs_dilation, features in and out trade places."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     ct, rhs = match_cotangent(ct, rhs)
-    groups = max(feature_group_count, batch_group_count)
+    groups = max_dim(feature_group_count, batch_group_count)
     kernel = rev(rhs, rhs_spec[2:])
-    if groups > 1:  # counted among the features out, which become features in
+    if may_exceed(groups, 1):  # counted among the features out, which become features in
         kernel = _regroup(kernel, rhs_spec[0], rhs_spec[1], groups)
     lengths = _spatial_lengths(dimension_numbers, lhs, aval_of(rhs), aval_of(ct))
     pads = []
@@ -231,7 +240,7 @@ def _lhs_cotangent(
         precision=precision,
         preferred_element_type=None,
     )
-    if batch_group_count > 1:  # groups of features back to groups of the batch
+    if may_exceed(batch_group_count, 1):  # groups of features back to groups of the batch
         out = _regroup(out, lhs_spec[1], lhs_spec[0], batch_group_count)
     return convert_element_type(out, lhs.dtype)
 
@@ -298,7 +307,7 @@ def fold_axis(x: Any, source: int, into: int, outer: int = 1) -> Any:
     x = array_ops.move_axis(x, source, into)
     shape = aval_of(x).shape
     before, (size, n), after = shape[:into], shape[into : into + 2], shape[into + 2 :]
-    if outer > 1:
+    if may_exceed(outer, 1):
         x = array_ops.move_axis(reshape(x, (*before, size, outer, n // outer, *after)), into + 1, into)
     return reshape(x, (*before, size * n, *after))
 
@@ -307,7 +316,7 @@ def unfold_axis(x: Any, size: int, axis: int, outer: int = 1) -> Any:
     """The inverse of `fold_axis`: the folded axis is at `axis`, what it was folded into right after it."""
     shape = aval_of(x).shape
     before, n, after = shape[:axis], shape[axis] // size, shape[axis + 1 :]
-    if outer > 1:
+    if may_exceed(outer, 1):
         x = array_ops.move_axis(reshape(x, (*before, outer, size, n // outer, *after)), axis + 1, axis)
     return reshape(x, (*before, size, n, *after))
 
@@ -336,6 +345,31 @@ def _window_text(window: ConvWindow) -> str:
     return (
         f"{{stride = {list(window.strides)}, pad = {pads}, lhs_dilate = {list(window.lhs_dilation)}, "
         f"rhs_dilate = {list(window.rhs_dilation)}}}"
+    )
+
+
+def _lower_open_padding(
+    ctx: Any,
+    lhs: Value,
+    rhs: Value,
+    window: ConvWindow,
+    numbers: ConvDimensionNumbers,
+    groups: tuple[int, int],
+    precision: Precisions,
+) -> Value:
+    """A convolution whose padding is symbolic: it is an operand."""
+    pads = ctx.reshape(
+        ctx.numbers([n for pair in window.padding for n in pair], _INT64), (len(window.padding), 2)
+    )
+    out = ctx.out_avals[0]
+    return ctx.emit(
+        f'"stablehlo.dynamic_conv"({lhs}, {rhs}, {pads}) <{{'
+        f"dimension_numbers = #stablehlo.conv<{_dim_numbers_text(numbers)}>, "
+        f"window_strides = {int_array(window.strides)}, lhs_dilation = {int_array(window.lhs_dilation)}, "
+        f"rhs_dilation = {int_array(window.rhs_dilation)}, "
+        f"feature_group_count = {groups[0]} : i64, batch_group_count = {groups[1]} : i64, "
+        f"precision_config = {_precision_text(precision)}}}> : {function_type([lhs, rhs, pads], [out])}",
+        out,
     )
 
 
@@ -455,7 +489,7 @@ def _check_groups(
         f"rhs: {rhs}, with features out {rhs.shape[rhs_o]} and in {rhs.shape[rhs_i]}",
         f"feature_group_count: {features}, batch_group_count: {batches}",
     )
-    if features < 1 or batches < 1 or (features > 1 and batches > 1):
+    if features < 1 or batches < 1 or (may_exceed(features, 1) and may_exceed(batches, 1)):
         raise ValueError(
             message(
                 "A convolution has groups of features or of the batch, not both, at least one.",

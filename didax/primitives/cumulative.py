@@ -378,9 +378,14 @@ def lower_scan(
     """Every prefix combined along `axis`; without the `identity` of `combine` not in blocks."""
     if x.aval.size == 0 or x.aval.shape[axis] == 1:
         return x
-    if in_one_kernel and (block := _rows_block(ctx, x.aval, axis)) is not None:
+    n = x.aval.shape[axis]
+    if (
+        in_one_kernel
+        and not is_symbolic(x.aval.size)
+        and (block := _rows_block(ctx, x.aval, axis)) is not None
+    ):
         return _scan_rows(ctx, x, block, reverse, combine, identity)
-    long = identity is not None and x.aval.shape[axis] > _LOOP_MAX
+    long = identity is not None and not is_symbolic(n) and n > _LOOP_MAX
     if axis == 0 or not (long or axis == x.aval.ndim - 1):
         if long:
             return _scan_blocks(ctx, x, reverse, combine, identity)

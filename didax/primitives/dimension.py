@@ -28,7 +28,7 @@ class DimensionValue(Primitive):
         return ShapedArray((), dtypes.default_dtype(int), True)
 
     def lower(self, ctx: Any, *, size: Any) -> Any:
-        return ctx.constant(np.asarray(size, ctx.out_avals[0].dtype), ctx.out_avals[0])
+        return ctx.constant(size, ctx.out_avals[0])
 
 
 dimension_value_p = DimensionValue("dimension_value")

@@ -81,7 +81,7 @@ class Fft(LinearUnary):
 
     def lower(self, ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
         (out,) = ctx.out_avals
-        if not out.size:  # no transform, but batch axes of none
+        if out.size == 0:  # no transform, but batch axes of none
             return ctx.constant(0, out)
         return ctx.emit(
             f"stablehlo.fft {x}, type = {fft_type.name}, length = {list(fft_lengths)} : "

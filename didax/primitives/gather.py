@@ -22,6 +22,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero, add_tangents, array_ops, instantiate
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import may_exceed
 from didax.core.errors import MissingRuleError, message
 from didax.core.primitive import Primitive, eager_trace
 from didax.core.tracing import set_current_trace
@@ -75,7 +76,7 @@ _INT32 = np.dtype(np.int32)
 
 def materialized_update(ctx: Any, update: Any) -> Any:
     """`update`, computed in full before an operation that may write in place. See Note [Updates in place]."""
-    if update.aval.size <= 1 or update.constant is not None:
+    if not may_exceed(update.aval.size, 1) or update.constant is not None:
         return update
     return materialized(ctx, [update])[0]
 
@@ -148,7 +149,7 @@ class Gather(Primitive):
         unique_indices: bool,
     ) -> Any:
         out, dims = ctx.out_avals[0], dimension_numbers
-        if 0 in operand.aval.shape or not out.size:  # XLA refuses to read from nothing
+        if 0 in operand.aval.shape or out.size == 0:  # XLA refuses to read from nothing
             return ctx.constant(fill_scalar(fill_value if mode is FILL_OR_DROP else 0, out.dtype), out)
         indices = lower_indices(ctx, indices)
         result = ctx.gather(operand, indices, dims, slice_sizes, out, indices_are_sorted)
@@ -343,7 +344,7 @@ class Scatter(Primitive):
         unique_indices: bool,
     ) -> Any:
         out, dims = ctx.out_avals[0], dimension_numbers
-        if not updates.aval.size or not operand.aval.size:
+        if 0 in (updates.aval.size, operand.aval.size):
             return operand
         indices = lower_indices(ctx, indices)
         if mode is CLIP and dims.scatter_dims_to_operand_dims:

@@ -28,7 +28,7 @@ MIN_SIZE = 1 << 15
 def pays(ctx: FunctionContext, keys: ShapedArray) -> bool:
     """Whether NumPy is to sort an array of this size, in the program that is written."""
     module = ctx.module
-    return keys.size >= MIN_SIZE and not module.alone and module.devices is None and module.on_cpu
+    return not module.alone and keys.size >= MIN_SIZE and module.devices is None and module.on_cpu
 
 
 def lower_host_sort(ctx: FunctionContext, keys: Value, dimension: int, zeros: bool = False) -> Value:

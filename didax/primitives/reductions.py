@@ -20,7 +20,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import may_exceed
+from didax.core.dims import is_symbolic, may_exceed
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.passes.sparsity import Dependence, along_axes
@@ -163,8 +163,10 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
         return as_ordered_integers(
             ctx, x, op, lambda keys: _reduce(ctx, keys, axes, op, ordered_integer(init, x.aval.dtype))
         )
-    in_lanes = dtypes.kind_of(x.aval.dtype) in "iuf" and ctx.module.devices is None and ctx.module.on_cpu
-    if row <= max(_LANES) or not in_lanes:
+    has_lanes = (
+        not is_symbolic(row) and row > max(_LANES) and ctx.module.devices is None and ctx.module.on_cpu
+    )
+    if not has_lanes or dtypes.kind_of(x.aval.dtype) not in "iuf":
         return _reduce(ctx, x, axes, op, init)
     outer = [i for i in axes if i < first]
     if outer:
@@ -335,7 +337,11 @@ def _product(x: Any) -> Any:
 
 def _block_length(x: ShapedArray, axis: int) -> int | None:
     n = x.shape[axis]
-    if n < 256 or not (x.dtype.name in ("float32", "float64") or dtypes.is_integer(x.dtype)):
+    if (
+        is_symbolic(n)
+        or n < 256
+        or not (x.dtype.name in ("float32", "float64") or dtypes.is_integer(x.dtype))
+    ):
         return None
     lengths = [length for length in range(16, min(n // 4, 1024) + 1) if n % length == 0]
     return min(lengths, key=lambda length: (length % 8 > 0, length + n // length), default=None)

@@ -17,7 +17,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.dims import is_symbolic
+from didax.core.dims import is_symbolic, longest
 from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.primitives import padded, split
@@ -159,7 +159,9 @@ def take_along(x: Any, indices: Any, axis: int) -> Any:
 
 def _fits_half_word(key: ShapedArray) -> bool:
     return (
-        not dtypes.is_complex(key.dtype) and key.dtype.itemsize <= 4 and all(n < 1 << 31 for n in key.shape)
+        not dtypes.is_complex(key.dtype)
+        and key.dtype.itemsize <= 4
+        and all(longest(n) < 1 << 31 for n in key.shape)
     )
 
 

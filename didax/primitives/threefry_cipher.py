@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import ShapedArray
+from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.primitives import padded
 from didax.primitives.elementwise import add, or_, shift_left, shift_right_logical, xor
@@ -132,7 +133,7 @@ def lower_blocks(ctx: Any, keys: Value, n: int) -> list[Value]:
 def _lower_counters(ctx: Any, n: int) -> tuple[Value, Value]:
     """High and low words of 0 to n - 1."""
     words = ShapedArray((n,), UINT32)
-    if n <= 1 << 32:
+    if not may_exceed(n, 1 << 32):
         return ctx.constant(0, words), ctx.iota(words, 0)
     wide = ShapedArray((n,), np.dtype(np.uint64))
     counters = ctx.iota(wide, 0)

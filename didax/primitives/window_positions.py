@@ -16,6 +16,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import min_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
 from didax.passes.checkify import Condition
@@ -280,9 +281,10 @@ def index_bounds(
 ) -> tuple[Any, Any]:
     """Least and greatest index vectors inside, in the shape of the indices."""
     dtype = indices.aval.dtype
-    last = [min(shape[axis] - sizes[axis], np.iinfo(dtype).max) for axis in axes]
-    vector = ctx.constant(np.array(last, dtype), ShapedArray((len(last),), dtype))
-    return ctx.constant(0, indices.aval), ctx.broadcast(vector, indices.aval, [indices.aval.ndim - 1])
+    last = [min_dim(shape[axis] - sizes[axis], int(np.iinfo(dtype).max)) for axis in axes]
+    return ctx.constant(0, indices.aval), ctx.broadcast(
+        ctx.numbers(last, dtype), indices.aval, [indices.aval.ndim - 1]
+    )
 
 
 def clamped(ctx: Any, indices: Any, bounds: tuple[Any, Any]) -> Any:

@@ -154,7 +154,7 @@ class ReduceWindow(Primitive):
 
     def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
         windows, out = windows_of(**params), ctx.out_avals[0]
-        if not windows or not out.size:
+        if not windows or out.size == 0:
             return ctx.constant(0, out) if windows else x
         start = ctx.scalar(self.identity(x.aval.dtype), x.aval.dtype)
         x, windows = _lower_edges(ctx, x, start, windows)

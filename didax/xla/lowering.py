@@ -40,6 +40,7 @@ from didax.xla.text import (
     FunctionContext,
     LiteralValue,
     Module,
+    NoOpenForm,
     Value,
     function_type,
     names,
@@ -164,6 +165,9 @@ def lower_jaxpr_body(ctx: FunctionContext, jaxpr: Jaxpr, args: Sequence[Value]) 
             else:
                 out = rule(ctx, *operands, **eqn.params)
         except Exception as error:
+            if ctx.inlines and not isinstance(error, NoOpenForm):
+                reason = str(error).split("\n")[0]
+                raise NoOpenForm(f"{primitive.name} has no form of open lengths: {reason}") from error
             if is_of_library(primitive) or (explained := _explained(eqn, operands, error)) is error:
                 raise
             raise explained from error
@@ -268,6 +272,8 @@ def call(
     one_kernel: bool = False,
 ) -> list[Value]:
     """Write a call of the function of an inner jaxpr. With `one_kernel` XLA compiles it, loops and all, as a kernel."""
+    if ctx.inlines and inline:
+        return lower_jaxpr_body(ctx, simplify_jaxpr(jaxpr), operands)
     name = function_name(ctx.module, jaxpr)
     avals: Sequence[Any] = jaxpr.out_avals
     is_ordered = has_order(jaxpr.effects)

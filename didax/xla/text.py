@@ -20,6 +20,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray
+from didax.core.dims import is_symbolic
 from didax.core.jaxpr import Jaxpr
 from didax.xla.callbacks import HostCallback
 from didax.xla.device_text import DeviceWriter, Manual
@@ -58,7 +59,7 @@ def tensor_type(aval: ShapedArray) -> str:
     text = aval._hlo
     if text is None:
         numbers = aval.physical  # the words of random keys
-        shape = "".join([f"{n}x" for n in numbers.shape])
+        shape = "".join([f"{'?' if is_symbolic(n) else n}x" for n in numbers.shape])
         text = aval._hlo = f"tensor<{shape}{element_type(numbers.dtype)}>"
     return text
 
@@ -156,6 +157,10 @@ class _TokenType:
 TOKEN: Any = _TokenType()
 _NUMBER = ShapedArray((), np.dtype(np.int32))
 _INT64 = ShapedArray((), np.dtype(np.int64))
+
+
+class NoOpenForm(NotImplementedError):
+    """What StableHLO of open lengths (`open_text.py`) cannot state."""
 
 
 class RunNumber:
@@ -260,6 +265,10 @@ class FunctionContext:
     Regions share the counter of their function, so names stay unique where regions see outer values.
     """
 
+    inlines = (
+        False  # whether programs inside of others are written where they are called, and not as functions
+    )
+
     __slots__ = (
         "constants",
         "counter",
@@ -335,6 +344,14 @@ class FunctionContext:
     def barrier(self, x: Value) -> Value:
         """The same value, through which XLA does not simplify."""
         return self.emit(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
+
+    def numbers(self, values: Sequence[Any], dtype: np.dtype[Any]) -> Value:
+        """A constant vector of integers."""
+        return self.constant(np.array(values, dtype), ShapedArray((len(values),), dtype))
+
+    def shapes_for(self, outs: Sequence[ShapedArray]) -> list[Value]:
+        """The shapes of results that a call of a library is told, which a program of known shapes has in its types."""
+        return []
 
     def scalar(self, value: Any, dtype: np.dtype[Any]) -> Value:
         """A scalar constant."""
@@ -469,10 +486,9 @@ class FunctionContext:
         indices_are_sorted: bool = False,
     ) -> Value:
         """Windows of `x`; `dims` are the fields of `GatherDimensionNumbers` (`primitives/window_positions.py`)."""
+        where = gather_dimensions(dims, indices, indices_are_sorted)
         return self.emit(
-            f'"stablehlo.gather"({x}, {indices}) <{{dimension_numbers = #stablehlo.gather<'
-            f"{_dims_text(dims, _GATHER_FIELDS)}, index_vector_dim = {indices.aval.ndim - 1}>, "
-            f"indices_are_sorted = {_flag(indices_are_sorted)}, slice_sizes = {int_array(sizes)}}}> : "
+            f'"stablehlo.gather"({x}, {indices}) <{{{where}, slice_sizes = {int_array(sizes)}}}> : '
             f"({x.type}, {indices.type}) -> {tensor_type(out)}",
             out,
         )
@@ -521,7 +537,7 @@ class FunctionContext:
 
     def region(self) -> FunctionContext:
         """A context for a region: it sees this function's values, but its own constants stay inside."""
-        return FunctionContext(self.module, self)
+        return type(self)(self.module, self)
 
     def body(self, outs: Sequence[Value], header: str = "") -> str:
         """The text of this region: `{`, the header of its block, its lines, the return of `outs`, `}`."""
@@ -550,6 +566,12 @@ _SCATTER_FIELDS = (
     "input_batching_dims",
     "scatter_indices_batching_dims",
 )
+
+
+def gather_dimensions(dims: Sequence[Sequence[int]], indices: Value, are_sorted: bool) -> str:
+    """The attributes of a gather but for its sizes."""
+    fields = f"{_dims_text(dims, _GATHER_FIELDS)}, index_vector_dim = {indices.aval.ndim - 1}"
+    return f"dimension_numbers = #stablehlo.gather<{fields}>, indices_are_sorted = {_flag(are_sorted)}"
 
 
 def _dims_text(dims: Sequence[Sequence[int]], fields: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from didax.core.avals import ShapedArray
+from didax.core.dims import LONGEST, is_symbolic, may_exceed
 from didax.core.jaxpr import Jaxpr
 from didax.passes.simplify import simplify_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout, split_at
@@ -92,7 +93,7 @@ class ScanWriter(NamedTuple):
 
     @property
     def index_dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.int32 if self.length <= np.iinfo(np.int32).max else np.int64)
+        return np.dtype(np.int64 if may_exceed(self.length, LONGEST) else np.int32)
 
     def unrolled(
         self, ctx: FunctionContext, carry: list[Value], out_avals: Sequence[ShapedArray]
@@ -110,7 +111,8 @@ class ScanWriter(NamedTuple):
     def loop(
         self, ctx: FunctionContext, carry: list[Value], out_avals: Sequence[ShapedArray], unroll: int
     ) -> list[Value]:
-        """A loop that takes `unroll` steps at a time, then the steps that are left."""
+        """A loop that takes `unroll` steps at a time, then the steps that are left; one of any length, one step."""
+        unroll = 1 if is_symbolic(self.length) else unroll
         looped = self.length - self.length % unroll
         zero = ctx.scalar(0, self.index_dtype)
         ys = [_overwritten(ctx, aval) for aval in out_avals]
@@ -129,7 +131,7 @@ class ScanWriter(NamedTuple):
 
         _, *outs = lower_loop(ctx, [zero, *carry, *ys], condition, body)
         carry, ys = split_at(outs, self.num_carry)
-        for i in range(looped, self.length):
+        for i in range(looped, self.length) if looped != self.length else ():
             carry, ys = self.step(ctx, carry, ys, ctx.scalar(self._row_of(i), self.index_dtype))
         return [*carry, *ys]
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from didax.core.avals import ShapedArray
+from didax.core.dims import may_exceed
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.primitives import padded, split
@@ -65,7 +66,7 @@ fence_p = Fence("fence")
 @cached_on_jaxpr
 def read_before_writing(jaxpr: Jaxpr) -> Jaxpr:
     """The body with updates of its inputs that wait for all reads of them; same inputs, equal outputs."""
-    inputs = {v for v in jaxpr.invars if v.aval.size * v.aval.dtype.itemsize >= _MIN_BYTES}
+    inputs = {v for v in jaxpr.invars if may_exceed(v.aval.size * v.aval.dtype.itemsize, _MIN_BYTES - 1)}
     for eqn in jaxpr.eqns:
         if eqn.primitive in _UPDATE and eqn.invars[0] in inputs:
             jaxpr = _fenced(jaxpr, eqn.outvars[0])

@@ -18,6 +18,7 @@ import numpy as np
 
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.jaxpr_check import check_jaxpr_operands
@@ -128,7 +129,7 @@ class Scan(Primitive):
     def lower(self, ctx: FunctionContext, *args: Any, **params: Any) -> list[Value]:
         writer, carry = ScanWriter.of(args, params)
         out_avals = ctx.out_avals[len(carry) :]
-        if writer.length <= params["unroll"]:
+        if not is_symbolic(writer.length) and writer.length <= params["unroll"]:
             return writer.unrolled(ctx, carry, out_avals)
         return writer.loop(ctx, carry, out_avals, params["unroll"])
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
+from didax.core.dims import is_symbolic
 from didax.primitives.elementwise.arithmetic import add, div, mul, neg, square, sub
 from didax.primitives.elementwise.comparisons import eq, gt, lt, ne
 from didax.primitives.elementwise.rounding import RoundingMethod, floor, round_
@@ -56,7 +57,7 @@ def vectorized(kernel: Callable[..., Any], otherwise: Callable[..., Any]) -> Cal
 
     def lower(ctx: Any, *xs: Any) -> Any:
         aval = xs[0].aval
-        is_large = aval.dtype == _FLOAT32 and aval.size >= MIN_SIZE
+        is_large = aval.dtype == _FLOAT32 and not is_symbolic(aval.size) and aval.size >= MIN_SIZE
         if not is_large or ctx.module.expanded >= MAX_USES or not ctx.module.on_cpu:
             return otherwise(ctx, *xs)
         ctx.module.expanded += 1

@@ -64,8 +64,8 @@ class QR(MatrixPrimitive):
         m, n = x.aval.shape[-2:]
         factors, taus, *pivots = _lower_pivoting(ctx, x) if pivoting else _lower_reflections(ctx, x)
         r = lower_triangle(ctx, lower_slice(ctx, factors, *r_aval.shape[-2:]), "LE")
-        vectors = lower_slice(ctx, factors, m, min(m, n))
-        vectors = _append_columns(ctx, vectors, q_aval.shape[-1] - min(m, n))
+        vectors = lower_slice(ctx, factors, m, min_dim(m, n))
+        vectors = _append_columns(ctx, vectors, q_aval.shape[-1] - min_dim(m, n))
         return [_lower_product(ctx, vectors, taus), r, *pivots]
 
     def jvp(
@@ -97,7 +97,7 @@ def _lower_pivoting(ctx: FunctionContext, x: Value) -> list[Value]:
         )
     pivots_aval = _pivots_aval(x.aval)
     free = ctx.constant(0, pivots_aval)  # every column may be exchanged
-    outs = [x.aval, pivots_aval, with_matrix(x.aval, min(x.aval.shape[-2:]))]
+    outs = [x.aval, pivots_aval, with_matrix(x.aval, min_dim(*x.aval.shape[-2:]))]
     factors, pivots, taus = lapack_call(ctx, "geqp3", [x, free], outs)
     return [factors, taus, ctx.op("subtract", [pivots, ctx.constant(1, pivots_aval)])]  # LAPACK counts from 1
 
@@ -146,7 +146,7 @@ class Geqrf(MatrixPrimitive):
 
 def _lower_reflections(ctx: FunctionContext, x: Value) -> list[Value]:
     call, routine = (lapack_call, "geqrf") if platform() == "cpu" else (cuda_call, "cusolver_geqrf")
-    return call(ctx, routine, [x], [x.aval, with_matrix(x.aval, min(x.aval.shape[-2:]))])
+    return call(ctx, routine, [x], [x.aval, with_matrix(x.aval, min_dim(*x.aval.shape[-2:]))])
 
 
 class HouseholderProduct(MatrixPrimitive):

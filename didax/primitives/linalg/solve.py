@@ -19,6 +19,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero, add_tangents
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import may_exceed
 from didax.core.errors import message
 from didax.primitives.convert import convert_element_type, iota, stop_gradient_p
 from didax.primitives.elementwise import (
@@ -178,7 +179,7 @@ class Slogdet(MatrixPrimitive):
 
 def _det(a: Any) -> Sequence[Any]:
     ndim, n = aval_of(a).ndim, aval_of(a).shape[-1]
-    if 0 < n <= 3:
+    if n and not may_exceed(n, 3):
         products = mul(slice_axis(a, 0, 1, ndim - 2), slice_axis(_cofactors(a), 0, 1, ndim - 2))
         return [reduce_sum(products, (ndim - 2, ndim - 1))]
     odd, pivots = _pivots(a)

@@ -101,7 +101,7 @@ class SingularValues(MatrixPrimitive):
             return ctx.constant(0, s_aval)
         if platform() == "cpu":
             m, n = x.aval.shape[-2:]
-            k = min(m, n)
+            k = min_dim(m, n)
             unused = [with_matrix(x.aval, m, k), with_matrix(x.aval, k, n)]
             outs = [x.aval, s_aval, *unused, info_aval(x.aval)]
             _, s, _, _, info = lapack_call(ctx, "gesdd", [x], outs, mode="N")

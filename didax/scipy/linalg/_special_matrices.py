@@ -6,7 +6,6 @@ Matrices of their size are computed exactly, in Python's integers where they are
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
+from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed, min_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, broadcast_shapes, promote_dtypes
@@ -23,7 +23,7 @@ from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, bro
 
 def _vector(name: str, x: Any, argument: str, least: int = 0) -> Array:
     value = dnp.atleast_1d(as_array(name, x, argument))
-    if value.shape[-1] < least:
+    if not may_exceed(value.shape[-1], least - 1):
         rule = f"{name} takes vectors of {least} element{'s' if least > 1 else ''} or more."
         raise ArgumentError(message(rule, f"{argument}: {value.aval}", fix="Pass a longer last axis."))
     return value
@@ -37,9 +37,15 @@ def _pair(name: str, **vectors: Any) -> list[Array]:
     return [broadcast(x, (*batch, x.shape[-1])) for x in xs]
 
 
-def _at(values: Any, index: np.ndarray[Any, Any]) -> Array:
-    """The matrices values[..., index], for positions that are known."""
+def _at(values: Any, index: Any) -> Array:
+    """The matrices values[..., index]."""
     return values[..., index]
+
+
+def _grid(rows: int, columns: int) -> tuple[Any, Any]:
+    """The row and the column of each position of a matrix: NumPy's arrays, or arrays of the program for any size."""
+    xp = dnp if is_symbolic(rows) or is_symbolic(columns) else np
+    return xp.arange(rows)[:, None], xp.arange(columns)
 
 
 @array_function
@@ -59,7 +65,8 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     values = dnp.concatenate(
         [row[..., :0:-1], column], -1
     )  # from the upper right corner to the lower left one
-    return _at(values, np.arange(m)[:, None] - np.arange(n) + max(n - 1, 0))
+    i, j = _grid(m, n)
+    return _at(values, i - j + max_dim(n - 1, 0))
 
 
 @array_function
@@ -76,7 +83,8 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """
     column, row = _pair("hankel", c=c, r=dnp.zeros_like(_vector("hankel", c, "c")) if r is None else r)
     values = dnp.concatenate([column, row[..., 1:]], -1)
-    return _at(values, np.arange(column.shape[-1])[:, None] + np.arange(row.shape[-1]))
+    i, j = _grid(column.shape[-1], row.shape[-1])
+    return _at(values, i + j)
 
 
 @array_function
@@ -91,7 +99,8 @@ def circulant(c: ArrayLike) -> Array:
     """
     column = _vector("circulant", c, "c")
     n = column.shape[-1]
-    return _at(column, (np.arange(n)[:, None] - np.arange(n)) % max(n, 1))
+    i, j = _grid(n, n)
+    return _at(column, (i - j) % max_dim(n, 1))
 
 
 @array_function
@@ -104,13 +113,13 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
            [3, 0]], dtype=int32)
     """
     row, below = _pair("leslie", f=f, s=s)
-    if row.shape[-1] < 2 or below.shape[-1] != row.shape[-1] - 1:
+    if not may_exceed(row.shape[-1], 1) or below.shape[-1] != row.shape[-1] - 1:
         facts = f"f: {row.aval}, s: {below.aval}"
         fix = "Pass f of shape (..., n) and s of shape (..., n - 1), for n of at least 2."
         raise ArgumentError(
             message("leslie takes two rates or more, and one survival rate less.", facts, fix=fix)
         )
-    return _with_subdiagonal(row, below)
+    return _with_subdiagonal(row, dnp.concatenate([below, dnp.zeros_like(row[..., :1])], -1))
 
 
 @array_function
@@ -125,14 +134,15 @@ def companion(a: ArrayLike) -> Array:
            [ 1.,  0.]], dtype=float32)
     """
     x = _floating(_vector("companion", a, "a", 2))
-    return _with_subdiagonal(-x[..., 1:] / x[..., :1], dnp.ones_like(x[..., 2:]))
+    row = -x[..., 1:] / x[..., :1]
+    return _with_subdiagonal(row, dnp.ones_like(row))
 
 
 def _with_subdiagonal(row: Any, below: Any) -> Array:
-    n = row.shape[-1]
-    first = dnp.where(np.arange(n)[:, None] == 0, row[..., None, :], dnp.zeros((), row.dtype))
-    beside = dnp.concatenate([below, dnp.zeros_like(row[..., :1])], -1)
-    return dnp.where(np.arange(n)[:, None] == np.arange(n) + 1, beside[..., None, :], first)
+    """Matrices of zeros but for the first row and, of each column but the last one, the element below the diagonal."""
+    i, j = _grid(row.shape[-1], row.shape[-1])
+    first = dnp.where(i == 0, row[..., None, :], dnp.zeros((), row.dtype))
+    return dnp.where(i == j + 1, below[..., None, :], first)
 
 
 def _floating(x: Array) -> Array:
@@ -168,20 +178,16 @@ def fiedler_companion(a: ArrayLike) -> Array:
     n = x.shape[-1] - 1
     monic = x / x[..., :1]
     source, one = _fiedler_positions(n)
-    values = dnp.where(source > 0, -monic[..., np.maximum(source, 0)], dnp.zeros((), x.dtype))
+    values = dnp.where(source > 0, -monic[..., source], dnp.zeros((), x.dtype))
     return dnp.where(one, dnp.ones((), x.dtype), values)
 
 
-def _fiedler_positions(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _fiedler_positions(n: int) -> tuple[Any, Any]:
     """The coefficient that stands, negated, at each position of the matrix (0: none), and where ones stand."""
-    source, one = np.zeros((n, n), int), np.zeros((n, n), bool)
-    for i in range(0, n, 2):
-        source[i, max(i - 1, 0)] = i + 1
-        source[i, i + 1 : i + 2] = i + 2  # where there is such a column
-        one[i, i + 2 : i + 3] = True
-    for i in range(1, n, 2):
-        one[i, max(i - 2, 0)] = True
-    return source, one
+    i, j = _grid(n, n)
+    even, before = i % 2 == 0, (j == i - 1) | (i == 0) & (j == 0)
+    one = even & (j == i + 2) | ~even & ((j == i - 2) | (i == 1) & (j == 0))
+    return even * (before * (i + 1) + (j == i + 1) * (i + 2)), one
 
 
 @array_function
@@ -196,7 +202,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """
     x, n = _vector("convolution_matrix", a, "a", 1), _size("convolution_matrix", n)
     m = x.shape[-1]
-    shorter, longer = sorted((m, n))
+    shorter, longer = min_dim(m, n), max_dim(m, n)
     ends = {
         "full": (0, m + n - 1),
         "same": ((shorter - 1) // 2, longer),
@@ -206,8 +212,9 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
         fix = "Use 'full', 'same' or 'valid'."
         raise ArgumentError(message("convolution_matrix has three modes.", f"mode: {mode!r}", fix=fix))
     start, rows = ends[mode]
-    index = np.arange(start, start + rows)[:, None] - np.arange(n)
-    return dnp.where((index >= 0) & (index < m), _at(x, np.clip(index, 0, m - 1)), dnp.zeros((), x.dtype))
+    i, j = _grid(rows, n)
+    index = i + start - j
+    return dnp.where((index >= 0) & (index < m), _at(x, index.clip(0, m - 1)), dnp.zeros((), x.dtype))
 
 
 @array_function
@@ -243,10 +250,10 @@ def _block(x: Any) -> Any:
 
 def _size(name: str, n: Any, least: int = 1) -> int:
     try:
-        size = operator.index(n)
+        size = as_length(n)
     except TypeError:
         size = -1
-    if size < least:
+    if not may_exceed(size, least - 1):
         rule = f"{name} takes a size, an integer of at least {least}."
         raise ArgumentError(message(rule, f"n: {n!r:.100}", fix="Pass a positive Python integer."))
     return size

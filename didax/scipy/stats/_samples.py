@@ -139,4 +139,4 @@ def sem(
     0.5774
     """
     x, along = _sample("sem", a, axis, nan_policy)
-    return dnp.std(x, axis=along, ddof=ddof, keepdims=keepdims) / math.sqrt(x.shape[along])
+    return dnp.std(x, axis=along, ddof=ddof, keepdims=keepdims) / x.shape[along] ** 0.5
