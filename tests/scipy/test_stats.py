@@ -74,6 +74,29 @@ def test_values_are_those_of_scipy(dtype: str) -> None:
                             err_msg=f"{name}.{kind} {shapes} {more}")  # fmt: skip
 
 
+# Where the terms of the textbook's formula cancel, overflow or vanish in 32 bits: function, its arguments.
+EXTREME: list[tuple[str, str, tuple[float, ...]]] = [
+    ("poisson", "pmf", (1e7, 1e7)), ("poisson", "logpmf", (1e4, 1.1e4)), ("gamma", "logpdf", (9.9e5, 1e6)),
+    ("chi2", "pdf", (1e6, 1e6)), ("binom", "logpmf", (5e5, 1e6, 0.5)), ("binom", "pmf", (12.0, 24.0, 0.25)),
+    ("nbinom", "logpmf", (2e6, 1e6, 0.3)), ("beta", "logpdf", (0.5, 1e6, 1e6)), ("beta", "sf", (1e-7, 0.01, 0.5)),
+    ("cauchy", "logpdf", (1e25,)), ("cauchy", "ppf", (0.99999,)), ("cauchy", "isf", (0.5,)), ("cauchy", "logcdf", (1e8,)),
+    ("t", "logpdf", (1e20, 3.0)), ("t", "pdf", (1.0, INF)), ("gumbel_l", "logcdf", (-110.0,)),
+    ("gumbel_r", "logsf", (110.0,)), ("gamma", "logcdf", (40.0, 3.0)), ("vonmises", "logpdf", (1e-4, 1e10)),
+    ("wrapcauchy", "pdf", (1e-6, 0.999999)), ("gennorm", "cdf", (0.3, 100.0)), ("norm", "pdf", (1.5e-29, 0.0, 1e-30)),
+    ("truncnorm", "pdf", (1e4, 1e4, 2e4)), ("truncnorm", "cdf", (-1e25, -INF, INF)),
+    ("truncnorm", "logcdf", (8.0, 2.0, 40.0)), ("truncnorm", "logsf", (-8.0, -40.0, -2.0)),
+    ("truncnorm", "cdf", (1.5e-4, 1e-4, 2e-4)), ("truncnorm", "logcdf", (20.5, 20.0, INF)),
+]  # fmt: skip
+
+
+def test_digits_are_kept_where_the_textbooks_formula_loses_them() -> None:
+    for name, kind, arguments in EXTREME:
+        given = np.float32(arguments)
+        wanted = np.float32(getattr(getattr(scipy.stats, name), kind)(*given.astype("float64")))
+        found = np.asarray(getattr(getattr(stats, name), kind)(*given))
+        np.testing.assert_allclose(found, wanted, 1e-4, err_msg=f"{name}.{kind}{arguments}")
+
+
 def test_names_and_types_are_those_of_jax() -> None:
     """Each function takes jax's arguments, by their names, and gives its dtypes and weak types."""
     for name in MODULES:
