@@ -113,7 +113,9 @@ def continuous(
                 return dnp.where(ok & inside, value, math.nan)
             low, high = support(*shapes)
             z = (x - loc) / scale
-            value = _on_support("logpdf" if kind == "pdf" else kind, formula, z, shapes, low, high)
+            value = _on_support(
+                "logpdf" if kind == "pdf" else kind, formula, z, shapes, low, high, _between(low, high)
+            )
             if (
                 kind == "pdf"
             ):  # in halves: where scale is tiny, exp(value) may vanish although the density is large
@@ -153,7 +155,7 @@ def discrete(
             low, high = support(*shapes)
             z = k - loc
             whole = dnp.floor(z)
-            value = _on_support(kind, formula, whole, shapes, low, high)
+            value = _on_support(kind, formula, whole, shapes, low, high, low)
             if kind in ("logpmf", "pmf"):
                 value = dnp.where(z == whole, value, dnp.where(dnp.isnan(z), z, _OUTSIDE[kind][0]))
             return dnp.where(valid(*shapes), value, math.nan)
@@ -184,13 +186,22 @@ def _log_of_smaller(share: Formula, rest: Formula) -> Formula:
     return formula
 
 
-def _on_support(kind: str, formula: Formula, z: Any, shapes: Sequence[Any], low: Any, high: Any) -> Any:
-    """The formula where `z` is in the support and finite; what holds outside elsewhere."""
+def _on_support(
+    kind: str, formula: Formula, z: Any, shapes: Sequence[Any], low: Any, high: Any, inside: Any
+) -> Any:
+    """The formula where `z` is in the support and finite; elsewhere it sees `inside`, and what holds there counts."""
     below, above = (z < low) | (z == -math.inf), (z > high) | (z == math.inf)
-    inner = dnp.where(dnp.isfinite(low), dnp.where(dnp.isfinite(high), low, low + 1), 0)
-    value = formula(dnp.where(below | above, inner, z), *shapes)
+    value = formula(dnp.where(below | above, inside, z), *shapes)
     under, over = _OUTSIDE[kind]
     return dnp.where(below, under, dnp.where(above, over, dnp.where(dnp.isnan(z), z, value)))
+
+
+def _between(low: Any, high: Any) -> Any:
+    """A number inside of the support, and not at an end of it, where derivatives may be infinite."""
+    from_low, to_high = dnp.isfinite(low), dnp.isfinite(high)
+    left, right = dnp.where(from_low, low, 0), dnp.where(to_high, high, 0)
+    one_end = dnp.where(from_low, left + 1, dnp.where(to_high, right - 1, 0))
+    return dnp.where(from_low & to_high, 0.5 * (left + right), one_end)
 
 
 def _public(

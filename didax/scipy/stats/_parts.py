@@ -1,6 +1,7 @@
 """Parts of the formulas of distributions, in forms that keep their digits where the textbook's lose them.
 
     log1mexp_of_exp(z)         log(1 - exp(-exp(z)))
+    exp_or_inf(z)              exp(z); power_of_size(z, b) is abs(z)^b
     log1p_square(z)            log(1 + z^2), which does not overflow
     log_poisson(k, mu)         log(mu^k exp(-mu) / k!)
     log_gamma_density(z, a)    log(z^(a - 1) exp(-z) / gamma(a))
@@ -30,7 +31,21 @@ def log1mexp_of_exp(z: Any) -> Any:
     """log(1 - exp(-exp(z))), also where exp(z) is 0."""
     tiny = z < -10
     w = dnp.exp(dnp.where(tiny, z, -10))
-    return dnp.where(tiny, z - w / 2 + w * w / 24, log1mexp(dnp.exp(dnp.where(tiny, -10, z))))
+    return dnp.where(tiny, z - w / 2 + w * w / 24, log1mexp(exp_or_inf(dnp.where(tiny, -10, z))))
+
+
+def exp_or_inf(z: Any) -> Any:
+    """exp(z), with derivative 0 where it overflows: what is made of it there does not depend on z."""
+    over = z > math.log(float(dnp.finfo(z.dtype).max))
+    return dnp.where(over, math.inf, dnp.exp(dnp.where(over, 0, z)))
+
+
+def power_of_size(z: Any, exponent: Any) -> Any:
+    """abs(z) ** exponent for exponents above 0, with derivative 0 at 0, and where it overflows."""
+    size, zero = abs(z), z == 0
+    over = exponent * dnp.log(dnp.where(zero, 1, size)) > math.log(float(dnp.finfo(z.dtype).max)) - 1
+    power = dnp.where(zero | over, 1, size) ** exponent
+    return dnp.where(zero, 0, dnp.where(over, math.inf, power))
 
 
 def log1p_square(z: Any) -> Any:

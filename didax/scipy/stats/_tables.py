@@ -30,6 +30,7 @@ from didax.scipy.special import (
 from didax.scipy.stats._distributions import Distribution, continuous, discrete
 from didax.scipy.stats._parts import (
     LOG_2PI,
+    exp_or_inf,
     log1mexp_of_exp,
     log1p_square,
     log_binomial,
@@ -38,6 +39,7 @@ from didax.scipy.stats._parts import (
     log_poisson,
     log_ratio,
     log_ways,
+    power_of_size,
 )
 
 LOG_2 = math.log(2)
@@ -82,13 +84,22 @@ def _beta_sf(z: Any, a: Any, b: Any) -> Any:
     return dnp.where(below, 1 - betainc(a, b, z), betainc(b, a, 1 - z))
 
 
+def _gamma_logpdf(z: Any, a: Any) -> Any:
+    """At 0 the density may vanish; its logarithm has no derivative there."""
+    end = (z == 0) & (a > 1)
+    return dnp.where(end, -math.inf, log_gamma_density(dnp.where(end, 1, z), a))
+
+
 def _beta_logpdf(z: Any, a: Any, b: Any) -> Any:
     """The beta distribution is a + b - 1 times the binomial one of a - 1 successes among a + b - 2 trials."""
+    end = ((z == 0) & (a > 1)) | ((z == 1) & (b > 1))
+    z = dnp.where(end, 0.5, z)
     large = (a > 10) & (b > 10)
     m, n = dnp.where(large, a - 1, 1), dnp.where(large, b - 1, 1)
     binomial = log_binomial(m + n, m, dnp.where(large, z, 0.5)) + dnp.log(m + n + 1)
     a, b = dnp.where(large, 1, a), dnp.where(large, 1, b)
-    return dnp.where(large, binomial, xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b))
+    value = dnp.where(large, binomial, xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b))
+    return dnp.where(end, -math.inf, value)
 
 
 def _t_logpdf(z: Any, df: Any) -> Any:
@@ -97,10 +108,15 @@ def _t_logpdf(z: Any, df: Any) -> Any:
 
 
 def _truncnorm_logcdf(z: Any, a: Any, b: Any) -> Any:
+    low, high = z <= a, z >= b
+    z = dnp.where(
+        low | high, dnp.where(dnp.isinf(a), b - 1, dnp.where(dnp.isinf(b), a + 1, 0.5 * (a + b))), z
+    )
     whole = log_mass(a, b)
     below, above = log_ratio(log_mass(a, z), whole), log_ratio(log_mass(z, b), whole)
     small = below < -LOG_2
-    return dnp.where(small, below, dnp.log1p(-dnp.exp(dnp.where(small, -1, above))))
+    value = dnp.where(small, below, dnp.log1p(-dnp.exp(dnp.where(small, -1, above))))
+    return dnp.where(low, -math.inf, dnp.where(high, 0, value))
 
 
 def _wrapcauchy_logpdf(z: Any, c: Any) -> Any:
@@ -110,7 +126,7 @@ def _wrapcauchy_logpdf(z: Any, c: Any) -> Any:
 
 
 def _gennorm_cdf(z: Any, beta: Any) -> Any:
-    power = abs(z) ** beta
+    power = power_of_size(z, beta)
     tiny = power < 1e-20  # it may be 0; then the density is constant up to here
     tail = 0.5 * gammaincc(1 / beta, dnp.where(tiny, 1, power))
     middle = 0.5 + 0.5 * z * dnp.exp(-gammaln(1 + 1 / beta))
@@ -128,12 +144,12 @@ CONTINUOUS: list[Distribution] = [
         logcdf=log1mexp, ppf=lambda q: -dnp.log1p(-q)),
     continuous(
         "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf logcdf logsf",
-        logpdf=log_gamma_density, cdf=lambda z, a: gammainc(a, z),
+        logpdf=_gamma_logpdf, cdf=lambda z, a: gammainc(a, z),
         sf=lambda z, a: gammaincc(a, z)),
     continuous(
         "chi2", "The chi-square distribution of df degrees of freedom.", "df", support=_from(0), valid=_positive,
         also="pdf logcdf logsf",
-        logpdf=lambda z, df: log_gamma_density(z / 2, df / 2) - LOG_2,
+        logpdf=lambda z, df: _gamma_logpdf(z / 2, df / 2) - LOG_2,
         cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2)),
     continuous(
         "beta", "The beta distribution of shapes a and b.", "a b", support=_between(0, 1), valid=_positive,
@@ -145,14 +161,15 @@ CONTINUOUS: list[Distribution] = [
         sf=lambda z: dnp.arctan2(1, z) / math.pi, ppf=_cauchy_ppf, isf=lambda q: -_cauchy_ppf(q)),
     continuous(
         "gennorm", "The generalised normal distribution, exp(-|x|^beta).", "beta", valid=_positive, cdf=_gennorm_cdf,
-        logpdf=lambda z, beta: dnp.log(beta) - LOG_2 - gammaln(1 / beta) - abs(z) ** beta),
+        logpdf=lambda z, beta: dnp.log(beta) - LOG_2 - gammaln(1 / beta) - power_of_size(z, beta)),
     continuous(
         "gumbel_r", "Gumbel's distribution of the largest.", also="pdf cdf", share="p",
-        logpdf=lambda z: -z - dnp.exp(-z), logcdf=lambda z: -dnp.exp(-z), sf=lambda z: -dnp.expm1(-dnp.exp(-z)),
-        logsf=lambda z: log1mexp_of_exp(-z), ppf=lambda p: -dnp.log(-dnp.log(p))),
+        logpdf=lambda z: -z - exp_or_inf(-z), logcdf=lambda z: -exp_or_inf(-z),
+        sf=lambda z: -dnp.expm1(-exp_or_inf(-z)), logsf=lambda z: log1mexp_of_exp(-z),
+        ppf=lambda p: -dnp.log(-dnp.log(p))),
     continuous(
         "gumbel_l", "Gumbel's distribution of the smallest.", also="pdf sf", share="p",
-        logpdf=lambda z: z - dnp.exp(z), logsf=lambda z: -dnp.exp(z), cdf=lambda z: -dnp.expm1(-dnp.exp(z)),
+        logpdf=lambda z: z - exp_or_inf(z), logsf=lambda z: -exp_or_inf(z), cdf=lambda z: -dnp.expm1(-exp_or_inf(z)),
         logcdf=log1mexp_of_exp, ppf=lambda p: dnp.log(-dnp.log1p(-p))),
     continuous(
         "laplace", "The Laplace distribution.",
