@@ -121,6 +121,7 @@ def test_errors_of_rotations() -> None:
     one = Rotation.identity()
     for call, error, text in (
         (lambda: Rotation.from_quat(np.ones(3)), ArgumentError, "from_quat takes vectors of 4 numbers"),
+        (lambda: Rotation.from_quat(np.ones(4) * 1j), ArgumentError, "Rotation.from_quat takes real numbers"),
         (lambda: Rotation.from_matrix(np.ones((2, 2))), ArgumentError, "takes 3 x 3 matrices"),
         (lambda: Rotation.from_euler("xxy", np.ones(3)), ArgumentError, "Euler angles need a sequence of axes"),
         (lambda: Rotation.from_euler("xY", np.ones(2)), ArgumentError, "Euler angles need a sequence of axes"),
