@@ -127,9 +127,11 @@ def _wrapcauchy_logpdf(z: Any, c: Any) -> Any:
 
 def _gennorm_cdf(z: Any, beta: Any) -> Any:
     power = power_of_size(z, beta)
-    tiny = power < 1e-20  # it may be 0; then the density is constant up to here
+    tiny = power < 1e-5  # by the series of the integral: the power may vanish, and its inverse powers overflow
+    w = dnp.where(tiny, power, 0)
+    series = 1 - w / (1 + beta) + 0.5 * w * w / (1 + 2 * beta)
     tail = 0.5 * gammaincc(1 / beta, dnp.where(tiny, 1, power))
-    middle = 0.5 + 0.5 * z * dnp.exp(-gammaln(1 + 1 / beta))
+    middle = 0.5 + 0.5 * z * series * dnp.exp(-gammaln(1 + 1 / beta))
     return dnp.where(tiny, middle, dnp.where(z > 0, 1 - tail, tail))
 
 
