@@ -44,9 +44,20 @@ def test_cosine_transforms() -> None:
             ours, theirs = [lib.idctn(X, kind, s=(4,), norm=norm) for lib in (fft, scipy.fft)]
             assert_all_close(ours, theirs, (kind, norm))
         assert_all_close(fft.dct(X * 1j), scipy.fft.dct(X * 1j), "complex")
+        for options in (
+            {"s": 3},
+            {"axes": 0},
+            {"s": (2, -1)},
+        ):  # a number for one axis; -1 for its own length
+            assert_all_close(fft.dctn(X, **options), scipy.fft.dctn(X, **options), options)
     small = X.astype("float32")
     check_family(fft, scipy.fft, jax.scipy.fft, {"dct": [(small,)], "idctn": [(small,)], "dctn": [(small,)]})
     assert fft.dct(np.arange(3)).dtype == np.float32
+    for bad in ({"n": -1}, {"n": 2.5}):
+        with pytest.raises(ArgumentError, match="dct takes a number of points"):
+            fft.dct(small, **bad)
+    with pytest.raises(ArgumentError, match="dctn takes each axis once"):
+        fft.dctn(small, axes=(0, 0))
 
 
 def test_convolutions() -> None:
