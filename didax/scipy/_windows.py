@@ -85,7 +85,8 @@ def samples(name: str, window: Any, length: int) -> Samples:
     if isinstance(window, float):
         window = ("kaiser", window)
     kind, *parameters = window if isinstance(window, tuple) and window else (window,)
-    least, most, formula = _FORMULAS.get(_ALIASES.get(kind, kind), (1, 0, np.ones))
+    known_as = _ALIASES.get(kind, kind) if isinstance(kind, str) else ""
+    least, most, formula = _FORMULAS.get(known_as, (1, 0, np.ones))
     if not least <= len(parameters) <= most:
         known = ", ".join(f"{k!r}" if not high else f"({k!r}, ...)" for k, (_, high, _) in _FORMULAS.items())
         fix = f"Use one of {known}, or an array."
