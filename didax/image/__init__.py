@@ -16,10 +16,11 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.dims import is_symbolic, max_dim
-from didax.core.errors import ArgumentError, message
+from didax.core.dims import as_length, is_symbolic, max_dim
+from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array
+from didax.numpy.reductions import canonical_axes
 from didax.primitives.dot import Precision
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
@@ -96,13 +97,20 @@ def _method(method: Any) -> ResizeMethod:
     return method if isinstance(method, ResizeMethod) else ResizeMethod.from_string(method)
 
 
-def _image(name: str, image: Any, shape: Any) -> Array:
+def _image(name: str, image: Any, shape: Any) -> tuple[Array, tuple[int, ...]]:
+    """The image and the shape of the result."""
     x = as_array(name, image, "image")
-    if len(shape) != x.ndim or any(n < 0 for n in shape):
-        fix = "Pass a length for each axis."
-        facts = f"image: {x.aval}, shape: {tuple(shape)}"
+    try:
+        lengths = tuple([as_length(n) for n in shape])
+    except ConcretizationTypeError:
+        raise
+    except TypeError:
+        lengths = (-1,)
+    if len(lengths) != x.ndim or any(n < 0 for n in lengths):
+        fix = "Pass a length for each axis, an integer of at least 0."
+        facts = f"image: {x.aval}, shape: {shape!r:.100}"
         raise ArgumentError(message(f"{name} takes the whole shape of the result.", facts, fix=fix))
-    return x.astype(x.dtype)
+    return x.astype(x.dtype), lengths
 
 
 def _real(x: Array) -> Array:
@@ -134,19 +142,21 @@ def scale_and_translate(
     if chosen is ResizeMethod.NEAREST:
         fix = "Use 'linear', 'cubic', 'lanczos3' or 'lanczos5'; resize knows 'nearest'."
         raise ArgumentError(message("scale_and_translate needs a kernel.", f"method: {method!r}", fix=fix))
-    x = _real(_image("scale_and_translate", image, shape))
+    x, lengths = _image("scale_and_translate", image, shape)
+    x = _real(x)
     scales, offsets = [
         as_array("scale_and_translate", v, n) for v, n in ((scale, "scale"), (translation, "translation"))
     ]
-    count = len(spatial_dims)
+    axes = canonical_axes("scale_and_translate", tuple(spatial_dims), x.ndim)
+    count = len(axes)
     if scales.shape != (count,) or offsets.shape != (count,):
         facts = f"spatial_dims: {tuple(spatial_dims)}, scale: {scales.aval}, translation: {offsets.aval}"
         fix = "Pass vectors of one length."
         raise ArgumentError(
             message("scale_and_translate takes a scale and a translation for each axis.", facts, fix=fix)
         )
-    for i, axis in enumerate(spatial_dims):
-        x = _resampled(x, axis % x.ndim, shape[axis], scales[i], offsets[i], chosen, antialias, precision)
+    for i, axis in enumerate(axes):
+        x = _resampled(x, axis, lengths[axis], scales[i], offsets[i], chosen, antialias, precision)
     return x
 
 
@@ -165,9 +175,9 @@ def resize(
     Array([0. , 0.5, 1.5, 2. ], dtype=float32)
     """
     chosen = _method(method)
-    x = _image("resize", image, shape)
+    x, lengths = _image("resize", image, shape)
     x = x if chosen is ResizeMethod.NEAREST else _real(x)
-    for axis, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
+    for axis, (old, new) in enumerate(zip(x.shape, lengths, strict=True)):
         if old == new:
             continue
         if chosen is ResizeMethod.NEAREST and not old:

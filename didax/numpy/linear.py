@@ -17,7 +17,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import evaluate, variables
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.lax.dot import PrecisionLike, dot_general
 from didax.numpy import ufuncs
@@ -70,8 +70,8 @@ def _contract(
     return out if out.weak_type == weak else cast(out, out.dtype, weak)
 
 
-def _length_mismatch(name: str, x: Array, y: Array) -> TypeError:
-    return TypeError(
+def _length_mismatch(name: str, x: Array, y: Array) -> ArgumentError:
+    return ArgumentError(
         message(
             f"{name} sums over an axis of both operands, of one length.",
             f"operands: {x.aval}, {y.aval}",

@@ -46,7 +46,7 @@ from didax.primitives.special import composed, iterate, like, polynomial
 _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
 
 
-def _stirling(x: Any) -> Any:
+def stirling(x: Any) -> Any:
     """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 10."""
     inverse = div(1, x)
     return mul(inverse, polynomial(square(inverse), _STIRLING))
@@ -61,10 +61,10 @@ def _betaln(a: Any, b: Any) -> Any:
     small, large = where(b_large, a, like(1, a)), where(b_large, b, like(10, a))
     bend = mul(sub(large, 0.5), log1p(div(small, large)))
     sum_ = add(small, large)
-    rest = sub(sub(_stirling(large), _stirling(sum_)), bend)
+    rest = sub(sub(stirling(large), stirling(sum_)), bend)
     mixed = add(add(lgamma(small), sub(small, mul(small, log(sum_)))), rest)
     both = where(a_large, small, like(10, a))
-    halves = sub(_stirling(both), mul(sub(log(both), math.log(2 * math.pi)), 0.5))
+    halves = sub(stirling(both), mul(sub(log(both), math.log(2 * math.pi)), 0.5))
     far = add(add(mul(both, log(div(both, add(both, large)))), halves), rest)
     inside = where(b_large, where(a_large, far, mixed), near)
     return where(and_(eq(b, math.inf), ge(a, 0)), like(-math.inf, a), inside)

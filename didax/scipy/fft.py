@@ -20,7 +20,8 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, message
+from didax.core.dims import as_length
+from didax.core.errors import ArgumentError, ConcretizationTypeError, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, cast, inexact
 from didax.numpy.reductions import canonical_axes
@@ -103,16 +104,18 @@ def _check(name: str, kind: Any, norm: Any) -> None:
 
 def _transform_axes(name: str, one: Any, x: Any, kind: int, s: Any, axes: Any, norm: Any) -> Array:
     value = as_array(name, x)
-    if axes is None:
-        axes = range(value.ndim - len(s), value.ndim) if s is not None else range(value.ndim)
-    lengths = [None] * len(axes) if s is None else list(s)
-    if len(lengths) != len(axes):
+    lengths = s if s is None or isinstance(s, Sequence) else [s]
+    if axes is None and lengths is not None:
+        axes = tuple(range(-len(lengths), 0))
+    along = canonical_axes(name, axes, value.ndim)
+    lengths = [None] * len(along) if lengths is None else lengths
+    if len(lengths) != len(along):
         fix = "Pass a length for each axis."
         raise ArgumentError(
             message(f"{name} takes as many lengths as axes.", f"s: {s}, axes: {axes}", fix=fix)
         )
-    for axis, length in zip(axes, lengths, strict=True):
-        value = one(value, kind, length, axis, norm)
+    for axis, length in zip(along, lengths, strict=True):
+        value = one(value, kind, None if length == -1 else length, axis, norm)
     return value
 
 
@@ -121,7 +124,7 @@ def _transform(name: str, x: Any, kind: int, length: int | None, axis: int, norm
     value = as_array(name, x)
     value = cast(value, dtypes.at_least_single(inexact(value.dtype, False)[0]))
     (along,) = canonical_axes(name, axis, value.ndim)
-    value = _of_length(dnp.moveaxis(value, along, -1), length)
+    value = _of_length(name, dnp.moveaxis(value, along, -1), length)
     n = value.shape[-1]
     if n < (2 if kind == 1 else 1):
         fix = "Pass a longer array, or n."
@@ -135,12 +138,21 @@ def _transform(name: str, x: Any, kind: int, length: int | None, axis: int, norm
     return dnp.moveaxis(out, -1, along)
 
 
-def _of_length(x: Any, length: int | None) -> Any:
-    if length is None or length == x.shape[-1]:
+def _of_length(name: str, x: Any, length: Any) -> Any:
+    if length is None:
         return x
-    if length < x.shape[-1]:
-        return x[..., :length]
-    return dnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, length - x.shape[-1])])
+    try:
+        n = as_length(length)
+    except ConcretizationTypeError:
+        raise
+    except TypeError:
+        n = -1
+    if n < 0:
+        fix = "Pass an integer of at least 1, or None for the length of the axis."
+        raise ArgumentError(message(f"{name} takes a number of points.", f"n: {length!r:.100}", fix=fix))
+    if n <= x.shape[-1]:
+        return x[..., :n]
+    return dnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, n - x.shape[-1])])
 
 
 def _real_transform(x: Any, kind: int, norm: str | None) -> Any:

@@ -39,18 +39,14 @@ class RegularGridInterpolator:
         bounds_error: bool = False,
         fill_value: float | None = math.nan,
     ):
-        if method not in ("linear", "nearest"):
-            fix = "Use 'linear' or 'nearest'."
-            raise ArgumentError(
-                message("RegularGridInterpolator has two methods.", f"method: {method!r}", fix=fix)
-            )
+        _check_method(method)
         x = as_array("RegularGridInterpolator", values, "values")
         self.values = x if dtypes.is_inexact(x.dtype) else x.astype(dtypes.default_dtype("f"))
         self.grid = tuple(
             as_array("RegularGridInterpolator", p, f"points[{i}]") for i, p in enumerate(points)
         )
         fits = len(self.grid) <= x.ndim and all(
-            p.ndim == 1 and p.shape[0] == n for p, n in zip(self.grid, x.shape, strict=False)
+            p.ndim == 1 and 0 < p.shape[0] == n for p, n in zip(self.grid, x.shape, strict=False)
         )
         if not fits:
             facts = f"points: {', '.join(str(p.aval) for p in self.grid)}; values: {x.aval}"
@@ -63,24 +59,28 @@ class RegularGridInterpolator:
     @api_boundary
     def __call__(self, xi: Any, method: str | None = None) -> Array:
         """Return the values at points of shape (..., d), or at a tuple of d coordinate arrays, which broadcast."""
+        method = self.method if method is None else method
+        _check_method(method)
         at = self._points(xi)
         found = []
         outside: Any = False
+        missing: Any = False
         for i, grid in enumerate(self.grid):
             x = at[..., i]
             outside = outside | (x < grid[0]) | (x > grid[-1])
+            missing = missing | dnp.isnan(x)
             cell = dnp.clip(dnp.searchsorted(grid, x, side="right") - 1, 0, max(grid.shape[0] - 2, 0))
             after = dnp.minimum(cell + 1, grid.shape[0] - 1)
             width = grid[after] - grid[cell]
             found.append((cell, after, (x - grid[cell]) / dnp.where(width == 0, 1, width)))
         if self.bounds_error:
             _check_inside(outside)
-        out = self._linear(found) if (method or self.method) == "linear" else self._nearest(found)
+        out = self._linear(found) if method == "linear" else self._nearest(found)
+        more = (1,) * (out.ndim - at.ndim + 1)
+        out = dnp.where(missing.reshape(missing.shape + more), math.nan, out)
         if self.fill_value is None:
             return out
-        return dnp.where(
-            outside.reshape(*outside.shape, *[1] * (out.ndim - outside.ndim)), self.fill_value, out
-        )
+        return dnp.where(outside.reshape(outside.shape + more), self.fill_value, out)
 
     def _points(self, xi: Any) -> Any:
         d = len(self.grid)
@@ -91,7 +91,8 @@ class RegularGridInterpolator:
             at = dnp.stack(parts, -1)
         else:
             at = dnp.asarray(promote_dtypes("xi", xi, to_inexact=True)[0])
-            at = at[:, None] if at.ndim == 1 and d == 1 else at
+            if at.ndim == 1:
+                at = at[:, None] if d == 1 else at[None]
         if not at.ndim or at.shape[-1] != d:
             fix = f"Pass points of shape (..., {d})."
             rule = f"The interpolator takes points of {d} coordinates."
@@ -114,6 +115,14 @@ class RegularGridInterpolator:
 
     def _nearest(self, found: Any) -> Any:
         return self.values[tuple(dnp.where(share <= 0.5, cell, after) for cell, after, share in found)]
+
+
+def _check_method(method: Any) -> None:
+    if method not in ("linear", "nearest"):
+        fix = "Use 'linear' or 'nearest'."
+        raise ArgumentError(
+            message("RegularGridInterpolator has two methods.", f"method: {method!r}", fix=fix)
+        )
 
 
 def _check_inside(outside: Any) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import didax.numpy as dnp
 from didax.api.autodiff import value_and_grad
+from didax.core import dtypes
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.lax.loops import fori_loop, while_loop
@@ -86,11 +87,17 @@ def minimize(
         )
     x = dnp.asarray(promote_dtypes("minimize", x0, to_inexact=True)[0])
     x = x.astype(x.dtype)
-    if x.ndim != 1:
+    if x.ndim != 1 or dtypes.is_complex(x.dtype):
         fix = "Flatten it (ravel), or use flatten_util.ravel_pytree."
-        raise ArgumentError(message("minimize starts from a vector.", f"x0: {x.aval}", fix=fix))
+        rule = "minimize starts from a vector of real numbers."
+        raise ArgumentError(message(rule, f"x0: {x.aval}", fix=fix))
     chosen = {**_OPTIONS[kind], **({} if tol is None else {"gtol": tol}), **(options or {})}
     chosen.pop("tol", None)
+    if chosen.get("maxcor", 1) < 1:
+        rule = f"minimize by {method} remembers one step or more."
+        raise ArgumentError(
+            message(rule, f"maxcor: {chosen['maxcor']!r}", fix="Choose maxcor of at least 1.")
+        )
     evaluate = value_and_grad(lambda x: fun(x, *args))
     out = _descend(evaluate, x, kind == "bfgs", chosen)
     return out
@@ -120,7 +127,7 @@ def _descend(evaluate: Any, x: Any, whole: bool, options: Mapping[str, Any]) -> 
             scale = dnp.maximum(dnp.maximum(abs(f_before), abs(s.f)), 1)
             code = dnp.where((f_before - s.f) / scale <= ftol, 0, code)
         code = dnp.where(failed, 3, code)
-        return dnp.where(_norm(s.g, options["norm"]) < options["gtol"], 0, code).astype("int32")
+        return dnp.where(_norm(s.g, options["norm"]) < options["gtol"], 0, code)
 
     def step(s: _State) -> _State:
         p = -(s.memory @ s.g) if whole else -_two_loops(s.memory, s.g)
@@ -136,7 +143,7 @@ def _descend(evaluate: Any, x: Any, whole: bool, options: Mapping[str, Any]) -> 
 
     f, g = evaluate(x)
     memory = dnp.eye(n, dtype=x.dtype) if whole else _empty_memory(x, options["maxcor"])
-    zero = dnp.asarray(0, "int32")
+    zero = dnp.asarray(0)
     start = _State(x, f.astype(x.dtype), g, memory, zero, zero + 1, zero - 1)
     start = start._replace(status=dnp.where(_norm(g, options["norm"]) < options["gtol"], 0, start.status))
     last = while_loop(lambda s: (s.status < 0) & (s.k < most), step, start)
@@ -250,7 +257,7 @@ def _line_search(evaluate: Any, x: Any, p: Any, f0: Any, g0: Any, most: int) -> 
             a, f, g, done, s.failed, bracketed, low, f_low, slope_low, high, f_high, s.evaluations + 1
         )
 
-    start = _Search(zero, f0, g0, false, false, false, zero, f0, slope0, zero, f0, dnp.asarray(0, "int32"))
+    start = _Search(zero, f0, g0, false, false, false, zero, f0, slope0, zero, f0, dnp.asarray(0))
     last = while_loop(lambda s: ~s.done & (s.evaluations < most), step, start)
     lower = dnp.isfinite(last.f) & (last.f < f0)  # not all that was asked for, and better than nothing
     return last._replace(failed=~last.done & ~lower)

@@ -26,8 +26,9 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.lax.convolution import conv_general_dilated
-from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
+from didax.numpy.promotion import ArrayLike, as_array, broadcast_shapes, promote_dtypes
 from didax.numpy.reductions import canonical_axes
+from didax.scipy import _windows
 
 __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft", "stft", "welch",
@@ -56,7 +57,7 @@ def _pair(name: str, in1: Any, in2: Any) -> tuple[Array, Array]:
 
 
 def _of_one_rank(name: str, in1: Any, in2: Any) -> tuple[Array, Array]:
-    x, y = [dnp.asarray(v) for v in promote_dtypes(name, in1, in2)]
+    x, y = [dnp.asarray(v) for v in promote_dtypes(name, in1, in2, to_inexact=True)]
     if x.ndim != y.ndim:
         fix = "Give the smaller one axes of length 1."
         raise ArgumentError(
@@ -119,7 +120,7 @@ def convolve(
 
     >>> from didax.scipy import signal
     >>> signal.convolve(dnp.array([1, 2, 3]), dnp.array([1, 1]))
-    Array([1, 3, 5, 3], dtype=int32)
+    Array([1., 3., 5., 3.], dtype=float32)
     """
     _one_of("convolve", "method", method, "auto", "direct", "fft")
     if method == "fft":
@@ -136,7 +137,7 @@ def correlate(
 
     >>> from didax.scipy import signal
     >>> signal.correlate(dnp.array([1, 2, 3]), dnp.array([0, 1]), mode="valid")
-    Array([2, 3], dtype=int32)
+    Array([2., 3.], dtype=float32)
     """
     x, y = _pair("correlate", in1, in2)
     return convolve(x, _flipped(y), mode, method, precision)
@@ -160,8 +161,8 @@ def convolve2d(
 
     >>> from didax.scipy import signal
     >>> signal.convolve2d(dnp.ones((2, 2), int), dnp.ones((2, 2), int), boundary="wrap", mode="same")
-    Array([[4, 4],
-           [4, 4]], dtype=int32)
+    Array([[4., 4.],
+           [4., 4.]], dtype=float32)
     """
     x, y = _matrices("convolve2d", in1, in2)
     return _convolved_2d("convolve2d", x, y, mode, boundary, fillvalue, precision)
@@ -180,7 +181,7 @@ def correlate2d(
 
     >>> from didax.scipy import signal
     >>> signal.correlate2d(dnp.array([[1, 2, 3]]), dnp.array([[0, 1]]), mode="valid")
-    Array([[2, 3]], dtype=int32)
+    Array([[2., 3.]], dtype=float32)
     """
     x, y = _matrices("correlate2d", in1, in2)
     _check_valid("correlate2d", x, y, mode)
@@ -259,56 +260,12 @@ def fftconvolve(
 
 # --- Segments -----------------------------------------------------------------------------------------------
 
-# Windows by the coefficients of their cosines: sum of (-1)^k c_k cos(2 pi k n / N).
-_COSINES = {
-    "boxcar": [1.0], "rect": [1.0], "rectangular": [1.0], "ones": [1.0], "hann": [0.5, 0.5], "hanning": [0.5, 0.5],
-    "hamming": [0.54, 0.46], "blackman": [0.42, 0.5, 0.08],
-    "nuttall": [0.3635819, 0.4891775, 0.1365995, 0.0106411],
-    "blackmanharris": [0.35875, 0.48829, 0.14128, 0.01168],
-    "flattop": [0.21557895, 0.41663158, 0.277263158, 0.083578947, 0.006947368],
-}  # fmt: skip
-
-
-def _window(name: str, window: Any, length: int) -> np.ndarray[Any, Any]:
-    """The samples of a window that is named, periodic as for Fourier transforms."""
-    n = np.arange(length)
-    if length == 1 and not isinstance(window, tuple) and window in (*_COSINES, "cosine", "bartlett"):
-        return np.ones(1)  # as in SciPy: the formulas give 0, by which no power can be divided
-    kind, *parameters = window if isinstance(window, tuple) else (window,)
-    if kind in _COSINES and not parameters:
-        terms = [(-1) ** k * c * np.cos(2 * np.pi * k * n / length) for k, c in enumerate(_COSINES[kind])]
-        return np.sum(terms, 0)
-    if kind in ("cosine",) and not parameters:
-        return np.sin(np.pi * (n + 0.5) / (length + 1))
-    if kind == "bartlett" and not parameters:
-        return 1 - abs(2 * n / length - 1)
-    if kind == "gaussian" and len(parameters) == 1:
-        return np.exp(-0.5 * ((n - length / 2) / parameters[0]) ** 2)
-    if kind == "kaiser" and len(parameters) == 1:
-        return np.i0(parameters[0] * np.sqrt(1 - (2 * n / length - 1) ** 2)) / np.i0(parameters[0])
-    if kind == "tukey" and len(parameters) <= 1:
-        share = parameters[0] if parameters else 0.5
-        edge = np.minimum(n, length - n) / length
-        return (
-            np.where(edge < share / 2, 0.5 - 0.5 * np.cos(2 * np.pi * edge / share), 1.0)
-            if share
-            else np.ones(length)
-        )
-    known = ", ".join(
-        map(
-            repr,
-            [*_COSINES, "cosine", "bartlett", ("gaussian", "std"), ("kaiser", "beta"), ("tukey", "share")],
-        )
-    )
-    fix = f"Use one of {known}, or an array."
-    raise ArgumentError(message(f"{name} does not know this window.", f"window: {window!r:.100}", fix=fix))
-
 
 def _segments(
     name: str, window: Any, nperseg: Any, noverlap: Any, nfft: Any, length: int
 ) -> tuple[Any, int, int, int]:
     """The window, the length of segments, the step from one to the next, and the length of transforms."""
-    if isinstance(window, str | tuple):
+    if isinstance(window, str | tuple | float):
         size = 256 if nperseg is None else int(nperseg)
         if size > length:
             warnings.warn(
@@ -320,7 +277,7 @@ def _segments(
             raise ArgumentError(
                 message(f"{name} needs segments.", f"nperseg: {nperseg}", fix="Use at least 1.")
             )
-        values: Any = _window(name, window, size)
+        values: Any = _windows.samples(name, window, size)
     else:
         values = dnp.asarray(window)
         size = values.shape[0] if values.ndim == 1 else -1
@@ -409,6 +366,21 @@ def _spectrum(
     return frequencies, dnp.asarray(times, real) / fs, dnp.swapaxes(result, -1, -2)
 
 
+def _nothing(shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array, Array]:
+    """Frequencies, times and transforms of a signal without elements: empty arrays of its shape, as in SciPy."""
+    wide = dnp.promote_types(dtype, "float32")
+    real = dnp.zeros(shape, dtypes.real_dtype(wide))
+    return real, real, dnp.zeros(shape, dtypes.complex_dtype(wide))
+
+
+def _shape_of_none(signals: Sequence[Array], axis: int) -> tuple[int, ...]:
+    """The shape that signals broadcast to, of which one has no elements: along `axis` the shorter one counts."""
+    moved = [dnp.moveaxis(v, axis, -1).shape for v in signals]
+    batch = broadcast_shapes("csd", [shape[:-1] for shape in moved])
+    place = axis % (len(batch) + 1)
+    return (*batch[:place], min(shape[-1] for shape in moved), *batch[place:])
+
+
 def _signal(name: str, x: Any) -> Array:
     value = dnp.asarray(promote_dtypes(name, x, to_inexact=True)[0])
     if not value.ndim:
@@ -443,7 +415,9 @@ def stft(
     ((3,), (5,), (3, 5))
     """
     value = _signal("stft", x)
-    place = axis % value.ndim
+    (place,) = canonical_axes("stft", axis, value.ndim)
+    if not value.size:
+        return _nothing(value.shape, value.dtype)
     f, t, z = _spectrum("stft", value, None, axis, fs, window, nperseg, noverlap, nfft, detrend, return_onesided,
                         "spectrum", boundary, padded, power=False)  # fmt: skip
     return f, t, dnp.moveaxis(z, -2, place)
@@ -478,6 +452,10 @@ def csd(
     second = None
     if y is not None:
         first, second = [dnp.asarray(v) for v in promote_dtypes("csd", first, _signal("csd", y))]
+    signals = [first] if second is None else [first, second]
+    if not all(v.size for v in signals):
+        f, _, p = _nothing(_shape_of_none(signals, axis), first.dtype)
+        return f, p.real if second is None else p
     f, _, p = _spectrum("csd", first, second, axis, fs, window, nperseg, noverlap, nfft, detrend, return_onesided,
                         scaling, None, False, power=True)  # fmt: skip
     place = axis % p[..., 0].ndim

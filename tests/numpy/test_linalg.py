@@ -331,6 +331,8 @@ def test_singular_matrices_give_nan_or_infinity():
     one_of_two = dnp.linalg.inv(dnp.stack([x, dnp.eye(2)]))
     assert np.isnan(one_of_two[0]).all() and np.array_equal(one_of_two[1], np.eye(2))
     assert np.isnan(dnp.linalg.cond(dnp.full((2, 2), np.nan)))
+    for p in (None, 1):  # no matrices have no numbers, as in NumPy
+        assert dnp.linalg.cond(dnp.zeros((0, 2, 2)), p).shape == (0,)
 
 
 # --- errors -------------------------------------------------------------------------------------------------
@@ -353,6 +355,7 @@ ERRORS = [
     (lambda: L.matrix_norm(dnp.ones(2)), ValueError, "takes matrices"),
     (lambda: L.norm(dnp.zeros(0), -np.inf), ValueError, "float32"),
     (lambda: L.cond(dnp.zeros((0, 0))), ValueError, "with elements"),
+    (lambda: L.vecdot(dnp.ones((2, 3)), dnp.ones(2)), ValueError, "vecdot sums over an axis of both"),
     (lambda: L.cond(dnp.ones((2, 3)), 1), ValueError, r"cond takes square matrices\.\n  x: float32\[2,3\]"),
     (lambda: L.matrix_rank(dnp.eye(2), 0.1, tol=0.1), ValueError, r"rtol=0\.1, tol=0\.1\nPass rtol or tol"),
     (lambda: L.pinv(dnp.eye(2), 0.1, rcond=0.1), ValueError, r"Pass rtol or rcond"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from typing import Any
 
+import jax
+import jax.scipy.optimize
 import numpy as np
 import pytest
 import scipy.spatial.transform
@@ -49,6 +52,20 @@ def test_minima_are_found(method: str) -> None:
     assert few.nit == 2
 
 
+def test_results_have_the_types_of_jax() -> None:
+    for x64, method in itertools.product((False, True), ("BFGS", LIMITED)):
+        with dx.enable_x64(x64), jax.enable_x64(x64):
+            found, wanted = [
+                lib.eval_shape(
+                    lambda x, lib=lib: lib.scipy.optimize.minimize(rosenbrock, x, method=method), np.ones(2)
+                )
+                for lib in (dx, jax)
+            ]
+        for x, y in zip(found, wanted, strict=True):
+            assert (x is None) == (y is None)
+            assert x is None or (x.dtype, x.weak_type) == (y.dtype, y.weak_type)
+
+
 def test_errors_of_minimize() -> None:
     for call, text in (
         (lambda: optimize.minimize(rosenbrock, np.zeros(2), method="newton"), "minimize has two methods"),
@@ -59,6 +76,14 @@ def test_errors_of_minimize() -> None:
         (
             lambda: optimize.minimize(rosenbrock, np.zeros(2), method="BFGS", options={"step": 1}),
             "no such option",
+        ),
+        (
+            lambda: optimize.minimize(rosenbrock, np.zeros(2) * 1j, method="BFGS"),
+            "from a vector of real numbers",
+        ),
+        (
+            lambda: optimize.minimize(rosenbrock, np.zeros(2), method=LIMITED, options={"maxcor": 0}),
+            "remembers one step or more",
         ),
     ):
         with pytest.raises(ArgumentError, match=text):
@@ -121,6 +146,7 @@ def test_errors_of_rotations() -> None:
     one = Rotation.identity()
     for call, error, text in (
         (lambda: Rotation.from_quat(np.ones(3)), ArgumentError, "from_quat takes vectors of 4 numbers"),
+        (lambda: Rotation.from_quat(np.ones(4) * 1j), ArgumentError, "Rotation.from_quat takes real numbers"),
         (lambda: Rotation.from_matrix(np.ones((2, 2))), ArgumentError, "takes 3 x 3 matrices"),
         (lambda: Rotation.from_euler("xxy", np.ones(3)), ArgumentError, "Euler angles need a sequence of axes"),
         (lambda: Rotation.from_euler("xY", np.ones(2)), ArgumentError, "Euler angles need a sequence of axes"),

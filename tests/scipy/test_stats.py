@@ -74,6 +74,30 @@ def test_values_are_those_of_scipy(dtype: str) -> None:
                             err_msg=f"{name}.{kind} {shapes} {more}")  # fmt: skip
 
 
+# Where the terms of the textbook's formula cancel, overflow or vanish in 32 bits: function, its arguments.
+EXTREME: list[tuple[str, str, tuple[float, ...]]] = [
+    ("poisson", "pmf", (1e7, 1e7)), ("poisson", "logpmf", (1e4, 1.1e4)), ("gamma", "logpdf", (9.9e5, 1e6)),
+    ("chi2", "pdf", (1e6, 1e6)), ("binom", "logpmf", (5e5, 1e6, 0.5)), ("binom", "pmf", (12.0, 24.0, 0.25)),
+    ("nbinom", "logpmf", (2e6, 1e6, 0.3)), ("beta", "logpdf", (0.5, 1e6, 1e6)), ("beta", "sf", (1e-7, 0.01, 0.5)),
+    ("cauchy", "logpdf", (1e25,)), ("cauchy", "ppf", (0.99999,)), ("cauchy", "isf", (0.5,)),
+    ("cauchy", "logcdf", (1e8,)),
+    ("t", "logpdf", (1e20, 3.0)), ("t", "pdf", (1.0, INF)), ("gumbel_l", "logcdf", (-110.0,)),
+    ("gumbel_r", "logsf", (110.0,)), ("gamma", "logcdf", (40.0, 3.0)), ("vonmises", "logpdf", (1e-4, 1e10)),
+    ("wrapcauchy", "pdf", (1e-6, 0.999999)), ("gennorm", "cdf", (0.3, 100.0)), ("norm", "pdf", (1.5e-29, 0.0, 1e-30)),
+    ("truncnorm", "pdf", (1e4, 1e4, 2e4)), ("truncnorm", "cdf", (-1e25, -INF, INF)),
+    ("truncnorm", "logcdf", (8.0, 2.0, 40.0)), ("truncnorm", "logsf", (-8.0, -40.0, -2.0)),
+    ("truncnorm", "cdf", (1.5e-4, 1e-4, 2e-4)), ("truncnorm", "logcdf", (20.5, 20.0, INF)),
+]  # fmt: skip
+
+
+def test_digits_are_kept_where_the_textbooks_formula_loses_them() -> None:
+    for name, kind, arguments in EXTREME:
+        given = np.float32(arguments)
+        wanted = np.float32(getattr(getattr(scipy.stats, name), kind)(*given.astype("float64")))
+        found = np.asarray(getattr(getattr(stats, name), kind)(*given))
+        np.testing.assert_allclose(found, wanted, 1e-4, err_msg=f"{name}.{kind}{arguments}")
+
+
 def test_names_and_types_are_those_of_jax() -> None:
     """Each function takes jax's arguments, by their names, and gives its dtypes and weak types."""
     for name in MODULES:
@@ -178,6 +202,16 @@ def test_derivatives() -> None:
         found = dx.grad(lambda x: stats.truncnorm.logcdf(x, 20.0, 31.0))(20.5)
         at = scipy.stats.truncnorm(20, 31)
         assert_close(found, np.float64(np.exp(at.logpdf(20.5) - at.logcdf(20.5))), 1e-6)
+        ends: list[tuple[Any, tuple[float, ...]]] = [  # where a formula is infinite, its functions have a limit
+            (stats.gamma.pdf, (0.0, 3.0)), (stats.beta.pdf, (1.0, 2.0, 3.0)), (stats.beta.pdf, (-1.0, 2.0, 3.0)),
+            (stats.gumbel_l.pdf, (1000.0,)), (stats.gumbel_r.cdf, (-1000.0,)), (stats.gumbel_l.logcdf, (1000.0,)),
+            (stats.gennorm.pdf, (1e10, 50.0)), (stats.gennorm.pdf, (0.0, 0.5)), (stats.truncnorm.cdf, (5.0, -1.0, 3.0)),
+            (stats.truncnorm.sf, (2.0, 2.0, 4.0)), (stats.truncnorm.pdf, (0.0, -INF, -5.0)),
+        ]  # fmt: skip
+        for function, at in ends:
+            found = [dx.grad(function, i)(*at) for i in range(len(at)) if math.isfinite(at[i])]
+            assert np.isfinite(found).all(), (function, at, found)
+            assert found[0] == 0, (function, at)
     assert_close(stats.poisson.entropy(np.float32([0.3, 7, 200])), scipy.stats.poisson.entropy(
         [0.3, 7, 200]).astype("float32"), 1e-5)  # fmt: skip
 

@@ -27,9 +27,17 @@ from didax.numpy.promotion import ArrayLike, promote_dtypes
 __all__ = ["Rotation", "Slerp"]
 
 
-def _vectors(name: str, x: Any, length: int) -> Array:
+def _real(name: str, x: Any) -> Array:
     value = dnp.asarray(promote_dtypes(name, x, to_inexact=True)[0])
-    value = value.astype(value.dtype)
+    if dtypes.is_complex(value.dtype):
+        raise ArgumentError(
+            message(f"{name} takes real numbers.", f"operand: {value.aval}", fix="Use x.real.")
+        )
+    return value.astype(value.dtype)
+
+
+def _vectors(name: str, x: Any, length: int) -> Array:
+    value = _real(name, x)
     if value.ndim not in (1, 2) or value.shape[-1] != length:
         fix = f"Pass an array of shape ({length},) or (n, {length})."
         raise ArgumentError(
@@ -107,21 +115,20 @@ class Rotation(NamedTuple):
     @api_boundary
     def from_matrix(cls, matrix: ArrayLike) -> Rotation:
         """Return the rotations of orthogonal 3 x 3 matrices, the last two axes."""
-        m = dnp.asarray(promote_dtypes("Rotation.from_matrix", matrix, to_inexact=True)[0])
+        m = _real("Rotation.from_matrix", matrix)
         if m.ndim not in (2, 3) or m.shape[-2:] != (3, 3):
             fix = "Pass an array of shape (3, 3) or (n, 3, 3)."
             raise ArgumentError(
                 message("Rotation.from_matrix takes 3 x 3 matrices.", f"matrix: {m.aval}", fix=fix)
             )
-        return cls(_quaternions(m.astype(m.dtype)))
+        return cls(_quaternions(m))
 
     @classmethod
     @api_boundary
     def from_euler(cls, seq: str, angles: ArrayLike, degrees: bool = False) -> Rotation:
         """Return the products of rotations about up to three axes: "xyz" about fixed ones, "XYZ" about turning ones."""
         intrinsic, axes = _axes(seq, (1, 2, 3))
-        a = dnp.asarray(promote_dtypes("Rotation.from_euler", angles, to_inexact=True)[0])
-        a = a.astype(a.dtype)
+        a = _real("Rotation.from_euler", angles)
         a = a[..., None] if len(axes) == 1 and (not a.ndim or a.shape[-1] != 1 or a.ndim == 0) else a
         if a.ndim not in (1, 2) or a.shape[-1] != len(axes):
             fix = f"Pass angles of shape ({len(axes)},) or (n, {len(axes)})."

@@ -42,7 +42,6 @@ _MEANING = {
     "isf": "the value above which the share {x} lies, the inverse of sf",
 }
 _DERIVED: dict[str, Sequence[tuple[str, Callable[[Any], Any]]]] = {
-    "pdf": [("logpdf", dnp.exp)],
     "pmf": [("logpmf", dnp.exp)],
     "cdf": [("logcdf", dnp.exp), ("sf", lambda p: 1 - p), ("logsf", lambda p: -dnp.expm1(p))],
     "sf": [("logsf", dnp.exp), ("cdf", lambda p: 1 - p), ("logcdf", lambda p: -dnp.expm1(p))],
@@ -52,6 +51,9 @@ _DERIVED: dict[str, Sequence[tuple[str, Callable[[Any], Any]]]] = {
 # What each function is below the support, and above it.
 _OUTSIDE = {"logpdf": (-math.inf, -math.inf), "logpmf": (-math.inf, -math.inf), "pdf": (0.0, 0.0), "pmf": (0.0, 0.0),
             "cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-math.inf, 0.0), "logsf": (0.0, -math.inf)}  # fmt: skip
+
+
+_COMPLEMENTS = {"logcdf": ("cdf", "sf"), "logsf": ("sf", "cdf")}
 
 
 class Distribution(types.ModuleType):
@@ -100,7 +102,7 @@ def continuous(
 
     def make(kind: str) -> Formula:
         of_share = kind in ("ppf", "isf")
-        formula = standard(kind)
+        formula = standard("logpdf" if kind == "pdf" else kind)
 
         def function(x: Any, *rest: Any) -> Any:
             *shapes, loc, scale = rest
@@ -111,8 +113,16 @@ def continuous(
                 return dnp.where(ok & inside, value, math.nan)
             low, high = support(*shapes)
             z = (x - loc) / scale
-            value = _on_support(kind, formula, z, shapes, low, high)
-            value = value - dnp.log(scale) if kind == "logpdf" else value / scale if kind == "pdf" else value
+            value = _on_support(
+                "logpdf" if kind == "pdf" else kind, formula, z, shapes, low, high, _between(low, high)
+            )
+            if (
+                kind == "pdf"
+            ):  # in halves: where scale is tiny, exp(value) may vanish although the density is large
+                half = dnp.exp(0.5 * value)
+                value = half / scale * half
+            elif kind == "logpdf":
+                value = value - dnp.log(scale)
             return dnp.where(ok, value, math.nan)
 
         return _public(name, kind, [share if of_share else "x", *names], {"loc": 0, "scale": 1}, function)
@@ -145,7 +155,7 @@ def discrete(
             low, high = support(*shapes)
             z = k - loc
             whole = dnp.floor(z)
-            value = _on_support(kind, formula, whole, shapes, low, high)
+            value = _on_support(kind, formula, whole, shapes, low, high, low)
             if kind in ("logpmf", "pmf"):
                 value = dnp.where(z == whole, value, dnp.where(dnp.isnan(z), z, _OUTSIDE[kind][0]))
             return dnp.where(valid(*shapes), value, math.nan)
@@ -159,17 +169,39 @@ def _standard(kind: str, formulas: dict[str, Formula]) -> Formula:
     """The formula of a function, or that of one it follows from."""
     if kind in formulas:
         return formulas[kind]
+    if kind in _COMPLEMENTS and {"cdf", "sf"} <= formulas.keys():
+        return _log_of_smaller(*[formulas[source] for source in _COMPLEMENTS[kind]])
     source, step = next((source, step) for source, step in _DERIVED[kind] if source in formulas)
     return lambda *args: step(formulas[source](*args))
 
 
-def _on_support(kind: str, formula: Formula, z: Any, shapes: Sequence[Any], low: Any, high: Any) -> Any:
-    """The formula where `z` is in the support and finite; what holds outside elsewhere."""
+def _log_of_smaller(share: Formula, rest: Formula) -> Formula:
+    """log(share) for shares that sum to 1, by whichever is smaller: near 1 a share does not say what is missing."""
+
+    def formula(*args: Any) -> Any:
+        p, q = share(*args), rest(*args)
+        small = p < 0.5
+        return dnp.where(small, dnp.log(dnp.where(small, p, 1)), dnp.log1p(-dnp.where(small, 0, q)))
+
+    return formula
+
+
+def _on_support(
+    kind: str, formula: Formula, z: Any, shapes: Sequence[Any], low: Any, high: Any, inside: Any
+) -> Any:
+    """The formula where `z` is in the support and finite; elsewhere it sees `inside`, and what holds there counts."""
     below, above = (z < low) | (z == -math.inf), (z > high) | (z == math.inf)
-    inner = dnp.where(dnp.isfinite(low), dnp.where(dnp.isfinite(high), low, low + 1), 0)
-    value = formula(dnp.where(below | above, inner, z), *shapes)
+    value = formula(dnp.where(below | above, inside, z), *shapes)
     under, over = _OUTSIDE[kind]
     return dnp.where(below, under, dnp.where(above, over, dnp.where(dnp.isnan(z), z, value)))
+
+
+def _between(low: Any, high: Any) -> Any:
+    """A number inside of the support, and not at an end of it, where derivatives may be infinite."""
+    from_low, to_high = dnp.isfinite(low), dnp.isfinite(high)
+    left, right = dnp.where(from_low, low, 0), dnp.where(to_high, high, 0)
+    one_end = dnp.where(from_low, left + 1, dnp.where(to_high, right - 1, 0))
+    return dnp.where(from_low & to_high, 0.5 * (left + right), one_end)
 
 
 def _public(

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
+from didax.nn.activations import log1mexp
 from didax.scipy.special import (
     betainc,
     betaln,
@@ -27,16 +28,21 @@ from didax.scipy.special import (
     xlogy,
 )
 from didax.scipy.stats._distributions import Distribution, continuous, discrete
+from didax.scipy.stats._parts import (
+    LOG_2PI,
+    exp_or_inf,
+    log1mexp_of_exp,
+    log1p_square,
+    log_binomial,
+    log_gamma_density,
+    log_mass,
+    log_poisson,
+    log_ratio,
+    log_ways,
+    power_of_size,
+)
 
-LOG_2PI = math.log(2 * math.pi)
 LOG_2 = math.log(2)
-
-
-def log1mexp(x: Any) -> Any:
-    """log(1 - exp(-x)) for x >= 0, accurate at both ends."""
-    near = x < LOG_2
-    small, large = dnp.where(near, x, LOG_2), dnp.where(near, LOG_2, x)
-    return dnp.where(near, dnp.log(-dnp.expm1(-small)), dnp.log1p(-dnp.exp(-large)))
 
 
 def _positive(*shapes: Any) -> Any:
@@ -63,27 +69,72 @@ def _half_tail(z: Any) -> Any:
 
 
 def _cauchy_ppf(q: Any) -> Any:
-    """-1 / tan(pi q), whose ends are infinite."""
+    """tan(pi (q - 1/2)), near the ends by their distances."""
     inner = (q > 0) & (q < 1)
-    value = -1 / dnp.tan(math.pi * dnp.where(inner, q, 0.25))
+    middle = abs(q - 0.5) < 0.25
+    tail = dnp.where(inner & ~middle, dnp.where(q > 0.5, 1 - q, q), 0.25)
+    far = 1 / dnp.tan(math.pi * tail)
+    value = dnp.where(middle, dnp.tan(math.pi * dnp.where(middle, q - 0.5, 0)), dnp.where(q > 0.5, far, -far))
     return dnp.where(inner, value, dnp.where(q > 0.5, math.inf, -math.inf))
 
 
-def log_mass(a: Any, b: Any) -> Any:
-    """log(Phi(b) - Phi(a)) for a <= b, in the tail in which both are."""
-    right, left = a > 0, b < 0
-    low, high = dnp.where(right, -b, a), dnp.where(right, -a, b)  # now a tail is to the left
-    one_sided = right | left
-    safe_low, safe_high = dnp.where(one_sided, low, -2), dnp.where(one_sided, high, -1)
-    upper = log_ndtr(safe_high)
-    tail = upper + log1mexp(upper - log_ndtr(safe_low))
-    both = dnp.log1p(-ndtr(dnp.where(one_sided, -1, a)) - ndtr(-dnp.where(one_sided, 1, b)))
-    return dnp.where(one_sided, tail, both)
+def _beta_sf(z: Any, a: Any, b: Any) -> Any:
+    """Below the mean as 1 - cdf: there 1 - z would lose digits of z."""
+    below = z * (a + b + 2) < a + 1
+    return dnp.where(below, 1 - betainc(a, b, z), betainc(b, a, 1 - z))
+
+
+def _gamma_logpdf(z: Any, a: Any) -> Any:
+    """At 0 the density may vanish; its logarithm has no derivative there."""
+    end = (z == 0) & (a > 1)
+    return dnp.where(end, -math.inf, log_gamma_density(dnp.where(end, 1, z), a))
+
+
+def _beta_logpdf(z: Any, a: Any, b: Any) -> Any:
+    """The beta distribution is a + b - 1 times the binomial one of a - 1 successes among a + b - 2 trials."""
+    end = ((z == 0) & (a > 1)) | ((z == 1) & (b > 1))
+    z = dnp.where(end, 0.5, z)
+    large = (a > 10) & (b > 10)
+    m, n = dnp.where(large, a - 1, 1), dnp.where(large, b - 1, 1)
+    binomial = log_binomial(m + n, m, dnp.where(large, z, 0.5)) + dnp.log(m + n + 1)
+    a, b = dnp.where(large, 1, a), dnp.where(large, 1, b)
+    value = dnp.where(large, binomial, xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b))
+    return dnp.where(end, -math.inf, value)
+
+
+def _t_logpdf(z: Any, df: Any) -> Any:
+    df = dnp.minimum(df, 1e20)  # from there on, at infinity too, it is the normal distribution
+    return -0.5 * (df + 1) * log1p_square(z / dnp.sqrt(df)) - 0.5 * dnp.log(df) - betaln(0.5, df / 2)
+
+
+def _truncnorm_logcdf(z: Any, a: Any, b: Any) -> Any:
+    low, high = z <= a, z >= b
+    z = dnp.where(
+        low | high, dnp.where(dnp.isinf(a), b - 1, dnp.where(dnp.isinf(b), a + 1, 0.5 * (a + b))), z
+    )
+    whole = log_mass(a, b)
+    below, above = log_ratio(log_mass(a, z), whole), log_ratio(log_mass(z, b), whole)
+    small = below < -LOG_2
+    value = dnp.where(small, below, dnp.log1p(-dnp.exp(dnp.where(small, -1, above))))
+    return dnp.where(low, -math.inf, dnp.where(high, 0, value))
+
+
+def _wrapcauchy_logpdf(z: Any, c: Any) -> Any:
+    """1 + c^2 - 2 c cos(z) is (1 - c)^2 + 4 c sin(z / 2)^2, which keeps its digits where c is near 1."""
+    distance = (1 - c) ** 2 + 4 * c * dnp.sin(0.5 * z) ** 2
+    return dnp.log1p(-c) + dnp.log1p(c) - LOG_2PI - dnp.log(distance)
 
 
 def _gennorm_cdf(z: Any, beta: Any) -> Any:
-    tail = 0.5 * gammaincc(1 / beta, abs(z) ** beta)
-    return dnp.where(z > 0, 1 - tail, tail)
+    power = power_of_size(z, beta)
+    tiny = (
+        power < 1e-5
+    )  # by the series of the integral: the power may vanish, and its inverse powers overflow
+    w = dnp.where(tiny, power, 0)
+    series = 1 - w / (1 + beta) + 0.5 * w * w / (1 + 2 * beta)
+    tail = 0.5 * gammaincc(1 / beta, dnp.where(tiny, 1, power))
+    middle = 0.5 + 0.5 * z * series * dnp.exp(-gammaln(1 + 1 / beta))
+    return dnp.where(tiny, middle, dnp.where(z > 0, 1 - tail, tail))
 
 
 CONTINUOUS: list[Distribution] = [
@@ -97,33 +148,33 @@ CONTINUOUS: list[Distribution] = [
         logcdf=log1mexp, ppf=lambda q: -dnp.log1p(-q)),
     continuous(
         "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf logcdf logsf",
-        logpdf=lambda z, a: xlogy(a - 1, z) - z - gammaln(a), cdf=lambda z, a: gammainc(a, z),
+        logpdf=_gamma_logpdf, cdf=lambda z, a: gammainc(a, z),
         sf=lambda z, a: gammaincc(a, z)),
     continuous(
         "chi2", "The chi-square distribution of df degrees of freedom.", "df", support=_from(0), valid=_positive,
         also="pdf logcdf logsf",
-        logpdf=lambda z, df: xlogy(df / 2 - 1, z / 2) - z / 2 - gammaln(df / 2) - LOG_2,
+        logpdf=lambda z, df: _gamma_logpdf(z / 2, df / 2) - LOG_2,
         cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2)),
     continuous(
         "beta", "The beta distribution of shapes a and b.", "a b", support=_between(0, 1), valid=_positive,
         also="pdf logcdf logsf",
-        logpdf=lambda z, a, b: xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b),
-        cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc(b, a, 1 - z)),
+        logpdf=_beta_logpdf, cdf=lambda z, a, b: betainc(a, b, z), sf=_beta_sf),
     continuous(
         "cauchy", "The Cauchy distribution.", also="pdf logcdf logsf",
-        logpdf=lambda z: -math.log(math.pi) - dnp.log1p(z * z), cdf=lambda z: dnp.arctan2(1, -z) / math.pi,
+        logpdf=lambda z: -math.log(math.pi) - log1p_square(z), cdf=lambda z: dnp.arctan2(1, -z) / math.pi,
         sf=lambda z: dnp.arctan2(1, z) / math.pi, ppf=_cauchy_ppf, isf=lambda q: -_cauchy_ppf(q)),
     continuous(
         "gennorm", "The generalised normal distribution, exp(-|x|^beta).", "beta", valid=_positive, cdf=_gennorm_cdf,
-        logpdf=lambda z, beta: dnp.log(beta) - LOG_2 - gammaln(1 / beta) - abs(z) ** beta),
+        logpdf=lambda z, beta: dnp.log(beta) - LOG_2 - gammaln(1 / beta) - power_of_size(z, beta)),
     continuous(
         "gumbel_r", "Gumbel's distribution of the largest.", also="pdf cdf", share="p",
-        logpdf=lambda z: -z - dnp.exp(-z), logcdf=lambda z: -dnp.exp(-z), sf=lambda z: -dnp.expm1(-dnp.exp(-z)),
-        logsf=lambda z: log1mexp(dnp.exp(-z)), ppf=lambda p: -dnp.log(-dnp.log(p))),
+        logpdf=lambda z: -z - exp_or_inf(-z), logcdf=lambda z: -exp_or_inf(-z),
+        sf=lambda z: -dnp.expm1(-exp_or_inf(-z)), logsf=lambda z: log1mexp_of_exp(-z),
+        ppf=lambda p: -dnp.log(-dnp.log(p))),
     continuous(
         "gumbel_l", "Gumbel's distribution of the smallest.", also="pdf sf", share="p",
-        logpdf=lambda z: z - dnp.exp(z), logsf=lambda z: -dnp.exp(z), cdf=lambda z: -dnp.expm1(-dnp.exp(z)),
-        logcdf=lambda z: log1mexp(dnp.exp(z)), ppf=lambda p: dnp.log(-dnp.log1p(-p))),
+        logpdf=lambda z: z - exp_or_inf(z), logsf=lambda z: -exp_or_inf(z), cdf=lambda z: -dnp.expm1(-exp_or_inf(z)),
+        logcdf=log1mexp_of_exp, ppf=lambda p: dnp.log(-dnp.log1p(-p))),
     continuous(
         "laplace", "The Laplace distribution.",
         logpdf=lambda z: -abs(z) - LOG_2, cdf=lambda z: dnp.where(z < 0, _half_tail(z), 1 - _half_tail(z))),
@@ -138,31 +189,25 @@ CONTINUOUS: list[Distribution] = [
         ppf=lambda q, b: dnp.exp(-dnp.log1p(-q) / b)),
     continuous(
         "t", "Student's t distribution of df degrees of freedom.", "df", valid=_positive,
-        logpdf=lambda z, df: -0.5 * (df + 1) * dnp.log1p(z * z / df) - 0.5 * dnp.log(df) - betaln(0.5, df / 2)),
+        logpdf=_t_logpdf),
     continuous(
         "truncnorm", "The normal distribution between a and b.", "a b", support=lambda a, b: (a, b),
         valid=lambda a, b: a < b, also="pdf cdf sf",
-        logpdf=lambda z, a, b: -0.5 * (z * z + LOG_2PI) - log_mass(a, b),
-        logcdf=lambda z, a, b: log_mass(a, z) - log_mass(a, b),
-        logsf=lambda z, a, b: log_mass(z, b) - log_mass(a, b)),
+        logpdf=lambda z, a, b: log_ratio((z, -0.5 * LOG_2PI), log_mass(a, b)),
+        logcdf=_truncnorm_logcdf, logsf=lambda z, a, b: _truncnorm_logcdf(-z, -b, -a)),
     continuous(
         "uniform", "The uniform distribution on [0, 1].", support=_between(0, 1),
         logpdf=dnp.zeros_like, cdf=lambda z: z, ppf=lambda q: q),
     continuous(
         "vonmises", "The von Mises distribution of concentration kappa.", "kappa", valid=lambda kappa: kappa >= 0,
-        logpdf=lambda z, kappa: kappa * (dnp.cos(z) - 1) - LOG_2PI - dnp.log(i0e(kappa))),
+        logpdf=lambda z, kappa: -2 * kappa * dnp.sin(0.5 * z) ** 2 - LOG_2PI - dnp.log(i0e(kappa))),
     continuous(
         "wrapcauchy", "The wrapped Cauchy distribution of parameter c.", "c", support=_between(0, 2 * math.pi),
         valid=lambda c: (c > 0) & (c < 1),
-        logpdf=lambda z, c: dnp.log1p(-c * c) - LOG_2PI - dnp.log1p(c * c - 2 * c * dnp.cos(z))),
+        logpdf=_wrapcauchy_logpdf),
 ]  # fmt: skip
 
 # --- Discrete distributions ---------------------------------------------------------------------------------
-
-
-def log_ways(n: Any, k: Any) -> Any:
-    """The logarithm of the number of ways to choose k things of n."""
-    return -dnp.log1p(n) - betaln(n - k + 1, k + 1)
 
 
 def _is_share(p: Any) -> Any:
@@ -181,7 +226,7 @@ def _poisson_entropy(mu: Any) -> Any:
     near = mu < 50
     mean = dnp.where(near, mu, 1)[..., None]
     k = dnp.arange(160, dtype=mu.dtype)
-    log_p = xlogy(k, mean) - gammaln(k + 1) - mean
+    log_p = log_poisson(k, mean)
     small = -(dnp.exp(log_p) * dnp.where(mean == 0, 0, log_p)).sum(-1)
     large = dnp.where(near, 50, mu)
     tail = sum(
@@ -192,7 +237,11 @@ def _poisson_entropy(mu: Any) -> Any:
 
 
 def _nbinom_logpmf(k: Any, n: Any, p: Any) -> Any:
-    return -dnp.log(n + k) - betaln(n, k + 1) + xlogy(n, p) + xlog1py(k, -p)
+    large = (n > 10) & (k > 10)
+    trials, failures = dnp.where(large, n, 1), dnp.where(large, k, 1)
+    binomial = log_binomial(trials + failures, trials, p) - dnp.log1p(failures / trials)
+    n, k = dnp.where(large, 1, n), dnp.where(large, 0, k)
+    return dnp.where(large, binomial, -dnp.log(n + k) - betaln(n, k + 1) + xlogy(n, p) + xlog1py(k, -p))
 
 
 DISCRETE: list[Distribution] = [
@@ -203,11 +252,11 @@ DISCRETE: list[Distribution] = [
     discrete(
         "binom", "The binomial distribution: successes among n trials.", "n p", support=lambda n, p: (0, n),
         valid=lambda n, p: (n >= 0) & (n == dnp.floor(n)) & _is_share(p),
-        logpmf=lambda k, n, p: log_ways(n, k) + xlogy(k, p) + xlog1py(n - k, -p)),
+        logpmf=lambda k, n, p: log_binomial(n, k, p)),
     discrete(
         "betabinom", "The binomial distribution whose p has the beta distribution of a and b.", "n a b",
         support=lambda n, a, b: (0, n), valid=lambda n, a, b: (n >= 0) & (n == dnp.floor(n)) & _positive(a, b),
-        logpmf=lambda k, n, a, b: log_ways(n, k) + betaln(k + a, n - k + b) - betaln(a, b)),
+        logpmf=lambda k, n, a, b: log_ways(k, n - k) + betaln(k + a, n - k + b) - betaln(a, b)),
     discrete(
         "geom", "The geometric distribution: trials up to the first success.", "p", support=_from(1),
         valid=lambda p: (p > 0) & (p <= 1), logpmf=lambda k, p: xlog1py(k - 1, -p) + dnp.log(p)),
@@ -216,6 +265,6 @@ DISCRETE: list[Distribution] = [
         valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1), logpmf=_nbinom_logpmf),
     discrete(
         "poisson", "The Poisson distribution of mean mu.", "mu", support=_from(0), valid=lambda mu: mu >= 0,
-        logpmf=lambda k, mu: xlogy(k, mu) - gammaln(k + 1) - mu, cdf=lambda k, mu: gammaincc(k + 1, mu),
+        logpmf=log_poisson, cdf=lambda k, mu: gammaincc(k + 1, mu),
         entropy=_poisson_entropy),
 ]  # fmt: skip
