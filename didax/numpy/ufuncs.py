@@ -191,20 +191,20 @@ _power = ufunc("power", 2, "x ** y.", iu=_power_int, fc=el.pow_, b=_as_int(_powe
 
 @array_function
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return x1 ** x2. A Python integer x2 becomes multiplications, which are exact and differentiable everywhere.
+    """Return x1 ** x2. An integer x2 of Python or NumPy becomes multiplications: exact, differentiable everywhere.
 
-    TypeError for a negative Python integer as the exponent of an integer array.
+    The dtype is that of x1 then. TypeError for a negative one as the exponent of an integer array.
 
     >>> import didax.numpy as dnp
     >>> dnp.power(dnp.array([1, 2, 3]), 2)
     Array([1, 4, 9], dtype=int32)
     """
-    if type(x2) is not int:
+    if type(x2) is not int and not isinstance(x2, np.integer):
         return _power(x1, _exponent(x1, x2))
     x = as_array("power", x1, "x1")
     if x.dtype == np.bool_:
         x = cast(x, dtypes.default_dtype("i"))
-    return el.integer_pow(x, y=x2)
+    return el.integer_pow(x, y=int(x2))
 
 
 def _exponent(x1: Any, x2: Any) -> Any:

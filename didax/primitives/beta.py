@@ -15,16 +15,17 @@ from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.primitives.composed import composed, iterate, like, where_usable
 from didax.primitives.elementwise import (
     abs_,
     add,
     and_,
-    digamma,
     div,
     eq,
     exp,
     ge,
     gt,
+    is_finite,
     le,
     lgamma,
     log,
@@ -33,23 +34,24 @@ from didax.primitives.elementwise import (
     max_,
     min_,
     mul,
+    ne,
     neg,
     no_derivative,
     not_,
     or_,
-    square,
+    pow_,
     sub,
 )
+from didax.primitives.gamma import (
+    correction,
+    digamma_drop,
+    gamma_of,
+    gamma_sign,
+    root_of_quotient,
+    stirling,
+    sum_and_error,
+)
 from didax.primitives.select import where
-from didax.primitives.special import composed, iterate, like, polynomial
-
-_STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
-
-
-def stirling(x: Any) -> Any:
-    """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 10."""
-    inverse = div(1, x)
-    return mul(inverse, polynomial(square(inverse), _STIRLING))
 
 
 def _betaln(a: Any, b: Any) -> Any:
@@ -62,7 +64,7 @@ def _betaln(a: Any, b: Any) -> Any:
     bend = mul(sub(large, 0.5), log1p(div(small, large)))
     sum_ = add(small, large)
     rest = sub(sub(stirling(large), stirling(sum_)), bend)
-    mixed = add(add(lgamma(small), sub(small, mul(small, log(sum_)))), rest)
+    mixed = add(add(lgamma(a), sub(small, mul(small, log(sum_)))), rest)
     both = where(a_large, small, like(10, a))
     halves = sub(stirling(both), mul(sub(log(both), math.log(2 * math.pi)), 0.5))
     far = add(add(mul(both, log(div(both, add(both, large)))), halves), rest)
@@ -70,28 +72,35 @@ def _betaln(a: Any, b: Any) -> Any:
     return where(and_(eq(b, math.inf), ge(a, 0)), like(-math.inf, a), inside)
 
 
-def _digamma_drop(a: Any, b: Any) -> Any:
-    """digamma(a) - digamma(a + b); for large a by the difference of its asymptotic series, term by term."""
-    far = and_(ge(a, 10), gt(b, 0))
-    large, more = where(far, a, like(10, a)), where(far, b, like(1, a))
-    total = add(large, more)
-    half = mul(div(more, mul(large, total)), 0.5)
-    series = neg(add(add(log1p(div(more, large)), half), sub(_digamma_rest(large), _digamma_rest(total))))
-    near = where(far, like(1, a), a)
-    return where(far, series, sub(digamma(near), digamma(add(near, b))))
+def _by_gammas(a: Any, b: Any) -> Any:
+    """Gamma(a) Gamma(b) / Gamma(a + b), which is 0, infinite or NaN where a factor has overflown or vanished."""
+    total, lost = sum_and_error(a, b)
+    small, large, below = gamma_of(min_(a, b)), gamma_of(max_(a, b)), gamma_of(total)
+    return div(mul(div(large, below), small), correction(total, lost))
 
 
-def _digamma_rest(x: Any) -> Any:
-    """log(x) - 1 / (2 x) - digamma(x), for x >= 10."""
-    inverse = square(div(1, x))
-    return mul(inverse, polynomial(inverse, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760]))
+def _beta(a: Any, b: Any) -> Any:
+    def otherwise(a: Any, b: Any) -> Any:
+        small, large, total = min_(a, b), max_(a, b), add(a, b)
+        head, root = gamma_of(small), root_of_quotient(large, small)
+        is_head = and_(and_(is_finite(head), ne(head, 0)), and_(ge(large, 10), ge(total, 10)))
+        sign = mul(mul(gamma_sign(a), gamma_sign(b)), gamma_sign(total))
+        return where(is_head, div(div(head, root), root), mul(sign, exp(_betaln(a, b))))
+
+    return where_usable(_by_gammas(a, b), otherwise, a, b)
 
 
+beta = composed(
+    "beta",
+    _beta,
+    lambda t, y, a, b: mul(t, mul(y, digamma_drop(a, b))),
+    lambda t, y, a, b: mul(t, mul(y, digamma_drop(b, a))),
+)
 betaln = composed(
     "betaln",
     _betaln,
-    lambda t, y, a, b: mul(t, _digamma_drop(a, b)),
-    lambda t, y, a, b: mul(t, _digamma_drop(b, a)),
+    lambda t, y, a, b: mul(t, digamma_drop(a, b)),
+    lambda t, y, a, b: mul(t, digamma_drop(b, a)),
 )
 
 
@@ -137,8 +146,7 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
     swap = gt(x0, div(add(a, 1), add(add(a, b), 2)))
     p, q = where(swap, b, a), where(swap, a, b)
     y = where(swap, sub(1, x0), x0)
-    weight = exp(sub(_log_weight(p, q, y), log(p)))
-    value = mul(weight, _fraction(p, q, y))
+    value = mul(div(_weight(a, b, x0), p), _fraction(p, q, y))
     value = where(swap, sub(1, value), value)
     zero, one = like(0, x), like(1, x)
     at_zero, at_one = or_(eq(a0, 0), eq(b0, math.inf)), or_(eq(b0, 0), eq(a0, math.inf))  # all of the mass
@@ -152,25 +160,53 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
     return where(inside, value, edge)
 
 
-def _log_weight(a: Any, b: Any, x: Any) -> Any:
-    """log(x^a (1 - x)^b / B(a, b))."""
-    return sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), betaln(a, b))
+def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
+    """x^(a - drop) (1 - x)^(b - drop) / B(a, b), by its factors where none of them overflows, for 0 < x < 1."""
+    rest, lost = sum_and_error(like(1, x), neg(x))
+    root = mul(pow_(x, mul(sub(a, drop), 0.5)), pow_(rest, mul(sub(b, drop), 0.5)))
+    root = mul(root, add(mul(mul(sub(b, drop), 0.5), div(lost, rest)), 1))
+
+    def by_logarithms(a: Any, b: Any, x: Any) -> Any:
+        logs = sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), _betaln(a, b))
+        return exp(sub(logs, mul(add(log(x), log1p(neg(x))), drop)))
+
+    return where_usable(mul(div(root, _by_gammas(a, b)), root), by_logarithms, a, b, x)
 
 
 def _density(a: Any, b: Any, x: Any) -> Any:
     """The density of Beta(a, b), also at the ends."""
     inside = and_(gt(x, 0), lt(x, 1))
-    safe = where(inside, x, like(0.5, x))
-    within = exp(sub(_log_weight(a, b, safe), add(log(safe), log1p(neg(safe)))))
+    within = _weight(a, b, where(inside, x, like(0.5, x)), drop=1)
     power, other = where(eq(x, 0), a, b), where(eq(x, 0), b, a)
     at_end = where(eq(power, 1), other, where(lt(power, 1), like(math.inf, x), like(0, x)))
     return where(inside, within, where(ge(mul(x, sub(1, x)), 0), at_end, like(math.nan, x)))
 
 
+def _density_slope(y: Any, a: Any, b: Any, x: Any) -> Any:
+    """The derivative by x of the density, which is `y`."""
+    inside = and_(gt(x, 0), lt(x, 1))
+    safe = where(inside, x, like(0.5, x))
+    within = mul(y, sub(div(sub(a, 1), safe), div(sub(b, 1), sub(1, safe))))
+    power, other = where(eq(x, 0), a, b), where(eq(x, 0), b, a)
+    at_end = where(eq(power, 2), mul(other, add(other, 1)), like(0, x))
+    at_end = where(eq(power, 1), neg(mul(other, sub(other, 1))), at_end)
+    at_end = where(
+        and_(gt(power, 1), lt(power, 2)), like(math.inf, x), where(lt(power, 1), like(-math.inf, x), at_end)
+    )
+    return where(inside, within, where(eq(x, 0), at_end, neg(at_end)))
+
+
+beta_density = composed(
+    "beta_density",
+    _density,
+    lambda t, y, a, b, x: mul(t, mul(y, sub(log(x), digamma_drop(a, b)))),
+    lambda t, y, a, b, x: mul(t, mul(y, sub(log1p(neg(x)), digamma_drop(b, a)))),
+    lambda t, y, a, b, x: mul(t, _density_slope(y, a, b, x)),
+)
 betainc = composed(
     "regularized_incomplete_beta",
     _betainc,
     no_derivative("betainc", "first parameter"),
     no_derivative("betainc", "second parameter"),
-    lambda t, y, a, b, x: mul(t, _density(a, b, x)),
+    lambda t, y, a, b, x: mul(t, beta_density(a, b, x)),
 )

@@ -2,7 +2,7 @@
 
     bessel_i0e, bessel_i1e   exp(-|x|) I_n(x), and bessel_i0, bessel_i1 without the factor
     erfcx                    exp(x^2) erfc(x), which neither overflows nor vanishes for x > 0
-    log_ndtr, ndtri          logarithm of the normal distribution function, and the inverse of that
+    ndtr, log_ndtr, ndtri    the normal distribution function, its logarithm, and the inverse of that
     exp1, expi               the exponential integrals E1 and Ei
 
 Each function divided by its behaviour at infinity is smooth in a variable that maps its range to [-1, 1]; there it is a
@@ -17,6 +17,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.primitives.composed import composed, like, polynomial
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -25,6 +28,8 @@ from didax.primitives.elementwise import (
     erf_inv,
     erfc,
     exp,
+    expm1,
+    floor,
     ge,
     gt,
     le,
@@ -41,7 +46,6 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.select import where
-from didax.primitives.special import composed, like, polynomial
 
 _ERFCX = (
     1.1775789345674017, -0.004590054580646478, -0.08424913336651792, 0.05920993999819189,
@@ -119,7 +123,9 @@ _EI_FAR = (
 
 
 def chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
-    """c0 T0(y) + c1 T1(y) + ..., by Clenshaw's recurrence."""
+    """c0 T0(y) + c1 T1(y) + ..., by Clenshaw's recurrence, with as many terms as the dtype has digits for."""
+    least = max(map(abs, coefficients)) * float(dtypes.finfo(aval_of(y).dtype).eps) / 1024
+    coefficients = coefficients[: 1 + max(k for k, c in enumerate(coefficients) if abs(c) >= least)]
     twice = mul(y, 2)
     b, after = like(coefficients[-1], y), like(0, y)
     for c in coefficients[-2:0:-1]:
@@ -177,6 +183,25 @@ def _erfcx(x: Any) -> Any:
     return where(negative, sub(mul(grown, 2), right), right)
 
 
+def _normal_weight(x: Any) -> Any:
+    """exp(-x^2 / 2). The square of an x of few bits is exact, and the rest of the exponent is small."""
+    size = abs_(x)
+    size = where(gt(size, 100), like(100, x), size)  # vanishes there
+    short = mul(floor(mul(size, 16)), 1 / 16)
+    rest = mul(sub(size, short), add(size, short))
+    coarse = exp(mul(square(short), -0.5))
+    return add(
+        coarse, mul(coarse, expm1(mul(rest, -0.5)))
+    )  # XLA would make one exponential of a product of two
+
+
+def _ndtr(x: Any) -> Any:
+    low = lt(x, -1)
+    below = where(low, x, like(-1, x))
+    tail = mul(mul(_erfcx(mul(below, -math.sqrt(0.5))), 0.5), _normal_weight(below))
+    return where(low, tail, mul(erfc(mul(where(low, like(0, x), x), -math.sqrt(0.5))), 0.5))
+
+
 def _log_ndtr(x: Any) -> Any:
     low = lt(x, -1)
     below = where(low, x, like(-1, x))
@@ -191,11 +216,7 @@ def _log_ndtr_slope(x: Any) -> Any:
     left = where(right, like(0, x), x)
     tail = div(math.sqrt(2 / math.pi), erfcx(mul(left, -math.sqrt(0.5))))
     body = where(right, x, like(0, x))
-    return where(right, div(_density(body), mul(erfc(mul(body, -math.sqrt(0.5))), 0.5)), tail)
-
-
-def _density(x: Any) -> Any:
-    return mul(exp(mul(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
+    return where(right, div(normal_density(body), mul(erfc(mul(body, -math.sqrt(0.5))), 0.5)), tail)
 
 
 def _ndtri(p: Any) -> Any:
@@ -217,8 +238,11 @@ def _ndtri(p: Any) -> Any:
 
 erfcx = composed("erfcx", _erfcx,
                lambda t, y, x: mul(t, sub(mul(mul(x, 2), y), 2 / math.sqrt(math.pi))))  # fmt: skip
+normal_density = composed("normal_density", lambda x: mul(_normal_weight(x), 1 / math.sqrt(2 * math.pi)),
+                          lambda t, y, x: neg(mul(t, mul(x, y))))  # fmt: skip
+ndtr = composed("ndtr", _ndtr, lambda t, y, x: mul(t, normal_density(x)))
 log_ndtr = composed("log_ndtr", _log_ndtr, lambda t, y, x: mul(t, _log_ndtr_slope(x)))
-ndtri = composed("ndtri", _ndtri, lambda t, x, p: div(t, _density(x)))
+ndtri = composed("ndtri", _ndtri, lambda t, x, p: div(t, normal_density(x)))
 
 # --- Exponential integrals ----------------------------------------------------------------------------------
 

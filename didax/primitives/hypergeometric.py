@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
+from didax.primitives.composed import composed, iterate, like
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -42,7 +43,6 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.select import where
-from didax.primitives.special import composed, iterate, like
 
 
 class _Sum(NamedTuple):

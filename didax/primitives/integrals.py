@@ -21,6 +21,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives import elementwise as el
+from didax.primitives.composed import composed, iterate, like, polynomial
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -42,7 +43,7 @@ from didax.primitives.elementwise import (
 )
 from didax.primitives.fitted import chebyshev
 from didax.primitives.select import where
-from didax.primitives.special import composed, iterate, like, polynomial, sinc
+from didax.primitives.special import sinc
 
 # fmt: off
 _SICI_F = (

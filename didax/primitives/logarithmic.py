@@ -4,7 +4,6 @@
     xlog1py(x, y)   x log(1 + y), and 0 where x is 0
     rel_entr(p, q)  p log(p / q), and 0 where p is 0
     logit(x)        log(x / (1 - x))
-    gamma(x)        the gamma function, of either sign
     spence(x)       the integral of log(t) / (1 - t) from 1 to x
     excess(x, y)    x - y, and 0 for equal infinities
     hypot(x, y)     sqrt(x^2 + y^2), without overflow
@@ -19,19 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from didax.primitives.composed import composed, like, polynomial
 from didax.primitives.elementwise import (
     abs_,
     add,
     and_,
-    digamma,
     div,
     eq,
-    exp,
-    floor,
     ge,
     gt,
     is_finite,
-    lgamma,
     log,
     log1p,
     lt,
@@ -46,7 +42,6 @@ from didax.primitives.elementwise import (
     sub,
 )
 from didax.primitives.select import where
-from didax.primitives.special import composed, like, polynomial
 
 
 def _times_logarithm(x: Any, y: Any, logarithm: Any) -> Any:
@@ -112,17 +107,6 @@ def _logit(x: Any) -> Any:
 
 logit = composed("logit", _logit, lambda t, y, x: div(t, mul(x, sub(1, x))))
 
-
-def _gamma(x: Any) -> Any:
-    whole = floor(x)
-    is_odd = ne(mul(floor(mul(whole, 0.5)), 2), whole)
-    size = exp(lgamma(x))
-    signed = where(and_(lt(x, 0), is_odd), neg(size), size)
-    pole = and_(lt(x, 0), eq(x, whole))
-    return where(eq(x, 0), div(1, x), where(pole, like(math.nan, x), signed))
-
-
-gamma = composed("gamma", _gamma, lambda t, y, x: mul(t, mul(y, digamma(x))))
 
 # log(t) / (1 - t) = -w / (exp(w) - 1) * exp(w) at t = exp(-w): its integral in powers of w, by Bernoulli's numbers
 _DEBYE = [

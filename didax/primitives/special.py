@@ -15,17 +15,14 @@ is lowered as the jaxpr of a Python function over other primitives. Read next: `
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.control_flow.while_loop import while_of, while_p
-from didax.primitives.convert import convert_element_type
+from didax.primitives.composed import composed, iterate, like, polynomial, where_usable
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -40,24 +37,20 @@ from didax.primitives.elementwise import (
     le,
     lgamma,
     log,
-    log1p,
     lt,
     mul,
     neg,
     no_derivative,
     not_,
     or_,
+    pow_,
     sin,
     sqrt,
     square,
     sub,
-)
-from didax.primitives.families import Elementwise
-from didax.primitives.reductions import reduce_or_p
-from didax.primitives.scalars import scalar_like
+)  # fmt: skip
+from didax.primitives.gamma import gamma_of, minus_log1p
 from didax.primitives.select import where
-from didax.primitives.shape import broadcast_in_dim
-from didax.xla.lowering import lower_function
 
 # --- The two expansions -------------------------------------------------------------------------------------
 
@@ -135,31 +128,6 @@ def _matters(change: Any, total: Any) -> Any:
     return gt(abs_(change), mul(abs_(total), eps))
 
 
-def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any) -> Any:
-    """Apply `step` to a named tuple, whose first field counts the steps, as long as any element `moves`.
-
-    An element that has arrived stays as it is. Further steps would let rounding errors add up in it, so that its value
-    would depend on the other elements.
-    """
-    state = type(start)
-    first = aval_of(start[0])
-    axes = tuple(range(first.ndim))
-    most = 20 * math.sqrt(
-        _large_from(first.dtype)
-    )  # several times the most steps that were seen; a bound, so that the loop ends
-
-    def goes_on(*args: Any) -> Any:
-        s = state(*args)
-        return reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)
-
-    def body(*args: Any) -> list[Any]:
-        old = state(*args)
-        new, moving = step(old), moves(old)
-        return [new[0], *[where(moving, y, x) for x, y in zip(old[1:], new[1:], strict=True)]]
-
-    return state(*while_of(while_p.run, goes_on, body, start))
-
-
 # --- The functions made of them -----------------------------------------------------------------------------
 
 
@@ -201,6 +169,15 @@ def _expand(a: Any, x: Any) -> _Plane:
     return _Plane(by_series, by_fraction, s, d_s, h, d_h)
 
 
+def _weight(a: Any, x: Any) -> Any:
+    """x^a exp(-x) / Gamma(a + 1), by its factors where none of them overflows: its logarithm would lose digits."""
+    small, one = lt(a, 1), like(1, a)
+    root = pow_(x, mul(a, 0.5))
+    factorial = mul(gamma_of(where(small, add(a, 1), a)), where(small, one, a))
+    value = mul(mul(exp(neg(x)), root), div(root, factorial))
+    return where_usable(value, lambda a, x: exp(log_weight(a, x)), a, x)
+
+
 def log_weight(a: Any, x: Any) -> Any:
     """log(x^a exp(-x) / Gamma(a + 1)). For a > 10 the three terms would cancel, and Stirling's series is used."""
     direct = sub(sub(mul(a, log(x)), x), lgamma(add(a, 1)))
@@ -212,15 +189,6 @@ def log_weight(a: Any, x: Any) -> Any:
     return where(gt(a, 10), stirling, direct)
 
 
-def minus_log1p(m: Any) -> Any:
-    """m - log(1 + m), without cancellation near 0: there log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
-    near = lt(abs_(m), 0.5)
-    small = where(near, m, like(0, m))
-    r = div(small, add(small, 2))
-    tail = polynomial(square(r), [1 / n for n in range(3, 35, 2)])
-    return where(near, sub(mul(small, r), mul(mul(2, mul(r, square(r))), tail)), sub(m, log1p(m)))
-
-
 def sinc(x: Any) -> Any:
     """sin(x) / x, to all orders smooth at 0."""
     near = lt(abs_(x), 1)
@@ -229,20 +197,23 @@ def sinc(x: Any) -> Any:
     return where(near, series, div(sin(large), large))
 
 
-def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    """c0 + c1 x + c2 x^2 + ..., by Horner's scheme."""
-    total = like(coefficients[-1], x)
-    for c in coefficients[-2::-1]:
-        total = add(mul(total, x), c)
-    return total
-
-
 def _density(a: Any, x: Any) -> Any:
-    """The density of Gamma(a) at x, also where x is 0."""
+    """The density of Gamma(a) at x, also where x is 0: the weight of a - 1, which is that of `a` times a / x."""
     inside = gt(x, 0)
     safe = where(inside, x, like(1, x))
+    below = lt(a, 1)
+    within = mul(_weight(where(below, a, sub(a, 1)), safe), where(below, div(a, safe), like(1, x)))
     at_zero = where(eq(a, 1), like(1, x), where(lt(a, 1), like(math.inf, x), like(0, x)))
-    return where(inside, exp(add(log_weight(a, safe), log(div(a, safe)))), at_zero)
+    return where(inside, within, at_zero)
+
+
+def _density_slope(y: Any, a: Any, x: Any) -> Any:
+    """The derivative by x of the density, which is `y`."""
+    inside = gt(x, 0)
+    safe = where(inside, x, like(1, x))
+    at_zero = where(eq(a, 1), like(-1, x), where(eq(a, 2), like(1, x), like(0, x)))
+    at_zero = where(lt(a, 1), like(-math.inf, x), where(and_(gt(a, 1), lt(a, 2)), like(math.inf, x), at_zero))
+    return where(inside, mul(y, sub(div(sub(a, 1), safe), 1)), at_zero)
 
 
 def _igamma(a: Any, x: Any) -> Any:
@@ -256,7 +227,7 @@ def _igammac(a: Any, x: Any) -> Any:
 def _distribution(a: Any, x: Any, upper: bool) -> Any:
     """P(a, x), or Q(a, x) if `upper`; the expansion at a point gives one of the two, and the other is 1 minus it."""
     at = _expand(a, x)
-    weight = exp(log_weight(a, x))
+    weight = _weight(a, x)
     p, q = mul(weight, at.s), mul(mul(weight, a), at.h)
     inside = where(at.by_series, sub(1, p) if upper else p, q if upper else sub(1, q))
     inside = where(_large(a), _temme(a, x, upper), inside)
@@ -315,50 +286,32 @@ def _igamma_grad_a(a: Any, x: Any) -> Any:
     return where(valid, where(inside, slope, like(0, x)), like(math.nan, x))
 
 
-def like(value: float, x: Any) -> Any:
-    """The constant as an array of the type of `x`."""
-    return broadcast_in_dim(scalar_like(float(value), aval_of(x).dtype), aval_of(x).shape, ())
-
-
 # --- The primitives -----------------------------------------------------------------------------------------
 
 
-def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
-    """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
-
-    `function` is given float64 arrays if the operands are float64, and float32 arrays otherwise. Its result is cast to
-    the dtype of the operands.
-    """
-
-    @functools.wraps(function)
-    def widened(*xs: Any) -> Any:
-        dtype = aval_of(xs[0]).dtype
-        wide = np.dtype(np.float64) if dtype.itemsize == 8 else np.dtype(np.float32)
-        return convert_element_type(function(*[convert_element_type(x, wide) for x in xs]), dtype)
-
-    def lower(ctx: Any, *xs: Any) -> Any:
-        return lower_function(ctx, widened, xs)[0]
-
-    return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=jvp, lower=lower)
-
-
+gamma_density = composed(
+    "gamma_density",
+    _density,
+    lambda t, y, a, x: mul(t, mul(y, sub(log(x), digamma(a)))),
+    lambda t, y, a, x: mul(t, _density_slope(y, a, x)),
+)
 igamma = composed(
     "igamma",
     _igamma,
     lambda t, p, a, x: mul(t, igamma_grad_a(a, x)),
-    lambda t, p, a, x: mul(t, _density(a, x)),
+    lambda t, p, a, x: mul(t, gamma_density(a, x)),
 )
 igammac = composed(
     "igammac",
     _igammac,
     lambda t, q, a, x: neg(mul(t, igamma_grad_a(a, x))),
-    lambda t, q, a, x: neg(mul(t, _density(a, x))),
+    lambda t, q, a, x: neg(mul(t, gamma_density(a, x))),
 )
 igamma_grad_a = composed(
     "igamma_grad_a",
     _igamma_grad_a,
     no_derivative("igamma_grad_a", "parameter"),
-    lambda t, y, a, x: mul(t, mul(_density(a, x), sub(log(x), digamma(a)))),
+    lambda t, y, a, x: mul(t, mul(gamma_density(a, x), sub(log(x), digamma(a)))),
 )
 random_gamma_grad = composed(
     "random_gamma_grad",

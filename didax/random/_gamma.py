@@ -22,10 +22,11 @@ from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import api_boundary, message
+from didax.primitives.gamma import minus_log1p
 from didax.primitives.keys import random_clone_p
 from didax.primitives.random_bits import random_split_p
 from didax.primitives.random_gamma import random_gamma_p
-from didax.primitives.special import log_weight, minus_log1p
+from didax.primitives.special import log_weight
 from didax.random._keys import child
 from didax.random._programs import compiled_program
 from didax.random._samplers import (

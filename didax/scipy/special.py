@@ -26,6 +26,7 @@ from didax.numpy.ufunc import ufunc
 from didax.primitives import beta as _beta
 from didax.primitives import elementwise as el
 from didax.primitives import fitted, hypergeometric, integrals, logarithmic
+from didax.primitives import gamma as _gamma
 from didax.primitives import special as loops
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
@@ -111,16 +112,12 @@ def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
 # --- Error functions and the normal distribution ------------------------------------------------------------
 
 
-def _ndtr(x: Any) -> Any:
-    return el.mul(el.erfc(el.mul(x, -math.sqrt(0.5))), 0.5)
-
-
 erf = _function("erf", 1, "The error function.", el.erf)
 erfc = _function("erfc", 1, "1 - erf(x), accurate where it is small.", el.erfc)
 erfcx = _function("erfcx", 1, "exp(x^2) erfc(x), which does not vanish for large x.", fitted.erfcx)
 erfcx.implementations["c"] = families.complex_erfcx
 erfinv = _function("erfinv", 1, "The inverse of erf, on [-1, 1].", el.erf_inv)
-ndtr = _function("ndtr", 1, "The normal distribution function.", _ndtr)
+ndtr = _function("ndtr", 1, "The normal distribution function.", fitted.ndtr)
 ndtri = _function("ndtri", 1, "The inverse of `ndtr`, on [0, 1].", fitted.ndtri)
 _log_ndtr = _function("log_ndtr", 1, "", fitted.log_ndtr)
 
@@ -139,26 +136,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 # --- Gamma functions ----------------------------------------------------------------------------------------
 
 
-def _gammasgn(x: Any) -> Any:
-    whole = el.floor(x)
-    is_odd = el.ne(el.mul(el.floor(el.mul(whole, 0.5)), 2), whole)
-    signed = _choose(el.and_(el.lt(x, 0), is_odd), -1.0, _choose(el.eq(x, x), 1.0, x))
-    pole = el.and_(el.lt(x, 0), el.eq(x, whole))
-    return _choose(pole, math.nan, _choose(el.eq(x, 0), el.sign(el.div(1, x)), signed))
-
-
-def _beta_function(a: Any, b: Any) -> Any:
-    sign = el.mul(el.mul(_gammasgn(a), _gammasgn(b)), _gammasgn(el.add(a, b)))
-    return el.mul(sign, el.exp(_beta.betaln(a, b)))
-
-
-def _poch(z: Any, m: Any) -> Any:
-    total = el.add(z, m)
-    sign = el.mul(_gammasgn(z), _gammasgn(total))
-    return _choose(el.eq(m, 0), 1.0, el.mul(sign, el.exp(el.sub(el.lgamma(total), el.lgamma(z)))))
-
-
-gamma = _function("gamma", 1, "The gamma function; NaN at negative integers.", logarithmic.gamma)
+gamma = _function("gamma", 1, "The gamma function; NaN at negative integers.", _gamma.gamma)
 gamma.implementations["c"] = complex_gamma
 gammaln = _function("gammaln", 1, "log|gamma(x)|.", el.lgamma)
 loggamma = _function(
@@ -168,15 +146,15 @@ loggamma = _function(
     lambda x: _choose(el.lt(x, 0), math.nan, el.lgamma(x)),
 )
 loggamma.implementations["c"] = complex_loggamma
-gammasgn = _function("gammasgn", 1, "The sign of gamma(x); NaN at negative integers.", _gammasgn)
+gammasgn = _function("gammasgn", 1, "The sign of gamma(x); NaN at negative integers.", _gamma.gamma_sign)
 digamma = _function("digamma", 1, "The derivative of `gammaln`.", el.digamma)
 gammainc = _function("gammainc", 2, "P(a, x), the regularised lower incomplete gamma function.", loops.igamma)
 gammaincc = _function("gammaincc", 2, "Q(a, x) = 1 - P(a, x), accurate where it is small.", loops.igammac)
 polygamma = _function(
     "polygamma", 2, "The n-th derivative of `digamma` at x; not differentiable by n.", el.polygamma
 )
-poch = _function("poch", 2, "gamma(z + m) / gamma(z).", _poch)
-beta = _function("beta", 2, "gamma(a) gamma(b) / gamma(a + b).", _beta_function)
+poch = _function("poch", 2, "gamma(z + m) / gamma(z).", _gamma.poch)
+beta = _function("beta", 2, "gamma(a) gamma(b) / gamma(a + b).", _beta.beta)
 betaln = _function("betaln", 2, "log|beta(a, b)|, accurate for large a and b.", _beta.betaln)
 betainc = _function("betainc", 3, "I_x(a, b), the distribution function of Beta(a, b); differentiable by x. NaN where "
                     "a + b is so large that no digit would be right.", _beta.betainc)  # fmt: skip
@@ -215,7 +193,9 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
             )
         )
     n = _floating(n)
-    return dnp.where(n < 0, 0.0, gamma(dnp.where(n < 0, 0.0, n) + 1.0))
+    small = n < 1.0  # elsewhere n gamma(n), where n + 1 would be rounded
+    argument = dnp.where(small, dnp.where(n < 0, 0.0, n) + 1.0, n)
+    return dnp.where(n < 0, 0.0, dnp.where(small, 1.0, n) * gamma(argument))
 
 
 @api_boundary
@@ -234,7 +214,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     N = N + k - 1.0 if repetition else N
     empty = (N < 0) | (N < k)  # then there is no way to choose
     safe = dnp.where(empty, k, N)
-    ways = dnp.exp(-betaln(safe - k + 1.0, k + 1.0)) / (safe + 1.0)
+    ways = 1.0 / (beta(safe - k + 1.0, k + 1.0) * (safe + 1.0))
     return dnp.where(valid, dnp.where(empty, dnp.where(k == 0, 1.0, 0.0), ways), 0.0)
 
 

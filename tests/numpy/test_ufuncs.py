@@ -326,3 +326,15 @@ def test_complex_extrema_are_those_of_numpy(name: str, evaluate: Any) -> None:
     x, y = (z.ravel() for z in np.meshgrid(numbers, numbers))
     found = np.asarray(evaluate(getattr(dnp, name))(x, y))
     np.testing.assert_array_equal(found, getattr(np, name)(x, y))
+
+
+def test_integer_scalars_of_numpy_are_static_exponents() -> None:
+    """As in JAX, the result has the dtype of the base."""
+    for exponent in (np.int64(3), np.int8(3), 3):
+        for dtype in ("uint8", "int16", "bool", "float32"):
+            x = np.ones(2, dtype)
+            found = dx.eval_shape(lambda x, y=exponent: (dnp.power(x, y), x**y), x)
+            wanted = jax.eval_shape(lambda x, y=exponent: (jnp.power(x, y), x**y), x)
+            assert [y.dtype for y in found] == [y.dtype for y in wanted], (dtype, exponent)
+    with pytest.raises(TypeError):
+        dnp.power(dnp.arange(3), np.int64(-1))

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from didax import lax
-from didax.primitives import beta, fitted, logarithmic
+from didax.primitives import beta, fitted, gamma, logarithmic
 from tests.operations.row import Operation
 
 DTYPES = ("float32", "float64")
@@ -36,10 +36,15 @@ def wide(f: Callable[..., Any]) -> Callable[..., Any]:
     return reference
 
 
+def stats_density(a: Any, b: Any, x: Any) -> Any:
+    return x ** (a - 1) * (1 - x) ** (b - 1) / special.beta(a, b)
+
+
 def solve(a: Any, b: Any) -> Any:
     return lax.custom_linear_solve(lambda x: a * x, b, lambda _, b: b / a, symmetric=True)
 
 
+CLOSE = {"float32": 2e-6, "float64": 1e-13}  # SciPy's own error is the larger one in float64
 LOOSE = {"float32": 1e-4, "float64": 1e-11}
 NO_HUGE = CORNERS[np.abs(CORNERS) != 1e30]
 
@@ -62,7 +67,14 @@ ROWS = [
               corners=corners(2, NO_HUGE)),
     Operation("logit", logarithmic.logit, wide(special.logit), draw((0.1, 0.9)), (*DTYPES, "bfloat16"),
               corners=corners(1)),
-    Operation("gamma", logarithmic.gamma, wide(special.gamma), draw((0.1, 5)), DTYPES, corners=corners(1), rtol=LOOSE),
+    Operation("gamma", gamma.gamma, wide(special.gamma), draw((0.1, 20)), DTYPES, corners=corners(1), rtol=CLOSE),
+    Operation("poch", gamma.poch, wide(special.poch), draw((0.5, 20), (0.5, 5)), ("float64",), rtol=CLOSE),
+    Operation("beta", beta.beta, wide(special.beta), draw((1, 9), (1, 9)), ("float64",), rtol=CLOSE),
+    Operation("beta_density", beta.beta_density, wide(stats_density), draw((0.3, 9), (0.3, 9), (0.05, 0.95)),
+              ("float64",), rtol=CLOSE, second_order=False),
+    Operation("ndtr", fitted.ndtr, wide(special.ndtr), draw((-12, 5)), DTYPES, corners=corners(1), rtol=CLOSE),
+    Operation("normal_density", fitted.normal_density, wide(lambda x: np.exp(-x * x / 2) / np.sqrt(2 * np.pi)),
+              draw((-12, 5)), ("float64",), corners=corners(1), rtol=CLOSE),
     Operation("spence", logarithmic.spence, wide(special.spence), draw((0.1, 5)), DTYPES,
               corners=corners(1, CORNERS[CORNERS < math.inf])),
     Operation("excess", logarithmic.excess, wide(lambda x, y: np.where(x == y, 0, x - y)), draw((-2, 2), (-2, 2)),

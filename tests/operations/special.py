@@ -13,7 +13,7 @@ from scipy import special
 from didax import lax
 from didax.core.avals import aval_of
 from didax.primitives.random_gamma import random_gamma_p
-from didax.primitives.special import log_random_gamma_grad
+from didax.primitives.special import gamma_density, log_random_gamma_grad
 from didax.random._gamma import _gamma_jaxpr
 from tests.operations.row import NARROW, Operation
 
@@ -71,6 +71,8 @@ ROWS = [
               rtol={"float32": 2e-5, "float64": 1e-10}),
     Operation("igamma", lax.igamma, wide(special.gammainc), draw, DTYPES, corners=corners, second_order=False),
     Operation("igammac", lax.igammac, wide(special.gammaincc), draw, DTYPES, corners=corners, second_order=False),
+    Operation("gamma_density", gamma_density, wide(lambda a, x: x ** (a - 1) * np.exp(-x) / special.gamma(a)), draw,
+              ("float64",), rtol={"float32": 2e-6, "float64": 1e-13}),
     Operation("igamma_grad_a", lax.igamma_grad_a, by_jax("igamma_grad_a"), draw, DTYPES[:2], argnums=(1,),
               rtol={"float32": 2e-5, "float64": 1e-9}, second_order=False),
     Operation("random_gamma_grad", lax.random_gamma_grad, by_jax("random_gamma_grad"), draw, DTYPES[:2],

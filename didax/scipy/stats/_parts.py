@@ -20,7 +20,7 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax.nn.activations import log1mexp
-from didax.primitives.beta import stirling
+from didax.primitives.gamma import stirling
 from didax.scipy.special import betaln, erfcx, gammaln, ndtr, xlog1py, xlogy
 
 LOG_2PI = math.log(2 * math.pi)

@@ -1,0 +1,104 @@
+"""Elementwise operations that are lowered as formulas of others, and the parts of such formulas.
+
+    logit = composed("logit", lambda x: log(div(x, sub(1, x))), lambda t, y, x: div(t, mul(x, sub(1, x))))
+
+A formula is computed in float32 or float64 and its result cast once, so it needs no care for narrower dtypes. It is not
+differentiated: each derivative is stated. Read next: `gamma.py`, `logarithmic.py`, `fitted.py`, which are made of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from didax.core.avals import aval_of
+from didax.primitives.control_flow.while_loop import while_of, while_p
+from didax.primitives.convert import convert_element_type
+from didax.primitives.elementwise import add, and_, is_finite, lt, mul, ne, not_, or_
+from didax.primitives.families import Elementwise
+from didax.primitives.reductions import reduce_or_p
+from didax.primitives.scalars import scalar_like
+from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim
+from didax.xla.lowering import lower_function
+
+
+def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
+    """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
+
+    `function` is given float64 arrays if the operands are float64, and float32 arrays otherwise. Its result is cast to
+    the dtype of the operands.
+    """
+
+    @functools.wraps(function)
+    def widened(*xs: Any) -> Any:
+        dtype = aval_of(xs[0]).dtype
+        wide = np.dtype(np.float64) if dtype.itemsize == 8 else np.dtype(np.float32)
+        return convert_element_type(function(*[convert_element_type(x, wide) for x in xs]), dtype)
+
+    def lower(ctx: Any, *xs: Any) -> Any:
+        return lower_function(ctx, widened, xs)[0]
+
+    return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=jvp, lower=lower)
+
+
+def like(value: float, x: Any) -> Any:
+    """The constant as an array of the type of `x`."""
+    return broadcast_in_dim(scalar_like(float(value), aval_of(x).dtype), aval_of(x).shape, ())
+
+
+def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """c0 + c1 x + c2 x^2 + ..., by Horner's scheme."""
+    total = like(coefficients[-1], x)
+    for c in coefficients[-2::-1]:
+        total = add(mul(total, x), c)
+    return total
+
+
+def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any) -> Any:
+    """Apply `step` to a named tuple, whose first field counts the steps, as long as any element `moves`.
+
+    An element that has arrived stays as it is. Further steps would let rounding errors add up in it, so that its value
+    would depend on the other elements.
+    """
+    state = type(start)
+    first = aval_of(start[0])
+    axes = tuple(range(first.ndim))
+    most = (
+        6e3 if first.dtype == np.float32 else 6e4
+    )  # several times the most that were seen, so that the loop ends
+
+    def goes_on(*args: Any) -> Any:
+        s = state(*args)
+        return reduce_or_p.bind(and_(moves(s), lt(s.n, most)), axes=axes)
+
+    def body(*args: Any) -> list[Any]:
+        old = state(*args)
+        new, moving = step(old), moves(old)
+        return [new[0], *[where(moving, y, x) for x, y in zip(old[1:], new[1:], strict=True)]]
+
+    return state(*while_of(while_p.run, goes_on, body, start))
+
+
+def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
+    """`value`, and `otherwise(*xs)` where it is 0, infinite or NaN; computed only if there is such an element.
+
+    This is a loop of at most one step. The step changes `xs`: XLA moves what does not change out of a loop.
+    """
+    needed = not_(and_(is_finite(value), ne(value, 0)))
+    axes = tuple(range(aval_of(value).ndim))
+
+    def goes_on(is_first: Any, *_: Any) -> Any:
+        return reduce_or_p.bind(and_(needed, is_first), axes=axes)
+
+    def body(is_first: Any, value: Any, *xs: Any) -> list[Any]:
+        return [
+            and_(is_first, not_(is_first)),
+            where(needed, otherwise(*xs), value),
+            *[like(1, x) for x in xs],
+        ]
+
+    return while_of(while_p.run, goes_on, body, [or_(needed, not_(needed)), value, *xs])[1]
