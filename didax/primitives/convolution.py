@@ -23,6 +23,7 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
+from didax.primitives import split
 from didax.primitives.convert import convert_element_type
 from didax.primitives.dot import (
     BilinearContraction,
@@ -79,6 +80,7 @@ def dilated(n: int, dilation: int) -> int:
 class Convolution(BilinearContraction):
     """Convolution; see the module docstring."""
 
+    sharding = split.convolved
     holes = {"eager": "NumPy has no convolution over several axes: it runs as a compiled program"}
 
     def type(
