@@ -33,6 +33,13 @@ def _type(name: str, a: Any) -> ShapedArray:
     return aval if isinstance(aval, ShapedArray) else aval_of(checked_operand(name, a, "a"))
 
 
+def _shape(name: str, a: Any) -> tuple[int, ...]:
+    """Return the shape, also of what only has one, and a dtype: a matrix of `scipy.sparse`."""
+    if as_operand(a) is None and hasattr(a, "dtype") and type(lengths := getattr(a, "shape", None)) is tuple:
+        return lengths
+    return _type(name, a).shape
+
+
 @api_boundary
 def shape(a: ArrayLike) -> tuple[int, ...]:
     """Return the shape: the length of each axis.
@@ -41,7 +48,7 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
     >>> dnp.shape(dnp.zeros((2, 3)))
     (2, 3)
     """
-    return _type("shape", a).shape
+    return _shape("shape", a)
 
 
 @api_boundary
@@ -52,7 +59,7 @@ def ndim(a: ArrayLike) -> int:
     >>> dnp.ndim(1.0)
     0
     """
-    return _type("ndim", a).ndim
+    return len(_shape("ndim", a))
 
 
 @api_boundary
@@ -63,8 +70,8 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     >>> dnp.size(dnp.zeros((2, 3)), 1)
     3
     """
-    x = _type("size", a)
-    return int(np.prod([x.shape[i] for i in canonical_axes("size", axis, x.ndim)], dtype=np.int64))
+    lengths = _shape("size", a)
+    return int(np.prod([lengths[i] for i in canonical_axes("size", axis, len(lengths))], dtype=np.int64))
 
 
 def isscalar(element: Any) -> bool:
