@@ -34,8 +34,8 @@ def _type(name: str, a: Any) -> ShapedArray:
 
 
 def _shape(name: str, a: Any) -> tuple[int, ...]:
-    """Return the shape, also of what only has one, and a dtype: a matrix of `scipy.sparse`."""
-    if as_operand(a) is None and hasattr(a, "dtype") and type(lengths := getattr(a, "shape", None)) is tuple:
+    """Return the shape, also of what is no array here: of strings, or a matrix of `scipy.sparse`."""
+    if hasattr(a, "dtype") and type(lengths := getattr(a, "shape", None)) is tuple:
         return lengths
     return _type(name, a).shape
 

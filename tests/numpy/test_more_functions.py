@@ -385,5 +385,6 @@ def test_what_only_has_a_shape_and_a_dtype_is_asked_for_them():
         3,
     )
     assert dnp.result_type(Matrix(), "int8") == "float32"
+    assert dnp.shape(np.array(["a", "b"])) == (2,)
     with pytest.raises(TypeError, match="shape takes arrays and scalars"):
         dnp.shape(object())
