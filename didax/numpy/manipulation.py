@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from didax.api.results import array_function
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import as_length, is_symbolic, max_dim, min_dim
 from didax.core.errors import ArgumentError, message
@@ -88,16 +88,19 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     """
     x = as_array("reshape", a, "a")
     lengths = _new_shape(x, shape)
-    if copy:
-        x = copy_p.bind(x)
-    if order == "C":
-        return shapes.reshape(x, lengths)
-    if order != "F":
+    if order not in ("C", "F"):
         raise ValueError(
             message(
                 "reshape reads elements in C or F order.", f"order: {order!r}", fix="Use order='C' or 'F'."
             )
         )
+    if config.state().as_in_jax and isinstance(a, np.ndarray) and math.prod(lengths) == x.size and not copy:
+        known: Any = a.reshape(lengths, order=order)  # type: ignore[call-overload]  # it was checked
+        return known  # a NumPy array, as in JAX: programs look at its numbers while they are traced
+    if copy:
+        x = copy_p.bind(x)
+    if order == "C":
+        return shapes.reshape(x, lengths)
     return transpose(shapes.reshape(transpose(x), lengths[::-1]))
 
 
