@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary
 from didax.core.value import Array
@@ -35,6 +35,8 @@ def _type(name: str, a: Any) -> ShapedArray:
 
 def _shape(name: str, a: Any) -> tuple[int, ...]:
     """Return the shape, also of what is no array here: of strings, or a matrix of `scipy.sparse`."""
+    if a is None and config.state().as_in_jax:  # which is to be an error in JAX, too
+        return ()
     if hasattr(a, "dtype") and type(lengths := getattr(a, "shape", None)) is tuple:
         return lengths
     return _type(name, a).shape
