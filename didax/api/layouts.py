@@ -23,6 +23,10 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
     """
     if sharding is None:
         return sharding
+    if hasattr(sharding, "layout") and hasattr(
+        sharding, "sharding"
+    ):  # a Format of JAX's; XLA decides on the layout
+        return as_sharding(what, sharding.sharding, *where)
     if isinstance(sharding, NamedSharding):
         mesh = current_mesh()
         if isinstance(mesh, Mesh) and sharding.mesh in (mesh.abstract_mesh, as_seen_here(mesh)):

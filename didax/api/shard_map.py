@@ -20,6 +20,7 @@ from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.core.source import describe_function
 from didax.primitives.shard_map import manual_axes, part, shard_map_p, split_axes
 from didax.primitives.varying import pvary
+from didax.runtime.sharded import ShardedArray
 from didax.transforms.staging import trace_to_jaxpr
 
 AXES_OF_TYPES: Any = object()  # the default of `in_axes` of smap: None means an argument that is not split
@@ -164,7 +165,15 @@ def _run(
     outs = shard_map_p.bind(
         *captured, *leaves, jaxpr=jaxpr, in_specs=tuple(in_each), out_specs=tuple(out_each), **how
     )
+    for y, spec in zip(outs, out_each, strict=True):
+        _say_as_stated(y, NamedSharding(found, spec))
     return pytree.unflatten(flat.out_tree, outs)
+
+
+def _say_as_stated(y: Any, stated: NamedSharding) -> None:
+    """Let an array tell how it is laid out in the user's words, where several say the same."""
+    if isinstance(y, ShardedArray) and stated.is_equivalent_to(y.sharding, y.ndim):
+        y.sharding = stated
 
 
 def _concrete_mesh(f: Any, mesh: AbstractMesh | None) -> Mesh:

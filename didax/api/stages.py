@@ -91,7 +91,7 @@ class ShapeDtypeStruct:
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """The struct for an abstract value."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.layout)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from didax.core import job, pytree, source
 from didax.core.avals import ShapedArray
+from didax.core.errors import UnfilteredStackTrace as UnfilteredStackTrace
 from didax.core.errors import api_boundary as api_boundary
 from didax.core.errors import message
 
@@ -22,18 +23,17 @@ logger = logging.getLogger("jax._src.callback")
 
 # --- traceback_util ------------------------------------------------------------------------------------------
 
-_exclude_paths: list[str] = []
+_exclude_paths = source.hidden_paths
 
 
 def register_exclusion(path: str) -> None:
-    """Leave the frames of a file out of tracebacks, as those of Didax are."""
+    """Leave the frames of a file, or of a folder, out of tracebacks, as those of Didax are."""
     _exclude_paths.append(path)
-    source.exclude(path)
 
 
 def include_frame(frame: Any) -> bool:
     """Whether a frame is the user's."""
-    return not source.is_internal(frame.f_code)
+    return not source.is_hidden(frame.f_code)
 
 
 # --- values and types ----------------------------------------------------------------------------------------

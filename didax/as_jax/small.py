@@ -11,7 +11,7 @@ import numpy as np
 import didax
 import didax.numpy
 from didax.as_jax.hook import JAX_VERSION
-from didax.core import dtypes
+from didax.core import dtypes, source
 from didax.core.errors import message
 from didax.version import installed_jaxlib
 
@@ -92,10 +92,8 @@ def clear_backends() -> None:
 
 
 def register_exclusion(path: str) -> None:
-    """Leave the frames of a file out of tracebacks: see `private.py`."""
-    from didax.as_jax import private
-
-    private.register_exclusion(path)
+    """Count the lines of a file as the library's: equations, and errors, tell the line that called it."""
+    source.exclude(path)
 
 
 # --- Python beside the devices ------------------------------------------------------------------------------------

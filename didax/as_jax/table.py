@@ -9,6 +9,7 @@ from __future__ import annotations
 _JAXPRS, _CORE, _SMALL = "didax.as_jax.programs", "didax.as_jax.core_names", "didax.as_jax.small"
 _LINEAR_UTIL, _PRIMITIVE = "didax.as_jax.linear_util", "didax.as_jax.primitive"
 _BUILTIN = _JAXPRS
+_HIJAX, _HIGH = "didax.as_jax.hijax", "didax.as_jax.high_arguments"
 
 
 def _from(home: str, names: str) -> dict[str, str]:
@@ -25,6 +26,8 @@ HOMES: dict[str, dict[str, str]] = {
     "jax": {
         **_from(_SMALL, "__version__ __version_info__"),
         "make_jaxpr": _JAXPRS,
+        **_from(_HIGH, "eval_shape jit"),
+        "typeof": _HIJAX,
     },
     "jax.version": _from(_SMALL, "__version__ __version_info__"),
     "jax.api_util": {"*": _LINEAR_UTIL},
@@ -39,7 +42,8 @@ HOMES: dict[str, dict[str, str]] = {
     "jax.experimental.checkify": {"ErrorCategory": "typing:Any"},
     "jax.experimental.colocated_python": {"*": _SMALL},
     "jax.experimental.colocated_python.serialization": {"DeviceList": "jaxlib._jax"},
-    "jax.experimental.hijax": {"*": "didax.as_jax.hijax", "AbstractRef": "didax.core.ref:RefType"},
+    "jax.experimental": {"cur_qdd": _HIJAX},
+    "jax.experimental.hijax": {"*": _HIJAX, "AbstractRef": "didax.core.ref:RefType"},
     "jax.experimental.layout": {"*": _SMALL},
     **{
         f"jax.experimental.sparse.{name}": {"*": "didax.experimental.sparse"}
@@ -100,7 +104,9 @@ PRIVATE: dict[str, dict[str, str]] = {
     "jax._src.flatten_util": _from("didax.flatten_util", "ravel_pytree"),
     "jax._src.interpreters.pxla": _from(_P, "global_result_handlers"),
     "jax._src.state.types": {"AbstractRef": "didax.core.ref:RefType"},
-    "jax._src.traceback_util": _from(_P, "_exclude_paths api_boundary include_frame register_exclusion"),
+    "jax._src.traceback_util": _from(
+        _P, "UnfilteredStackTrace _exclude_paths api_boundary include_frame register_exclusion"
+    ),
     "jax._src.tree_util": {
         **_from(_P, "_registry prefix_errors"),
         "flatten_one_level": "didax.tree_util",
@@ -140,7 +146,8 @@ DIFFERENT = {
     "jax.lax.approx_min_k": "exact",
     "jax.extend.backend.clear_backends": "forgets compiled programs; the client stays",
     "jax.experimental.colocated_python.colocated_python": "raises: it runs Python on the hosts of TPUs",
-    "jax.experimental.hijax.HiPrimitive": "can be declared and not applied",
-    "jax.experimental.hijax.HiType": "can be declared, and has no values",
-    "jax.experimental.hijax.MutableHiType": "can be declared, and has no values",
+    "jax.experimental.hijax.HiPrimitive": "runs its to_lojax at once; rules for derivatives are refused, not followed",
+    "jax.experimental.hijax.HiType": "its values are arguments and results of jit alone; functions may close over them",
+    "jax.experimental.hijax.MutableHiType": "as HiType; a value that a function closes over keeps its structure",
+    "jax.experimental.hijax.VJPHiPrimitive": "can be declared and not made",
 }

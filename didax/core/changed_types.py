@@ -15,7 +15,25 @@ if TYPE_CHECKING:
 _SAME: Any = object()
 
 
-class ChangedTypes:
+class LowType:
+    """What JAX's experimental types of values (`as_jax/hijax.py`) ask of the types of arrays and Refs."""
+
+    __slots__ = ()
+
+    def lo_ty(self) -> list[Self]:
+        """The types that a value of this type is stored as: itself."""
+        return [self]
+
+    def lower_val(self, value: Any) -> list[Any]:
+        """What a value is stored as: itself."""
+        return [value]
+
+    def raise_val(self, value: Any) -> Any:
+        """The value that is stored so."""
+        return value
+
+
+class ChangedTypes(LowType):
     """What a type offers to make others of it."""
 
     __slots__ = ()

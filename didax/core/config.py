@@ -60,7 +60,7 @@ class State:
 CHOICES = {
     "numpy_dtype_promotion": ("standard", "strict"),
     "numpy_rank_promotion": ("allow", "warn", "raise"),
-    "traceback_filtering": ("on", "off"),
+    "traceback_filtering": ("on", "off", "tracebackhide", "remove_frames"),
     "default_matmul_precision": ("default", "high", "highest"),
     "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
     "optimize_loops": ("auto", "off"),
@@ -78,9 +78,7 @@ FLAGS = {
 }
 # The values that JAX has for an option -> the values with the same meaning here.
 JAX_VALUES: dict[str, dict[str, str]] = {
-    "traceback_filtering": dict.fromkeys(
-        ("auto", "tracebackhide", "remove_frames", "quiet_remove_frames"), "on"
-    ),
+    "traceback_filtering": dict.fromkeys(("auto", "quiet_remove_frames"), "on"),
     "default_matmul_precision": {
         "": "default",
         "bfloat16": "default",

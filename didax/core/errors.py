@@ -154,20 +154,58 @@ def message(rule: str, *facts: str, fix: str = "") -> str:
     return "\n".join([*lines, fix] if fix else lines)
 
 
+class UnfilteredStackTrace(Exception):
+    """The cause of an error whose traceback was cut: it has all of it (the option `traceback_filtering`)."""
+
+
 def strip_internal_frames(error: BaseException) -> BaseException:
-    """Return `error` with the frames of Didax's own files cut from its traceback (unless the config asks for all)."""
-    if config.state().traceback_filtering == "off":
+    """Return `error` with a traceback that shows the user's frames; the option `traceback_filtering` says how.
+
+    "on" cuts the frames of Didax's own files; "off" leaves all; "remove_frames" cuts them and keeps the whole traceback
+    in the error's cause; "tracebackhide" marks them by a local variable `__tracebackhide__`, as IPython likes.
+    """
+    mode = config.state().traceback_filtering
+    if mode == "off":
         return error
-    kept: list[types.TracebackType] = []
-    tb = error.__traceback__
+    frames = _frames(error.__traceback__)
+    if mode == "tracebackhide":
+        for tb in frames:
+            if source.is_hidden(tb.tb_frame.f_code):
+                tb.tb_frame.f_locals["__tracebackhide__"] = True
+        return error
+    kept = [tb for tb in frames if not source.is_hidden(tb.tb_frame.f_code)]
+    if mode == "remove_frames" and len(kept) < len(frames):
+        _keep_in_cause(error, frames)
+    return error.with_traceback(_chain(kept))
+
+
+def _frames(tb: types.TracebackType | None) -> list[types.TracebackType]:
+    found: list[types.TracebackType] = []
     while tb is not None:
-        if not source.is_internal(tb.tb_frame.f_code):
-            kept.append(tb)
+        found.append(tb)
         tb = tb.tb_next
+    return found
+
+
+def _chain(frames: list[types.TracebackType]) -> types.TracebackType | None:
     chain: types.TracebackType | None = None
-    for tb in reversed(kept):
+    for tb in reversed(frames):
         chain = types.TracebackType(chain, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
-    return error.with_traceback(chain)
+    return chain
+
+
+def _keep_in_cause(error: BaseException, frames: list[types.TracebackType]) -> None:
+    """Put the frames into the error's cause; what an inner call put there comes after those further out."""
+    whole = error.__cause__
+    if not isinstance(whole, UnfilteredStackTrace):
+        whole = UnfilteredStackTrace(
+            "The stack trace above is that of the user's frames; this is the whole one."
+        )
+        whole.__cause__, whole.__suppress_context__ = error.__cause__, error.__suppress_context__
+        error.__cause__ = whole
+    inner = _frames(whole.__traceback__)
+    known = {id(tb.tb_frame) for tb in inner}
+    whole.__traceback__ = _chain([*[tb for tb in frames if id(tb.tb_frame) not in known], *inner])
 
 
 _FOLLOWS = "how results lie on devices follows from the operands"

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, final
 
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.changed_types import LowType
 from didax.core.errors import UnexpectedTracerError, message
 from didax.core.given import given_by
 from didax.core.primitive import Trace, eager_trace
@@ -50,7 +51,7 @@ class RefScope(Trace):
 
 
 @dataclasses.dataclass(frozen=True)
-class RefType:
+class RefType(LowType):
     """The type of a Ref, by that of the arrays which it holds."""
 
     aval: ShapedArray

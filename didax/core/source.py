@@ -75,14 +75,29 @@ def is_internal(code: types.CodeType) -> bool:
     file = code.co_filename
     known = _internal.get(file)
     if known is None:
-        known = file.startswith((_PACKAGE, "<frozen")) or file.endswith("contextlib.py")
-        _internal[file] = known
+        known = _internal[file] = _is_ours(file)
     return known
 
 
+def _is_ours(file: str) -> bool:
+    return file.startswith((_PACKAGE, "<frozen")) or file.endswith("contextlib.py")
+
+
 def exclude(file: str) -> None:
-    """Count a file of another package as one of Didax's: it is not the user's program."""
+    """Count a file of another package as one of Didax's where lines of the user's program are looked for."""
     _internal[file] = True
+
+
+# Files and folders of other packages that tracebacks leave out too. Packages may change the list.
+hidden_paths: list[str] = []
+
+
+def is_hidden(code: types.CodeType) -> bool:
+    """Whether tracebacks leave out the frames of `code`."""
+    file = code.co_filename
+    return _is_ours(file) or any(
+        file == path or file.startswith(path.rstrip(os.sep) + os.sep) for path in hidden_paths
+    )
 
 
 def follows_equations(backward: bool = False) -> Callable[[F], F]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from didax.api.devices import beside, device_put
+from didax.api.layouts import constrained_tree
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
@@ -80,6 +81,7 @@ def array(
     ndmin: int = 0,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Return an array made from a scalar, a NumPy array, an array (also a traced one), or nested lists of these.
 
@@ -102,12 +104,14 @@ def array(
         x = x.copy()  # so that donating or deleting one of the arrays leaves the other
     if stated is not None and (x.dtype != stated or x.weak_type):
         x = cast(x, stated)
-    return placed(x if x.ndim >= ndmin else reshape(x, (1,) * (ndmin - x.ndim) + x.shape), device)
+    x = x if x.ndim >= ndmin else reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
+    return placed(x, device, out_sharding)
 
 
-def placed(x: Array, device: Any) -> Array:
-    """Return `x` on a device; without a device, on the device where `x` is."""
-    return x if device is None else device_put(x, device)
+def placed(x: Array, device: Any, out_sharding: Any = None) -> Array:
+    """Return `x` on a device, or laid out as a sharding says; without either, where `x` is."""
+    x = x if device is None else device_put(x, device)
+    return x if out_sharding is None else constrained_tree("out_sharding", loosened(x), out_sharding)
 
 
 @api_boundary
@@ -118,6 +122,7 @@ def asarray(
     *,
     copy: bool | None = None,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Return `a` as an array, like `array`, but without a copy where none is needed.
 
@@ -140,8 +145,8 @@ def asarray(
     if not is_same:
         if dtype is None and _is_float0(getattr(a, "dtype", None)):
             return a
-        return array(a, dtype, order=order, device=device)
-    return placed(copy_p.bind(a) if copy else a, device)
+        return array(a, dtype, order=order, device=device, out_sharding=out_sharding)
+    return placed(copy_p.bind(a) if copy else a, device, out_sharding)
 
 
 def _from_object(x: Any, dtype: np.dtype[Any] | None) -> Array:
@@ -397,6 +402,8 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def _filled_like(name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any) -> Array:
+    if not isinstance(a, Array) and hasattr(a, "__jax_array__"):
+        a = as_operand(a)  # which knows where it lies
     given = (
         aval_of(checked_operand(name, a, "a")) if not hasattr(a, "shape") or not hasattr(a, "dtype") else a
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic, min_dim
 from didax.core.errors import api_boundary
@@ -44,6 +44,15 @@ def _type(name: str, a: Any) -> ShapedArray:
     return aval if isinstance(aval, ShapedArray) else aval_of(checked_operand(name, a, "a"))
 
 
+def _shape(name: str, a: Any) -> tuple[int, ...]:
+    """Return the shape, also of what is no array here: of strings, or a matrix of `scipy.sparse`."""
+    if a is None and config.state().as_in_jax:  # which is to be an error in JAX, too
+        return ()
+    if hasattr(a, "dtype") and type(lengths := getattr(a, "shape", None)) is tuple:
+        return lengths
+    return _type(name, a).shape
+
+
 @api_boundary
 def shape(a: ArrayLike) -> tuple[int, ...]:
     """Return the shape: the length of each axis.
@@ -52,7 +61,7 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
     >>> dnp.shape(dnp.zeros((2, 3)))
     (2, 3)
     """
-    return _type("shape", a).shape
+    return _shape("shape", a)
 
 
 @api_boundary
@@ -63,7 +72,7 @@ def ndim(a: ArrayLike) -> int:
     >>> dnp.ndim(1.0)
     0
     """
-    return _type("ndim", a).ndim
+    return len(_shape("ndim", a))
 
 
 @api_boundary
@@ -74,8 +83,8 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     >>> dnp.size(dnp.zeros((2, 3)), 1)
     3
     """
-    x = _type("size", a)
-    return math.prod([x.shape[i] for i in canonical_axes("size", axis, x.ndim)])
+    lengths = _shape("size", a)
+    return math.prod([lengths[i] for i in canonical_axes("size", axis, len(lengths))])
 
 
 def isscalar(element: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from didax.api.results import array_function
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import as_length, is_symbolic, lengths_of, max_dim, min_dim
 from didax.core.errors import ArgumentError, message
@@ -60,6 +60,8 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
 
 
 def _new_shape(x: Array, shape: Any) -> tuple[int, ...]:
+    if isinstance(shape, np.ndarray | range):
+        shape = list(shape) if np.ndim(shape) else [shape]
     lengths = tuple(map(as_length, shape if isinstance(shape, tuple | list) else (shape,)))
     if -1 not in lengths:
         return lengths
@@ -88,16 +90,19 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     """
     x = as_array("reshape", a, "a")
     lengths = _new_shape(x, shape)
-    if copy:
-        x = copy_p.bind(x)
-    if order == "C":
-        return shapes.reshape(x, lengths)
-    if order != "F":
+    if order not in ("C", "F"):
         raise ValueError(
             message(
                 "reshape reads elements in C or F order.", f"order: {order!r}", fix="Use order='C' or 'F'."
             )
         )
+    if config.state().as_in_jax and isinstance(a, np.ndarray) and math.prod(lengths) == x.size and not copy:
+        known: Any = a.reshape(lengths, order=order)  # type: ignore[call-overload]  # it was checked
+        return known  # a NumPy array, as in JAX: programs look at its numbers while they are traced
+    if copy:
+        x = copy_p.bind(x)
+    if order == "C":
+        return shapes.reshape(x, lengths)
     return transpose(shapes.reshape(transpose(x), lengths[::-1]))
 
 
@@ -244,7 +249,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     (1, 2, 3, 1)
     """
     x = as_array("expand_dims", a, "a")
-    count = len(axis) if isinstance(axis, tuple | list) else 1
+    count = len(axis) if isinstance(axis, tuple | list | range) else 1
     axes = canonical_axes("expand_dims", axis, x.ndim + count)
     lengths = iter(x.shape)
     shape = tuple([1 if i in axes else next(lengths) for i in range(x.ndim + count)])

@@ -87,7 +87,7 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """Return distinct axes from 0 to ndim - 1 for an integer, a tuple, or None, which means all axes."""
     if axis is None:
         return tuple(range(ndim))
-    given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    given = tuple(axis) if isinstance(axis, tuple | list | range) else (axis,)
     axes = tuple([canonical_axis(name, i, ndim) for i in given])
     if len(set(axes)) != len(axes):
         raise ArgumentError(

@@ -21,7 +21,7 @@ from didax.core.dtypes import issubdtype
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.value import Array
 from didax.numpy.creation import array
-from didax.numpy.promotion import ArrayLike, DTypeLike, checked_operand, pair_of
+from didax.numpy.promotion import ArrayLike, DTypeLike, as_operand, checked_operand, pair_of
 
 __all__ = [
     "can_cast", "dtype", "e", "euler_gamma", "finfo", "generic", "iinfo", "inexact", "inf", "integer",
@@ -217,6 +217,8 @@ def _pair(x: Any) -> tuple[np.dtype[Any], bool]:
         return aval.dtype, aval.weak_type
     if isinstance(x, str | type | np.dtype):
         return dtypes.exact_dtype(x), x in (int, float, complex)
+    if as_operand(x) is None and hasattr(x, "dtype"):  # no array, as a matrix of scipy.sparse
+        return dtypes.narrowed(dtypes.exact_dtype(x.dtype)), False
     return pair_of(checked_operand("result_type", x, "argument"))
 
 

@@ -24,7 +24,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import is_symbolic, max_dim, may_exceed
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr_print import register_param_type
-from didax.primitives import padded_windows
+from didax.primitives import padded_windows, split
 from didax.primitives.convert import convert_element_type
 from didax.primitives.dot import (
     BilinearContraction,
@@ -82,6 +82,7 @@ def dilated(n: int, dilation: int) -> int:
 class Convolution(BilinearContraction):
     """Convolution; see the module docstring."""
 
+    sharding = split.convolved
     holes = {"eager": "NumPy has no convolution over several axes: it runs as a compiled program"}
     padded = padded_windows.convolved
 

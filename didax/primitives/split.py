@@ -197,6 +197,37 @@ def contracted(primitive: Any, out: Type, x: Type, y: Type, *, dimension_numbers
     return (*batch, *free[0], *free[1])
 
 
+def convolved(
+    primitive: Any,
+    out: Type,
+    lhs: Type,
+    rhs: Type,
+    *,
+    dimension_numbers: Any,
+    batch_group_count: int,
+    **_: Any,
+) -> Split:
+    """The examples and the places in space as they are split; what is summed over, and the filters, are not split."""
+    split, (batch, feature, *space) = split_of(lhs), dimension_numbers.lhs_spec
+    if any(split_of(rhs)) or split[feature] or (batch_group_count > 1 and split[batch]):
+        rule = f"{primitive.name} takes filters, features and groups of examples that are not split."
+        raise ambiguous(primitive.name, (lhs, rhs), rule)
+    found: list[Names] = [()] * out.ndim
+    for i, j in zip(
+        (batch, *space), (dimension_numbers.out_spec[0], *dimension_numbers.out_spec[2:]), strict=True
+    ):
+        if out.shape[j] % (count := parts(lhs, split[i])):
+            rule = f"{primitive.name} keeps a split axis split, in equal parts."
+            raise ambiguous(
+                primitive.name,
+                (lhs, rhs),
+                rule,
+                f"axis {j} of the result has length {out.shape[j]}; parts: {count}",
+            )
+        found[j] = split[i]
+    return tuple(found)
+
+
 def gathered(
     primitive: Any, out: Type, x: Type, indices: Type, *, dimension_numbers: Any, slice_sizes: Any, **_: Any
 ) -> Split:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
 from didax.core.dims import is_symbolic, longest, min_dim
-from didax.core.errors import PositionError, api_boundary, message
+from didax.core.errors import PositionError, message
 from didax.core.tracing import Tracer
 from didax.lax.loops import scan
 from didax.primitives.convert import convert_element_type, iota
@@ -35,7 +36,7 @@ from didax.random._programs import compiled_program, exact_program
 from didax.random._samplers import arguments, gumbel_floats, is_high, randint, unit_floats
 
 
-@api_boundary
+@array_function
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
     """Return the elements of `x` along `axis` (or the integers 0 to x - 1) in random order.
 
@@ -69,7 +70,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     return _take(x, order, axis)
 
 
-@api_boundary
+@array_function
 def choice(
     key: Any,
     a: Any,
@@ -117,7 +118,7 @@ def choice(
     return _take(a, indices, axis) if aval.ndim else indices
 
 
-@api_boundary
+@array_function
 def categorical(
     key: Any,
     logits: Any,

@@ -18,10 +18,11 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax import lax
+from didax.api.results import array_function
 from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.primitives.gamma import minus_log1p
 from didax.primitives.keys import random_clone_p
 from didax.primitives.random_bits import random_split_p
@@ -49,7 +50,7 @@ def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
 # --- Gamma ------------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return floats of the gamma distribution, whose density is x^(a - 1) exp(-x) / Gamma(a), for a > 0.
 
@@ -60,7 +61,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
     return _gamma_family("gamma", key, {"a": a}, shape, dtype, _gamma)
 
 
-@api_boundary
+@array_function
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return logarithms of gamma samples; they are finite also where `a` is so small that the samples would be 0.
 
@@ -167,7 +168,7 @@ def _choose_keys(mask: Any, these: Any, others: Any) -> Any:
 # --- Made of gammas ---------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return floats in (0, 1) whose density is proportional to x^(a - 1) (1 - x)^(b - 1).
 
@@ -184,7 +185,7 @@ def _beta(words: Any, a: Any, b: Any, *, shape: tuple[int, ...], dtype: np.dtype
     return lax.logistic(log_x - log_y).astype(dtype)
 
 
-@api_boundary
+@array_function
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return sums of the squares of `df` standard normal numbers (df > 0 need not be an integer).
 
@@ -200,7 +201,7 @@ def _chisquare(words: Any, df: Any, *, shape: tuple[int, ...], dtype: np.dtype[A
     return (2 * gamma_floats(words, df / 2, shape)).astype(dtype)
 
 
-@api_boundary
+@array_function
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return quotients of two chi-square numbers, each divided by its degrees of freedom.
 
@@ -217,7 +218,7 @@ def _f(words: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: np.
     return (above / below).astype(dtype)
 
 
-@api_boundary
+@array_function
 def t(key: Any, df: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Return floats of Student's t: a standard normal number over the root of a chi-square number divided by `df`.
 
@@ -235,7 +236,7 @@ def _t(words: Any, df: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
     return (x * dnp.sqrt(half / gamma_floats(child(words, 1), half, shape))).astype(dtype)
 
 
-@api_boundary
+@array_function
 def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Return floats whose density is proportional to exp(-|x|^p), for p > 0.
 
@@ -256,7 +257,7 @@ def _generalized_normal_floats(words: Any, p: Any, shape: tuple[int, ...]) -> An
     return lengths * signs(child(words, 1), shape, aval_of(p).dtype)
 
 
-@api_boundary
+@array_function
 def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Any:
     """Return points uniformly distributed in the unit ball of the p-norm in `d` dimensions: shape (*shape, d).
 
@@ -281,7 +282,7 @@ def _ball(words: Any, p: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -
     return (x / norm[..., None]).astype(dtype)
 
 
-@api_boundary
+@array_function
 def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return vectors of positive numbers that sum to 1, with concentrations `alpha` along its last axis.
 
@@ -318,7 +319,7 @@ def _dirichlet(words: Any, alpha: Any, *, shape: tuple[int, ...], dtype: np.dtyp
 # --- Counts -----------------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return counts of independent events, of which there are `lam` on average.
 
@@ -399,7 +400,7 @@ def _transformed_rejection(
     return lax.while_loop(lambda state: dnp.any(state[1]), round_, start)[2]
 
 
-@api_boundary
+@array_function
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return counts of successes among `n` trials, each with probability `p`, as floats.
 
@@ -474,7 +475,7 @@ def _count_gaps(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
     return dnp.maximum(count - 1, 0)
 
 
-@api_boundary
+@array_function
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
 ) -> Any:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 import didax.numpy as dnp
+from didax.api.results import array_function
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.random._keys import canonical_shape
 from didax.random._programs import compiled_program
 from didax.random._samplers import arguments, normal_floats, normal_numbers, parameters
@@ -20,7 +21,7 @@ from didax.random._transformed import common_shape
 METHODS = ("cholesky", "eigh", "svd")
 
 
-@api_boundary
+@array_function
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
 ) -> Any:
@@ -83,7 +84,7 @@ def _factor(cov: Any, method: str) -> Any:
     return u * dnp.sqrt(s)[..., None, :]
 
 
-@api_boundary
+@array_function
 def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Any:
     """Return uniformly distributed orthogonal (for complex dtypes unitary) matrices: shape (*shape, n, n).
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import is_symbolic
-from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.errors import ArgumentError, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.primitives.convert import bitcast_convert_type_p, convert_element_type
@@ -106,7 +107,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return Draw(_normal, words, {"shape": shape, "dtype": dtype})
 
 
-@api_boundary
+@array_function
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return standard normal floats, given that they lie between `lower` and `upper` (broadcast to `shape`).
 
@@ -121,7 +122,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     return _truncated_normal(words, low, high, shape=shape, dtype=dtype)
 
 
-@api_boundary
+@array_function
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Return exponentially distributed floats of mean 1.
 
@@ -133,7 +134,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return _exponential(words, shape=shape, dtype=dtype)
 
 
-@api_boundary
+@array_function
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: Any = None) -> Any:
     """Return floats of the standard Gumbel distribution, -log(-log(u)).
 
@@ -245,7 +246,7 @@ def _halves(pair: Any) -> list[Any]:
 # --- booleans and integers --------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: Any = "low") -> Any:
     """Return True with probability `p`, which is broadcast to `shape` (by default the shape of `p`).
 
@@ -276,7 +277,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: Any = "low") -> A
     return _bernoulli(words, p, shape=shape, dtype=dtype, high=is_high("bernoulli", mode))
 
 
-@api_boundary
+@array_function
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Return -1 or 1, with equal probability.
 
@@ -288,7 +289,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return _rademacher(consumed("rademacher", key), shape=canonical_shape("rademacher", shape), dtype=dtype)
 
 
-@api_boundary
+@array_function
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
     """Return integers uniformly distributed in [minval, maxval), which are broadcast to `shape`.
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import message
 from didax.core.tracing import Tracer
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import (
@@ -115,7 +116,7 @@ def positive(name: str, **values: Any) -> None:
 # --- Without parameters -------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Return floats of the standard Cauchy distribution, whose density is 1 / (pi (1 + x^2)).
 
@@ -133,7 +134,7 @@ def _cauchy(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return tan(mul(sub(u, 0.5), math.pi))
 
 
-@api_boundary
+@array_function
 def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Return floats of the standard Laplace distribution, whose density is exp(-|x|) / 2.
 
@@ -152,7 +153,7 @@ def _laplace(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any
     return mul(sign(u), log1p(neg(abs_(u))))
 
 
-@api_boundary
+@array_function
 def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Return floats of the standard logistic distribution, whose distribution function is 1 / (1 + exp(-x)).
 
@@ -171,7 +172,7 @@ def _logistic(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> An
     return log(div(u, sub(1, u)))
 
 
-@api_boundary
+@array_function
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Return floats of the Maxwell distribution: lengths of standard normal vectors in three dimensions.
 
@@ -196,7 +197,7 @@ def maxwell_floats(words: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 # --- With parameters ----------------------------------------------------------------------------------------
 
 
-@api_boundary
+@array_function
 def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return loc + scale * s * m, where m is drawn from the Maxwell distribution and s is -1 or 1.
 
@@ -217,7 +218,7 @@ def _double_sided_maxwell(
     return add(mul(lengths, scale), loc)
 
 
-@api_boundary
+@array_function
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
     """Return exp(sigma * x), where x is standard normal.
 
@@ -233,7 +234,7 @@ def _lognormal(words: Any, sigma: Any, *, shape: tuple[int, ...], dtype: np.dtyp
     return exp(mul(normal_floats(words, shape, dtype), sigma))
 
 
-@api_boundary
+@array_function
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return floats of the Pareto distribution on [1, inf), whose density is b / x^(b + 1).
 
@@ -250,7 +251,7 @@ def _pareto(words: Any, b: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any])
     return exp(div(exponential_floats(words, shape, dtype), b))
 
 
-@api_boundary
+@array_function
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return lengths of normal vectors in two dimensions with standard deviation `scale`.
 
@@ -269,7 +270,7 @@ def _rayleigh(words: Any, scale: Any, *, shape: tuple[int, ...], dtype: np.dtype
     return mul(sqrt(mul(log(u), -2)), scale)
 
 
-@api_boundary
+@array_function
 def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return scale * e^(1 / concentration), where e is drawn from the exponential distribution.
 
@@ -289,7 +290,7 @@ def _weibull_min(
     return mul(pow_(exponential_floats(words, shape, dtype), div(1, concentration)), scale)
 
 
-@api_boundary
+@array_function
 def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return floats in [left, right] whose density rises linearly up to `mode`, and falls linearly from there.
 
@@ -318,7 +319,7 @@ def _triangular(
     return where(lt(mul(u, width), rise), rising, falling)
 
 
-@api_boundary
+@array_function
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return floats of the Wald (inverse Gaussian) distribution with scale 1 (Michael, Schucany and Haas, 1976).
 
@@ -341,7 +342,7 @@ def _wald(words: Any, mean: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]
     return where(le(z, div(mean, add(mean, small))), small, div(square(mean), small))
 
 
-@api_boundary
+@array_function
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return the number of trials up to the first success, each with success probability `p`: integers from 1.
 

@@ -885,6 +885,25 @@ def test_all_frames_are_shown_on_request():
     assert len({frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)}) > 1
 
 
+def test_frames_of_the_library_are_marked_or_kept_beside():
+    """As JAX's other values of the option ask: for tools that hide marked frames, and with all frames in the cause."""
+    from didax.core import config
+    from didax.core.errors import UnfilteredStackTrace
+
+    nested = dx.jit(lambda x: dx.grad(boom)(x))
+    with config.override(traceback_filtering="tracebackhide"), pytest.raises(ZeroDivisionError) as caught:
+        nested(1.0)
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    shown = {frame.f_code.co_filename for frame in frames if "__tracebackhide__" not in frame.f_locals}
+    assert shown == {HERE} and len(frames) > 10
+    with config.override(traceback_filtering="remove_frames"), pytest.raises(ZeroDivisionError) as caught:
+        nested(1.0)
+    whole = caught.value.__cause__
+    assert isinstance(whole, UnfilteredStackTrace)
+    count = lambda error: len(traceback.extract_tb(error.__traceback__))
+    assert count(caught.value) == 3 and count(whole) > 10
+
+
 @pytest.mark.parametrize("look", ["explain", "make_jaxpr"])
 def test_functions_that_return_functions_say_so(look: str) -> None:
     take: Any = getattr(dx, look)

@@ -12,6 +12,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.as_jax import programs
+from didax.core import config
 
 
 def test_positions_under_an_empty_map() -> None:
@@ -74,3 +75,14 @@ def test_a_sharding_of_the_programs_own() -> None:
 
     x = dx.device_put(np.ones(2, "float32"), Here())
     assert x.devices() == Here.device_set and x.tolist() == [1, 1]
+
+
+def test_a_numpy_array_that_is_reshaped_stays_one() -> None:
+    """Programs look at masks of NumPy arrays while they are traced. In Didax itself the result is an Array."""
+    mask = np.array([[True, False]])
+    assert isinstance(dnp.reshape(mask, -1), dx.Array)
+    with config.override(as_in_jax=True):
+        found = dx.eval_shape(lambda x: x * bool(dnp.reshape(mask, (-1,), order="F").all()), 2.0)
+        assert found.shape == () and type(dnp.reshape(mask, -1)) is np.ndarray
+        with pytest.raises(TypeError, match="reshape"):
+            dnp.reshape(mask, (3,))

@@ -92,9 +92,19 @@ TYPES = {
     "sorted parts": (lambda x, w, r, v: dnp.sort(v, 0), "sort works along axes that are not split"),
     "largest": (lambda x, w, r, v: lax.top_k(v, 2)[0], "float32[8@x,2]"),
     "bits": (lambda x, w, r, v: lax.bitcast_convert_type(x, "uint8"), "uint8[8@x,8@y,4]"),
-    "convolution": (lambda x, w, r, v: dnp.convolve(v.sum(1), v.sum(1)), "does not say how its results are split"),
+    "convolution": (
+        lambda x, w, r, v: lax.conv_general_dilated(v[:, None], r[:2, None, :3], (1,), "SAME"), "float32[8@x,2,8]"
+    ),
+    "convolution in space": (
+        lambda x, w, r, v: lax.conv_general_dilated(w[:, None], r[:2, None, :3], (2,), "SAME"), "float32[8,2,4@y]"
+    ),
+    "split filters": (lambda x, w, r, v: dnp.convolve(v.sum(1), v.sum(1)), "takes filters, features and groups"),
     "zeros": (lambda x, w, r, v: dnp.zeros((8, 2), out_sharding=P("x")), "float32[8@x,2]"),
     "like": (lambda x, w, r, v: dnp.ones_like(x) + dnp.zeros_like(w), "float32[8@x,8@y]"),
+    "made": (lambda x, w, r, v: dnp.asarray(np.ones((8, 2), "float32"), out_sharding=P("x")), "float32[8@x,2]"),
+    "drawn booleans": (
+        lambda x, w, r, v: dx.random.bernoulli(dx.random.key(0), 0.5, (8,), out_sharding=P("x")), "bool[8@x]"
+    ),
     "drawn": (lambda x, w, r, v: dx.random.normal(dx.random.key(0), (8, 2), out_sharding=P("x")), "float32[8@x,2]"),
     "keys": (lambda x, w, r, v: reshard(dx.random.split(dx.random.key(0), 8), P("y")), "key<fry>[8@y]"),
     "laid out": (lambda x, w, r, v: reshard(x, P(("y", "x"))), "float32[8@(y,x),8]"),
@@ -199,6 +209,7 @@ def test_what_types_say_of_shardings() -> None:
     assert dx.eval_shape(
         lambda x: x.sum(1), dx.ShapeDtypeStruct((8, 8), "float32", sharding=x.sharding)
     ).shape == (8,)
+    assert dx.eval_shape(lambda x: x.sum(1), x).sharding.spec == P("x")
     traced: list[str] = []
     f = dx.jit(lambda x: (traced.append(str(x.aval)), x + 1)[1])
     for spec in (P("x"), P("y"), P("x")):

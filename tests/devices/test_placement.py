@@ -10,6 +10,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import NamedSharding, P, sharding
+from didax.as_jax.small import Format, Layout
 from didax.sharding import AbstractMesh, AxisType, Mesh
 
 MESHES = {"1x8": (1, 8), "2x4": (2, 4), "8x1": (8, 1), "4x2": (4, 2)}
@@ -55,6 +56,11 @@ def test_an_array_like_another_lies_where_that_one_does() -> None:
     for like in (dnp.zeros_like(x), dnp.full_like(x, 2, "int8"), dx.lax.full_like(x, 1)):
         assert like.sharding == split and like.shape == (8, 2)
     assert len(dnp.zeros_like(x, shape=(3,)).sharding.device_set) == 1
+
+    class Parameter:
+        shape, dtype, __jax_array__ = x.shape, x.dtype, lambda self: x
+
+    assert dnp.zeros_like(Parameter()).sharding == split
     assert dx.ShapeDtypeStruct((2,), "int8", sharding=NamedSharding(mesh_of().abstract_mesh, P("a"))).sharding
 
 
@@ -96,6 +102,13 @@ def test_resharding_between_any_two() -> None:
     single = dx.device_put(y, dx.devices()[3])
     assert single.devices() == {dx.devices()[3]}
     np.testing.assert_array_equal(np.asarray(single), x)
+
+
+def test_a_format_lays_arrays_out_as_its_sharding_says() -> None:
+    split = NamedSharding(mesh_of(), P("a"))
+    stated = Format(Layout((1, 0)), split)
+    assert dx.device_put(np.ones((8, 2), "float32"), stated).sharding == split
+    assert dx.lax.with_sharding_constraint(dnp.ones((8, 2)), stated).sharding == split
 
 
 def test_a_pytree_of_shardings_and_the_mesh_in_force() -> None:

@@ -378,3 +378,30 @@ def test_axes_and_shifts_are_those_of_numpy():
     np.testing.assert_array_equal(dnp.roll(x, (1, 1)), np.roll(x, (1, 1)))
     np.testing.assert_array_equal(dnp.roll(x, 1, axis=()), x)
     assert dnp.setdiff1d(INTS, np.float32([1.0, 2.5])).dtype == INTS.dtype
+
+
+def test_what_only_has_a_shape_and_a_dtype_is_asked_for_them():
+    """A matrix of `scipy.sparse` is no array, and programs ask for its shape."""
+
+    class Matrix:
+        shape, dtype = (2, 3), np.dtype("float64")
+
+    assert (dnp.shape(Matrix()), dnp.ndim(Matrix()), dnp.size(Matrix()), dnp.size(Matrix(), 1)) == (
+        (2, 3),
+        2,
+        6,
+        3,
+    )
+    assert dnp.result_type(Matrix(), "int8") == "float32"
+    assert dnp.shape(np.array(["a", "b"])) == (2,)
+    with pytest.raises(TypeError, match="shape takes arrays and scalars"):
+        dnp.shape(object())
+
+
+def test_shapes_and_axes_may_be_arrays_and_ranges():
+    x = dnp.arange(6.0)
+    assert dnp.reshape(x, np.array([2, -1])).shape == x.reshape(np.array([2, 3])).shape == (2, 3)
+    assert (
+        dnp.reshape(x, np.array(6)).shape == dnp.reshape(np.ones(1), np.array([], int)).shape + (6,) == (6,)
+    )
+    assert dnp.expand_dims(x, range(2)).shape == (1, 1, 6) and dnp.sum(dnp.ones((2, 3)), axis=range(2)) == 6.0

@@ -51,6 +51,15 @@ def test_vmap_of_cond():
     assert out.tolist() == [2.0, 3.0, 4.0]
 
 
+def test_what_every_branch_hands_on_stays_one_copy():
+    """Mapped over the predicate, a result that is the same operand in each branch does not depend on the element."""
+    f = lambda p, x, y: cond(p, lambda x, y: (x, y, x + y), lambda x, y: (x, x, x - y), x, y)
+    mapped = dx.jit(dx.vmap(f, (0, None, None), (None, 0, 0)))
+    one, swapped, added = mapped(np.array([True, False]), 1.0, 2.0)
+    assert (float(one), swapped.tolist(), added.tolist()) == (1.0, [2.0, 1.0], [3.0, -1.0])
+    assert float(dx.grad(lambda x: mapped(np.array([True, False]), x, 2.0)[0])(1.0)) == 1.0
+
+
 def test_jit_of_cond():
     assert int(dx.jit(lambda: cond(False, lambda: 1, lambda: 2))()) == 2
 

@@ -143,6 +143,9 @@ class Cond(Primitive):
     ) -> Any:
         if dims[0] is not None:
             _check_collectives(axis, branches)
+            sources = _handed_on(branches)
+            if any(source is not None for source in sources):
+                return _batch_without(self, axis, args, dims, branches, sources)
             if runs_by_element(*branches):
                 return run_by_element(self, axis, args, dims, {"branches": branches})
             return _batch_by_element(axis, args, dims, branches)
@@ -409,6 +412,28 @@ def _batch_by_element(
     ]
     outs = [select_n(along_first(index, ys[0]), *ys) for ys in zip(*cases, strict=True)]
     return outs, [0] * len(outs)
+
+
+def _handed_on(branches: Branches) -> list[int | None]:
+    """For each result the operand that it is in every branch; None where there is none."""
+    places = [{v: i for i, v in enumerate(branch.invars)} for branch in branches]
+    columns = zip(*(branch.outvars for branch in branches), strict=True)
+    found = [
+        {place.get(v) if type(v) is Var else None for v, place in zip(column, places, strict=True)}
+        for column in columns
+    ]
+    return [each.pop() if len(each) == 1 else None for each in found]
+
+
+def _batch_without(
+    cond: Cond, axis: AxisData, args: Any, dims: Any, branches: Branches, sources: Sequence[int | None]
+) -> tuple[list[Any], list[int | None]]:
+    """The batched results; what every branch hands on stays as it is, in one copy where all elements share it."""
+    kept = [source is None for source in sources]
+    fewer = [Jaxpr(b.invars, b.eqns, where_true(b.outvars, kept), b.name) for b in branches]
+    outs, out_dims = map(iter, cond.batch(axis, args, dims, branches=tuple(fewer)))
+    each = [(next(outs), next(out_dims)) if i is None else (args[1 + i], dims[1 + i]) for i in sources]
+    return [y for y, _ in each], [dim for _, dim in each]
 
 
 def _reused(x: Any) -> Any:
