@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from didax.api.profile_flame import Flame, Node
 from didax.core.errors import ArgumentError, message
+from didax.core.source import name_of_file
 from didax.xla.hlo import Origin
 from didax.xla.shares import NOWHERE, Place, scopes_of
 
@@ -249,7 +250,7 @@ def _text(frame: Origin) -> str:
 
 
 def _short(file: str, line: int) -> str:
-    return f"{os.path.basename(file)}:{line}" if file else ""
+    return f"{os.path.basename(name_of_file(file))}:{line}" if file else ""
 
 
 def _label(line: Line) -> str:

@@ -51,7 +51,7 @@ def _place(primitive: Primitive, rule: str) -> list[str]:
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None or source.is_internal(code):
         return []
-    return [f"written at: {code.co_filename}:{code.co_firstlineno}"]
+    return [f"written at: {source.name_of_file(code.co_filename)}:{code.co_firstlineno}"]
 
 
 def shown(x: Any) -> str:

@@ -54,8 +54,20 @@ class SourceLine(NamedTuple):
         return self.code.co_qualname
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line} ({self.function})"
+        place = f"{name_of_file(self.file)}:{self.line} ({self.function})"
         return f"{place}, in the backward pass" if self.backward else place
+
+
+def name_of_file(file: str) -> str:
+    """The file as its writer knows it: its path, or `In[3]` for a cell of a notebook, whose path is one of IPython's.
+
+    >>> name_of_file("README.md")
+    'README.md'
+    """
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
+    cell = shell and shell.compile.format_code_name(file)
+    return cell[1] if cell else file
 
 
 def is_internal(code: types.CodeType) -> bool:
@@ -151,4 +163,4 @@ def describe_function(f: object) -> str:
         f = inner
     code = getattr(f, "__code__", None)
     name = getattr(f, "__name__", None) or type(f).__name__
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name
+    return f"{name} ({name_of_file(code.co_filename)}:{code.co_firstlineno})" if code is not None else name

@@ -94,7 +94,7 @@ class _Frame(NamedTuple):
 
     def place(self) -> str:
         """The place of the frame: `file:line (function)`."""
-        return f"{self.file}:{self.line} ({self.function})"
+        return f"{source.name_of_file(self.file)}:{self.line} ({self.function})"
 
     def text(self, around: int) -> str:
         """Return the lines around the current line."""

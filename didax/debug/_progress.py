@@ -46,8 +46,8 @@ def progress(
       title: what stands before the bar; by default the name of the loop.
       every: how many steps are from one report to the next. By default a hundredth of the steps, and 100 steps of
         a `while_loop`, the end of which is not known.
-      enabled: whether there is a bar. By default there is one where stderr is a terminal while the program is
-        traced. Without it the program is that of the plain loop.
+      enabled: whether there is a bar. By default there is one where stderr is a terminal or a notebook's cell
+        while the program is traced. Without it the program is that of the plain loop.
 
     The bar works in eager code, under jit, vmap (one bar for all elements), grad (it shows the forward pass) and
     inside of other loops with bars, which share its line. Each step then takes up to a microsecond more, and a report,
@@ -69,7 +69,7 @@ def progress(
 
     @functools.wraps(base)
     def shown(*rest: Any, **named: Any) -> Any:
-        if enabled is None and not _is_terminal():
+        if enabled is None and not _is_watched():
             return loop(*rest, **named)
         try:
             bound = _signature(base).bind(
@@ -113,7 +113,10 @@ def _signature(base: Any) -> inspect.Signature:
     return inspect.signature(base)
 
 
-def _is_terminal() -> bool:
+def _is_watched() -> bool:
+    """Whether stderr is a terminal, or the output of a notebook's cell, which a line is written over in likewise."""
+    if type(sys.stderr).__module__ == "ipykernel.iostream":
+        return True
     with contextlib.suppress(AttributeError, ValueError):  # there is no stderr, or it is closed
         return sys.stderr.isatty()
     return False

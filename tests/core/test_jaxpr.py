@@ -3,8 +3,10 @@
 import dataclasses
 import enum
 import gc
+import sys
 import time
 import weakref
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +22,7 @@ from didax.core.jaxpr_check import check_jaxpr
 from didax.core.jaxpr_parse import num_consts, parse_jaxpr
 from didax.core.jaxpr_print import eqn_text, jaxpr_text, param_types, register_param_type
 from didax.core.primitive import EagerTrace, Primitive, Trace, eager_trace, infer
-from didax.core.source import SourceLine
+from didax.core.source import SourceLine, describe_function
 from didax.core.tracing import Tracer, set_current_trace
 
 F32 = ShapedArray((), np.dtype("float32"))
@@ -157,6 +159,23 @@ def test_names_follow_z_with_ba_and_avoid_words_of_the_grammar():
 
 
 LOSS_LINE = SourceLine(compile("\n" * 6 + "def loss(): return 1", "model.py", "exec").co_consts[0], 0)
+
+
+def test_lines_of_a_notebooks_cell_have_the_name_of_the_cell(monkeypatch):
+    def loss():
+        return 1
+
+    class Compiler:  # of the shell of IPython; a file that is no cell's gives None
+        def format_code_name(self, name):
+            return ("Cell", "In[3]") if name == loss.__code__.co_filename else None
+
+    shell = SimpleNamespace(compile=Compiler())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert str(SourceLine(loss.__code__, 0)).startswith("In[3]:")
+    assert describe_function(loss) == f"loss (In[3]:{loss.__code__.co_firstlineno})"
+    assert str(LOSS_LINE) == "model.py:7 (loss)"
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    assert __file__ in str(SourceLine(loss.__code__, 0))
 
 
 def test_source_info_adds_the_users_line_as_a_comment():

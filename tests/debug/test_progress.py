@@ -64,6 +64,9 @@ def test_without_a_bar_the_program_is_that_of_the_plain_loop(monkeypatch):
             monkeypatch.setattr(sys, "stderr", stderr)
             quiet = progress(loop, title="t", every=3)
             assert str(dx.make_jaxpr(lambda x, f=f, loop=quiet: f(x, loop))(1.0)) == plain
+        cell = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})  # of a notebook
+        monkeypatch.setattr(sys, "stderr", cell())
+        assert str(dx.make_jaxpr(lambda x, f=f, loop=quiet: f(x, loop))(1.0)) != plain
         loud = shown(loop)
         assert str(dx.make_jaxpr(lambda x, f=f, loop=loud: f(x, loop))(1.0)) != plain
 

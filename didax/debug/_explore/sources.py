@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any, NamedTuple
 
-from didax.core.source import is_internal
+from didax.core.source import is_internal, name_of_file
 
 _MOST_LINES = 20_000  # of a file; what a page shows beyond is cut
 
@@ -28,11 +28,12 @@ class File(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path as it is written from here, where that is shorter."""
+        """The path as it is written from here, where that is shorter; `In[3]` for a cell of a notebook."""
+        path = name_of_file(self.path)
         try:
-            return min(self.path, os.path.relpath(self.path), key=len)
+            return min(path, os.path.relpath(path), key=len)
         except ValueError:  # on another drive
-            return self.path
+            return path
 
 
 def code_of(fun: Callable[..., Any]) -> CodeType | None:
