@@ -14,13 +14,13 @@ import pytest
 from tests.quickly import XLA_FLAGS
 
 HERE = Path(__file__).parent
+FILES = ["test_narrow_dtypes.py", "random/test_distributions.py"]
 
 
 @pytest.mark.skipif(
     os.environ["XLA_FLAGS"] != XLA_FLAGS, reason="this process has XLA's own settings already"
 )
-@pytest.mark.parametrize("file", ["test_narrow_dtypes.py", "random/test_distributions.py"])
-def test_with_the_settings_of_users(file: str) -> None:
+def test_with_the_settings_of_users() -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")} | {"XLA_FLAGS": ""}
     command = [
         sys.executable,
@@ -31,7 +31,7 @@ def test_with_the_settings_of_users(file: str) -> None:
         "as_users and not slow",
         "-p",
         "no:cacheprovider",
-        str(HERE / file),
+        *[str(HERE / file) for file in FILES],
     ]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, cwd=HERE.parent, timeout=600
@@ -44,4 +44,4 @@ def test_every_file_with_such_tests_is_run() -> None:
     marked = {
         str(path.relative_to(HERE)) for path in HERE.rglob("test_*.py") if "mark.as_users" in path.read_text()
     }
-    assert marked - {"test_as_users.py"} == {"test_narrow_dtypes.py", "random/test_distributions.py"}
+    assert marked - {"test_as_users.py"} == set(FILES)

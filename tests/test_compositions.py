@@ -112,9 +112,9 @@ TRIPLES = list(itertools.product(TRANSFORMATIONS, repeat=3))
 
 
 def is_sampled(triple: tuple[str, ...]) -> bool:
-    """Two of seven. Any two transformations meet in any two of the three places, in two triples each."""
+    """One of seven. Any two transformations meet in any two of the three places, in one triple each."""
     order = list(TRANSFORMATIONS)
-    return sum(map(order.index, triple)) % len(order) in (0, 3)
+    return sum(map(order.index, triple)) % len(order) == 3
 
 
 CASES = [names if is_sampled(names) else pytest.param(names, marks=pytest.mark.slow) for names in TRIPLES]
@@ -210,7 +210,7 @@ def test_triple(names: tuple[str, ...], golden: dict[str, Any]) -> None:
         np.testing.assert_allclose(found[function], wanted, rtol=1e-9, atol=1e-10, err_msg=function)
 
 
-@pytest.mark.parametrize("names", TRIPLES[::31], ids="-".join)
+@pytest.mark.parametrize("names", TRIPLES[::93], ids="-".join)
 def test_golden_results_are_those_of_jax(names: tuple[str, ...], golden: dict[str, Any]) -> None:
     for function, value in by_jax(names).items():
         np.testing.assert_allclose(

@@ -1,11 +1,13 @@
-"""The tests of `tests/devices/`, each file in a process of its own whose CPU is divided into eight devices.
+"""The tests of `tests/devices/`, in two processes whose CPU is divided into eight devices.
 
-How many devices there are is decided once for a process, when XLA starts. `DIDAX_NUM_CPU_DEVICES=8 pytest
+How many devices there are is decided once for a process, when XLA starts. A process costs three seconds before its
+first test, so two run all files, side by side where tests have two processes. `DIDAX_NUM_CPU_DEVICES=8 pytest
 tests/devices/test_shard_map.py` runs one file alone, test by test.
 """
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,24 +15,22 @@ import pytest
 from tests.quickly import on_devices
 
 FOLDER = Path(__file__).parent / "devices"
+FILES = sorted(path.name for path in FOLDER.glob("test_*.py"))
 
 
-FILES = pytest.mark.parametrize("file", sorted(path.name for path in FOLDER.glob("test_*.py")))
-
-
-@FILES
-def test_on_eight_devices(file: str) -> None:
-    assert " passed" in run(file)
+@pytest.mark.parametrize("files", [FILES[::2], FILES[1::2]], ids=" ".join)
+def test_on_eight_devices(files: list[str]) -> None:
+    assert " passed" in run(*files)
 
 
 @pytest.mark.slow
-@FILES
+@pytest.mark.parametrize("file", FILES)
 def test_slow_cases_on_eight_devices(file: str) -> None:
-    run(file, "-m", "slow")
+    run(file, options=["-m", "slow"])
 
 
-def run(file: str, *options: str) -> str:
-    """What pytest writes of a file in a process that has eight devices."""
+def run(*files: str, options: Sequence[str] = ()) -> str:
+    """What pytest writes of these files in a process that has eight devices."""
     environment = {k: v for k, v in on_devices(8).items() if not k.startswith("PYTEST_")}
     environment["DIDAX_NUM_CPU_DEVICES"] = "8"
     command = [
@@ -42,7 +42,7 @@ def run(file: str, *options: str) -> str:
         "-p",
         "no:cacheprovider",
         *options,
-        str(FOLDER / file),
+        *[str(FOLDER / file) for file in files],
     ]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=1800, cwd=FOLDER.parent.parent

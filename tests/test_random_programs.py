@@ -149,14 +149,14 @@ def in_64_bits() -> Any:
 
 
 @given(programs, seeds)
-@examples(0.3)
+@examples(0.2)
 def test_compiled_is_eager(program: Program, seed: int) -> None:
     xs = inputs(seed)
     assert_close(dx.jit(lambda *xs: run(program, list(xs)))(*xs), run(program, xs), rtol=1e-4)
 
 
 @given(programs, seeds)
-@examples(0.3)
+@examples(0.2)
 def test_disable_jit_changes_nothing(program: Program, seed: int) -> None:
     xs = inputs(seed)
     with dx.disable_jit():
@@ -165,7 +165,7 @@ def test_disable_jit_changes_nothing(program: Program, seed: int) -> None:
 
 
 @given(programs, seeds, st.tuples(*[st.sampled_from([0, -1, None])] * 5))
-@examples(0.3)
+@examples(0.2)
 def test_vmap_is_a_loop(program: Program, seed: int, axes: tuple[int | None, ...]) -> None:
     axes = axes if any(axis is not None for axis in axes) else (0, *axes[1:])
     draws = [inputs(seed), inputs(seed + 1)]
@@ -177,7 +177,7 @@ def test_vmap_is_a_loop(program: Program, seed: int, axes: tuple[int | None, ...
 
 
 @given(programs, seeds)
-@examples(0.3)
+@examples(0.2)
 def test_jaxprs_are_legal_and_round_trip(program: Program, seed: int) -> None:
     f = lambda *xs: run(program, list(xs))
     xs = inputs(seed)

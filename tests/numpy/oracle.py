@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,10 @@ import numpy as np
 
 import didax as dx
 import didax.numpy as dnp
+from tests.checks import in_sample
+from tests.quickly import XLA_FLAGS
 
+IS_QUICK = os.environ["XLA_FLAGS"] == XLA_FLAGS  # otherwise all programs are compiled as users' are
 RTOL = {
     "float64": 1e-12,
     "complex128": 1e-12,
@@ -47,12 +51,26 @@ def assert_same(ours: Any, theirs: Any, rtol: float | None = None, weak: bool = 
     np.testing.assert_allclose(wide(ours), wide(theirs), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+def assert_same_types(ours: Any, theirs: Any, weak: bool) -> None:
+    """What `assert_same` says of shapes and dtypes, where `ours` are types."""
+    if isinstance(theirs, tuple | list):
+        assert len(ours) == len(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            assert_same_types(one, other, weak)
+    elif isinstance(theirs, jax.Array):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), (ours, theirs.aval)
+        if weak and theirs.dtype != bool:
+            assert ours.weak_type == theirs.weak_type, f"weak_type: {ours.weak_type}, not {theirs.weak_type}"
+
+
 def compare(
     call: Callable[..., Any], *args: Any, rtol: float | None = None, weak: bool = True, jit: bool = True
 ) -> None:
     """`call(np, *arrays)` gives the same for np = didax.numpy and jax.numpy, and the same under jit.
 
-    NumPy arrays among `args` are handed to both as arrays; everything else goes as it is.
+    NumPy arrays among `args` are handed to both as arrays; everything else goes as it is. A function of NumPy is a
+    composition of operations, whose compiled form other tests hold: so one case in three is compiled, and the others
+    are lowered (`make test-all` compiles all).
     """
     is_array = [isinstance(x, np.ndarray | np.generic) for x in args]
     theirs = call(jnp, *[jnp.asarray(x) if a else x for x, a in zip(args, is_array, strict=True)])
@@ -65,7 +83,16 @@ def compare(
             rest = iter(traced)
             return call(dnp, *[next(rest) if a else x for x, a in zip(args, is_array, strict=True)])
 
-        assert_same(dx.jit(staged)(*arrays), theirs, rtol, weak)
+        if IS_QUICK and not in_sample(name_of(call, args), 3):
+            assert_same_types(dx.jit(staged).lower(*arrays).out_info, theirs, weak)
+        else:
+            assert_same(dx.jit(staged)(*arrays), theirs, rtol, weak)
+
+
+def name_of(call: Callable[..., Any], args: Any) -> str:
+    """A text that tells cases apart and is the same in every process."""
+    types = [f"{x.dtype}{x.shape}" if isinstance(x, np.ndarray) else type(x).__name__ for x in args]
+    return f"{os.environ['PYTEST_CURRENT_TEST']} {call.__code__.co_names} {types}"
 
 
 DTYPES = ("bool", "uint8", "int32", "float32", "bfloat16", "complex64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,17 +22,39 @@ ACCEPTED = {
 }
 
 
-def row(name: str, axis: int, reverse: bool, shape: tuple[int, ...] = (2, 5, 2), **more: Any) -> Operation:
+def by_jax(name: str, axis: int, reverse: bool) -> Callable[[Any], Any]:
     def reference(x: Any) -> Any:
         import jax
 
         return np.asarray(getattr(jax.lax, name)(x, axis, reverse))
 
+    return reference
+
+
+UFUNCS = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cumlogsumexp": np.logaddexp}
+
+
+def by_numpy(name: str, axis: int, reverse: bool) -> Callable[[Any], Any]:
+    def reference(x: Any) -> Any:
+        way = (slice(None),) * axis + (slice(None, None, -1 if reverse else 1),)
+        return UFUNCS[name].accumulate(x[way], axis, x.dtype)[way]
+
+    return reference
+
+
+def row(
+    name: str,
+    axis: int,
+    reverse: bool,
+    shape: tuple[int, ...] = (2, 5, 2),
+    reference: Callable[..., Any] = by_jax,
+    **more: Any,
+) -> Operation:
     settings: dict[str, Any] = {"dtypes": ACCEPTED[name], "corners": real_corners, **more}
     return Operation(
         f"{name} {shape} {axis}{' reverse' if reverse else ''}",
         lambda x: getattr(lax, name)(x, axis, reverse),
-        reference,
+        reference(name, axis, reverse),
         lambda rng, dtype: (draw(rng, dtype, shape),),
         rtol={**NARROW_RTOL, "float32": 5e-5},
         signed_reference="sum" not in name,  # jax adds the first element to 0.0, NumPy and we do not
@@ -41,6 +64,7 @@ def row(name: str, axis: int, reverse: bool, shape: tuple[int, ...] = (2, 5, 2),
 
 # in blocks: NumPy's cumulative sum rounds as often as there are elements, so float64 is compared
 LONG: dict[str, Any] = {
+    "reference": by_numpy,
     "shape": (2, 2500),
     "dtypes": ("float64", "int32"),
     "differentiable": False,

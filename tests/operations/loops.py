@@ -147,6 +147,7 @@ ROWS = [
         power,
         ("float32",),
         second_order=False,
+        batchable=False,  # batches are in tests/primitives/test_bounded_loops.py
     ),
     Operation("map", lambda x: lax.map(lax.square, x, batch_size=2), np.square, one, ("float32",)),
     Operation(

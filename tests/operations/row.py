@@ -47,5 +47,6 @@ class Operation:
     signed_reference: bool = True  # False where the reference has zeros of the other sign
     has_text: bool = True  # False where its jaxprs hold Python functions, which cannot be parsed back
     # A program takes a second to compile. There is no NumPy rule, so what is computed at once is the same lowering,
-    # compiled; `make test` does not compile corners and batches once more within one program.
+    # compiled; `make test` does not compile corners and batches once more within one program, and nothing with the
+    # settings of users' programs.
     is_costly: bool = False

@@ -171,7 +171,7 @@ BATCHED: dict[str, Callable[[ModuleType, F], F]] = {
 }
 
 
-@pytest.mark.parametrize("composition", sampled(COMPOSITIONS, 2))
+@pytest.mark.parametrize("composition", sampled(COMPOSITIONS, 3))
 def test_a_composition_is_what_jax_computes(composition):
     ours, theirs = (
         COMPOSITIONS[composition](dx, table(dx)),
@@ -182,7 +182,7 @@ def test_a_composition_is_what_jax_computes(composition):
         assert_close(ours(xs), theirs(xs), rtol=1e-5)
 
 
-@pytest.mark.parametrize("composition", sampled(BATCHED, 2))
+@pytest.mark.parametrize("composition", sampled(BATCHED, 3))
 def test_a_composition_with_a_batched_predicate_is_what_jax_computes(composition):
     xs = {f.__name__: np.array([0.4, -0.7, 0.9, -0.2], np.float32) for f in FUNCTIONS}
     ours = BATCHED[composition](dx, table(dx))(xs)

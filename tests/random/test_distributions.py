@@ -69,6 +69,13 @@ OF_GAMMAS = ("gamma", "loggamma", "beta", "chisquare", "f", "t", "generalized_no
 CLOSED_FORMS = [case for case in CONTINUOUS if case.name not in OF_GAMMAS]
 NORMAL, GAMMA = (next(case for case in CONTINUOUS if case.name == name) for name in ("normal", "gamma"))
 
+A, B = np.linspace(0.1, 8.0, 40, dtype="f"), np.linspace(3.0, 0.2, 40, dtype="f")
+REJECTIONS = {
+    "gamma": (A,), "loggamma": (A / 4,), "beta": (A, B), "f": (A + 1, B), "t": (A,), "generalized_normal": (B,),
+    "dirichlet": (A.reshape(10, 4),), "poisson": (A**3,), "binomial": (np.floor(20 * A), B / 3),
+    "multinomial": (np.floor(9 * A), np.array([0.1, 0.0, 0.6, 0.3], "f")),
+}  # fmt: skip
+
 
 def draw(case: Case, shape: Any, dtype: Any = None, seed: int = 0) -> np.ndarray:
     return np.asarray(getattr(random, case.name)(random.key(seed), *case.args, shape=shape, dtype=dtype))
@@ -78,7 +85,15 @@ def ids(case: Case) -> str:
     return f"{case.name}{case.args}"
 
 
-@pytest.mark.parametrize("case", CONTINUOUS, ids=ids)
+# What equals jax's numbers below has its law. Their programs take a second to compile, for each shape.
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=slow_unless(case.name == "gamma" or case.name not in REJECTIONS))
+        for case in CONTINUOUS
+    ],
+    ids=ids,
+)
 def test_continuous_law(case: Case) -> None:
     x = draw(case, (N,)).astype("float64")
     assert np.isfinite(x).all()
@@ -135,14 +150,6 @@ def test_the_numbers_of_jax(case: Case, shape: tuple[int, ...], wide: bool) -> N
     np.testing.assert_allclose(found, want, rtol=1e-12 if wide else 4e-5, atol=1e-12 if wide else 1e-5)
 
 
-A, B = np.linspace(0.1, 8.0, 40, dtype="f"), np.linspace(3.0, 0.2, 40, dtype="f")
-REJECTIONS = {
-    "gamma": (A,), "loggamma": (A / 4,), "beta": (A, B), "f": (A + 1, B), "t": (A,), "generalized_normal": (B,),
-    "dirichlet": (A.reshape(10, 4),), "poisson": (A**3,), "binomial": (np.floor(20 * A), B / 3),
-    "multinomial": (np.floor(9 * A), np.array([0.1, 0.0, 0.6, 0.3], "f")),
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", REJECTIONS)
 def test_the_numbers_of_jax_by_rejection(name: str) -> None:
     """Counts near and far from where the method changes, and gamma samples of parameters below and above 1."""
@@ -180,7 +187,10 @@ BY_REJECTION = [GAMMA, DISCRETE[3], DISCRETE[6]]
 @pytest.mark.as_users  # a program of several operations is rounded otherwise with the cheap settings
 @pytest.mark.parametrize(
     "case",
-    [*CLOSED_FORMS, DISCRETE[0], *(pytest.param(case, marks=pytest.mark.slow) for case in BY_REJECTION)],
+    [
+        pytest.param(case, marks=slow_unless(i % 2 == 0 and case not in BY_REJECTION))
+        for i, case in enumerate([*CLOSED_FORMS, DISCRETE[0], *BY_REJECTION])
+    ],
     ids=ids,
 )
 def test_eager_compiled_and_mapped_draws_are_equal_in_every_bit(case: Case) -> None:
@@ -193,7 +203,9 @@ def test_eager_compiled_and_mapped_draws_are_equal_in_every_bit(case: Case) -> N
 
 
 @pytest.mark.as_users
-@pytest.mark.parametrize("case", BY_REJECTION, ids=ids)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=slow_unless(case == GAMMA)) for case in BY_REJECTION], ids=ids
+)
 def test_draws_by_rejection_are_equal_in_every_bit(case: Case) -> None:
     """At once, and compiled and mapped; each program takes seconds to compile."""
     f = lambda key: getattr(random, case.name)(key, *case.args, shape=(5,))
@@ -208,7 +220,9 @@ def test_parameters_are_broadcast(case: Case) -> None:
     rest = [np.full((3,), a, "float32") for a in case.args[1:]]
     shape = np.broadcast_shapes(first.shape, *[r.shape for r in rest])
     f = getattr(random, case.name)
-    assert f(random.key(0), first, *rest).shape == shape
+    if case.name == "weibull_min":  # the types of the others tell as much as their values
+        assert f(random.key(0), first, *rest).shape == shape
+    assert dx.eval_shape(lambda *args: f(random.key(0), *args), first, *rest).shape == shape
     wider = dx.eval_shape(lambda *args: f(random.key(0), *args, shape=(4, 2, 3)), first, *rest)
     assert wider.shape == (4, 2, 3)
     with pytest.raises(ValueError, match=rf"parameters of {case.name} are broadcast"):
@@ -268,16 +282,22 @@ def test_certain_success_takes_one_trial() -> None:
     assert np.asarray(random.geometric(random.key(0), 1.0, (50,))).tolist() == [1] * 50
 
 
+def at_edges(name: str, *args: list[float]) -> np.ndarray:
+    """Draws at a few parameters, whose program is compiled already: there are 40 of each above."""
+    given = [np.resize(np.float32(x), 40) for x in args]
+    return np.asarray(getattr(random, name)(random.key(0), *given, shape=(40,)))[: len(args[0])]
+
+
 def test_counts_at_their_edges() -> None:
-    n, p = dnp.array([0.0, 5.0, 5.0, 5.0, 1e6]), dnp.array([0.5, 0.0, 1.0, np.nan, 0.0])
-    np.testing.assert_array_equal(random.binomial(random.key(0), n, p), [0, 0, 5, np.nan, 0])
-    assert np.asarray(random.poisson(random.key(0), 0.0, (3,))).tolist() == [0, 0, 0]
+    x = at_edges("binomial", [0.0, 5.0, 5.0, 5.0, 1e6], [0.5, 0.0, 1.0, np.nan, 0.0])
+    np.testing.assert_array_equal(x, [0, 0, 5, np.nan, 0])
+    assert at_edges("poisson", [0.0, 0.0, 0.0]).tolist() == [0, 0, 0]
 
 
 def test_gamma_at_its_edges() -> None:
     x = np.asarray(dx.jit(random.gamma)(random.key(0), dnp.array([0.0, -1.0, np.nan, np.inf, 1e30, 1e-30])))
     assert np.isnan(x[:3]).all() and x[3] == np.inf and abs(x[4] / 1e30 - 1) < 1e-6 and x[5] == 0
-    assert np.isfinite(random.loggamma(random.key(0), 1e-30))
+    assert np.isfinite(at_edges("loggamma", [1e-30]))
 
 
 @pytest.mark.parametrize("a", [0.01, 0.3, 1.0, 2.5, 40.0, 3000.0])
@@ -303,10 +323,10 @@ def test_a_gamma_sample_moves_along_its_quantile(a: float) -> None:
     [
         ("gamma", (2.5,), lambda x: x**2, lambda a: a * (a + 1)),
         ("beta", (1.5, 2.5), lambda x: x, lambda a, b: a / (a + b)),
-        ("chisquare", (3.0,), lambda x: x, lambda df: df),
         ("t", (9.0,), lambda x: x**2, lambda df: df / (df - 2)),
-        ("f", (3.0, 12.0), lambda x: x, lambda m, n: n / (n - 2)),
-        ("generalized_normal", (1.7,), lambda x: abs(x), lambda p: None),
+        pytest.param("chisquare", (3.0,), lambda x: x, lambda df: df, marks=pytest.mark.slow),
+        pytest.param("f", (3.0, 12.0), lambda x: x, lambda m, n: n / (n - 2), marks=pytest.mark.slow),
+        pytest.param("generalized_normal", (1.7,), lambda x: abs(x), lambda p: None, marks=pytest.mark.slow),
     ],
 )
 def test_gradients_of_moments(name: str, args: tuple[float, ...], moment: Any, law: Any) -> None:
@@ -323,16 +343,16 @@ def test_gradients_of_moments(name: str, args: tuple[float, ...], moment: Any, l
 
 
 def test_dirichlet() -> None:
-    alpha = np.array([0.5, 2.0, 3.5], "float32")
-    x = np.asarray(random.dirichlet(random.key(0), alpha, (N,)))
-    assert x.shape == (N, 3)
+    alpha, n = np.array([0.5, 2.0, 3.5], "float32"), N // 5
+    x = np.asarray(random.dirichlet(random.key(0), alpha, (n,)))
+    assert x.shape == (n, 3)
     np.testing.assert_allclose(x.sum(-1), 1, rtol=1e-5)
     for i in range(3):
         assert stats.kstest(x[:, i], stats.beta(alpha[i], alpha.sum() - alpha[i]).cdf).pvalue > CHANCE
-    slope = dx.grad(lambda a: random.dirichlet(random.key(0), a, (N,))[:, 0].mean())(alpha)
+    slope = dx.grad(lambda a: random.dirichlet(random.key(0), a, (n,))[:, 0].mean())(alpha)
     want = np.array([alpha[1] + alpha[2], -alpha[0], -alpha[0]]) / alpha.sum() ** 2
-    np.testing.assert_allclose(slope, want, atol=0.004)
-    tiny = np.asarray(random.dirichlet(random.key(0), np.full(3, 1e-4, "float32"), (100,)))
+    np.testing.assert_allclose(slope, want, atol=0.009)
+    tiny = np.asarray(random.dirichlet(random.key(0), np.full(3, 1e-4, "float32"), (n,)))
     np.testing.assert_allclose(tiny.sum(-1), 1, rtol=1e-5)  # one component takes all, none is NaN
 
 
@@ -343,7 +363,8 @@ def test_multinomial() -> None:
     for i in (0, 2, 3):
         assert_counts(x[:, i], stats.binom(100, float(p[i])))
     assert abs(np.cov(x[:, 0], x[:, 2])[0, 1] + n * 0.2 * 0.3) < 0.4
-    assert random.multinomial(random.key(0), dnp.array([[3.0], [5.0]]), p, shape=(2, 6, 4)).shape == (2, 6, 4)
+    several = lambda n, p: random.multinomial(random.key(0), n, p, shape=(2, 6, 4))
+    assert dx.eval_shape(several, dnp.array([[3.0], [5.0]]), p).shape == (2, 6, 4)
 
 
 def test_ball_is_filled_evenly() -> None:
