@@ -84,7 +84,8 @@ def take(
     if axis is None:
         x, axis = _ravel(x), 0
     dimension = canonical_axis("take", axis, x.ndim)
-    indices = indices.__jax_array__() if is_symbolic(indices) else indices
+    if is_symbolic(indices):
+        indices = as_array("take", indices, "indices")
     index = _positions("take", fitted_positions(indices, x.shape[dimension], mode))
     if mode == "wrap":
         index, mode = ufuncs.remainder(index, x.shape[dimension]), "clip"
