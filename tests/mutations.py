@@ -158,9 +158,9 @@ MUTATIONS = [
     ),
     Mutation(
         "poles of the gamma function",
-        "didax/primitives/logarithmic.py",
-        "where(pole, like(math.nan, x), signed)",
-        "signed",
+        "didax/primitives/gamma.py",
+        "where(eq(z, 0), like(math.nan, x), mirrored)",
+        "mirrored",
         f"{OPERATIONS} fitted-gamma",
     ),
     Mutation(

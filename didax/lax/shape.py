@@ -52,6 +52,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
 
     It repeats the operand along the other axes.
 
+    >>> import numpy as np
     >>> from didax import lax
     >>> lax.broadcast_in_dim(np.arange(3), (3, 2), (0,))
     Array([[0, 0],
@@ -67,6 +68,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
     """Return `arr` broadcast by NumPy's rules to the shape of another array.
 
+    >>> import numpy as np
     >>> from didax import lax
     >>> lax.broadcast_like(1.0, np.zeros((2, 3))).shape
     (2, 3)
@@ -126,6 +128,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
     """Merge the axes from `start_dimension` up to, not including, `stop_dimension` into one.
 
+    >>> import numpy as np
     >>> from didax import lax
     >>> lax.collapse(np.zeros((2, 3, 4)), 0, 2).shape
     (6, 4)
@@ -147,6 +150,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
     """Return the elements of `operand` in a new shape; `dimensions` is the order in which its axes are read.
 
+    >>> import numpy as np
     >>> from didax import lax
     >>> lax.reshape(np.zeros((2, 3)), (3, 2)).shape
     (3, 2)
@@ -160,6 +164,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """Return arrays of one shape stacked along a new axis.
 
+    >>> import numpy as np
     >>> from didax import lax
     >>> lax.stack([np.zeros(3), np.ones(3)], axis=1).shape
     (3, 2)
@@ -178,6 +183,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     """Return the slices along an axis, without this axis.
 
+    >>> import numpy as np
     >>> from didax import lax
     >>> first, second = lax.unstack(np.int32([[1, 2, 3], [4, 5, 6]]))
     >>> second
@@ -190,6 +196,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 def tile(operand: Any, reps: Sequence[int]) -> Any:
     """Return the array repeated `reps[i]` times along each axis i.
 
+    >>> import numpy as np
     >>> from didax import lax
     >>> lax.tile(np.int32([[1, 2]]), (2, 2))
     Array([[1, 2, 1, 2],
@@ -221,6 +228,7 @@ def _axis(name: str, axis: Any, ndim: int) -> int:
 def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     """Return `operand` with its axes permuted: axis i of the result is axis permutation[i] of `operand`.
 
+    >>> import numpy as np
     >>> from didax import lax
     >>> lax.transpose(np.zeros((2, 3)), (1, 0)).shape
     (3, 2)

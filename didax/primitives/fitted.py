@@ -144,7 +144,7 @@ def _bessel_far(x: Any, table: Sequence[float]) -> Any:
 def _bessel_i0e(x: Any) -> Any:
     x = abs_(x)
     near = le(x, 8)
-    small = chebyshev(sub(mul(x, 0.25), 1), _I0E_NEAR)
+    small = where(eq(x, 0), like(1, x), chebyshev(sub(mul(x, 0.25), 1), _I0E_NEAR))
     return where(near, small, _bessel_far(where(near, like(8, x), x), _I0E_FAR))
 
 
