@@ -9,7 +9,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import lax
+from didax import lax, nn
 from didax.core import dtypes
 
 FLOATS = [d.name for d in dtypes.ALL_DTYPES if dtypes.is_float(d) and d.itemsize == 1]
@@ -201,3 +201,22 @@ def test_functions_that_compute_in_single_precision() -> None:
     x = dx.ShapeDtypeStruct((3,), "float8_e5m2")
     assert dx.eval_shape(lambda x: dx.scipy.special.bessel_jn(x, v=1), x).dtype == "float8_e5m2"
     assert dx.eval_shape(dx.scipy.fft.dct, x).dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_functions_of_bytes_survive_what_overflows_on_their_way(dtype: str) -> None:
+    x = dnp.array([-448.0, -60.0, -7.0, -0.0, 1.0, 30.0, 448.0], dtype)
+    wide, turned = x.astype("float32"), x[::-1]
+
+    def values(x: Any, y: Any) -> Any:
+        special = dx.scipy.special
+        pairs = dnp.logaddexp(x, y), dnp.logaddexp2(x, y), special.boxcox1p(dnp.abs(x), 0.5)
+        lines = nn.softmax(x), nn.log_softmax(x / 4), nn.logsumexp(x), nn.logmeanexp(x), nn.standardize(x)
+        return *pairs, *lines, nn.gelu(x), nn.squareplus(x), dnp.sinc(x / 4), dnp.std(x), dnp.nanstd(x)
+
+    expected = [np.asarray(y.astype(dtype)) for y in values(wide, wide[::-1])]
+    assert all(np.isfinite(y.astype("float32")).all() for y in expected)
+    for f in (values, dx.jit(values)):
+        for y, e in zip(f(x, turned), expected, strict=True):
+            assert y.dtype == dtype
+            np.testing.assert_allclose(np.asarray(y, "float32"), e.astype("float32"), rtol=0.13, atol=2e-3)

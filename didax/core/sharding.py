@@ -105,7 +105,7 @@ class PartitionSpec:
         return hash((PartitionSpec, self._entries))
 
     def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self._entries))})"
+        return f"P{self._entries!r}"
 
     def __reduce__(self) -> Any:
         return PartitionSpec, self._entries

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 import didax.numpy as dnp
 from didax import lax
 from didax.core import dtypes
@@ -21,12 +23,18 @@ from didax.primitives.reductions import Extremum, reduce_max_finite_p, reduce_ma
 from didax.runtime.array import sharing
 
 Axes = int | tuple[int, ...] | None
+_FLOAT32 = np.dtype(np.float32)
 
 
 def _inexact(x: Any) -> Array:
     """Return `x` as an array of the floating-point (or complex) dtype in which functions of real numbers compute."""
     x = dnp.asarray(x)
     return cast(x, *inexact(x.dtype, x.weak_type))
+
+
+def _is_of_bytes(x: Array) -> bool:
+    """Whether floats have one byte: differences, squares and sums overflow there, in some of these dtypes to NaN."""
+    return x.dtype.itemsize == 1
 
 
 def relu(x: Any) -> Array:
@@ -117,6 +125,8 @@ def squareplus(x: Any, b: Any = 4) -> Array:
     Array([0.414, 1.   , 2.414], dtype=float32)
     """
     x = _inexact(x)
+    if _is_of_bytes(x):
+        return squareplus(x.astype(_FLOAT32), b).astype(x.dtype)
     return (x + dnp.sqrt(dnp.square(x) + b)) / 2
 
 
@@ -239,6 +249,8 @@ def gelu(x: Any, approximate: bool = True) -> Array:
     Array([-0.045,  0.   ,  1.955], dtype=float32)
     """
     x = _inexact(x)
+    if _is_of_bytes(x):
+        return gelu(x.astype(_FLOAT32), approximate).astype(x.dtype)
     if approximate:
         return x * (0.5 * (1.0 + dnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
     return 0.5 * x * lax.erfc(-x / math.sqrt(2))
@@ -312,6 +324,9 @@ def logsumexp(
     1000.693...
     """
     a = _inexact(a)
+    if _is_of_bytes(a):
+        found = logsumexp(a.astype(_FLOAT32), axis, b, keepdims, return_sign, where)
+        return tuple([part.astype(a.dtype) for part in found]) if return_sign else found.astype(a.dtype)
     if where is not None:
         a = dnp.where(where, a, -dnp.inf)
     if b is not None:
@@ -338,6 +353,8 @@ def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = Fa
     Array(0., dtype=float32)
     """
     x = _inexact(x)
+    if _is_of_bytes(x):
+        return logmeanexp(x.astype(_FLOAT32), axis, where, keepdims).astype(x.dtype)
     counted = dnp.broadcast_to(True if where is None else where, x.shape)
     count = dnp.sum(counted, axis=axis, keepdims=keepdims)
     return logsumexp(x, axis=axis, where=where, keepdims=keepdims) - dnp.log(count).astype(x.dtype)
@@ -366,6 +383,8 @@ def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     Array([-4.143, -2.143, -0.143], dtype=float32)
     """
     x = _inexact(x)
+    if _is_of_bytes(x):
+        return log_softmax(x.astype(_FLOAT32), axis, where).astype(x.dtype)
     if where is not None:
         x = dnp.where(where, x, -dnp.inf)
     shifted = x - lax.stop_gradient(_finite_max(x, axis))
@@ -380,6 +399,8 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     Array([0.5, 0.5], dtype=float32)
     """
     x = _inexact(x)
+    if _is_of_bytes(x):
+        return softmax(x.astype(_FLOAT32), axis, where).astype(x.dtype)
     if where is not None:
         x = dnp.where(where, x, -dnp.inf)
     terms = dnp.exp(x - lax.stop_gradient(_finite_max(x, axis)))
@@ -434,6 +455,9 @@ def standardize(
         fix = "Use 'stable' or 'fast'."
         raise ValueError(message("standardize has no such algorithm.", f"algorithm: {algorithm!r}", fix=fix))
     x = _inexact(x)
+    if _is_of_bytes(x):
+        wide = x.astype(_FLOAT32)
+        return standardize(wide, axis, mean, variance, epsilon, where, algorithm=algorithm).astype(x.dtype)
     if mean is None:
         mean = dnp.mean(x, axis=axis, keepdims=True, where=where)
     if variance is None and algorithm == "fast":

@@ -342,7 +342,16 @@ def std(
     >>> dnp.std(dnp.array([1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    return _root(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+    x = as_array("std", a, "a")
+    wide = _wide_for_squares(x, dtype)
+    root = _root(var(wide, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+    return root if wide is x else cast(root, x.dtype)
+
+
+def _wide_for_squares(x: Array, dtype: DTypeLike) -> Array:
+    """`x`, as float32 if its floats have one byte and no dtype is asked for: its variance may overflow such floats."""
+    is_of_bytes = dtype is None and x.dtype.itemsize == 1 and dtypes.is_float(x.dtype)
+    return cast(x, np.dtype(np.float32)) if is_of_bytes else x
 
 
 def _root(variance: Array) -> Array:
@@ -785,7 +794,10 @@ def nanstd(
     >>> dnp.nanstd(dnp.array([1.0, dnp.nan, 3.0]))
     Array(1., dtype=float32)
     """
-    return _root(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
+    x = as_array("nanstd", a, "a")
+    wide = _wide_for_squares(x, dtype)
+    root = _root(nanvar(wide, axis, dtype, out, ddof, keepdims, where, mean))
+    return root if wide is x else cast(root, x.dtype)
 
 
 def _nan_extremum(

@@ -36,6 +36,7 @@ from didax.numpy.promotion import (
 from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
 from didax.primitives import fitted, logarithmic, special
+from didax.primitives.composed import bytes_in_float32
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
@@ -281,9 +282,10 @@ log1p = real_function("log1p", el.log1p, "log(1 + x), accurate near 0.")
 log2 = real_function("log2", _log_to(2), "Logarithm to base 2; never weakly typed.")
 log10 = real_function("log10", _log_to(10), "Logarithm to base 10; never weakly typed.")
 logaddexp = ufunc("logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact",
-                  f=_log_add_exp, c=_log_add_exp_c)  # fmt: skip
+                  f=bytes_in_float32(_log_add_exp), c=_log_add_exp_c)  # fmt: skip
 logaddexp2 = ufunc("logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact",
-                   f=_to_base_2(_log_add_exp, _same), c=_to_base_2(_log_add_exp_c, _by_parts))  # fmt: skip
+                   f=bytes_in_float32(_to_base_2(_log_add_exp, _same)),
+                   c=_to_base_2(_log_add_exp_c, _by_parts))  # fmt: skip
 sqrt = real_function("sqrt", el.sqrt, "Square root; NaN for negative numbers.")
 cbrt = real_function("cbrt", el.cbrt, "Cube root.", kinds="f")
 
@@ -304,7 +306,9 @@ tanh = real_function("tanh", el.tanh, "Hyperbolic tangent.")
 arcsinh = asinh = real_function("arcsinh", el.asinh, "Inverse of sinh.")
 arccosh = acosh = real_function("arccosh", el.acosh, "Inverse of cosh, at least 0.")
 arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
-sinc = real_function("sinc", lambda x: special.sinc(el.mul(x, math.pi)), "sin(πx) / (πx), and 1 at 0.")
+sinc = real_function(
+    "sinc", bytes_in_float32(lambda x: special.sinc(el.mul(x, math.pi))), "sin(πx) / (πx), and 1 at 0."
+)
 i0 = real_function("i0", fitted.bessel_i0, "The modified Bessel function of order 0.", kinds="f")
 deg2rad = radians = real_function(
     "deg2rad", lambda x: el.mul(x, math.pi / 180), "Convert degrees to radians.", kinds="f"

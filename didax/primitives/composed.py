@@ -45,6 +45,25 @@ def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = No
     return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=jvp, lower=lower)
 
 
+def bytes_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of arrays of one dtype, computed in float32 where their floats have one byte.
+
+    What such a function computes on its way overflows these dtypes, some of which have NaN in the place of infinity,
+    and it loses most of their three or four digits.
+    """
+
+    @functools.wraps(function)
+    def apply(*xs: Any) -> Any:
+        dtype = aval_of(xs[0]).dtype
+        if dtype.itemsize > 1:
+            return function(*xs)
+        return convert_element_type(
+            function(*[convert_element_type(x, np.dtype(np.float32)) for x in xs]), dtype
+        )
+
+    return apply
+
+
 def like(value: float, x: Any) -> Any:
     """The constant as an array of the type of `x`."""
     return broadcast_in_dim(scalar_like(float(value), aval_of(x).dtype), aval_of(x).shape, ())

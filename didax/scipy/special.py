@@ -28,6 +28,7 @@ from didax.primitives import elementwise as el
 from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import gamma as _gamma
 from didax.primitives import special as loops
+from didax.primitives.composed import bytes_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 from didax.scipy import _families as families
@@ -146,7 +147,9 @@ loggamma = _function(
     lambda x: _choose(el.lt(x, 0), math.nan, el.lgamma(x)),
 )
 loggamma.implementations["c"] = complex_loggamma
-gammasgn = _function("gammasgn", 1, "The sign of gamma(x); NaN at negative integers.", _gamma.gamma_sign)
+gammasgn = _function(
+    "gammasgn", 1, "The sign of gamma(x); NaN at negative integers.", bytes_in_float32(_gamma.gamma_sign)
+)
 digamma = _function("digamma", 1, "The derivative of `gammaln`.", el.digamma)
 gammainc = _function("gammainc", 2, "P(a, x), the regularised lower incomplete gamma function.", loops.igamma)
 gammaincc = _function("gammaincc", 2, "Q(a, x) = 1 - P(a, x), accurate where it is small.", loops.igammac)
@@ -298,9 +301,9 @@ def _power_transform(log_x: Any, power: Any) -> Any:
 
 
 boxcox = _function("boxcox", 2, "(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.",
-                   lambda x, lmbda: _power_transform(el.log(x), lmbda))  # fmt: skip
+                   bytes_in_float32(lambda x, lmbda: _power_transform(el.log(x), lmbda)))  # fmt: skip
 boxcox1p = _function("boxcox1p", 2, "boxcox(1 + x, lmbda), accurate near 0.",
-                     lambda x, lmbda: _power_transform(el.log1p(x), lmbda))  # fmt: skip
+                     bytes_in_float32(lambda x, lmbda: _power_transform(el.log1p(x), lmbda)))  # fmt: skip
 boxcox.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log(x), lmbda)
 boxcox1p.implementations["c"] = lambda x, lmbda: families.complex_power_transform(dnp.log1p(x), lmbda)
 

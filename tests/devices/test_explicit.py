@@ -375,7 +375,7 @@ REFUSED = {
     "other specs": (
         lambda x: dx.shard_map(dnp.sin, in_specs=P("y"), out_specs=P("y"))(x),
         ValueError,
-        "argument x: float32[8@x,8@y], spec: P('y')",
+        "argument x: float32[8@x,8@y], spec: P('y',)",
     ),
     "a manual axis": (
         lambda x: dx.shard_map(
