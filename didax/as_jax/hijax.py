@@ -39,9 +39,8 @@ __all__ = [
 ]  # fmt: skip
 
 instantiate_zeros = instantiate
-_kinds: dict[
-    type, Callable[[Any], Any]
-] = {}  # classes of values, with the function that tells the type of one
+# Classes of values, with the function that tells the type of one.
+_kinds: dict[type, Callable[[Any], Any]] = {}
 
 
 def register_hitype(kind: type, typeof: Callable[[Any], Any]) -> None:

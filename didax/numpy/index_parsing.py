@@ -227,10 +227,10 @@ def _dynamic_span(x: ShapedArray, item: Slice, axis: int) -> Span:
         rule = "A slice is no longer than the axis that it is of."
         facts = f"slice: {item.size} elements at a distance of {item.stride}, axis {axis} of {x}"
         raise IndexError(message(rule, facts, fix="Choose a smaller size."))
-    if not item.size or reach == n:  # there is one place where it can lie
-        return Span(axis, 0, item.size, item.stride if item.size > 1 else 1)
     start: Any = item.start
-    if not isinstance(start, Array):
+    if not item.size or reach == n:  # there is one place where it can lie
+        start = 0
+    elif not isinstance(start, Array):
         start = max(0, min(start + n if start < 0 else start, n - reach))
     else:
         start = _clamped(wrapped(start, n), n - reach)

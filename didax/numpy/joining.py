@@ -69,8 +69,12 @@ def _joined_rows(rows: Array, axis: int, dtype: DTypeLike) -> Array:
         raise ArgumentError(message(rule, f"rows of: {rows.aval}", fix="Use stack, or the array itself."))
     i = canonical_axis("concatenate", axis, rows.ndim - 1)
     n, *row = rows.shape
-    joined = shapes.reshape(moveaxis(rows, 0, i), (*row[:i], n * row[i], *row[i + 1 :]))
-    return joined if dtype is None else cast(joined, dtypes.dtype(dtype))
+    return _stated(shapes.reshape(moveaxis(rows, 0, i), (*row[:i], n * row[i], *row[i + 1 :])), dtype)
+
+
+def _stated(x: Array, dtype: DTypeLike) -> Array:
+    """`x` in the dtype that was asked for, if one was."""
+    return x if dtype is None else cast(x, dtypes.dtype(dtype))
 
 
 @array_function
@@ -141,11 +145,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike = None)
            [2, 4]], dtype=int32)
     """
     if _are_rows(arrays):
-        return (
-            moveaxis(arrays, 0, axis)
-            if dtype is None
-            else cast(moveaxis(arrays, 0, axis), dtypes.dtype(dtype))
-        )
+        return _stated(moveaxis(arrays, 0, axis), dtype)
     xs = _arrays("stack", arrays)
     if len({x.shape for x in xs}) != 1:
         shown = ", ".join([str(x.shape) for x in xs]) or "none"

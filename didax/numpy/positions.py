@@ -121,10 +121,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> dnp.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    if is_symbolic(n) or is_symbolic(m):
-        return _in_triangle(n, k, m, lower=True)
-    rows, columns = np.tril_indices(n, k=k, m=m)
-    return from_numpy(rows), from_numpy(columns)
+    return _in_triangle(n, k, m, lower=True)
 
 
 @api_boundary
@@ -135,14 +132,14 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> dnp.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    if is_symbolic(n) or is_symbolic(m):
-        return _in_triangle(n, k, m, lower=False)
-    rows, columns = np.triu_indices(n, k=k, m=m)
-    return from_numpy(rows), from_numpy(columns)
+    return _in_triangle(n, k, m, lower=False)
 
 
 def _in_triangle(n: Any, k: int, m: Any, lower: bool) -> tuple[Array, Array]:
-    """`tril_indices` and `triu_indices` of a square matrix of any size, whose number of positions has an expression."""
+    """`tril_indices`, or `triu_indices`; of a matrix of any size if it is square: the positions have to be counted."""
+    if not is_symbolic(n) and not is_symbolic(m):
+        rows, columns = (np.tril_indices if lower else np.triu_indices)(n, k=k, m=m)
+        return from_numpy(rows), from_numpy(columns)
     if m not in (None, n):
         rule = "The positions in a triangle of a matrix of any size are counted for square matrices."
         fix = "Use nonzero of dnp.tri, with size=, or a square matrix."

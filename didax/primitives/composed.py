@@ -25,6 +25,8 @@ from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
 from didax.xla.lowering import lower_function
 
+_FLOAT32 = np.dtype(np.float32)
+
 
 def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
     """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
@@ -35,9 +37,8 @@ def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = No
 
     @functools.wraps(function)
     def widened(*xs: Any) -> Any:
-        dtype = aval_of(xs[0]).dtype
-        wide = np.dtype(np.float64) if dtype.itemsize == 8 else np.dtype(np.float32)
-        return convert_element_type(function(*[convert_element_type(x, wide) for x in xs]), dtype)
+        is_double = aval_of(xs[0]).dtype.itemsize == 8
+        return _computed_in(np.dtype(np.float64) if is_double else _FLOAT32, function, xs)
 
     def lower(ctx: Any, *xs: Any) -> Any:
         return lower_function(ctx, widened, xs)[0]
@@ -54,14 +55,16 @@ def bytes_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def apply(*xs: Any) -> Any:
-        dtype = aval_of(xs[0]).dtype
-        if dtype.itemsize > 1:
-            return function(*xs)
-        return convert_element_type(
-            function(*[convert_element_type(x, np.dtype(np.float32)) for x in xs]), dtype
-        )
+        is_of_bytes = aval_of(xs[0]).dtype.itemsize == 1
+        return _computed_in(_FLOAT32, function, xs) if is_of_bytes else function(*xs)
 
     return apply
+
+
+def _computed_in(dtype: np.dtype[Any], function: Callable[..., Any], xs: Sequence[Any]) -> Any:
+    """`function` of the operands in that dtype, in the dtype that they have."""
+    out = function(*[convert_element_type(x, dtype) for x in xs])
+    return convert_element_type(out, aval_of(xs[0]).dtype)
 
 
 def like(value: float, x: Any) -> Any:
@@ -86,9 +89,8 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
     state = type(start)
     first = aval_of(start[0])
     axes = tuple(range(first.ndim))
-    most = (
-        6e3 if first.dtype == np.float32 else 6e4
-    )  # several times the most that were seen, so that the loop ends
+    # Several times the most that were seen, so that the loop ends.
+    most = 6e3 if first.dtype == np.float32 else 6e4
 
     def goes_on(*args: Any) -> Any:
         s = state(*args)

@@ -24,7 +24,7 @@ _UINT8 = np.dtype(np.uint8)
 def lower_count(ctx: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """The sum of `x` over axes if `x` was converted from booleans and its rows are long; None otherwise."""
     mask = ctx.masks.get(x.name) if ctx.masks and dtypes.is_integer(x.aval.dtype) else None
-    if mask is None or ctx.module.devices is not None or not ctx.module.on_cpu:
+    if mask is None or not ctx.module.on_one_cpu:
         return None
     first = reduced_from(x.aval.ndim, axes)
     cut = cut_row(math.prod(x.aval.shape[first:]), lanes=64, rows=127)

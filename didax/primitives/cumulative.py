@@ -264,9 +264,9 @@ _SHORTEST = 256
 
 def _rows_block(ctx: FunctionContext, x: ShapedArray, axis: int) -> int | None:
     """The length of the blocks in which rows are scanned by one kernel; None if they are scanned in other ways."""
-    n, module = x.shape[axis], ctx.module
+    n = x.shape[axis]
     contiguous = axis == x.ndim - 1 and dtypes.kind_of(x.dtype) in "iuf" and x.dtype.itemsize >= 4
-    here = module.on_cpu and module.devices is None and not module.alone
+    here = ctx.module.on_one_cpu and not ctx.module.alone
     if not contiguous or n < _SHORTEST or x.size >= 1 << 31 or not here:
         return None
     if n == x.size:

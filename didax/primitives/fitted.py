@@ -190,9 +190,8 @@ def _normal_weight(x: Any) -> Any:
     short = mul(floor(mul(size, 16)), 1 / 16)
     rest = mul(sub(size, short), add(size, short))
     coarse = exp(mul(square(short), -0.5))
-    return add(
-        coarse, mul(coarse, expm1(mul(rest, -0.5)))
-    )  # XLA would make one exponential of a product of two
+    # XLA would make one exponential of a product of two.
+    return add(coarse, mul(coarse, expm1(mul(rest, -0.5))))
 
 
 def _ndtr(x: Any) -> Any:

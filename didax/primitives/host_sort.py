@@ -27,8 +27,7 @@ MIN_SIZE = 1 << 15
 
 def pays(ctx: FunctionContext, keys: ShapedArray) -> bool:
     """Whether NumPy is to sort an array of this size, in the program that is written."""
-    module = ctx.module
-    return not module.alone and keys.size >= MIN_SIZE and module.devices is None and module.on_cpu
+    return not ctx.module.alone and keys.size >= MIN_SIZE and ctx.module.on_one_cpu
 
 
 def lower_host_sort(ctx: FunctionContext, keys: Value, dimension: int, zeros: bool = False) -> Value:
@@ -49,8 +48,7 @@ def _sorted(keys: Any) -> list[Any]:
 def _sorted_zeros(keys: Any) -> list[Any]:
     (out,) = _sorted(keys)
     if (out == -1).any():
-        for_zeros = [
-            (x == -1) | (x == 0) for x in (out, keys)
-        ]  # as many in each row of both, in one place of `out`
-        out[for_zeros[0]] = keys[for_zeros[1]]
+        # Both have as many in each row, and in `out` these are neighbours.
+        places, given = [(x == -1) | (x == 0) for x in (out, keys)]
+        out[places] = keys[given]
     return [out]

@@ -163,9 +163,7 @@ def lower_extremum(ctx: Any, x: Any, axes: Sequence[int], op: str, init: Any) ->
         return as_ordered_integers(
             ctx, x, op, lambda keys: _reduce(ctx, keys, axes, op, ordered_integer(init, x.aval.dtype))
         )
-    has_lanes = (
-        not is_symbolic(row) and row > max(_LANES) and ctx.module.devices is None and ctx.module.on_cpu
-    )
+    has_lanes = not is_symbolic(row) and row > max(_LANES) and ctx.module.on_one_cpu
     if not has_lanes or dtypes.kind_of(x.aval.dtype) not in "iuf":
         return _reduce(ctx, x, axes, op, init)
     outer = [i for i in axes if i < first]

@@ -236,6 +236,11 @@ class Module:
         return backend().platform == "cpu"
 
     @property
+    def on_one_cpu(self) -> bool:
+        """Whether it runs on the CPU, on one device, so that no partitioner has to know its operations."""
+        return self.devices is None and self.on_cpu
+
+    @property
     def token(self) -> Any:
         """The type of tokens: on several devices that of a number."""
         return TOKEN if self.devices is None else _NUMBER
@@ -265,9 +270,8 @@ class FunctionContext:
     Regions share the counter of their function, so names stay unique where regions see outer values.
     """
 
-    inlines = (
-        False  # whether programs inside of others are written where they are called, and not as functions
-    )
+    # Whether programs inside of others are written where they are called, and not as functions.
+    inlines = False
 
     __slots__ = (
         "constants",
@@ -620,8 +624,8 @@ def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
 
     Floats of a byte stay as they are: they are compared in wider dtypes, and `reduce_precision` knows few of them.
     """
-    dtype, module = extremum.aval.dtype, ctx.module
-    if not dtypes.is_float(dtype) or dtype.itemsize == 1 or module.devices is not None or not module.on_cpu:
+    dtype = extremum.aval.dtype
+    if not dtypes.is_float(dtype) or dtype.itemsize == 1 or not ctx.module.on_one_cpu:
         return extremum
     info = dtypes.finfo(dtype)
     return ctx.emit(

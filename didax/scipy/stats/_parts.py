@@ -100,11 +100,10 @@ def _deviance(x: Any, mean: Any) -> Any:
     near = abs(v) < 0.1
     small, square = dnp.where(near, v, 0), dnp.where(near, v * v, 0)
     series = sum((square**j / (2 * j + 1) for j in range(2, 9)), square / 3)
-    beside = dnp.where(near, x, mean)
     apart = dnp.where(near, 2 * x, x)
     return dnp.where(
         near,
-        (x - beside - mean + beside) * small + 2 * x * small * series,
+        (x - mean) * small + 2 * x * small * series,
         apart * dnp.log(apart / mean) + mean - apart,
     )
 

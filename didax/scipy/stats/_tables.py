@@ -127,9 +127,8 @@ def _wrapcauchy_logpdf(z: Any, c: Any) -> Any:
 
 def _gennorm_cdf(z: Any, beta: Any) -> Any:
     power = power_of_size(z, beta)
-    tiny = (
-        power < 1e-5
-    )  # by the series of the integral: the power may vanish, and its inverse powers overflow
+    # By the series of the integral there: the power may vanish, and its inverse powers overflow.
+    tiny = power < 1e-5
     w = dnp.where(tiny, power, 0)
     series = 1 - w / (1 + beta) + 0.5 * w * w / (1 + 2 * beta)
     tail = 0.5 * gammaincc(1 / beta, dnp.where(tiny, 1, power))
