@@ -376,7 +376,7 @@ class BucketCalls:
         if trace is None:
             function = self._static.filled(static)
             trace = self._staged(function, tree, texts, avals, names, sizes, bool(traces))
-            if not trace.captures_tracers and config.state() is state:
+            if not trace.captures_tracers and config.of_programs(config.state()) is state:
                 traces.append(trace)
         return None if trace.scope.coincides(sizes) else BucketCall(trace, tuple(sizes.items()), bucket)
 
