@@ -13,7 +13,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.array_ops import array_ops
-from didax.core.avals import aval_of
+from didax.core.avals import aval_of, is_array_like
 from didax.core.dims import is_symbolic, longest, min_dim
 from didax.core.errors import PositionError, message
 from didax.core.tracing import Tracer
@@ -90,6 +90,10 @@ def choice(
     (2, 3)
     """
     words, shape = consumed("choice", key), canonical_shape("choice", shape)
+    if not is_array_like(a) and not is_symbolic(a):
+        rule = "choice draws from an array, or from the integers below a number."
+        fix = "Convert it with didax.numpy.asarray; where it holds no numbers, draw positions: choice(key, len(a))."
+        raise TypeError(message(rule, f"a: {a!r:.100} of type {type(a).__name__}", fix=fix))
     aval = aval_of(number(a, dtypes.default_dtype("i")) if is_symbolic(a) else a)
     axis = _axis("choice", axis, aval.ndim) if aval.ndim else 0
     n, size = aval.shape[axis] if aval.ndim else a if is_symbolic(a) else int(a), math.prod(shape)
