@@ -68,9 +68,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
         if state.disable_jit:
             return self._fun(*args, **kwargs)
         if self._settings.bucket is not None:
-            outs = self._buckets.result(
-                (tree, config.of_programs(state), avals, static), dynamic, named, leaves
-            )
+            outs = self._buckets.result((tree, state, avals, static), dynamic, named, leaves)
             if outs is not UNPADDED:
                 return outs
         eager = current_trace_var.get() is eager_trace
@@ -126,9 +124,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
         avals = self._types(dynamic, named, static)
         name = getattr(self, "__name__", type(self._fun).__name__)  # partials and callable objects have none
         if self._settings.bucket is not None:
-            padded = self._buckets.traced(
-                name, (tree, config.of_programs(config.state()), avals, static), dynamic, named, leaves
-            )
+            padded = self._buckets.traced(name, (tree, config.state(), avals, static), dynamic, named, leaves)
             if padded is not None:
                 return padded
         found = self._specialize(dynamic, named, static, tree, avals, config.state())
