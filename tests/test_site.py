@@ -70,6 +70,14 @@ def test_the_navigation_names_pages_that_exist():
     pages = re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text())
     made = set(make_site.PAGES.values())
     assert pages and not [page for page in pages if page not in made and not (ROOT / "docs" / page).exists()]
+    folders = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*/*.md")]
+    assert set(folders) <= set(pages), "the build fails for a page of a folder that is not in the navigation"
+
+
+def test_anchors_are_no_markdown():
+    import reference
+
+    assert reference.anchor("__version__") == "name--version--" and reference.anchor("jit") == "name-jit-"
 
 
 def test_links_lead_to_pages_and_sources_of_the_site():
