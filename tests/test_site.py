@@ -74,6 +74,17 @@ def test_the_navigation_names_pages_that_exist():
     assert set(folders) <= set(pages), "the build fails for a page of a folder that is not in the navigation"
 
 
+def test_pictures_are_lazy_and_have_a_size():
+    import make_site
+
+    lazy = make_site.with_lazy_pictures(
+        '<img alt="a" src="../digits.png" /><img alt="b" src="b.svg" />', "book"
+    )
+    assert lazy.startswith('<img loading="lazy" width="') and lazy.endswith(
+        '<img loading="lazy" alt="b" src="b.svg" />'
+    )
+
+
 def test_anchors_are_no_markdown():
     import reference
 
