@@ -31,7 +31,7 @@ from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, top_k_p
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
-from didax.random._keys import canonical_shape, child, consumed
+from didax.random._keys import aval_named, canonical_shape, child, consumed
 from didax.random._programs import compiled_program, exact_program
 from didax.random._samplers import arguments, gumbel_floats, is_high, randint, unit_floats
 
@@ -49,7 +49,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     words = consumed("permutation", key)
     if is_symbolic(x):
         return _shuffled_range(words, shape=(x,), dtype=dtypes.default_dtype("i"))
-    aval = aval_of(x)
+    aval = aval_named("permutation", "x", x)
     if aval.ndim == 0:
         if not dtypes.is_integer(aval.dtype) or isinstance(x, Tracer):
             raise TypeError(
@@ -140,7 +140,7 @@ def categorical(
     >>> random.categorical(random.key(0), np.zeros((3, 4), "float32"), shape=(5, 3)).shape
     (5, 3)
     """
-    aval = aval_of(logits)
+    aval = aval_named("categorical", "logits", logits)
     axis = _axis("categorical", axis, aval.ndim)
     batch = aval.shape[:axis] + aval.shape[axis + 1 :]
     words, shape, _ = arguments("categorical", key, batch if shape is None else shape, aval.dtype)
@@ -286,7 +286,7 @@ def _axis(name: str, axis: int, ndim: int) -> int:
 
 
 def _check_probabilities(p: Any, n: int) -> None:
-    aval = aval_of(p)
+    aval = aval_named("choice", "p", p)
     if aval.shape != (n,) or not dtypes.is_float(aval.dtype):
         raise ValueError(
             message(

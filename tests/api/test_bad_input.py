@@ -1003,3 +1003,29 @@ The bounds of a slice fix the shape of the result, so they cannot be traced.
 Use didax.lax.dynamic_slice(x, starts, sizes) with static sizes, or mask with where.
 """,
     )
+
+
+def test_arguments_of_random_functions_that_are_no_arrays():
+    key = dx.random.key(0)
+    check(
+        lambda: dx.random.normal(key, 0.0, 1.0),
+        TypeError,
+        """
+normal takes a shape of integers.
+  shape: 0.0
+Pass an int or a tuple of ints.
+""",
+    )
+    misuses: dict[str, Callable[[], Any]] = {
+        "permutation takes arrays and numbers.\n  x: [1, 2] of type list": lambda: dx.random.permutation(
+            key, [1, 2]
+        ),
+        "categorical takes arrays and numbers.\n  logits: (1,) of": lambda: dx.random.categorical(key, (1,)),
+        "choice takes arrays and numbers.\n  p: [1.0] of": lambda: dx.random.choice(key, 1, p=[1.0]),
+        "fold_in takes arrays and numbers.\n  data: 'a' of": lambda: dx.random.fold_in(key, "a"),
+    }
+    for text, misuse in misuses.items():
+        found = raised_by(misuse, TypeError)
+        assert found.startswith(text) and found.endswith(
+            "Convert it with didax.numpy.asarray, if it is made of numbers."
+        )
