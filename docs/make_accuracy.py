@@ -152,8 +152,9 @@ def page() -> str:
         "# How accurate special functions are\n\n"
         "The largest error of each function of `didax.scipy.special`, compiled for the CPU, at "
         f"{POINTS} points of a region, in units in the\nlast place (ulp) of the exact value, which is mpmath's with 30 "
-        "digits. Where a function has zeros, the last column says of\nwhich number at least the unit is that of. The "
-        "page is made by [docs/make_accuracy.py](make_accuracy.py).\n\n"
+        "digits. Near a zero of a function the exact value is tiny, and\nso is its last place. There the error is in "
+        "units in the last place of the larger number that the last column names. The\npage is made by "
+        "[docs/make_accuracy.py](make_accuracy.py).\n\n"
         "| function | region | float32 | float64 | unit of at least |\n|---|---|---:|---:|---:|\n"
         + "\n".join(lines)
         + f"\n\nNot in the table:\n\n{reasons}\n"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,25 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return rewritten(page.file.src_uri, *match.groups())
 
     return outside_code(markdown, lambda text: LINK.sub(replace, text))
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Pictures are loaded when the reader comes near them, into a space of their size."""
+    return with_lazy_pictures(html, posixpath.dirname(page.file.dest_uri))
+
+
+def with_lazy_pictures(html: str, folder: str) -> str:
+    """A page of `folder` whose pictures are lazy, and have sizes where they are PNGs of docs/."""
+
+    def lazy(tag: re.Match[str]) -> str:
+        path = ROOT / "docs" / posixpath.normpath(posixpath.join(folder, tag[2]))
+        size = ""
+        if path.suffix == ".png" and path.is_file():
+            width, height = struct.unpack(">II", path.read_bytes()[16:24])  # of the first chunk, IHDR
+            size = f' width="{width}" height="{height}"'
+        return f'<img loading="lazy"{size}{tag[1]}src="{tag[2]}"'
+
+    return re.sub(r'<img( [^>]*?)src="([^"]*)"', lazy, html)
 
 
 def is_made_of_code(src_uri: str) -> bool:

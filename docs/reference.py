@@ -107,7 +107,8 @@ def page(module: str) -> str:
 
 
 def anchor(name: str) -> str:
-    return f"name-{name.lower()}" if name != name.lower() else f"name-{name}-"
+    plain = name.replace("__", "-")  # which Markdown would take for bold text
+    return f"name-{plain.lower()}" if plain != plain.lower() else f"name-{plain}-"
 
 
 def first_sentence(name: str, x: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import sys
 from collections.abc import Callable
@@ -397,4 +398,43 @@ def test_tracers_have_what_needs_no_numbers():
 def test_numpy_functions_under_grad_do_not_drop_the_derivative():
     with pytest.raises(ConcretizationTypeError, match=r"lose its derivative.*\n  value: float32\[\]"):
         dx.grad(lambda x: np.sin(x))(1.0)
-    assert float(dx.grad(lambda x: x * float(x) * x.item())(3.0)) == 9.0
+    for number in (float, complex, math.sin, lambda x: x.item()):
+        with pytest.raises(
+            ConcretizationTypeError, match=r"lose its derivative.*\n  value: float32\[\]"
+        ) as error:
+            dx.grad(lambda x: x * number(x))(3.0)
+        assert "lax.stop_gradient(x)" in str(error.value)
+
+
+def test_numbers_of_known_tracers_that_no_derivative_goes_through():
+    def f(x: Any) -> Any:
+        fixed = dx.lax.stop_gradient(x)
+        assert f"{x:.1f}" == "3.0" and int(x) == 3 and float(fixed) == fixed.item() == 3.0
+        return x * float(fixed) * int(x) * dnp.arange(2.0, x).sum()
+
+    assert float(dx.grad(f)(3.0)) == 18.0
+
+
+def test_methods_have_the_names_that_users_know():
+    x = dnp.ones(3)
+    for name in (
+        "compress",
+        "copy",
+        "item",
+        "reshape",
+        "tobytes",
+        "to_device",
+        "tolist",
+        "transpose",
+        "view",
+    ):
+        assert getattr(type(x), name).__name__ == name
+    with pytest.raises(
+        TypeError, match=r"^Array\.view\(\) takes from 1 to 2 positional arguments but 3 were given"
+    ):
+        x.view(3, 1)
+    rule = (
+        r"An index stands in brackets after `at`\.\n  array: float32\[3\], called with: 0\nWrite x\.at\[i\]"
+    )
+    with pytest.raises(TypeError, match=rule):
+        x.at(0)

@@ -70,6 +70,25 @@ def test_the_navigation_names_pages_that_exist():
     pages = re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text())
     made = set(make_site.PAGES.values())
     assert pages and not [page for page in pages if page not in made and not (ROOT / "docs" / page).exists()]
+    folders = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*/*.md")]
+    assert set(folders) <= set(pages), "the build fails for a page of a folder that is not in the navigation"
+
+
+def test_pictures_are_lazy_and_have_a_size():
+    import make_site
+
+    lazy = make_site.with_lazy_pictures(
+        '<img alt="a" src="../digits.png" /><img alt="b" src="b.svg" />', "book"
+    )
+    assert lazy.startswith('<img loading="lazy" width="') and lazy.endswith(
+        '<img loading="lazy" alt="b" src="b.svg" />'
+    )
+
+
+def test_anchors_are_no_markdown():
+    import reference
+
+    assert reference.anchor("__version__") == "name--version--" and reference.anchor("jit") == "name-jit-"
 
 
 def test_links_lead_to_pages_and_sources_of_the_site():

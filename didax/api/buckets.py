@@ -346,6 +346,7 @@ class BucketCalls:
     def call_for(self, signature: Any, args: Sequence[Any], kwargs: Any) -> BucketCall | None:
         """What calls with these types need; None where they run without padding."""
         tree, state, avals, static, axes = signature
+        options = config.of_programs(state)
         buckets: Buckets = self._settings.bucket
         given = with_gaps(args, static)
         if any(isinstance(aval, RefType) for aval in avals):
@@ -371,7 +372,7 @@ class BucketCalls:
         if not all(n > 0 for n in sizes.values()):
             return None
         kinds = tuple([(str(aval), aval.weak_type, aval.vma) for aval in types])
-        traces = self._cache.traces.setdefault((tree, state, kinds, static, axes), [])
+        traces = self._cache.traces.setdefault((tree, options, kinds, static, axes), [])
         trace = next((trace for trace in traces if trace.scope.holds(sizes)), None)
         if trace is None:
             function = self._static.filled(static)

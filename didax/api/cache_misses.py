@@ -5,16 +5,23 @@ The option `no_tracing` makes it an error: `traced_before`.
 
 from __future__ import annotations
 
+import inspect
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from didax.api.flat import positional_names
 from didax.core import config
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
+from didax.core.exact import value_of
 from didax.core.ref import RefType
 from didax.core.source import describe_function
 
 Signature = tuple[Any, ...]  # structure, options, types, static arguments, named axes
+
+
+_explained: weakref.WeakSet[Any] = weakref.WeakSet()  # the code of functions whose first call was explained
 
 
 def explain_miss(fun: Any, new: Signature, known: Iterable[Signature], names: Sequence[str]) -> str:
@@ -22,27 +29,53 @@ def explain_miss(fun: Any, new: Signature, known: Iterable[Signature], names: Se
     head = f"{describe_function(fun)} is traced"
     earlier = list(known)  # at once: other threads add to it
     if not earlier:
-        return f"{head}: this is its first call."
+        return f"{head}: this is its first call.{_made_again(fun)}"
     old = min(earlier, key=lambda signature: _distance(signature, new))
     if old[0] != new[0]:
         return f"{head}: the structure of its arguments changed.\n  before: {old[0]}\n  now: {new[0]}"
-    return "\n  ".join([f"{head} again:", *_differences(old, new, names)])
+    return "\n  ".join([f"{head} again:", *_differences(fun, old, new, names)])
 
 
-def _differences(old: Signature, new: Signature, names: Sequence[str]) -> list[str]:
+def _made_again(fun: Any) -> str:
+    """A hint where another function of the same lines was jitted before: each has a cache of its own."""
+    code = getattr(inspect.unwrap(fun), "__code__", None) if callable(fun) else None
+    if code is None or code not in _explained:
+        if code is not None:
+            _explained.add(code)
+        return ""
+    hint = "Another function of the same lines was traced before: Python makes a new one each time it comes there, "
+    return f"\n  {hint}and each is compiled by itself. Make it, and jit it, once, outside of the loop."
+
+
+def _differences(fun: Any, old: Signature, new: Signature, names: Sequence[str]) -> list[str]:
     reasons = [
         f"{name} was {before}{_weak(before)}, now is {now}{_weak(now)}"
         for name, before, now in zip(names, old[2], new[2], strict=True)
         if before is not now
     ]
     if old[3] != new[3]:
-        reasons.append(f"static arguments were {old[3]}, now are {new[3]}")
+        were, are = _static_values(fun, old[3]), _static_values(fun, new[3])
+        reasons += [
+            f"static argument {name} was {were.get(name, 'not given')}, now is {are.get(name, 'not given')}"
+            for name in were | are
+            if were.get(name) != are.get(name)
+        ]
     if old[1] is not new[1]:
-        reasons.append("options changed")
+        reasons += config.changes(old[1], new[1])
     if old[4] != new[4]:
         were, are = ({name: axis.size for name, axis in found} for found in (old[4], new[4]))
         reasons.append(f"mapped axes were {were}, now are {are}")
     return reasons
+
+
+def _static_values(fun: Any, static: Any) -> dict[str, str]:
+    """The texts of static arguments, by their names."""
+    return {
+        positional_names(fun, where + 1)[where]
+        if isinstance(where, int)
+        else where: f"{value_of(stands)!r:.100}"
+        for where, _, stands in static
+    }
 
 
 def _distance(old: Signature, new: Signature) -> int:
@@ -66,7 +99,7 @@ def traced_before(fun: Any, known: Mapping[Signature, Any], signature: Signature
     if not (state.no_tracing or state.no_execution):
         return None
     with config.pinned(state), config.override(no_tracing=False, no_execution=False):
-        found = known.get((tree, config.state(), *rest))
+        found = known.get((tree, config.of_programs(config.state()), *rest))
     if found is None and state.no_tracing:
         facts = f"function: {describe_function(fun)}", f"arguments: {', '.join(map(str, rest[0]))}"
         rule = "Inside of no_tracing no function is traced anew."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -105,6 +106,11 @@ def leaf_avals(caller: str, f: Any, args: Any, kwargs: Any) -> list[ShapedArray]
         name, leaf = next((n, x) for n, x in zip(names, leaves, strict=True) if not is_array_like(x))
         check_no_mask(leaf, f"function given to {caller}: {describe_function(f)}", f"argument {name}")
         fix = "Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit)."
+        if dataclasses.is_dataclass(leaf):
+            fix = "Decorate the class with didax.tree_util.register_dataclass, or mark the argument static "
+            fix += "(static_argnums or static_argnames of jit)."
+        elif hasattr(leaf, "__dict__") and not callable(leaf):
+            fix = f"Say with didax.tree_util.register_pytree_node which arrays it holds. {fix}"
         raise TypeError(
             message(
                 f"The arguments of a function given to {caller} must be arrays, scalars, or pytrees of them.",

@@ -87,7 +87,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
         self, args: Sequence[Any], kwargs: Any, static: Any, tree: Any, avals: Any, state: config.State
     ) -> Specialization:
         """The function staged for a signature under these options: from the cache, or by tracing."""
-        signature = (tree, state, avals, static, tuple(axis_env.get().items()))
+        signature = (tree, config.of_programs(state), avals, static, tuple(axis_env.get().items()))
         found = self._cache.specializations.get(signature)
         found = found or traced_before(self._fun, self._cache.specializations, signature)
         if found is None:

@@ -22,17 +22,17 @@ def enable_x64(new_val: bool = True) -> config.override:
     ...     dnp.asarray(1.0).dtype
     dtype('float64')
     """
-    return config.override(enable_x64=new_val)
+    return config.option_block(enable_x64=new_val)
 
 
 def disable_jit(disable: bool = True) -> config.override:
     """Inside the block, jitted functions run as plain Python, operation by operation."""
-    return config.override(disable_jit=disable)
+    return config.option_block(disable_jit=disable)
 
 
 def numpy_dtype_promotion(new_val: str) -> config.override:
     """Inside the block, 'strict' forbids implicit promotion of differing dtypes; 'standard' allows it."""
-    return config.override(numpy_dtype_promotion=new_val)
+    return config.option_block(numpy_dtype_promotion=new_val)
 
 
 def numpy_rank_promotion(new_val: str) -> config.override:
@@ -45,7 +45,7 @@ def numpy_rank_promotion(new_val: str) -> config.override:
     ...     (dnp.ones((2, 3)) + dnp.ones((1, 3))).shape
     (2, 3)
     """
-    return config.override(numpy_rank_promotion=new_val)
+    return config.option_block(numpy_rank_promotion=new_val)
 
 
 def default_matmul_precision(new_val: str) -> config.override:
@@ -56,7 +56,7 @@ def default_matmul_precision(new_val: str) -> config.override:
     ...     dnp.ones(2) @ dnp.ones(2)
     Array(2., dtype=float32)
     """
-    return config.override(default_matmul_precision=new_val)
+    return config.option_block(default_matmul_precision=new_val)
 
 
 def default_prng_impl(new_val: str) -> config.override:
@@ -67,12 +67,12 @@ def default_prng_impl(new_val: str) -> config.override:
     ...     dx.random.key_impl(dx.random.key(0))
     'rbg'
     """
-    return config.override(default_prng_impl=new_val)
+    return config.option_block(default_prng_impl=new_val)
 
 
 def explain_cache_misses(new_val: bool = True) -> config.override:
     """Inside the block, why a jitted function is traced again is told to the logger 'didax'."""
-    return config.override(explain_cache_misses=new_val)
+    return config.option_block(explain_cache_misses=new_val)
 
 
 def compile_in_background(new_val: bool = True) -> config.override:
@@ -85,12 +85,12 @@ def compile_in_background(new_val: bool = True) -> config.override:
     ...     dx.jit(lambda x: x * 2 + 1)(dnp.ones(2))
     Array([3., 3.], dtype=float32)
     """
-    return config.override(compile_in_background=new_val)
+    return config.option_block(compile_in_background=new_val)
 
 
 def enable_checks(new_val: bool = True) -> config.override:
     """Inside the block, jaxprs and the results of eager rules are verified: for those who write primitives."""
-    return config.override(check=new_val)
+    return config.option_block(check=new_val)
 
 
 def optimize_loops(new_val: bool | str = "auto") -> config.override:
@@ -103,7 +103,7 @@ def optimize_loops(new_val: bool | str = "auto") -> config.override:
     ...     int(dx.jit(lambda n: dx.lax.fori_loop(0, 5, lambda i, x: x + i, n))(0))
     10
     """
-    return config.override(optimize_loops=new_val)
+    return config.option_block(optimize_loops=new_val)
 
 
 def debug_key_reuse(new_val: bool | str = True) -> config.override:
@@ -115,7 +115,7 @@ def debug_key_reuse(new_val: bool | str = True) -> config.override:
     ...     dx.random.normal(key) == dx.random.normal(key)
     Array(True, dtype=bool)
     """
-    return config.override(debug_key_reuse=new_val)
+    return config.option_block(debug_key_reuse=new_val)
 
 
 def debug_nans(new_val: bool | str = True) -> config.override:
@@ -130,12 +130,12 @@ def debug_nans(new_val: bool | str = True) -> config.override:
     ...     float(dx.jit(lambda x: dnp.where(x > 0, dnp.log(x), 0.0))(-1.0))
     0.0
     """
-    return config.override(debug_nans=new_val)
+    return config.option_block(debug_nans=new_val)
 
 
 def debug_infs(new_val: bool | str = True) -> config.override:
     """Inside the block, an operation that makes an infinity out of finite numbers raises NaNError; as `debug_nans`."""
-    return config.override(debug_infs=new_val)
+    return config.option_block(debug_infs=new_val)
 
 
 def checking_leaks(new_val: bool = True) -> config.override:
@@ -143,7 +143,7 @@ def checking_leaks(new_val: bool = True) -> config.override:
 
     The error names the line that made the array and what holds it. Each transformation looks through all of memory.
     """
-    return config.override(check_tracer_leaks=new_val)
+    return config.option_block(check_tracer_leaks=new_val)
 
 
 check_tracer_leaks = checking_leaks
@@ -159,12 +159,12 @@ def no_tracing(new_val: bool = True) -> config.override:
     ...     int(f(2))
     3
     """
-    return config.override(no_tracing=new_val)
+    return config.option_block(no_tracing=new_val)
 
 
 def no_execution(new_val: bool = True) -> config.override:
     """Inside the block, an operation or a compiled program that would run raises RuntimeError."""
-    return config.override(no_execution=new_val)
+    return config.option_block(no_execution=new_val)
 
 
 class UserContext:

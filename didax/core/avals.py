@@ -131,9 +131,7 @@ def _aval_of_other(x: Any) -> ShapedArray:
     fix = getattr(x, "how_to_read", None)
     if fix is not None:  # a Ref, which does not stand for the array that it holds
         raise TypeError(message(rule, f"got: {kind.__name__} of {x.type}", fix=fix))
-    fix = (
-        "Convert it with didax.numpy.asarray, or mark the argument static (static_argnums) if it is not data."
-    )
+    fix = "Convert it with didax.numpy.asarray; what is no data can be a static argument (static_argnums of jit)."
     raise TypeError(message(rule, f"got: {x!r:.200} of type {kind.__module__}.{kind.__qualname__}", fix=fix))
 
 

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import os
 import threading
+import warnings
 from contextvars import ContextVar, Token
 from typing import Any
 
@@ -320,6 +321,48 @@ class override(contextlib.ContextDecorator):
     def _recreate_cm(self) -> override:
         """Each call of a decorated function enters a block of its own: threads may run it at once."""
         return override(**self._options)
+
+
+class option_block(override):
+    """What the public context managers return: `override`, with a warning where nobody enters the block."""
+
+    _is_used = True  # until all values have been checked
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self._is_used = False
+
+    def __enter__(self) -> None:
+        self._is_used = True
+        super().__enter__()
+
+    def __call__(self, func: Any) -> Any:
+        self._is_used = True
+        return super().__call__(func)
+
+    def __del__(self) -> None:
+        if not self._is_used:
+            values = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
+            rule = "A context manager that sets options does nothing unless a `with` block is entered."
+            name, value = next(iter(self._options.items()))
+            fix = "Write `with ...:` around the calls, or set an option for the whole process, as in "
+            fix += f"didax.config.update({name!r}, {value!r})"
+            warnings.warn(f"{rule}\n  options: {values}\n{fix}.", stacklevel=2)
+
+
+def of_programs(snapshot: State) -> State:
+    """The options that programs depend on: without that which only tells why a program is traced."""
+    return (
+        _intern(_values(snapshot) | {"explain_cache_misses": False})
+        if snapshot.explain_cache_misses
+        else snapshot
+    )
+
+
+def changes(old: State, new: State) -> list[str]:
+    """What differs between two snapshots: a text for each option."""
+    pairs = [(name, getattr(old, name), getattr(new, name)) for name in NAMES]
+    return [f"option {name} was {before!r}, now is {now!r}" for name, before, now in pairs if before != now]
 
 
 def pinned(snapshot: State) -> override:

@@ -197,8 +197,8 @@ class Dim:
 
     def _no_int(self) -> Any:
         rule = "A symbolic dimension has no value while the program is traced."
-        fix = "Compute with shapes by + - * // % and didax.core.max_dim, or give an int for this dimension: export "
-        fix += "with one, or leave it out of bucket=."
+        fix = "Compute with shapes by + - * // % and didax.core.max_dim, loop along an axis with didax.lax.scan or "
+        fix += "map, or give an int for this dimension: export with one, or leave it out of bucket=."
         raise InconclusiveDimensionOperation(message(rule, f"dimension: {self}", fix=fix))
 
     __int__ = __index__ = __float__ = __complex__ = _no_int
@@ -600,22 +600,28 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 def parse_dims(text: str, names: Callable[[str], Size]) -> tuple[Size, ...]:
     """The sizes of expressions such as "2*b + max(n, 3), 4", with what their variables stand for."""
-    node = parse_expression(f"({text},)")
+    node = parse_expression(f"({text},)", text)
     return tuple([compute(item, names) for item in node.elts]) if isinstance(node, ast.Tuple) else ()
 
 
-def parse_expression(text: str) -> ast.expr:
-    """The tree of an expression over sizes; ValueError for text that is none."""
+def parse_expression(text: str, written: str | None = None) -> ast.expr:
+    """The tree of an expression over sizes; ValueError for text that is none, which shows what was `written`."""
     try:
         return ast.parse(text.strip().replace("^", "**"), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise not_a_size(text) from None
+        raise not_a_size(text if written is None else written) from None
 
 
 def not_a_size(text: str) -> ValueError:
     """The error for text that is no expression over sizes."""
     rule = "A symbolic dimension is written with names, ints, + - * ^ // %, floordiv, mod, max and min."
-    return ValueError(message(rule, f"dimension: {text:.100}", fix='Write it like "2*b" or "max(b, 3) - 1".'))
+    return ValueError(
+        message(
+            rule,
+            f"dimension: {text:.100}",
+            fix='Write it like "2*b" or "max(b, 3) - 1", with commas between dimensions.',
+        )
+    )
 
 
 def compute(node: ast.expr, names: Callable[[str], Size]) -> Size:

@@ -28,6 +28,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from didax.core.errors import strip_internal_frames
 from didax.core.process import import_to_the_end, lock_for_forks
 
 C = TypeVar("C", bound=type)
@@ -196,9 +197,13 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = N
     >>> map(lambda x, y: x + y, {"a": 1, "b": (2,)}, {"a": 10, "b": (20,)})
     {'a': 11, 'b': (22,)}
     """
-    first, treedef = flatten(tree, is_leaf)
-    columns = [first, *flatten_each_up_to(treedef, rest)]
-    return treedef.unflatten([f(*row) for row in zip(*columns, strict=True)])
+    try:  # what `api_boundary` does, without the time of its call
+        first, treedef = flatten(tree, is_leaf)
+        columns = [first, *flatten_each_up_to(treedef, rest)]
+        return treedef.unflatten([f(*row) for row in zip(*columns, strict=True)])
+    except Exception as error:
+        strip_internal_frames(error)
+        raise
 
 
 def flatten_each_up_to(treedef: PyTreeDef, rest: Iterable[Any]) -> list[list[Any]]:

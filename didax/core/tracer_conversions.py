@@ -1,7 +1,8 @@
 """What Python, NumPy and pickle ask of an array, as a traced array answers: it has no numbers, and says what to do.
 
-Where the numbers are known, as in eager differentiation, Python gets them (`known`); NumPy does not, as it would lose
-the derivative. What only arrays in memory have (`device`, `delete`) raises as well. Read next: `tracing.py`.
+Where the numbers are known, as in eager differentiation, Python gets them (`known`) for a choice, a count or a text. A
+`float`, and NumPy, would compute with them and lose the derivative, so they do not get them. What only arrays in memory
+have (`device`, `delete`) raises as well. Read next: `tracing.py`.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ class TracerConversions(Array):
             message(
                 "Python cannot branch on a traced array: its truth value is not known while tracing.",
                 *self.facts(),
-                fix="Use didax.lax.cond or didax.numpy.where, or make the argument static (static_argnames of jit).",
+                fix="Use didax.lax.cond or didax.numpy.where, for loops didax.lax.while_loop; or make it static "
+                "(static_argnames of jit).",
             )
         )
 
     def _scalar(self, kind: type, fix: str) -> Any:
         if (value := self.known()) is not None:
+            if kind is not int and self.dtype.kind not in "biu":
+                name = kind.__name__
+                raise self.loses_derivative(f"A Python {name}", f"{name}(lax.stop_gradient(x))")
             return kind(value)
         error = TracerIntegerConversionError if kind is int else ConcretizationTypeError
         raise error(
@@ -54,6 +59,12 @@ class TracerConversions(Array):
                 fix=fix,
             )
         )
+
+    def loses_derivative(self, what: str, number: str) -> ConcretizationTypeError:
+        """The error where Python would compute with a number; the text `number` makes one without a derivative."""
+        rule = f"{what} would hold a traced array's number and lose its derivative."
+        fix = f"Keep it an array (didax.numpy instead of math); {number} is a number that no derivative goes through."
+        return ConcretizationTypeError(message(rule, *self.facts(), fix=fix))
 
     def __int__(self) -> int:
         return self._scalar(int, "Keep it an array, or make the argument static (static_argnames of jit).")
@@ -73,8 +84,8 @@ class TracerConversions(Array):
             message(
                 "A traced array cannot be a Python index, a length or part of a shape.",
                 *self.facts(),
-                fix="Index an array (not a list) with it, compute shapes from x.shape, or make the argument static "
-                "(static_argnames of jit).",
+                fix="Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a range), compute "
+                "shapes from x.shape, or make the argument static (static_argnames of jit).",
             )
         )
 
@@ -96,7 +107,8 @@ class TracerConversions(Array):
             return str(self)
         if (value := self.known()) is not None:
             return format(value, spec)
-        raise self._not_concrete("A traced array has no digits to format", "Print it as it is, f'{x}'.")
+        fix = "Print it as it is, f'{x}', or its numbers when the program runs: didax.debug.print('{x:.2f}', x=x)."
+        raise self._not_concrete("A traced array has no digits to format", fix)
 
     def __reduce__(self) -> Any:
         raise self._not_concrete("A traced array cannot be pickled", "Return it, and pickle the result.")

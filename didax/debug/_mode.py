@@ -25,7 +25,7 @@ def debug_mode(*, nans: bool | str = True, infs: bool | str = False) -> Abstract
     didax.core.errors.OutOfBoundsError: out-of-bounds indexing: index 7 is out of bounds for axis 0 of size 3.
     ...
     """
-    return config.override(
+    return config.option_block(
         debug_nans=nans,
         debug_infs=infs,
         error_checking_behavior_oob="raise",

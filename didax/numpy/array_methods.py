@@ -22,7 +22,7 @@ from didax.core import dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
 from didax.core.given import give
 from didax.core.primitive import eager_trace
-from didax.core.tracing import known_value, set_current_trace
+from didax.core.tracing import Tracer, known_value, set_current_trace
 from didax.core.value import Array
 from didax.numpy import indexing, joining, linear, manipulation, positions, reductions, selection, ufuncs
 from didax.numpy.promotion import DTypeLike, as_operand
@@ -172,6 +172,8 @@ def _item(self: Array, *args: Any) -> Any:
             message("item takes the element of an array of one.", f"array: {self.aval}", fix=fix)
         )
     value = known_value(self)
+    if isinstance(self, Tracer) and value is not None and self.dtype.kind not in "biu":
+        raise self.loses_derivative("The result of item", "lax.stop_gradient(x).item()")
     return np.asarray(self if value is None else value).item(*args)
 
 
@@ -345,6 +347,13 @@ PROPERTIES = {
 }
 
 
+def _be_named(method: Any, name: str) -> None:
+    """Give a function, and those that it wraps, the name that users know: Python's errors of arguments show it."""
+    while method is not None:
+        method.__name__, method.__qualname__ = name, f"Array.{name}"
+        method = getattr(method, "__wrapped__", None)
+
+
 def attach() -> None:
     """Give arrays their operators, methods and properties."""
     attributes: dict[str, Any] = {**METHODS, **OTHERS}
@@ -358,6 +367,8 @@ def attach() -> None:
     attributes |= {name: property(f) for name, f in PROPERTIES.items()}
     attributes |= {name: Absent(name, fix.format(name=name)) for name, fix in ABSENT.items()}
     for name, value in attributes.items():
+        if getattr(value, "__name__", "") == f"_{name}":
+            _be_named(value, name)
         give(Array, name, __name__)(value)
 
 

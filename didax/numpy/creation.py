@@ -523,7 +523,8 @@ def _static_number(name: str, argument: str, x: Any) -> Any:
         error = TracerIntegerConversionError if is_integer else ConcretizationTypeError
         raise error(message(rule, *x.facts(), fix=fix))
     if isinstance(x, Tracer) and x.ndim == 0:
-        return operator.index(x) if dtypes.is_integer(x.dtype) else float(x)
+        number: Any = known_value(x) if argument == "stop" else x  # from a stop only the length follows
+        return operator.index(number) if dtypes.is_integer(x.dtype) else float(number)
     if isinstance(x, Array | np.generic | np.ndarray) and not isinstance(x, Tracer) and x.size == 1:
         return x.item()
     if type(x) in (bool, int, float, complex) or hasattr(x, "__index__"):

@@ -129,7 +129,8 @@ def _describe(items: Sequence[Any]) -> str:
 
 def _item_text(item: Any) -> str:
     if type(item) is slice:
-        return ":".join("" if part is None else str(part) for part in (item.start, item.stop, item.step))
+        parts = [item.start, item.stop, item.step][: 2 if item.step is None else 3]
+        return ":".join("" if part is None else _item_text(part) for part in parts)
     if isinstance(item, Array):
         return str(item.aval)
     if isinstance(item, np.ndarray):
@@ -206,12 +207,14 @@ def _span(x: ShapedArray, item: slice, axis: int) -> Span:
         facts = f"slice: {_item_text(item)}, axis {axis} of {x}"
         raise ValueError(message("A slice has a step other than 0.", facts, fix="Use 1 or -1.")) from None
     except TypeError as error:
-        if not any(isinstance(bound, Tracer) for bound in (item.start, item.stop, item.step)):
+        traced = [bound for bound in (item.start, item.stop, item.step) if isinstance(bound, Tracer)]
+        if not traced:
             raise _not_an_index(item) from error
         raise TracerSliceError(
             message(
                 "The bounds of a slice fix the shape of the result, so they cannot be traced.",
                 f"slice: {_item_text(item)}, axis {axis} of {x}",
+                *traced[0].facts(),
                 fix="Use didax.lax.dynamic_slice(x, starts, sizes) with static sizes, or mask with where.",
             )
         ) from None

@@ -18,7 +18,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -517,6 +517,11 @@ class _IndexUpdateHelper:
 
     def __getitem__(self, index: Any) -> _IndexUpdateRef:
         return _IndexUpdateRef(self.array, index)
+
+    def __call__(self, *args: Any) -> NoReturn:
+        facts = f"array: {self.array.aval}, called with: {', '.join([f'{x!r:.50}' for x in args])}"
+        fix = "Write x.at[i].set(v), with brackets."
+        raise TypeError(message("An index stands in brackets after `at`.", facts, fix=fix))
 
     def __repr__(self) -> str:
         return f"_IndexUpdateHelper({self.array!r})"

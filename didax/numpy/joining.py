@@ -105,7 +105,7 @@ def _joined(name: str, xs: Sequence[Array], axis: int, dtype: Any) -> Array:
             message(
                 f"{name} joins arrays of the same number of axes, at least one.",
                 f"shapes: {shown}",
-                fix="Use stack for scalars, or add axes.",
+                fix=f"Give {name} one list of all the arrays; for scalars use stack, or add axes.",
             )
         )
     dimension = canonical_axis(name, axis, xs[0].ndim)

@@ -196,8 +196,8 @@ def _error(search: Search, found: _Found) -> NaNError:
         message(
             f"An operation made {article} {search.what} out of numbers that hold none.",
             *facts,
-            fix=f"Keep its operands where it is defined. The option {option} decides what is reported: 'outputs' lets "
-            "pass what does not reach the result of a jitted function, 'off' everything.",
+            fix=f"Keep its operands where it is defined. The option {option} can be 'outputs', which reports only what "
+            "reaches the results of a jitted function, or 'off'.",
         )
     )
 

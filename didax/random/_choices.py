@@ -13,7 +13,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.array_ops import array_ops
-from didax.core.avals import aval_of
+from didax.core.avals import aval_of, is_array_like
 from didax.core.dims import is_symbolic, longest, min_dim
 from didax.core.errors import PositionError, message
 from didax.core.tracing import Tracer
@@ -31,7 +31,7 @@ from didax.primitives.shape import broadcast_in_dim, reshape
 from didax.primitives.slicing import slice_axis
 from didax.primitives.sort import sort_p, top_k_p
 from didax.primitives.window_positions import GatherDimensionNumbers, GatherScatterMode
-from didax.random._keys import canonical_shape, child, consumed
+from didax.random._keys import aval_named, canonical_shape, child, consumed
 from didax.random._programs import compiled_program, exact_program
 from didax.random._samplers import arguments, gumbel_floats, is_high, randint, unit_floats
 
@@ -49,7 +49,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     words = consumed("permutation", key)
     if is_symbolic(x):
         return _shuffled_range(words, shape=(x,), dtype=dtypes.default_dtype("i"))
-    aval = aval_of(x)
+    aval = aval_named("permutation", "x", x)
     if aval.ndim == 0:
         if not dtypes.is_integer(aval.dtype) or isinstance(x, Tracer):
             raise TypeError(
@@ -90,6 +90,10 @@ def choice(
     (2, 3)
     """
     words, shape = consumed("choice", key), canonical_shape("choice", shape)
+    if not is_array_like(a) and not is_symbolic(a):
+        rule = "choice draws from an array, or from the integers below a number."
+        fix = "Convert it with didax.numpy.asarray; where it holds no numbers, draw positions: choice(key, len(a))."
+        raise TypeError(message(rule, f"a: {a!r:.100} of type {type(a).__name__}", fix=fix))
     aval = aval_of(number(a, dtypes.default_dtype("i")) if is_symbolic(a) else a)
     axis = _axis("choice", axis, aval.ndim) if aval.ndim else 0
     n, size = aval.shape[axis] if aval.ndim else a if is_symbolic(a) else int(a), math.prod(shape)
@@ -136,7 +140,7 @@ def categorical(
     >>> random.categorical(random.key(0), np.zeros((3, 4), "float32"), shape=(5, 3)).shape
     (5, 3)
     """
-    aval = aval_of(logits)
+    aval = aval_named("categorical", "logits", logits)
     axis = _axis("categorical", axis, aval.ndim)
     batch = aval.shape[:axis] + aval.shape[axis + 1 :]
     words, shape, _ = arguments("categorical", key, batch if shape is None else shape, aval.dtype)
@@ -282,7 +286,7 @@ def _axis(name: str, axis: int, ndim: int) -> int:
 
 
 def _check_probabilities(p: Any, n: int) -> None:
-    aval = aval_of(p)
+    aval = aval_named("choice", "p", p)
     if aval.shape != (n,) or not dtypes.is_float(aval.dtype):
         raise ValueError(
             message(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from didax.core import config, dtypes
-from didax.core.avals import ShapedArray, aval_of
+from didax.core.avals import ShapedArray, aval_of, is_array_like
 from didax.core.dims import lengths_of
 from didax.core.errors import ArgumentError, TracerIntegerConversionError, api_boundary, message
 from didax.core.tracing import Tracer
@@ -145,7 +145,7 @@ def fold_in(key: Any, data: Any) -> Any:
     ()
     """
     found = consumed("fold_in", key)
-    aval = aval_of(data)
+    aval = aval_named("fold_in", "data", data)
     if not dtypes.is_integer(aval.dtype) or aval.shape != ():
         raise ArgumentError(
             message(
@@ -309,18 +309,30 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     return lengths
 
 
+def aval_named(function: str, argument: str, x: Any) -> ShapedArray:
+    """The type of an argument; the error for what is no array names the function and the argument."""
+    try:
+        return aval_of(x)
+    except TypeError:
+        if is_array_like(x) or hasattr(x, "how_to_read"):  # a masked array, a Ref: the error says what to do
+            raise
+        fact = f"{argument}: {x!r:.100} of type {type(x).__name__}"
+        fix = "Convert it with didax.numpy.asarray, if it is made of numbers."
+        raise TypeError(message(f"{function} takes arrays and numbers.", fact, fix=fix)) from None
+
+
 def _seed_value(seed: Any) -> Any:
     """Return a seed as a scalar: of 32 bits without enable_x64, because JAX uses no more bits."""
     wide = config.state().enable_x64
     if isinstance(seed, int):
         _check_int64(seed)
         return np.int64(seed) if wide else np.uint32(seed & 0xFFFFFFFF)
-    aval = aval_of(seed)
-    if dtypes.kind_of(aval.dtype) not in "biu" or aval.shape != ():
+    aval = aval_of(seed) if is_array_like(seed) else None
+    if aval is None or dtypes.kind_of(aval.dtype) not in "biu" or aval.shape != ():
         raise TypeError(
             message(
                 "A seed is one integer.",
-                f"seed: {aval}",
+                f"seed: {seed!r:.100} of type {type(seed).__name__}" if aval is None else f"seed: {aval}",
                 fix="Use vmap to make several keys, and int(x) or x.astype for other dtypes.",
             )
         )

@@ -385,9 +385,10 @@ def _remainder(x: Any, span: Any) -> Any:
 
 def arguments(name: str, key: Any, shape: Any, dtype: Any, kinds: str = "f") -> tuple[Any, Any, Any]:
     """Return the words of the key, and the shape and dtype of the result, all checked."""
+    words, shape = consumed(name, key), canonical_shape(name, shape)
     found = dtypes.default_dtype("f") if dtype is None else dtypes.dtype(dtype)
     _check_dtype(name, found, kinds)
-    return consumed(name, key), canonical_shape(name, shape), found
+    return words, shape, found
 
 
 @functools.lru_cache  # remembers only what passes

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from didax.core import pytree
+from didax.core.errors import api_boundary
 from didax.core.modules import on_access
 from didax.core.pytree import IsLeaf, KeyPath, flatten, flatten_with_path, leaves, map, structure, unflatten
 
@@ -55,6 +56,7 @@ def all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     return builtins.all(leaves(tree, is_leaf))
 
 
+@api_boundary
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
     """Return a pytree like `full_tree`, with each leaf replaced by the leaf of `prefix_tree` at or above it.
 
@@ -78,6 +80,7 @@ def leaves_with_path(
     return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
+@api_boundary
 def map_with_path(
     f: Callable[..., Any],
     tree: Any,
@@ -95,6 +98,7 @@ def map_with_path(
     return treedef.unflatten([f(*pair, *row) for pair, *row in zip(pairs, *columns, strict=True)])
 
 
+@api_boundary
 def reduce(
     function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf | None = None
 ) -> Any:
@@ -110,6 +114,7 @@ def reduce(
     return functools.reduce(function, values)
 
 
+@api_boundary
 def reduce_associative(
     operation: Callable[[Any, Any], Any],
     tree: Any,
@@ -139,6 +144,7 @@ def static(**kwargs: Any) -> Any:
     return dataclasses.field(**kwargs, metadata=metadata)
 
 
+@api_boundary
 def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any) -> Any:
     """Exchange an outer tree and the inner trees that are its leaves; without `inner_treedef` the first one is taken.
 

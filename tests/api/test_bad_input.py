@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import traceback
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from didax.core.errors import (
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
+    TracerSliceError,
     UnexpectedTracerError,
 )
 
@@ -328,7 +330,7 @@ def test_tracer_in_an_if():
 Python cannot branch on a traced array: its truth value is not known while tracing.
   value: bool[], traced by jit of branch (HERE)
   it comes from: HERE (test_tracer_in_an_if.<locals>.branch)
-Use didax.lax.cond or didax.numpy.where, or make the argument static (static_argnames of jit).
+Use didax.lax.cond or didax.numpy.where, for loops didax.lax.while_loop; or make it static (static_argnames of jit).
 """,
     )
 
@@ -340,7 +342,7 @@ def test_tracer_in_an_if_under_vmap():
         """
 Python cannot branch on a traced array: its truth value is not known while tracing.
   value: bool[], traced by vmap of <lambda> (HERE)
-Use didax.lax.cond or didax.numpy.where, or make the argument static (static_argnames of jit).
+Use didax.lax.cond or didax.numpy.where, for loops didax.lax.while_loop; or make it static (static_argnames of jit).
 """,
     )
 
@@ -353,8 +355,8 @@ def test_tracer_as_an_index():
 A traced array cannot be a Python index, a length or part of a shape.
   value: int32[], traced by jit of <lambda> (HERE)
   it comes from: argument i
-Index an array (not a list) with it, compute shapes from x.shape, or make the argument static (static_argnames of jit).
-""",
+Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a range), compute shapes from x.shape, or make the argument static (static_argnames of jit).
+""",  # noqa: E501
     )
 
 
@@ -366,8 +368,8 @@ def test_tracer_as_a_length():
 A traced array cannot be a Python index, a length or part of a shape.
   value: int32[], traced by jit of <lambda> (HERE)
   it comes from: argument n
-Index an array (not a list) with it, compute shapes from x.shape, or make the argument static (static_argnames of jit).
-""",
+Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a range), compute shapes from x.shape, or make the argument static (static_argnames of jit).
+""",  # noqa: E501
     )
 
 
@@ -379,8 +381,8 @@ def test_tracer_as_a_shape():
 A traced array cannot be a Python index, a length or part of a shape.
   value: int32[], traced by jit of <lambda> (HERE)
   it comes from: argument n
-Index an array (not a list) with it, compute shapes from x.shape, or make the argument static (static_argnames of jit).
-""",
+Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a range), compute shapes from x.shape, or make the argument static (static_argnames of jit).
+""",  # noqa: E501
     )
     check(
         lambda: dx.jit(lambda x, n: x.reshape(n, -1))(dnp.ones(4), 2),
@@ -389,8 +391,8 @@ Index an array (not a list) with it, compute shapes from x.shape, or make the ar
 A traced array cannot be a Python index, a length or part of a shape.
   value: int32[], traced by jit of <lambda> (HERE)
   it comes from: argument n
-Index an array (not a list) with it, compute shapes from x.shape, or make the argument static (static_argnames of jit).
-""",
+Index an array (not a list) with it, loop with didax.lax.fori_loop (not over a range), compute shapes from x.shape, or make the argument static (static_argnames of jit).
+""",  # noqa: E501
     )
 
 
@@ -935,3 +937,95 @@ def test_what_explore_shows_is_named() -> None:
     wrong: Any = 3
     with pytest.raises(ValueError, match=r"(?s:explore shows a function.*transform: 3)"):
         dx.explore(lambda x: x, 1.0, transform=wrong)
+
+
+def test_objects_that_are_no_pytrees():
+    @dataclasses.dataclass
+    class Layer:
+        w: Any
+
+    class Model:
+        def __init__(self) -> None:
+            self.w = 1.0
+
+        def __repr__(self) -> str:
+            return "Model()"
+
+    check(
+        lambda: dx.jit(lambda layer: layer.w)(Layer(1.0)),
+        TypeError,
+        """
+The arguments of a function given to jit must be arrays, scalars, or pytrees of them.
+  function: <lambda> (HERE)
+  argument layer: test_objects_that_are_no_pytrees.<locals>.Layer(w=1.0) of type Layer
+Decorate the class with didax.tree_util.register_dataclass, or mark the argument static (static_argnums or static_argnames of jit).
+""",  # noqa: E501
+    )
+    check(
+        lambda: dx.grad(lambda model: model.w)(Model()),
+        TypeError,
+        """
+The arguments of a function given to grad must be arrays, scalars, or pytrees of them.
+  function: <lambda> (HERE)
+  argument model: Model() of type Model
+Say with didax.tree_util.register_pytree_node which arrays it holds. Convert it to an array, close over it, or mark it static (static_argnums or static_argnames of jit).
+""",  # noqa: E501
+    )
+
+
+def test_arrays_that_are_not_in_one_list():
+    check(
+        lambda: dnp.concatenate(dnp.ones(2), dnp.ones(2)),
+        ArgumentError,
+        """
+concatenate joins arrays of the same number of axes, at least one.
+  shapes: (), ()
+Give concatenate one list of all the arrays; for scalars use stack, or add axes.
+""",
+    )
+    check(
+        lambda: dx.random.choice(dx.random.key(0), ["a", "b"]),
+        TypeError,
+        """
+choice draws from an array, or from the integers below a number.
+  a: ['a', 'b'] of type list
+Convert it with didax.numpy.asarray; where it holds no numbers, draw positions: choice(key, len(a)).
+""",
+    )
+    check(
+        lambda: dx.jit(lambda x, n: x[:n])(dnp.ones(3), 2),
+        TracerSliceError,
+        """
+The bounds of a slice fix the shape of the result, so they cannot be traced.
+  slice: :int32[], axis 0 of float32[3]
+  value: int32[], traced by jit of <lambda> (HERE)
+  it comes from: argument n
+Use didax.lax.dynamic_slice(x, starts, sizes) with static sizes, or mask with where.
+""",
+    )
+
+
+def test_arguments_of_random_functions_that_are_no_arrays():
+    key = dx.random.key(0)
+    check(
+        lambda: dx.random.normal(key, 0.0, 1.0),
+        TypeError,
+        """
+normal takes a shape of integers.
+  shape: 0.0
+Pass an int or a tuple of ints.
+""",
+    )
+    misuses: dict[str, Callable[[], Any]] = {
+        "permutation takes arrays and numbers.\n  x: [1, 2] of type list": lambda: dx.random.permutation(
+            key, [1, 2]
+        ),
+        "categorical takes arrays and numbers.\n  logits: (1,) of": lambda: dx.random.categorical(key, (1,)),
+        "choice takes arrays and numbers.\n  p: [1.0] of": lambda: dx.random.choice(key, 1, p=[1.0]),
+        "fold_in takes arrays and numbers.\n  data: 'a' of": lambda: dx.random.fold_in(key, "a"),
+    }
+    for text, misuse in misuses.items():
+        found = raised_by(misuse, TypeError)
+        assert found.startswith(text) and found.endswith(
+            "Convert it with didax.numpy.asarray, if it is made of numbers."
+        )

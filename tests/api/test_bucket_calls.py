@@ -116,11 +116,13 @@ def test_calls_do_not_wait_for_the_compiler():
 
 
 def test_misses_are_explained(caplog):
-    f = dx.jit(mean, bucket="n")
+    f = dx.jit(lambda x: x.mean(), bucket="n")
     with dx.explain_cache_misses(True):
         f(ones(3)), f(ones(7)), f(ones(9))
     traced, first, second = [record.getMessage() for record in caplog.records]
-    assert "mean (" in traced and "is traced for all sizes, from n = 3: its first call." in traced
+    assert (
+        "test_bucket_calls.py:" in traced and "is traced for all sizes, from n = 3: its first call." in traced
+    )
     assert "is compiled for a bucket: n = 3 padded to 8. It has 0 others." in first
     assert "n = 9 padded to 16. It has 1 others." in second
 

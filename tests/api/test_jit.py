@@ -12,7 +12,7 @@ import pickle
 import sys
 import threading
 import weakref
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -314,6 +314,29 @@ def test_the_reason_of_a_retrace_is_logged_in_plain_words(x, caplog):
     assert first.endswith("is traced: this is its first call.")
     assert second.splitlines()[1:] == ["  y was float32[] (weak type), now is int32[] (weak type)"]
     assert third.splitlines()[1:] == ["  x was float32[3], now is int32[3]"]
+
+
+def test_an_explanation_names_static_arguments_options_and_functions_made_again(x, caplog):
+    f = dx.jit(lambda x, n, *, mode="a": x * n, static_argnames=("n", "mode"))
+
+    def make() -> Any:
+        return dx.jit(lambda x: x + 1)
+
+    f(x, 2)
+    with dx.explain_cache_misses(True), caplog.at_level(logging.WARNING, "didax"):
+        f(x, 2)  # which is known: the option itself is no reason to trace again
+        assert not caplog.records
+        f(x, 3)
+        f(x, 3, mode="b")
+        with dx.enable_x64():
+            f(x, 3)
+        make()(x), make()(x)
+    texts = [record.getMessage().splitlines() for record in caplog.records]
+    assert texts[0][1:] == ["  static argument n was 2, now is 3"]
+    assert texts[1][1:] == ["  static argument mode was not given, now is 'b'"]
+    assert texts[2][1:] == ["  option enable_x64 was False, now is True"]
+    assert len(texts[3]) == 1 and texts[3][0].endswith("is traced: this is its first call.")
+    assert texts[4][1].startswith("  Another function of the same lines was traced before")
 
 
 def test_threads_trace_independently(x):

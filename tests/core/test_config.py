@@ -301,3 +301,20 @@ def test_work_for_another_thread_keeps_the_options_of_its_caller() -> None:
     """Programs are lowered a second time, with the user's lines, in the thread that compiles them."""
     with dx.enable_x64(not dx.config.enable_x64):
         assert in_a_thread(lambda: config.state().enable_x64) is dx.config.enable_x64
+
+
+def test_a_context_manager_that_nobody_enters_warns():
+    with pytest.warns(
+        UserWarning, match=r"does nothing unless a `with` block is entered\.\n  options: debug_nans='on'"
+    ):
+        dx.debug_nans(True)
+    with pytest.warns(UserWarning, match=r"as in didax\.config\.update\('debug_nans', 'on'\)"):
+        dx.debug_mode()
+
+    @dx.debug_nans(True)
+    def decorated() -> str:
+        return config.state().debug_nans
+
+    assert decorated() == "on"
+    with pytest.raises(ValueError, match="takes one of"):
+        dx.debug_nans("sometimes")

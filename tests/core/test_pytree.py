@@ -5,6 +5,7 @@ import functools
 import pickle
 import subprocess
 import sys
+import traceback
 from collections import OrderedDict, defaultdict, namedtuple
 
 import jax
@@ -569,3 +570,17 @@ def test_leaves_of_one_dtype_take_that_of_the_vector_they_are_unravelled_from():
     assert [x.dtype.name for x in unravel(flat)] == ["float32", "int32"]
     with pytest.raises(TypeError, match="unravel takes a vector of the size and dtype"):
         unravel(flat.astype("float16"))
+
+
+def test_errors_of_tree_functions_end_at_the_users_line():
+    misuses = [
+        lambda: dx.tree.map(lambda x, y: x, {"a": 1}, {"b": 1}),
+        lambda: dx.tree.map(lambda x: x["key"], [{"key": 1}, 2]),
+        lambda: dx.tree.map_with_path(lambda path, x, y: x, [1], (1,)),
+        lambda: dx.tree.broadcast([1], (1,)),
+        lambda: dx.tree.reduce(lambda x, y: x, {}),
+    ]
+    for misuse in misuses:
+        with pytest.raises((TypeError, ValueError)) as error:
+            misuse()
+        assert traceback.extract_tb(error.value.__traceback__)[-1].filename == __file__

@@ -456,7 +456,7 @@ def test_keys_are_no_numbers_to_python_either(convert):
 BAD = {
     "float seed": (lambda: random.key(1.5), TypeError, r"A seed is one integer.\n  seed: float32\[\]\nUse vmap"),
     "float array seed": (lambda: random.PRNGKey(np.float32(1)), TypeError, r"seed: float32\[\]"),
-    "text seed": (lambda: random.PRNGKey("a"), TypeError, r"Only arrays and scalars.*\n  got: 'a'"),
+    "text seed": (lambda: random.PRNGKey("a"), TypeError, r"A seed is one integer.\n  seed: 'a' of type str\n"),
     "many seeds": (lambda: random.key(np.arange(3)), TypeError, r"seed: int32\[3\]\nUse vmap"),
     "key seed": (lambda: random.key(KEY), TypeError, r"seed: key<fry>\[\]"),
     "long seed": (lambda: random.key(2**64), OverflowError, "integer of 64 bits"),

@@ -92,8 +92,8 @@ def explore(
       args, kwargs: its arguments: arrays, pytrees of them, or `ShapeDtypeStruct`s. For keywords named as those of
         `explore`, pass a `functools.partial`.
       transform: programs to show beside that of `fun`: "grad", "vmap" (a batch of 8), "linearize" (its two halves), or
-        several of them; "none" for no other. By default all that apply are shown, but XLA's program for that of `fun`
-        alone, because it takes long to compile.
+        several of them; "none" for no other. By default all that apply are shown. XLA's program is shown for `fun`, and
+        for the programs that `transform` names: it takes long to compile.
       measure: call `fun`, and its gradient if that is asked for, often, and show the time that each line takes.
 
     Returns an object with the text of the page (`html`), `save(path)` and `open()`; a notebook shows it inline. The

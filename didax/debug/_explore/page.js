@@ -56,7 +56,7 @@ function readLook() {
 }
 
 // --- Panes -----------------------------------------------------------------------------------------------------------
-const TOKENS = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(lambda|let|in|def|return|for|if|elif|else|while|with|as|import|from|class|not|and|or|is|None|True|False|func\.func|module|private|public|ROOT|ENTRY|do|cond)\b|(tensor<[^>]*>|\b(?:f|bf|i|u|ui|s|c|pred|bool|key)[\w]*\[[^\]]*\]\*?(?:\{[\d,]*\})?)|((?<![\w%.@#])-?\d[\w.]*)/g;
+const TOKENS = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(lambda|let|in|def|return|for|if|elif|else|while|with|as|import|from|class|not|and|or|is|None|True|False|func\.func|module|private|public|ROOT|ENTRY|do(?= \{)|cond(?= \{))\b|(tensor<[^>]*>|\b(?:f|bf|i|u|ui|s|c|pred|bool|key)[\w]*\[[^\]]*\]\*?(?:\{[\d,]*\})?)|((?<![\w%.@#])-?\d[\w.]*)/g;
 
 class Pane {
   constructor(key, title) {
@@ -384,7 +384,7 @@ function drawLines() {
         make("td", {}, placeButton(line[0])), make("td", { class: "code" }, codeAt(line[0])), make("td", {}, count(line[1])),
         ...columns.map((m) => make("td", {}, line[m.at] ? m.text(line[m.at], line) : ""))))),
       make("tfoot", {}, make("tr", {}, make("td", { colspan: 3 }, `total of ${rows.length} lines`), ...columns.map((m) => make("td", {}, total(m)))))),
-    make("p", { class: "note" }, `Operations and bytes are those of the jaxpr, before XLA fuses and leaves out. ≥: in a loop of unknown length, which counts once, or with calls of libraries, whose operations nobody counts; ≤: in a branch that may not be taken (the total counts the dearest branch). The estimate takes ${count(D.rates.flops)} operations and ${bytes(D.rates.bytes)} a second, as measured here, and the longer of the two.`));
+    make("p", { class: "note" }, `Operations and bytes are those of the jaxpr, before XLA fuses some operations and leaves some out. ≥: in a loop of unknown length, which counts once, or with calls of libraries, whose operations nobody counts; ≤: in a branch that may not be taken (the total counts the dearest branch). The estimated time is that of the operations, at ${count(D.rates.flops)} a second, or that of the bytes, at ${bytes(D.rates.bytes)} a second, whichever is longer; both rates were measured here.`));
 }
 let step = 0;
 function drawMemory() {
