@@ -18,7 +18,7 @@ import numpy as np
 from didax.api.devices import device_put
 from didax.api.jit import jit
 from didax.api.results import array_function
-from didax.core import dtypes
+from didax.core import config, dtypes
 from didax.core.errors import api_boundary, message, strip_internal_frames
 from didax.core.given import give
 from didax.core.primitive import eager_trace
@@ -165,14 +165,18 @@ def _copy(self: Array) -> Array:
 
 @api_boundary
 def _item(self: Array, *args: Any) -> Any:
-    """Return the only element, or the element at an index, as a Python scalar."""
+    """Return the only element, or the element at an index, as a Python scalar.
+
+    In an eager derivative a float raises ConcretizationTypeError; under the option `as_in_jax` its derivative is lost.
+    """
     if not args and self.size != 1:
         fix = "Say which, as in x.item(0) or x.item(0, 1), or use x.tolist()."
         raise ValueError(
             message("item takes the element of an array of one.", f"array: {self.aval}", fix=fix)
         )
     value = known_value(self)
-    if isinstance(self, Tracer) and value is not None and self.dtype.kind not in "biu":
+    is_float = self.dtype.kind not in "biu"
+    if isinstance(self, Tracer) and value is not None and is_float and not config.state().as_in_jax:
         raise self.loses_derivative("The result of item", "lax.stop_gradient(x).item()")
     return np.asarray(self if value is None else value).item(*args)
 

@@ -86,3 +86,11 @@ def test_a_numpy_array_that_is_reshaped_stays_one() -> None:
         assert found.shape == () and type(dnp.reshape(mask, -1)) is np.ndarray
         with pytest.raises(TypeError, match="reshape"):
             dnp.reshape(mask, (3,))
+
+
+def test_item_of_a_float_in_an_eager_gradient() -> None:
+    """Programs log losses so. In Didax itself it is an error, as a derivative might get lost."""
+    with config.override(as_in_jax=True):
+        assert dx.grad(lambda x: x * x.item())(3.0) == 3
+    with pytest.raises(TypeError, match="lose its derivative"):
+        dx.grad(lambda x: x * x.item())(3.0)
