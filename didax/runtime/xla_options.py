@@ -41,6 +41,7 @@ def _is_of_small_arrays(eqn: Eqn) -> bool:
         return False
     if inner := eqn.jaxprs:
         return all(map(_has_small_arrays, inner))
-    return eqn.primitive.materializes_operands or all(
-        [x.aval.physical.size <= SMALL for x in (*eqn.invars, *eqn.outvars)]
-    )
+    if eqn.primitive.materializes_operands:
+        return True
+    read = () if eqn.primitive.moves_elements else eqn.invars  # a slice reads no more than it returns
+    return all([x.aval.physical.size <= SMALL for x in (*read, *eqn.outvars)])

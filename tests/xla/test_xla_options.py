@@ -34,6 +34,11 @@ def test_loops_of_programs_of_small_arrays_are_not_written_out():
     assert chosen(dx.grad(lambda x: layers(x, []).sum()), x) == NOT_UNROLLED
 
 
+def test_of_large_arrays_parts_may_be_read():
+    xs = np.ones((2 * SMALL, 16), np.float32)
+    assert chosen(lambda xs: nn_of(xs[3:9]) + xs[1], xs) == NOT_UNROLLED
+
+
 def test_loops_of_large_arrays_are_written_out():
     large = np.ones(SMALL + 1, np.float32)
     assert chosen(lambda x: x.max(), large) == {}
