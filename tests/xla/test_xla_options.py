@@ -46,6 +46,11 @@ def test_loops_of_large_arrays_are_written_out():
     assert chosen(lambda x: dnp.broadcast_to(x, large.shape), 1.0) == {}
 
 
+def test_of_arrays_of_open_lengths_none_is_small():
+    traced = dx.jit(lambda x: x * 2, bucket="n").trace(np.ones(5, np.float32))
+    assert "n]" in str(traced.jaxpr) and options_for(traced.jaxpr.jaxpr) == {}
+
+
 def test_the_steps_of_a_loop_count_not_what_it_stacks():
     h, w = np.ones((16, 16), np.float32), np.ones((16, 16), np.float32)
     xs = np.ones((2 * SMALL, 16, 16), np.float32)
