@@ -31,13 +31,14 @@ def dce_jaxpr(
     needed = {x for x in outs if type(x) is Var}
     kept: list[Eqn] = []
     for eqn in reversed(jaxpr.eqns):
-        used = [v in needed for v in eqn.outvars]
-        if not any(used) and not eqn.effects:
+        if needed.isdisjoint(eqn.outvars) and not eqn.effects:
             continue
-        if eqn.primitive.dce is not None and not all(used):
-            eqn = _without_dead_results(eqn, used)
+        if eqn.primitive.dce is not None and not needed.issuperset(eqn.outvars):
+            eqn = _without_dead_results(eqn, [v in needed for v in eqn.outvars])
         kept.append(eqn)
-        needed.update(x for x in eqn.invars if type(x) is Var)
+        for x in eqn.invars:
+            if type(x) is Var:
+                needed.add(x)
     used_in = tuple(keep_inputs or v in needed for v in jaxpr.invars)
     invars = [v for v, used in zip(jaxpr.invars, used_in, strict=True) if used]
     return Jaxpr(invars, kept[::-1], outs, jaxpr.name), used_in
@@ -63,11 +64,11 @@ def merge_equal(jaxpr: Jaxpr) -> Jaxpr:
     seen: dict[Any, Eqn] = {}
     eqns: list[Eqn] = []
     for eqn in jaxpr.eqns:
-        invars = [renamed.get(x, x) if type(x) is Var else x for x in eqn.invars]
+        invars = [renamed.get(x, x) if type(x) is Var else x for x in eqn.invars] if renamed else eqn.invars
         params = tuple(eqn.params.items())
         if eqn.primitive.exact_params:
             params = exact(params)
-        key = (eqn.primitive, tuple(_identity(x) for x in invars), params)
+        key = (eqn.primitive, tuple([x if type(x) is Var else _identity(x) for x in invars]), params)
         first = eqn if eqn.effects else seen.setdefault(key, eqn)
         if first is not eqn:
             renamed.update(zip(eqn.outvars, first.outvars, strict=True))

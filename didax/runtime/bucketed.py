@@ -18,7 +18,7 @@ from didax.core.given import give
 from didax.core.jaxpr import Jaxpr
 from didax.passes.buckets import Bucket, Lengths, pad_jaxpr
 from didax.primitives.bucketed import Sizes, at_sizes, bucketed_p, cut, grown, numbers_of
-from didax.runtime.array import ConcreteArray
+from didax.runtime.array import ConcreteArray, as_concrete
 from didax.runtime.compiled import Program
 from didax.transforms.cache import cached_on_jaxpr, on_clear
 
@@ -30,7 +30,7 @@ class Fitting(NamedTuple):
 
     operands: list[tuple[int, ...]]  # padded shapes
     results: list[ShapedArray]  # real types
-    numbers: list[Any]
+    numbers: list[ConcreteArray]  # the real sizes, which stay where programs read them
 
 
 @cached_on_jaxpr
@@ -38,7 +38,8 @@ def fitting_of(jaxpr: Jaxpr, sizes: Sizes, bucket: Bucket) -> Fitting:
     """Found once for all calls at these sizes."""
     lengths = Lengths(bucket)
     operands = [lengths.shape(aval.shape) for aval in jaxpr.in_avals]
-    return Fitting(operands, [at_sizes(aval, sizes) for aval in jaxpr.out_avals], numbers_of(sizes))
+    results = [at_sizes(aval, sizes) for aval in jaxpr.out_avals]
+    return Fitting(operands, results, [as_concrete(n) for n in numbers_of(sizes)])
 
 
 def padded_operand(x: Any, shape: tuple[int, ...]) -> Any:

@@ -42,6 +42,7 @@ from didax.runtime.explicit import labelled, without_types
 from didax.runtime.key_flow import KeyFlow
 from didax.runtime.partitioned import Asked, buffers_for, partition_of, results_of
 from didax.runtime.value_checks import check_may_run, with_index_checks
+from didax.runtime.xla_options import options_for
 from didax.xla.device_text import Partition
 from didax.xla.inspection import Listener
 from didax.xla.lowering import lower_module
@@ -264,6 +265,9 @@ class Program:
         in_avals, out_avals = self.jaxpr.in_avals, self.jaxpr.out_avals
         located = functools.partial(self.text, None, partition, True, listener)
         asks = partition is not None and bool(listener)
+        options = self.options
+        if partition is None and not self._cheap:
+            options = {**options_for(optimize_loops(self.jaxpr)[0]), **(options or {})}
         try:
             with Elapsed(COMPILED, fun_name=name):
                 executable = compile_text(
@@ -271,7 +275,7 @@ class Program:
                     out_avals,
                     device,
                     self._cheap,
-                    self.options,
+                    options,
                     callbacks,
                     partition,
                     in_avals,

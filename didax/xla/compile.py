@@ -513,8 +513,8 @@ def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]], partiti
     options = xe.CompileOptions()
     assignment = xe.DeviceAssignment.create(np.array([[device.id for device in devices]], np.int32))
     options.device_assignment = assignment
-    if flags:
-        options.env_option_overrides = list(flags)
+    if named := [flag for flag in flags if flag[0] not in _BACKEND_OPTIONS]:
+        options.env_option_overrides = named
     if partitioned:
         options.num_partitions = len(devices)
         build = options.executable_build_options
@@ -523,7 +523,33 @@ def _options(devices: tuple[Any, ...], flags: Sequence[tuple[str, Any]], partiti
         build.use_spmd_partitioning = build.use_shardy_partitioner = True
         build.allow_spmd_sharding_propagation_to_parameters = [True]
         build.allow_spmd_sharding_propagation_to_output = [True]
-    return options
+    on = [name for name, value in flags if name in _BACKEND_OPTIONS and value]
+    return _with_backend_options(options, on) if on else options
+
+
+# Options of XLA's CPU backend that are no fields of its `DebugOptions`, but keys of a map there, which jaxlib lets
+# nobody set. The map is added as a protocol buffer: a message that comes twice is joined with itself.
+_BACKEND_OPTIONS = frozenset({"xla_cpu_disable_loop_unrolling"})
+_EXTRA_OPTIONS = 500  # the number of the map in `DebugOptions`
+
+
+def _with_backend_options(options: Any, names: Sequence[str]) -> Any:
+    debug = b"".join([_field(_EXTRA_OPTIONS, _field(1, name.encode()) + _field(2, b"")) for name in names])
+    build = _field(3, debug)  # `CompileOptions.executable_build_options.debug_options`
+    return xe.CompileOptions.ParseFromString(options.SerializeAsString() + _field(3, build))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer: its number and kind (2: bytes), the length, the content."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    groups: list[int] = []
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*groups, number])
 
 
 def clear_memory() -> None:

@@ -9,6 +9,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax, random
+from didax.xla import buffers
 
 Buckets = dx.Buckets
 
@@ -178,3 +179,13 @@ def test_what_cannot_be_padded_is_refused_by_name(text):
 def test_errors_of_calls(text, call):
     with pytest.raises((ValueError, TypeError), match=re.escape(text)):
         call()
+
+
+def test_a_repeated_call_puts_only_its_arrays_on_the_device(monkeypatch):
+    put, types = buffers.put, []
+    monkeypatch.setattr(buffers, "put", lambda *args: types.append(str(args[1])) or put(*args))
+    f = dx.jit(lambda x: x.sum(), bucket="n")
+    for _ in range(2):
+        types.clear()
+        assert f(np.ones(5, np.float32)) == 5
+    assert types == ["float32[8]"]  # the length is there already

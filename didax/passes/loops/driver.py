@@ -46,7 +46,10 @@ def optimize_loops(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Note, ...]]:
 
 
 def _has_loops(jaxpr: Jaxpr) -> bool:
-    return any(eqn.primitive in LOOPS or any(map(_has_loops, eqn.jaxprs)) for eqn in jaxpr.eqns)
+    for eqn in jaxpr.eqns:  # noqa: SIM110 - a generator costs a call for each equation of each program
+        if eqn.primitive in LOOPS or (eqn.params and any(map(_has_loops, eqn.jaxprs))):
+            return True
+    return False
 
 
 @cached_on_jaxpr

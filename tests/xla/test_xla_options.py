@@ -1,0 +1,78 @@
+"""Which of XLA's options programs are compiled with."""
+
+import numpy as np
+
+import didax as dx
+import didax.numpy as dnp
+from didax import lax
+from didax.core import config
+from didax.passes.loops import optimize_loops
+from didax.runtime.xla_options import SMALL, options_for
+from tests.quickly import AS_USERS
+
+NOT_UNROLLED = {"xla_cpu_disable_loop_unrolling": True}
+
+
+def chosen(f, *args):
+    return options_for(optimize_loops(dx.make_jaxpr(f)(*args).jaxpr)[0])
+
+
+def layers(x, ws):
+    for w in ws:
+        x = nn_of(x @ w)
+    return x
+
+
+def nn_of(x):
+    return x / dnp.sum(dnp.exp(x), axis=-1, keepdims=True)
+
+
+def test_loops_of_programs_of_small_arrays_are_not_written_out():
+    x, w = np.ones((16, SMALL // 16), np.float32), np.ones((SMALL // 16, 256), np.float32)
+    assert chosen(layers, x, [w, w]) == NOT_UNROLLED  # the weights are larger, but only a library reads them
+    assert chosen(dx.jit(layers), x, [w, w]) == NOT_UNROLLED
+    assert chosen(dx.grad(lambda x: layers(x, []).sum()), x) == NOT_UNROLLED
+
+
+def test_of_large_arrays_parts_may_be_read():
+    xs = np.ones((2 * SMALL, 16), np.float32)
+    assert chosen(lambda xs: nn_of(xs[3:9]) + xs[1], xs) == NOT_UNROLLED
+
+
+def test_loops_of_large_arrays_are_written_out():
+    large = np.ones(SMALL + 1, np.float32)
+    assert chosen(lambda x: x.max(), large) == {}
+    assert chosen(dx.jit(lambda x: x.max()), large) == {}
+    assert chosen(lambda x: dnp.broadcast_to(x, large.shape), 1.0) == {}
+
+
+def test_of_arrays_of_open_lengths_none_is_small():
+    traced = dx.jit(lambda x: x * 2, bucket="n").trace(np.ones(5, np.float32))
+    assert "n]" in str(traced.jaxpr) and options_for(traced.jaxpr.jaxpr) == {}
+
+
+def test_the_steps_of_a_loop_count_not_what_it_stacks():
+    h, w = np.ones((16, 16), np.float32), np.ones((16, 16), np.float32)
+    xs = np.ones((2 * SMALL, 16, 16), np.float32)
+
+    def run(w, xs):
+        return lax.scan(lambda h, x: (nn_of(h @ w) + x, h), h, xs)
+
+    assert chosen(run, w, xs) == NOT_UNROLLED
+    assert (
+        chosen(lambda n: lax.fori_loop(0, n, lambda i, c: c * 2 + i, 0), 9) == {}
+    )  # compiled as one function
+    assert chosen(lambda x: lax.fori_loop(0, 9, lambda i, c: dnp.sin(c) * x, x), np.ones(200)) == {}
+
+
+def test_the_option_reaches_xla_and_the_user_decides():
+    x = np.linspace(-1, 1, 512, dtype=np.float32).reshape(4, 8, 16)
+    lowered = dx.jit(nn_of).lower(x)
+    with config.override(
+        enable_compilation_cache=False
+    ):  # what is read from there is written in another form
+        options = {}, {"xla_cpu_disable_loop_unrolling": False}
+        compiled = [lowered.compile(AS_USERS | more) for more in options]
+    short, long = [len(c.runtime_executable().serialize()) for c in compiled]
+    assert short < 0.8 * long
+    np.testing.assert_allclose(*[c(x) for c in compiled], rtol=1e-6)
