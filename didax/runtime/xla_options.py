@@ -45,6 +45,5 @@ def _is_of_small_arrays(eqn: Eqn) -> bool:
         return True
     read = () if eqn.primitive.moves_elements else eqn.invars  # a slice reads no more than it returns
     sizes = [x.aval.physical.size for x in (*read, *eqn.outvars)]
-    return all(
-        [type(size) is int and size <= SMALL for size in sizes]
-    )  # one with names, inside a padded call, is not
+    # The size of an array inside a padded call may have names: such an array does not count as small.
+    return all([type(size) is int and size <= SMALL for size in sizes])
