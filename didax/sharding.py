@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from didax.api.explicit import auto_axes, explicit_axes, reshard
 from didax.api.placement import get_abstract_mesh, get_mesh, set_mesh
 from didax.core import config
+from didax.core.changed_types import ManualAxisType
 from didax.core.errors import message
 from didax.core.mesh import AbstractMesh, AxisType, Mesh
 from didax.core.sharding import DuplicateSpecError, IndivisibleError, NamedSharding, PartitionSpec, Sharding
@@ -25,6 +26,7 @@ __all__ = [
     "AxisType",
     "DuplicateSpecError",
     "IndivisibleError",
+    "ManualAxisType",
     "Mesh",
     "NamedSharding",
     "PartitionSpec",

@@ -5,17 +5,56 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any, Self
 
 from didax.core import dtypes
+from didax.core.errors import message
 
 if TYPE_CHECKING:
     import numpy as np
 
 _SAME: Any = object()
+_NONE: frozenset[str] = frozenset()
 
 
-class LowType:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ManualAxisType:
+    """How the values that devices have of an array inside `shard_map` are related, by the names of manual mesh axes.
+
+    Along `varying` axes they may differ. JAX's further kinds, `unreduced` and `reduced`, no type has here.
+
+    >>> ManualAxisType(varying={"x"})
+    ManualAxisType(varying=frozenset({'x'}), unreduced=frozenset(), reduced=frozenset())
+    """
+
+    varying: Set[str] = _NONE
+    unreduced: Set[str] = _NONE
+    reduced: Set[str] = _NONE
+
+    def __post_init__(self) -> None:
+        kinds = {name: frozenset(getattr(self, name)) for name in ("varying", "unreduced", "reduced")}
+        for name, axes in kinds.items():
+            object.__setattr__(self, name, axes)
+        for one, other in itertools.combinations(kinds, 2):
+            if kinds[one] & kinds[other]:
+                facts = f"{one}: {set(kinds[one])}, {other}: {set(kinds[other])}"
+                raise ValueError(message("A mesh axis is of one kind.", facts, fix="Name each axis once."))
+
+    def update(self, **kinds: Set[str]) -> ManualAxisType:
+        """The same with the axes of some kinds replaced."""
+        return dataclasses.replace(self, **kinds)
+
+
+class AbstractValue:
+    """The class of types: those of arrays (`ShapedArray`), of Refs, and of JAX's experimental types of values."""
+
+    __slots__ = ()
+
+
+class LowType(AbstractValue):
     """What JAX's experimental types of values (`as_jax/hijax.py`) ask of the types of arrays and Refs."""
 
     __slots__ = ()
@@ -47,6 +86,11 @@ class ChangedTypes(LowType):
         def __init__(
             self, shape: Any, dtype: Any, weak_type: bool = ..., vma: Any = ..., sharding: Any = ...
         ): ...
+
+    @property
+    def manual_axis_type(self) -> ManualAxisType:
+        """Along which manual axes the values of devices may differ."""
+        return ManualAxisType(varying=self.vma)
 
     def update(
         self,

@@ -116,7 +116,7 @@ def GeneralConv(
     (-1, 16, 26)
     """
     steps = strides or (1,) * len(filter_shape)
-    numbers = tuple(dimension_numbers)
+    numbers: Any = tuple(dimension_numbers)
     return _filters(
         lambda x, w: lax.conv_general_dilated(x, w, steps, padding, dimension_numbers=numbers),
         lambda shape, kernel: lax.conv_general_shape_tuple(shape, kernel, steps, padding, numbers),
@@ -137,7 +137,7 @@ def GeneralConvTranspose(
     (-1, 56, 16)
     """
     steps = strides or (1,) * len(filter_shape)
-    numbers = tuple(dimension_numbers)
+    numbers: Any = tuple(dimension_numbers)
     return _filters(
         lambda x, w: lax.conv_transpose(x, w, steps, padding, dimension_numbers=numbers),
         lambda shape, kernel: lax.conv_transpose_shape_tuple(shape, kernel, steps, padding, numbers),
