@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from didax.api.explicit import auto_axes, explicit_axes, reshard
 from didax.api.placement import get_abstract_mesh, get_mesh, set_mesh
 from didax.core import config
-from didax.core.changed_types import ManualAxisType
 from didax.core.errors import message
 from didax.core.mesh import AbstractMesh, AxisType, Mesh
 from didax.core.sharding import DuplicateSpecError, IndivisibleError, NamedSharding, PartitionSpec, Sharding
 
 if TYPE_CHECKING:
+    from didax.core.manual_axes import ManualAxisType
     from didax.xla.client import SingleDeviceSharding
 
 __all__ = [
@@ -80,8 +80,12 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name != "SingleDeviceSharding":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from didax.xla.client import SingleDeviceSharding
+    if name == "SingleDeviceSharding":
+        from didax.xla.client import SingleDeviceSharding
 
-    return SingleDeviceSharding
+        return SingleDeviceSharding
+    if name == "ManualAxisType":
+        from didax.core.manual_axes import ManualAxisType
+
+        return ManualAxisType
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,12 +8,11 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.api.flat import flatten_arguments
 from didax.core import pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.changed_types import ManualAxisType
 from didax.core.dims import as_length, is_symbolic
 from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import ArgumentError, message
@@ -27,6 +26,9 @@ from didax.runtime.collectives import report as exchanges_report
 from didax.runtime.compiled import Program
 from didax.xla.device_text import Collective
 from didax.xla.lapack import platform
+
+if TYPE_CHECKING:
+    from didax.core.manual_axes import ManualAxisType
 
 
 class ShapeDtypeStruct:
@@ -105,6 +107,8 @@ def _varying(kinds: ManualAxisType | None) -> frozenset[str]:
     """The axes along which a struct varies; raises for what no type has here."""
     if kinds is None:
         return frozenset()
+    from didax.core.manual_axes import ManualAxisType
+
     if not isinstance(kinds, ManualAxisType):  # pyright: ignore[reportUnnecessaryIsInstance]
         fix = "Pass typeof(x).manual_axis_type, or sharding.ManualAxisType(varying={...})."
         raise TypeError(

@@ -5,47 +5,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
-from collections.abc import Set
 from typing import TYPE_CHECKING, Any, Self
 
 from didax.core import dtypes
-from didax.core.errors import message
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from didax.core.manual_axes import ManualAxisType
+
 _SAME: Any = object()
-_NONE: frozenset[str] = frozenset()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ManualAxisType:
-    """How the values that devices have of an array inside `shard_map` are related, by the names of manual mesh axes.
-
-    Along `varying` axes they may differ. JAX's further kinds, `unreduced` and `reduced`, no type has here.
-
-    >>> ManualAxisType(varying={"x"})
-    ManualAxisType(varying=frozenset({'x'}), unreduced=frozenset(), reduced=frozenset())
-    """
-
-    varying: Set[str] = _NONE
-    unreduced: Set[str] = _NONE
-    reduced: Set[str] = _NONE
-
-    def __post_init__(self) -> None:
-        kinds = {name: frozenset(getattr(self, name)) for name in ("varying", "unreduced", "reduced")}
-        for name, axes in kinds.items():
-            object.__setattr__(self, name, axes)
-        for one, other in itertools.combinations(kinds, 2):
-            if kinds[one] & kinds[other]:
-                facts = f"{one}: {set(kinds[one])}, {other}: {set(kinds[other])}"
-                raise ValueError(message("A mesh axis is of one kind.", facts, fix="Name each axis once."))
-
-    def update(self, **kinds: Set[str]) -> ManualAxisType:
-        """The same with the axes of some kinds replaced."""
-        return dataclasses.replace(self, **kinds)
 
 
 class AbstractValue:
@@ -90,6 +59,8 @@ class ChangedTypes(LowType):
     @property
     def manual_axis_type(self) -> ManualAxisType:
         """Along which manual axes the values of devices may differ."""
+        from didax.core.manual_axes import ManualAxisType
+
         return ManualAxisType(varying=self.vma)
 
     def update(
