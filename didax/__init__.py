@@ -52,7 +52,7 @@ from didax.api.autodiff import grad, jvp, linearize, value_and_grad, vjp
 from didax.api.buckets import Buckets
 from didax.api.callbacks import effects_barrier, io_callback, pure_callback
 from didax.api.checkpoint import checkpoint, checkpoint_name, remat
-from didax.api.context import ensure_compile_time_eval, named_call, named_scope
+from didax.api.context import named_call, named_scope
 from didax.api.custom import custom_jvp, custom_rules, custom_vjp
 from didax.api.devices import (
     block_until_ready,
@@ -128,6 +128,7 @@ from didax.api.pmap import pmap
 from didax.api.shard_map import shard_map, smap
 from didax.api.stages import ShapeDtypeStruct
 from didax.api.vmap import vmap
+from didax.core.compile_time import ensure_compile_time_eval
 from didax.core.dtypes import float0
 from didax.core.jax_options import Config
 from didax.core.modules import on_access

@@ -11,7 +11,7 @@ which. Names and arguments follow `jax.ffi`. Read next: `docs/ffi.md`; `didax/pr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from didax.api.flat import as_array
 from didax.core import dtypes
@@ -24,12 +24,14 @@ from didax.xla.ffi import include_dir, pycapsule
 from didax.xla.text import FunctionContext, Value
 
 __all__ = [
+    "build_ffi_lowering_function",
     "ffi_call",
     "ffi_lowering",
     "include_dir",
     "pycapsule",
     "register_ffi_target",
     "register_ffi_type",
+    "register_ffi_type_id",
 ]
 
 
@@ -54,6 +56,12 @@ def register_ffi_target(
 def register_ffi_type(name: str, type_registration: Mapping[str, Any], platform: str = "cpu") -> None:
     """Make the type of a function's state known: a dict with capsules of its "type_id" and "type_info"."""
     ffi.register_type(name, type_registration, platform)
+
+
+@api_boundary
+def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
+    """Make the type of a function's state known by a capsule of its type id, into which XLA writes the number."""
+    ffi.register_type(name, {"type_id": obj}, platform)
 
 
 @api_boundary
@@ -131,22 +139,59 @@ def ffi_lowering(
     The primitive's parameters become attributes of the call, beside those of `backend_config`. Layouts are, as XLA has
     them, axes from the fastest to the slowest; left out, arrays lie in the order of their axes.
     """
+    write = build_ffi_lowering_function(
+        call_target_name,
+        operand_layouts=operand_layouts,
+        result_layouts=result_layouts,
+        backend_config=backend_config,
+        has_side_effect=has_side_effect,
+    )
 
     def lower(ctx: FunctionContext, *operands: Value, **params: Any) -> Any:
+        outs = write(ctx, *operands, **params).results
+        return outs if len(outs) > 1 else outs[0]
+
+    return lower
+
+
+class ForeignCall(NamedTuple):
+    """A call of a compiled function in the text of a program: what it is called, and the values that it gives."""
+
+    call_target_name: str
+    results: list[Value]
+
+
+def build_ffi_lowering_function(
+    call_target_name: str,
+    *,
+    operand_layouts: Sequence[Sequence[int]] | None = None,
+    result_layouts: Sequence[Sequence[int]] | None = None,
+    backend_config: Mapping[str, Any] | None = None,
+    has_side_effect: bool = False,
+    result_types: Sequence[ShapedArray] | None = None,
+) -> Callable[..., ForeignCall]:
+    """A part of a `lower` rule that calls a compiled function: `write(ctx, *operands, **attributes).results`.
+
+    As `ffi_lowering`, for rules that do more than the call: they write operations before it, and use its results.
+    `result_types` are by default the types of the primitive's results.
+    """
+
+    def write(ctx: FunctionContext, *operands: Value, **params: Any) -> ForeignCall:
         avals = [x.aval for x in operands]
+        out_avals = ctx.out_avals if result_types is None else list(result_types)
         outs = ffi.call_target(
             ctx,
             call_target_name,
             operands,
-            ctx.out_avals,
+            out_avals,
             config=ffi.attributes_text({**(backend_config or {}), **params}),
             side_effect=has_side_effect,
             operand_layouts=_from_fastest(operand_layouts, avals),
-            result_layouts=_from_fastest(result_layouts, ctx.out_avals),
+            result_layouts=_from_fastest(result_layouts, out_avals),
         )
-        return outs if len(outs) > 1 else outs[0]
+        return ForeignCall(call_target_name, list(outs))
 
-    return lower
+    return write
 
 
 def _from_fastest(

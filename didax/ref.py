@@ -22,6 +22,7 @@ from didax.core.errors import api_boundary, message
 from didax.core.given import give
 from didax.core.primitive import Primitive, Trace, eager_trace
 from didax.core.ref import Cell, Ref
+from didax.core.ref import RefType as AbstractRef
 from didax.core.tracing import current_trace, set_current_trace
 from didax.core.value import Array
 from didax.numpy.creation import asarray, zeros
@@ -37,7 +38,18 @@ from didax.runtime.numpy_plans import evaluates_with_numpy
 from didax.transforms.cache import new_memory
 from didax.transforms.staging import stage_program
 
-__all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
+__all__ = [
+    "AbstractRef",
+    "Ref",
+    "addupdate",
+    "empty_ref",
+    "free_ref",
+    "freeze",
+    "get",
+    "new_ref",
+    "set",
+    "swap",
+]
 
 
 @api_boundary

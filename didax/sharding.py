@@ -18,6 +18,7 @@ from didax.core.mesh import AbstractMesh, AxisType, Mesh
 from didax.core.sharding import DuplicateSpecError, IndivisibleError, NamedSharding, PartitionSpec, Sharding
 
 if TYPE_CHECKING:
+    from didax.core.manual_axes import ManualAxisType
     from didax.xla.client import SingleDeviceSharding
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "AxisType",
     "DuplicateSpecError",
     "IndivisibleError",
+    "ManualAxisType",
     "Mesh",
     "NamedSharding",
     "PartitionSpec",
@@ -78,8 +80,12 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name != "SingleDeviceSharding":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from didax.xla.client import SingleDeviceSharding
+    if name == "SingleDeviceSharding":
+        from didax.xla.client import SingleDeviceSharding
 
-    return SingleDeviceSharding
+        return SingleDeviceSharding
+    if name == "ManualAxisType":
+        from didax.core.manual_axes import ManualAxisType
+
+        return ManualAxisType
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -98,6 +98,32 @@ def test_layouts_aliases_and_rules_of_the_user() -> None:
     out, _ = dx.jit(lambda x: scaled.bind(x, factor=np.float32(3)))(X)
     np.testing.assert_array_equal(out, 3 * X)
 
+    class ScaledOnce(Primitive):
+        def type(self, x: Any, **params: Any) -> Any:
+            return x
+
+        def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
+            write = ffi.build_ffi_lowering_function(
+                "didax_test_scale", backend_config=Scaled.config, result_types=[x.aval, COUNT.aval]
+            )
+            out, _ = write(ctx, x, **params).results
+            return ctx.op("negate", [out])
+
+    once = dx.jit(lambda x: ScaledOnce("didax_test_scaled_once").bind(x, factor=np.float32(3)))
+    np.testing.assert_array_equal(once(X), -3 * X)
+
+
+def test_types_of_states_are_registered() -> None:
+    """XLA writes the number that it gives to a type into the memory behind the capsule."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    ids = (ctypes.c_int64 * 2)()
+    first, second = (new(ctypes.addressof(ids) + 8 * i, None, None) for i in range(2))
+    ffi.register_ffi_type("didax_test_state", {"type_id": first})
+    ffi.register_ffi_type_id("didax_test_other_state", second)
+    assert 0 < ids[0] != ids[1] > 0
+    globals()["_kept_ids"] = ids  # XLA keeps the addresses
+
 
 @pytest.mark.usefixtures("library")
 def test_an_error_of_the_function_is_an_error_of_the_call() -> None:

@@ -18,7 +18,7 @@ from didax.core import errors
 
 ABSENT = {
     "": "",
-    "lax": "after_all create_token dce_sink rng_uniform precv psend",
+    "lax": "after_all create_token precv psend",
     "lax.linalg": "",
     "scipy.linalg": "",
     "scipy.special": "",
@@ -33,7 +33,7 @@ ABSENT = {
     "scipy.signal": "",
     "scipy.spatial.transform": "",
     "scipy.sparse.linalg": "",
-    "nn": "get_scaled_dot_general_config scaled_dot_general",
+    "nn": "",
     "nn.initializers": "",
     "numpy": "float6_e2m3fn float6_e3m2fn int1 uint1",
     "numpy.fft": "",
@@ -44,27 +44,27 @@ ABSENT = {
     "tree_util": "",
     "typing": "",
     "ad_checkpoint": "",
-    "core": "AbstractValue ensure_compile_time_eval",
+    "core": "",
     "custom_batching": "",
     "custom_derivatives": "",
-    "debug": "DebugEffect OrderedDebugEffect",
+    "debug": "",
     "dlpack": "",
     "test_util": "",
     "export": "",
-    "ffi": "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type_id",
+    "ffi": "register_ffi_target_as_batch_partitionable",
     "distributed": "",
     "dtypes": "",
     "monitoring": "",
     "profiler": "",
     "errors": "",
     "flatten_util": "",
-    "ref": "AbstractRef",
-    "sharding": "AbstractDevice ManualAxisType",
+    "ref": "",
+    "sharding": "AbstractDevice",
     "stages": "",
     "extend.random": "",
     "experimental": "EArray cur_qdd primal_tangent_dtype",
     "experimental.checkify": "",
-    "experimental.mesh_utils": "device_kind_handler_dict",
+    "experimental.mesh_utils": "",
     "experimental.pjit": "",
     "experimental.shard_map": "",
     "experimental.sparse": "",
@@ -109,6 +109,13 @@ def test_names_are_those_of_jax(path: str) -> None:
         if callable(getattr(theirs, name)) and isinstance(getattr(ours, name), types.ModuleType)
     }
     assert missing == set(ABSENT[path].split())
+
+
+@pytest.mark.skipif(not jax.__version__.startswith("0.10."), reason="the names are those of JAX 0.10")
+def test_few_names_are_absent() -> None:
+    documented = sum(len(public_names(importlib.import_module(f"jax.{path}".rstrip(".")))) for path in ABSENT)
+    absent = sum(len(names.split()) for names in ABSENT.values())
+    assert absent <= documented / 100
 
 
 def modules_of(package: str) -> set[str]:
@@ -159,7 +166,7 @@ def test_public_modules_are_attributes() -> None:
 
 # Keywords of JAX that are absent, and named so in docs/differences.md or specific to one of JAX's implementations.
 ABSENT_KEYWORDS = {
-    "Ref": {"aval", "refs"}, "ShapeDtypeStruct": {"manual_axis_type", "is_ref"}, "checkpoint": {"concrete"},
+    "Ref": {"aval", "refs"}, "ShapeDtypeStruct": {"is_ref"}, "checkpoint": {"concrete"},
     "remat": {"concrete"}, "all_gather": {"to"}, "random_gamma_grad": {"dtype"}, "einsum": {"_dot_general"},
     "key": {"dtype"}, "key_dtype": {"impl_spec"}, "wrap_key_data": {"dtype"}, "ufunc": {"nargs", "identity", "name"},
 }  # fmt: skip

@@ -410,6 +410,41 @@ def test_positions_that_depend_on_a_length() -> None:
         same(loaded.call(values(n)), dx.jit(f)(values(n)))
 
 
+def test_windows_and_matrices_of_symbolic_sizes() -> None:
+    lax, linalg = dx.lax, dx.scipy.linalg
+
+    def sums(x: Any) -> Any:
+        n = x.shape[0]
+        return [
+            lax.reduce_window(x, 0.0, lax.add, (max_dim(n // 2, 1),), (1,), "VALID"),
+            lax.reduce_window(x, 0.0, lax.add, (n,), (1,), [(n - 1, 0)]),
+            lax.reduce_window(x, 0.0, lax.add, (n,), (1,), "SAME"),
+            lax.reduce_window(x, 0.0, lax.add, (3,), (2,), "VALID"),  # none of one or two elements
+        ]
+
+    def others(x: Any) -> Any:
+        n = x.shape[0]
+        largest = lax.reduce_window(x, -np.inf, lax.max, (n,), (1,), "VALID")
+        matrices = [linalg.hilbert(n), linalg.dft(n), linalg.dft(n, "sqrtn"), linalg.helmert(n, full=True)]
+        return largest, matrices, linalg.helmert(n)
+
+    shape = struct("n")
+    summed = export.deserialize(export.export(dx.jit(sums))(shape).serialize(vjp_order=1))
+    loaded = saved(others, shape)
+    for n in (1, 5):
+        same(summed.call(values(n)), sums(values(n)))
+        found, wanted = (
+            dx.grad(lambda x, f=f: sum((y**2).sum() for y in f(x)))(values(n)) for f in (summed.call, sums)
+        )
+        same(found, wanted)
+        same(loaded.call(values(n)), others(values(n)))
+    product = lambda x: lax.reduce_window(x, 1.0, lax.mul, (x.shape[0],), (1,), "VALID")
+    with pytest.raises(NotImplementedError, match="have sums, maxima and minima"):
+        export.export(dx.jit(product))(shape)
+    text = export.export(dx.jit(lambda x: sums(x)[2]))(shape).mlir_module()
+    assert text.startswith("# reduce_window_sum has no form of open lengths")
+
+
 def test_bounds_take_each_case_of_an_extremum() -> None:
     (n,) = export.symbolic_shape("n")
     assert n - max_dim(n - 2, 0) >= 1

@@ -1,6 +1,6 @@
-"""Blocks of a program with a property of their own: evaluated at once, or named.
+"""Blocks of a program, and functions, with a name in the compiled program.
 
-`options.py` has the context managers that set options. Read next: `transforms/compile_time.py`.
+`options.py` has the context managers that set options. Read next: `core/compile_time.py`, another kind of block.
 """
 
 from __future__ import annotations
@@ -12,32 +12,8 @@ from typing import Any, TypeVar
 
 from didax.core.errors import api_boundary, message
 from didax.core.source import enter_scope, scope_now
-from didax.core.tracing import current_trace, set_current_trace
-from didax.transforms.compile_time import CompileTimeTrace
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@contextlib.contextmanager
-def ensure_compile_time_eval() -> Generator[None]:
-    """Inside the block, what depends on no traced value is computed at once, also while a function is traced.
-
-    So it may decide what the program is: Python sees its values.
-
-    >>> import didax as dx, didax.numpy as dnp
-    >>> @dx.jit
-    ... def f(x):
-    ...     with dx.ensure_compile_time_eval():
-    ...         steps = int(dnp.ceil(dnp.log2(dnp.float32(x.size))))
-    ...     return x * steps
-    >>> f(dnp.ones(5))
-    Array([3., 3., 3., 3., 3.], dtype=float32)
-    """
-    with set_current_trace(CompileTimeTrace(current_trace())) as trace:
-        try:
-            yield
-        finally:
-            trace.ended = True
 
 
 @contextlib.contextmanager

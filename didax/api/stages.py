@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didax.api.flat import flatten_arguments
 from didax.core import pytree
@@ -27,6 +27,9 @@ from didax.runtime.compiled import Program
 from didax.xla.device_text import Collective
 from didax.xla.lapack import platform
 
+if TYPE_CHECKING:
+    from didax.core.manual_axes import ManualAxisType
+
 
 class ShapeDtypeStruct:
     """A shape and a dtype, in the place of an array.
@@ -37,7 +40,10 @@ class ShapeDtypeStruct:
 
     __slots__ = ("aval", "sharding")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False):
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False,
+        manual_axis_type: ManualAxisType | None = None,
+    ):  # fmt: skip
         if dtype is None:
             rule = "A ShapeDtypeStruct states a dtype."
             raise ArgumentError(
@@ -51,13 +57,19 @@ class ShapeDtypeStruct:
                 )
             )
         self.sharding = sharding
-        self.aval = ShapedArray(tuple(map(as_length, shape)), as_dtype(dtype), weak_type)
+        varying = _varying(manual_axis_type)
+        self.aval = ShapedArray(tuple(map(as_length, shape)), as_dtype(dtype), weak_type, varying)
 
     shape = property(lambda self: self.aval.shape, doc="Length of each axis.")
     dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")
     ndim = property(lambda self: self.aval.ndim, doc="Number of axes.")
     size = property(lambda self: self.aval.size, doc="Number of elements.")
     weak_type = property(lambda self: self.aval.weak_type, doc="True when nobody stated the dtype.")
+
+    manual_axis_type = property(
+        lambda self: self.aval.manual_axis_type,
+        doc="Along which manual axes the values of devices may differ.",
+    )
 
     @staticmethod
     def like(x: Any) -> ShapeDtypeStruct:
@@ -68,11 +80,12 @@ class ShapeDtypeStruct:
         """
         aval = aval_of(x)
         sharding = getattr(x, "sharding", None)
-        return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+        return struct_of(aval, sharding)
 
     def update(self, **parts: Any) -> ShapeDtypeStruct:
-        """The same with some parts replaced: shape, dtype, weak_type, sharding."""
-        own = {name: getattr(self, name) for name in ("shape", "dtype", "weak_type", "sharding")}
+        """The same with some parts replaced: shape, dtype, weak_type, sharding, manual_axis_type."""
+        names = ("shape", "dtype", "weak_type", "sharding", "manual_axis_type")
+        own = {name: getattr(self, name) for name in names}
         return ShapeDtypeStruct(**own | parts)
 
     def __len__(self) -> int:
@@ -86,12 +99,39 @@ class ShapeDtypeStruct:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+        varying = f", manual_axis_type={self.manual_axis_type}" if self.aval.vma else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak}{varying})"
 
 
-def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
-    """The struct for an abstract value."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.layout)
+def _varying(kinds: ManualAxisType | None) -> frozenset[str]:
+    """The axes along which a struct varies; raises for what no type has here."""
+    if kinds is None:
+        return frozenset()
+    from didax.core.manual_axes import ManualAxisType
+
+    if not isinstance(kinds, ManualAxisType):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fix = "Pass typeof(x).manual_axis_type, or sharding.ManualAxisType(varying={...})."
+        raise TypeError(
+            message("A manual_axis_type is a ManualAxisType.", f"manual_axis_type: {kinds!r:.100}", fix=fix)
+        )
+    if kinds.unreduced or kinds.reduced:
+        rule = "Types say along which manual axes values vary, and not which sums are still to be taken."
+        fix = "Leave out unreduced and reduced; lax.psum takes the sum."
+        raise NotImplementedError(message(rule, f"manual_axis_type: {kinds}", fix=fix))
+    return frozenset(kinds.varying)
+
+
+def struct_of(aval: ShapedArray, sharding: Any = None) -> ShapeDtypeStruct:
+    """The struct for an abstract value, which lies as its type says if nothing else does."""
+    found = ShapeDtypeStruct(
+        aval.shape,
+        aval.dtype,
+        weak_type=aval.weak_type,
+        sharding=aval.layout if sharding is None else sharding,
+    )
+    if aval.vma:
+        found.aval = found.aval.update(vma=aval.vma)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

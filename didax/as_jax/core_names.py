@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import abc
 from typing import Any
 
 import numpy as np
 
-from didax.api.context import ensure_compile_time_eval
 from didax.as_jax.primitive import OpaqueTraceState, get_opaque_trace_state
 from didax.core.avals import ShapedArray, aval_of, is_array_like
+from didax.core.changed_types import AbstractValue
+from didax.core.compile_time import ensure_compile_time_eval
 from didax.core.dtypes import PYTHON_SCALARS, tangent_dtype
 from didax.core.errors import ConcretizationTypeError, message
 from didax.core.jaxpr import Jaxpr as DidaxJaxpr
@@ -32,11 +32,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-class AbstractValue(abc.ABC):  # noqa: B024
-    """The class of types: `ShapedArray` counts as derived from it."""
-
-
-AbstractValue.register(ShapedArray)
 Value = Atom = Any
 ParamDict = dict[str, Any]
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from didax.core.avals import ShapedArray as ShapedArray
+    from didax.core.changed_types import AbstractValue as AbstractValue
+    from didax.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
     from didax.core.dims import max_dim as max_dim
     from didax.core.dims import min_dim as min_dim
     from didax.core.jaxpr import Atom as Atom
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from didax.core.tracing import Tracer as Tracer
 else:
     _homes = {"Atom": "jaxpr", "ShapedArray": "avals", "Trace": "primitive", "Tracer": "tracing"}
+    _homes |= {"AbstractValue": "changed_types", "ensure_compile_time_eval": "compile_time"}
     __getattr__, __dir__ = on_access(__name__, **_homes, max_dim="dims", min_dim="dims")
 
 Value = Any
@@ -37,7 +40,7 @@ ParamDict = dict[str, Any]
 def eval_context() -> AbstractContextManager[Any]:
     """A block whose operations are computed at once, also while a function is traced. They take no traced values.
 
-    `didax.ensure_compile_time_eval` is the same for operations that may also depend on traced values.
+    `ensure_compile_time_eval` is the same for operations that may also depend on traced values.
 
     >>> import didax as dx, didax.numpy as dnp
     >>> @dx.jit

@@ -12,10 +12,18 @@ from didax.core import dtypes
 if TYPE_CHECKING:
     import numpy as np
 
+    from didax.core.manual_axes import ManualAxisType
+
 _SAME: Any = object()
 
 
-class LowType:
+class AbstractValue:
+    """The class of types: those of arrays (`ShapedArray`), of Refs, and of JAX's experimental types of values."""
+
+    __slots__ = ()
+
+
+class LowType(AbstractValue):
     """What JAX's experimental types of values (`as_jax/hijax.py`) ask of the types of arrays and Refs."""
 
     __slots__ = ()
@@ -47,6 +55,13 @@ class ChangedTypes(LowType):
         def __init__(
             self, shape: Any, dtype: Any, weak_type: bool = ..., vma: Any = ..., sharding: Any = ...
         ): ...
+
+    @property
+    def manual_axis_type(self) -> ManualAxisType:
+        """Along which manual axes the values of devices may differ."""
+        from didax.core.manual_axes import ManualAxisType
+
+        return ManualAxisType(varying=self.vma)
 
     def update(
         self,

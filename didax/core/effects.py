@@ -22,8 +22,24 @@ class Effect(NamedTuple):
         return f"ordered {self.name}" if self.ordered else self.name
 
 
+class DebugEffect(Effect):
+    """The effect of what shows values: prints and debug callbacks. All of them keep the order of the program."""
+
+    __slots__ = ()
+
+
+class OrderedDebugEffect(DebugEffect):
+    """What JAX calls the effect of debug callbacks with `ordered=True`: here that of all."""
+
+    __slots__ = ()
+
+
+# Always ordered: values that are shown out of order mislead.
+DEBUG = OrderedDebugEffect("debug", ordered=True)
+# Keeps an operation, and its copies, as they are; it does nothing that elements which take no part would notice.
+KEPT = Effect("kept")
 # Shows how far a program is. It may happen for elements of a batch that take no part, for which others must not.
-REPORT = Effect("report", ordered=True)
+REPORT = OrderedDebugEffect("report", ordered=True)
 
 Effects = frozenset[Effect]
 NO_EFFECTS: Effects = frozenset()

@@ -6,6 +6,7 @@ Read next: `docs/debugging.md`, a page with examples.
 from typing import TYPE_CHECKING
 
 from didax.api.callbacks import debug_callback as callback
+from didax.core.effects import DebugEffect, OrderedDebugEffect
 from didax.core.modules import on_access
 from didax.debug._breakpoint import breakpoint
 from didax.debug._check import check
@@ -25,6 +26,8 @@ else:
     __getattr__, __dir__ = on_access(__name__, graph="_graph", progress="_progress")
 
 __all__ = [
+    "DebugEffect",
+    "OrderedDebugEffect",
     "breakpoint",
     "callback",
     "check",

@@ -13,21 +13,25 @@
     >>> abs(float(get_params(state)["x"])) < 1e-4
     True
 
-The state is a pytree with the structure of the parameters. A step size is a number or a schedule, which is a
-function of the step. Read next: `stax.py` for models.
+The state is a pytree, `OptimizerState`. A step size is a number or a schedule, which is a function of the step.
+`optimizer` makes an optimizer from rules of your own for one array. Read next: `stax.py` for models.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import didax.numpy as dnp
-from didax import tree
+from didax import tree, tree_util
 from didax.core.errors import message
 
 Schedule = Callable[[Any], Any]
+Step = int
+InitFn = Callable[[Any], "OptimizerState"]
+UpdateFn = Callable[[Any, Any, "OptimizerState"], "OptimizerState"]
+ParamsFn = Callable[["OptimizerState"], Any]
 
 
 class Optimizer(NamedTuple):
@@ -36,35 +40,96 @@ class Optimizer(NamedTuple):
     The first two return a state.
     """
 
-    init_fn: Callable[[Any], Any]
-    update_fn: Callable[[Any, Any, Any], Any]
-    params_fn: Callable[[Any], Any]
+    init_fn: InitFn
+    update_fn: UpdateFn
+    params_fn: ParamsFn
 
 
-class Slots(NamedTuple):
-    """The state of one parameter: its value, and the arrays that the optimizer remembers for it."""
+class OptimizerState(NamedTuple):
+    """The state of an optimizer: for each parameter the leaves of its state; the trees of parameters and of states.
 
-    value: Any
-    memory: tuple[Any, ...]
+    A pytree, whose leaves are those of `packed_state`.
+    """
+
+    packed_state: Any
+    tree_def: Any
+    subtree_defs: Any
+
+
+tree_util.register_pytree_node(
+    OptimizerState,
+    lambda state: ((state.packed_state,), (state.tree_def, state.subtree_defs)),
+    lambda defs, children: OptimizerState(children[0], *defs),
+)
+
+
+def _state(states: Sequence[Any], tree_def: Any) -> OptimizerState:
+    flat = [tree.flatten(x) for x in states]
+    return OptimizerState(tuple(leaves for leaves, _ in flat), tree_def, tuple(sub for _, sub in flat))
+
+
+def _states(state: OptimizerState) -> list[Any]:
+    return [tree.unflatten(sub, x) for x, sub in zip(state.packed_state, state.subtree_defs, strict=True)]
+
+
+def optimizer(opt_maker: Callable[..., tuple[Any, Any, Any]]) -> Callable[..., Optimizer]:
+    """Make optimizers of pytrees from optimizers of single arrays; a decorator.
+
+    `opt_maker(...)` returns three functions: `init(x) -> state`, `update(step, gradient, state) -> state` and
+    `get_params(state) -> x`, of an array `x` and any pytree as its state. TypeError where gradients have another
+    structure than the parameters, or an update changes the structure of a state.
+
+    >>> from didax.example_libraries import optimizers
+    >>> @optimizers.optimizer
+    ... def signs(rate):
+    ...     return lambda x: x, lambda i, g, x: x - rate * dnp.sign(g), lambda x: x
+    >>> init, update, get_params = signs(0.5)
+    >>> get_params(update(0, {"w": 3.0}, init({"w": 1.0})))
+    {'w': Array(0.5, dtype=float32, weak_type=True)}
+    """
+
+    @functools.wraps(opt_maker)
+    def of_trees(*args: Any, **kwargs: Any) -> Optimizer:
+        init, update, get_params = opt_maker(*args, **kwargs)
+
+        def init_tree(params: Any) -> OptimizerState:
+            leaves, tree_def = tree.flatten(params)
+            return _state([init(x) for x in leaves], tree_def)
+
+        def update_tree(step: Any, gradients: Any, state: OptimizerState) -> OptimizerState:
+            leaves, tree_def = tree.flatten(gradients)
+            _same_structure("The gradients have the structure of the parameters.", state.tree_def, tree_def)
+            new = _state(
+                [update(step, g, x) for g, x in zip(leaves, _states(state), strict=True)], state.tree_def
+            )
+            rule = "An update keeps the structure of the state of a parameter."
+            _same_structure(rule, state.subtree_defs, new.subtree_defs)
+            return new
+
+        return Optimizer(
+            init_tree,
+            update_tree,
+            lambda state: tree.unflatten(state.tree_def, [get_params(x) for x in _states(state)]),
+        )
+
+    return of_trees
+
+
+def _same_structure(rule: str, before: Any, after: Any) -> None:
+    if before != after:
+        fix = "Return a tree of the same containers and keys."
+        raise TypeError(message(rule, f"before: {before}", f"now: {after}", fix=fix))
 
 
 def _optimizer(memory: Callable[[Any], tuple[Any, ...]], update: Callable[..., tuple[Any, ...]]) -> Optimizer:
     """Make an optimizer from rules for one array: `memory(x)`, and `update(step, g, x, *memory) -> (x, *memory)`."""
 
-    def is_slots(x: Any) -> bool:
-        return isinstance(x, Slots)
+    def init(x: Any) -> tuple[Any, ...]:
+        value = dnp.asarray(x)
+        return value, *memory(value)
 
-    def advance(step: Any, slots: Slots, g: Any) -> Slots:
-        value, *rest = update(step, g, slots.value, *slots.memory)
-        return Slots(value, tuple(rest))
-
-    return Optimizer(
-        lambda params: tree.map(lambda x: Slots(dnp.asarray(x), memory(dnp.asarray(x))), params),
-        lambda step, gradients, state: tree.map(
-            lambda slots, g: advance(step, slots, g), state, gradients, is_leaf=is_slots
-        ),
-        lambda state: tree.map(lambda slots: slots.value, state, is_leaf=is_slots),
-    )
+    of_arrays = init, lambda step, g, state: tuple(update(step, g, *state)), lambda state: state[0]
+    return optimizer(lambda: of_arrays)()
 
 
 def _no_memory(x: Any) -> tuple[Any, ...]:
@@ -73,6 +138,47 @@ def _no_memory(x: Any) -> tuple[Any, ...]:
 
 def _zeros(count: int) -> Callable[[Any], tuple[Any, ...]]:
     return lambda x: tuple(dnp.zeros_like(x) for _ in range(count))
+
+
+# --- States that are saved -----------------------------------------------------------------------------------
+
+
+class JoinPoint:
+    """A leaf that holds a tree: where the tree of the parameters ends, and the state of one parameter begins."""
+
+    def __init__(self, subtree: Any):
+        self.subtree = subtree
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.subtree
+
+
+def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
+    """Return the tree of the parameters with a `JoinPoint` at each leaf, which holds the state of the parameter.
+
+    >>> from didax.example_libraries import optimizers
+    >>> unpacked = unpack_optimizer_state(optimizers.momentum(0.1, 0.9).init_fn({"w": 2.0}))
+    >>> unpacked["w"].subtree[0]
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return tree.unflatten(opt_state.tree_def, [JoinPoint(x) for x in _states(opt_state)])
+
+
+def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
+    """Return the state of which `unpack_optimizer_state` has made a tree with a `JoinPoint` at each leaf.
+
+    >>> from didax.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.momentum(0.1, 0.9)
+    >>> get_params(pack_optimizer_state(unpack_optimizer_state(init({"w": 2.0}))))
+    {'w': Array(2., dtype=float32, weak_type=True)}
+    """
+    leaves, tree_def = tree.flatten(marked_pytree)
+    for x in leaves:
+        if not isinstance(x, JoinPoint):
+            rule = "pack_optimizer_state takes a tree whose leaves are JoinPoints."
+            fix = "Pass what unpack_optimizer_state returned, or wrap the state of each parameter in a JoinPoint."
+            raise TypeError(message(rule, f"leaf: {x!r:.100}", fix=fix))
+    return _state([x.subtree for x in leaves], tree_def)
 
 
 # --- Optimizers ---------------------------------------------------------------------------------------------
@@ -262,7 +368,14 @@ def make_schedule(step_size: Any) -> Schedule:
     >>> round(float(optimizers.make_schedule(0.1)(5)), 3)
     0.1
     """
-    return step_size if callable(step_size) else constant(step_size)
+    if callable(step_size):
+        return cast("Schedule", step_size)
+    if dnp.ndim(step_size):
+        rule = "A step size is a number, or a function of the step."
+        raise TypeError(
+            message(rule, f"step_size: {step_size!r:.100}", fix="Pass a schedule, lambda step: ...")
+        )
+    return constant(step_size)
 
 
 def constant(step_size: Any) -> Schedule:
@@ -330,11 +443,12 @@ def piecewise_constant(boundaries: Sequence[Any], values: Sequence[Any]) -> Sche
     >>> round(float(optimizers.piecewise_constant([10, 20], [1.0, 0.5, 0.1])(15)), 3)
     0.5
     """
-    if len(values) != len(boundaries) + 1:
+    shapes = dnp.shape(dnp.asarray(boundaries)), dnp.shape(dnp.asarray(values))
+    if any(len(x) != 1 for x in shapes) or shapes[1][0] != shapes[0][0] + 1:
         raise ValueError(
             message(
                 "A piecewise constant schedule has one value more than boundaries.",
-                f"boundaries: {len(boundaries)}, values: {len(values)}",
+                f"shapes: boundaries {shapes[0]}, values {shapes[1]}",
                 fix="Give a value for the steps before each boundary, and one for those after the last.",
             )
         )

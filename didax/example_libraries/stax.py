@@ -21,18 +21,31 @@ a key that `serial` and `parallel` split among their layers. Images have their c
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import didax.numpy as dnp
 from didax import lax, nn, random
-from didax.api.inspect import eval_shape
 from didax.core.errors import message
-from didax.nn import initializers
+from didax.nn import (
+    elu,
+    gelu,
+    leaky_relu,
+    log_softmax,
+    relu,
+    selu,
+    sigmoid,
+    softmax,
+    softplus,
+    standardize,
+)  # fmt: skip
+from didax.nn.initializers import glorot_normal, normal, ones, zeros
 
 Shape = tuple[int, ...]
 Layer = tuple[Callable[..., Any], Callable[..., Any]]
+logsoftmax, glorot, randn = log_softmax, glorot_normal, normal  # names of older programs
 
 
 # --- Layers with parameters ---------------------------------------------------------------------------------
@@ -49,8 +62,8 @@ def Dense(out_dim: int, W_init: Any = None, b_init: Any = None) -> Layer:
     >>> shape, apply(params, dnp.ones((8, 784))).shape
     ((-1, 10), (8, 10))
     """
-    make_w = initializers.glorot_normal() if W_init is None else W_init
-    make_b = initializers.normal() if b_init is None else b_init
+    make_w = glorot_normal() if W_init is None else W_init
+    make_b = normal() if b_init is None else b_init
 
     def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
         w_key, b_key = random.split(key)
@@ -64,36 +77,22 @@ def Dense(out_dim: int, W_init: Any = None, b_init: Any = None) -> Layer:
     return init, apply
 
 
-def Conv(
-    out_chan: int,
-    filter_shape: Shape,
-    strides: Shape | None = None,
-    padding: Any = "VALID",
-    W_init: Any = None,
-    b_init: Any = None,
-) -> Layer:
-    """Return the convolution of images with `out_chan` filters and a bias per channel.
-
-    Images have the axes (batch, height, width, channels).
-
-    >>> from didax import random
-    >>> from didax.example_libraries import stax
-    >>> init, apply = stax.Conv(16, (3, 3))
-    >>> init(random.key(0), (-1, 28, 28, 1))[0]
-    (-1, 26, 26, 16)
-    """
-    numbers = ("NHWC", "HWIO", "NHWC")
-    make_w = initializers.glorot_normal(2, 3) if W_init is None else W_init
-    make_b = initializers.normal(1e-6) if b_init is None else b_init
-    steps = (1,) * len(filter_shape) if strides is None else strides
-
-    def convolve(inputs: Any, w: Any) -> Any:
-        return lax.conv_general_dilated(inputs, w, steps, padding, dimension_numbers=numbers)
+def _filters(
+    convolve: Callable[..., Any], out_shape: Callable[..., Shape], dimension_numbers: Sequence[str],
+    out_chan: int, filter_shape: Shape, W_init: Any, b_init: Any,
+) -> Layer:  # fmt: skip
+    """A layer that convolves, `convolve(inputs, W)`, and adds a bias per channel."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    make_w = W_init or glorot_normal(rhs_spec.index("I"), rhs_spec.index("O"))
+    make_b = b_init or normal(1e-6)
 
     def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
         w_key, b_key = random.split(key)
-        w = make_w(w_key, (*filter_shape, input_shape[-1], out_chan))
-        return _shape_of(lambda x: convolve(x, w), input_shape), (w, make_b(b_key, (out_chan,)))
+        windows = iter(filter_shape)
+        sizes = {"O": out_chan, "I": input_shape[lhs_spec.index("C")]}
+        kernel = tuple(sizes[c] if c in sizes else next(windows) for c in rhs_spec)
+        bias = tuple(out_chan if c == "C" else 1 for c in out_spec)
+        return out_shape(input_shape, kernel), (make_w(w_key, kernel), make_b(b_key, bias))
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
         w, b = params
@@ -102,13 +101,63 @@ def Conv(
     return init, apply
 
 
+def GeneralConv(
+    dimension_numbers: Sequence[str], out_chan: int, filter_shape: Shape, strides: Shape | None = None,
+    padding: Any = "VALID", W_init: Any = None, b_init: Any = None,
+) -> Layer:  # fmt: skip
+    """Return the convolution with `out_chan` filters and a bias per channel.
+
+    `dimension_numbers` names the axes of inputs, filters and outputs, as in `lax.conv_general_dilated`.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.GeneralConv(("NCH", "OIH", "NCH"), 16, (3,))
+    >>> init(random.key(0), (-1, 2, 28))[0]
+    (-1, 16, 26)
+    """
+    steps = strides or (1,) * len(filter_shape)
+    numbers: Any = tuple(dimension_numbers)
+    return _filters(
+        lambda x, w: lax.conv_general_dilated(x, w, steps, padding, dimension_numbers=numbers),
+        lambda shape, kernel: lax.conv_general_shape_tuple(shape, kernel, steps, padding, numbers),
+        numbers, out_chan, filter_shape, W_init, b_init,
+    )  # fmt: skip
+
+
+def GeneralConvTranspose(
+    dimension_numbers: Sequence[str], out_chan: int, filter_shape: Shape, strides: Shape | None = None,
+    padding: Any = "VALID", W_init: Any = None, b_init: Any = None,
+) -> Layer:  # fmt: skip
+    """Return the transposed convolution, which enlarges: see `lax.conv_transpose`.
+
+    >>> from didax import random
+    >>> from didax.example_libraries import stax
+    >>> init, apply = stax.GeneralConvTranspose(("NHC", "HIO", "NHC"), 16, (3,), (2,), "SAME")
+    >>> init(random.key(0), (-1, 28, 2))[0]
+    (-1, 56, 16)
+    """
+    steps = strides or (1,) * len(filter_shape)
+    numbers: Any = tuple(dimension_numbers)
+    return _filters(
+        lambda x, w: lax.conv_transpose(x, w, steps, padding, dimension_numbers=numbers),
+        lambda shape, kernel: lax.conv_transpose_shape_tuple(shape, kernel, steps, padding, numbers),
+        numbers, out_chan, filter_shape, W_init, b_init,
+    )  # fmt: skip
+
+
+# Images have the axes (batch, height, width, channels), and sequences (batch, length, channels).
+Conv = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
+ConvTranspose = functools.partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
+Conv1DTranspose = functools.partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
+
+
 def BatchNorm(
-    axis: Sequence[int] = (0, 1, 2),
+    axis: int | Sequence[int] = (0, 1, 2),
     epsilon: float = 1e-5,
     center: bool = True,
     scale: bool = True,
-    beta_init: Any = initializers.zeros,
-    gamma_init: Any = initializers.ones,
+    beta_init: Any = zeros,
+    gamma_init: Any = ones,
 ) -> Layer:
     """Return the layer that normalises over `axis` to mean 0 and variance 1 in the batch, then scales and shifts.
 
@@ -119,8 +168,10 @@ def BatchNorm(
     (-1, 28, 28, 16)
     """
 
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+
     def init(key: Any, input_shape: Shape) -> tuple[Shape, Any]:
-        shape = tuple(n for i, n in enumerate(input_shape) if i not in axis)
+        shape = tuple(n for i, n in enumerate(input_shape) if i not in axes)
         beta_key, gamma_key = random.split(key)
         return input_shape, (
             beta_init(beta_key, shape) if center else (),
@@ -128,19 +179,12 @@ def BatchNorm(
         )
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
-        beta, gamma = (p if isinstance(p, tuple) else dnp.expand_dims(p, tuple(axis)) for p in params)
-        out = nn.standardize(inputs, tuple(axis), epsilon=epsilon)
+        beta, gamma = (p if isinstance(p, tuple) else dnp.expand_dims(p, axes) for p in params)
+        out = standardize(inputs, axes, epsilon=epsilon)
         out = out * gamma if scale else out
         return out + beta if center else out
 
     return init, apply
-
-
-def _shape_of(f: Callable[[Any], Any], shape: Shape) -> Shape:
-    """Return the shape of f(x) for x of a shape whose batch axis may be -1."""
-    batch = max(shape[0], 1)
-    out = eval_shape(f, dnp.zeros((batch, *shape[1:]))).shape
-    return (shape[0], *out[1:])
 
 
 # --- Layers without parameters ------------------------------------------------------------------------------
@@ -161,17 +205,17 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
 
 
 Identity = elementwise(nn.identity)
-Relu = elementwise(nn.relu)
-LeakyRelu = elementwise(nn.leaky_relu)
-Elu = elementwise(nn.elu)
-Selu = elementwise(nn.selu)
-Gelu = elementwise(nn.gelu)
-Softplus = elementwise(nn.softplus)
-Sigmoid = elementwise(nn.sigmoid)
+Relu = elementwise(relu)
+LeakyRelu = elementwise(leaky_relu)
+Elu = elementwise(elu)
+Selu = elementwise(selu)
+Gelu = elementwise(gelu)
+Softplus = elementwise(softplus)
+Sigmoid = elementwise(sigmoid)
 Tanh = elementwise(nn.tanh)
 Exp = elementwise(dnp.exp)
-Softmax = elementwise(nn.softmax, axis=-1)
-LogSoftmax = elementwise(nn.log_softmax, axis=-1)
+Softmax = elementwise(softmax, axis=-1)
+LogSoftmax = elementwise(log_softmax, axis=-1)
 
 
 def _flatten(params: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -182,7 +226,9 @@ Flatten: Layer = (lambda key, shape: ((shape[0], math.prod(shape[1:])), ()), _fl
 """The layer that merges all axes but the first into one axis."""
 
 
-def MaxPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
+def MaxPool(
+    window_shape: Shape, strides: Shape | None = None, padding: str = "VALID", spec: str | None = None
+) -> Layer:
     """Return the layer that takes the largest value in each window of an image.
 
     >>> from didax import random
@@ -192,11 +238,17 @@ def MaxPool(window_shape: Shape, strides: Shape | None = None, padding: str = "V
     (-1, 14, 14, 16)
     """
     return _pool(
-        lambda x, *window: lax.reduce_window(x, -dnp.inf, lax.max, *window), window_shape, strides, padding
+        lambda x, *window: lax.reduce_window(x, -dnp.inf, lax.max, *window),
+        window_shape,
+        strides,
+        padding,
+        spec,
     )
 
 
-def SumPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
+def SumPool(
+    window_shape: Shape, strides: Shape | None = None, padding: str = "VALID", spec: str | None = None
+) -> Layer:
     """Return the layer that takes the sum of each window of an image.
 
     >>> from didax import random
@@ -206,11 +258,13 @@ def SumPool(window_shape: Shape, strides: Shape | None = None, padding: str = "V
     (-1, 14, 14, 16)
     """
     return _pool(
-        lambda x, *window: lax.reduce_window(x, 0.0, lax.add, *window), window_shape, strides, padding
+        lambda x, *window: lax.reduce_window(x, 0.0, lax.add, *window), window_shape, strides, padding, spec
     )
 
 
-def AvgPool(window_shape: Shape, strides: Shape | None = None, padding: str = "VALID") -> Layer:
+def AvgPool(
+    window_shape: Shape, strides: Shape | None = None, padding: str = "VALID", spec: str | None = None
+) -> Layer:
     """Return the layer that takes the mean of each window of an image, over the elements inside the image.
 
     >>> from didax import random
@@ -224,17 +278,25 @@ def AvgPool(window_shape: Shape, strides: Shape | None = None, padding: str = "V
         total, count = (lax.reduce_window(y, 0.0, lax.add, *window) for y in (x, dnp.ones_like(x)))
         return total / count
 
-    return _pool(mean, window_shape, strides, padding)
+    return _pool(mean, window_shape, strides, padding, spec)
 
 
-def _pool(reduce: Callable[..., Any], window_shape: Shape, strides: Shape | None, padding: str) -> Layer:
-    window = (1, *window_shape, 1)
-    steps = (1, *(strides or (1,) * len(window_shape)), 1)
+def _pool(
+    reduce: Callable[..., Any], window_shape: Shape, strides: Shape | None, padding: str, spec: str | None
+) -> Layer:
+    """A layer over windows of all axes but batch and channels: "N" and "C" in `spec`, or the first and the last."""
+    ends = (0, len(window_shape) + 1) if spec is None else (spec.index("N"), spec.index("C"))
+    window, steps = list(window_shape), list(strides or (1,) * len(window_shape))
+    for axis in sorted(ends):
+        window.insert(axis, 1)
+        steps.insert(axis, 1)
 
-    def pool(x: Any) -> Any:
-        return reduce(x, window, steps, padding)
+    def init(key: Any, shape: Shape) -> tuple[Shape, Any]:
+        pads = lax.padtype_to_pads(shape, window, steps, padding)
+        ones = (1,) * len(window)
+        return lax.reduce_window_shape_tuple(shape, window, steps, pads, ones, ones), ()
 
-    return lambda key, shape: (_shape_of(pool, shape), ()), lambda params, inputs, **kwargs: pool(inputs)
+    return init, lambda params, inputs, **kwargs: reduce(inputs, window, steps, padding)
 
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
@@ -346,10 +408,10 @@ def parallel(*layers: Layer) -> Layer:
     """
     inits, applies = [f for f, _ in layers], [g for _, g in layers]
 
-    def init(key: Any, shapes: Any) -> tuple[Any, list[Any]]:
+    def init(key: Any, shapes: Any) -> tuple[Any, tuple[Any, ...]]:
         keys = random.split(key, len(layers))
         pairs = [f(k, shape) for f, k, shape in zip(inits, keys, shapes, strict=True)]
-        return [shape for shape, _ in pairs], [params for _, params in pairs]
+        return tuple(shape for shape, _ in pairs), tuple(params for _, params in pairs)
 
     def apply(params: Any, inputs: Any, rng: Any = None, **kwargs: Any) -> Any:
         keys = _keys(rng, len(layers))

@@ -7,7 +7,7 @@ process, so they keep their order; `didax.make_mesh` makes the mesh at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,13 @@ import numpy as np
 from didax.api.devices import devices as all_devices
 from didax.core.errors import api_boundary, message
 
-__all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
+__all__ = ["create_device_mesh", "create_hybrid_device_mesh", "device_kind_handler_dict"]
+
+device_kind_handler_dict: dict[str, Callable[..., np.ndarray[Any, Any] | None]] = {}
+"""Functions `(shape, devices, contiguous_submeshes=)` by the kind of device, which a program adds.
+
+`create_device_mesh` asks them for the order of the devices first; None leaves it to its own order.
+"""
 
 
 @api_boundary
@@ -32,6 +38,11 @@ def create_device_mesh(
         rule = "A mesh has as many places as there are devices."
         facts = f"shape: {tuple(mesh_shape)}, devices: {found.size}"
         raise ValueError(message(rule, facts, fix="Pass `devices`, or another shape."))
+    handler = device_kind_handler_dict.get(getattr(found[-1], "device_kind", "")) if found.size else None
+    if handler is not None:
+        ordered = handler(tuple(mesh_shape), list(found), contiguous_submeshes=contiguous_submeshes)
+        if ordered is not None:
+            return ordered
     return found.reshape(tuple(mesh_shape))
 
 

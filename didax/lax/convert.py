@@ -20,6 +20,7 @@ from didax.core.dtypes import DTypeLike
 from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import convert as ops
+from didax.primitives.kept import dce_sink_p
 from didax.primitives.shape import broadcast_in_dim
 from didax.runtime.array import ConcreteArray
 
@@ -32,6 +33,7 @@ __all__ = [
     "full",
     "full_like",
     "iota",
+    "dce_sink",
     "optimization_barrier",
     "reduce_precision",
     "stop_gradient",
@@ -143,6 +145,23 @@ def optimization_barrier(operand: Any) -> Any:
     """
     flat, treedef = pytree.flatten(operand)
     return pytree.unflatten(treedef, ops.optimization_barrier_p.bind(*map(narrowed_scalar, flat)))
+
+
+@operation
+def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
+    """Keep what computes the arrays of a pytree, though nothing uses them.
+
+    No pass of Didax removes it from a program. XLA still does, unless `prevent_mlir_dce` is set.
+
+    >>> import didax as dx
+    >>> def f(x):
+    ...     dx.lax.dce_sink(dx.lax.sin(x))
+    ...     return x
+    >>> "sin" in str(dx.make_jaxpr(dx.jit(f))(1.0))
+    True
+    """
+    for x in pytree.leaves(val):
+        dce_sink_p.bind(narrowed_scalar(x), compiled=bool(prevent_mlir_dce))
 
 
 @operation

@@ -1,4 +1,4 @@
-"""Random bits from XLA's own generator, without keys: the caller keeps the state.
+"""Random bits from XLA's own generator, without keys: the caller keeps the state, or nobody does (`rng_uniform`).
 
 Use `didax.random` for everything else: its draws are the same on each platform. A key of `random.key(0,
 impl="rbg")` uses the generator of this module. Read next: `primitives/rbg.py`.
@@ -16,9 +16,10 @@ from didax.core import dtypes
 from didax.core.dtypes import DTypeLike
 from didax.core.value import Array
 from didax.lax.operands import operation
+from didax.primitives.kept import rng_uniform_p
 from didax.primitives.rbg import RandomAlgorithm, rng_bit_generator_p
 
-__all__ = ["RandomAlgorithm", "rng_bit_generator"]
+__all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_uniform"]
 
 
 @operation
@@ -43,3 +44,19 @@ def rng_bit_generator(
     shape = tuple(operator.index(n) for n in shape)
     state, bits = rng_bit_generator_p.bind(key, shape=shape, dtype=dtypes.dtype(dtype), algorithm=algorithm)
     return state, bits
+
+
+@operation
+def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
+    """Return numbers of a shape from [a, b), which are others at each call: `didax.random` has draws that repeat.
+
+    `a` and `b` are scalars of one dtype, floats or integers of 32 bits and more. Floats of 16 bits are rounded, so
+    that they may be b.
+
+    >>> from didax import lax
+    >>> drawn = lax.rng_uniform(0.0, 1.0, (3,))
+    >>> bool((drawn >= 0).all() & (drawn < 1).all())
+    True
+    """
+    out: Array = rng_uniform_p.bind(a, b, shape=tuple(operator.index(n) for n in shape))[0]
+    return out

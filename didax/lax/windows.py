@@ -7,7 +7,6 @@ window of k elements takes about 2 log2(k) combinations, each of the whole array
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,8 @@ import numpy as np
 from didax import tree
 from didax.api.flat import as_array
 from didax.core.avals import aval_of
+from didax.core.dims import as_length, is_symbolic
+from didax.core.errors import message
 from didax.core.primitive import Primitive
 from didax.lax.convolution import padtype_to_pads
 from didax.lax.monoids import Combine, is_identity, reduction_of
@@ -86,6 +87,10 @@ def reduce_window(
     reduction = _MONOIDS.get(monoid) if monoid is not None and aval.dtype != np.bool_ else None
     if reduction is None or monoid is None:
         shape = counts("reduce_window", aval, params)
+        if any(map(is_symbolic, (*sizes, *shape))):
+            rule = "Windows of or along symbolic lengths have sums, maxima and minima."
+            fix = "Write the computation with these, or export with numbers for the lengths."
+            raise NotImplementedError(message(rule, f"operand: {aval}, window_dimensions: {sizes}", fix=fix))
         outs = _combine_windows(combine, xs, inits, windows_of(**params), shape)
         return tree.unflatten(structure, [as_array(y) for y in outs])
     out = reduction.bind(xs[0], **params)
@@ -122,7 +127,7 @@ def _padding(
     shape: Sequence[int], padding: Any, windows: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[int, int], ...]:
     if not isinstance(padding, str):
-        return tuple((operator.index(low), operator.index(high)) for low, high in padding)
+        return tuple((as_length(low), as_length(high)) for low, high in padding)
     if any(len(entries) != len(shape) for entries in windows):
         return ((0, 0),) * len(shape)  # the primitive names the argument that is too short
     sizes, strides, dilation = windows
@@ -131,7 +136,7 @@ def _padding(
 
 
 def _entries(values: Sequence[int]) -> tuple[int, ...]:
-    return tuple(operator.index(n) for n in values)
+    return tuple(map(as_length, values))
 
 
 # --- Any computation ----------------------------------------------------------------------------------------

@@ -42,13 +42,14 @@ from didax.nn.activations import (
     tanh,
 )
 from didax.nn.attention import dot_product_attention
-from didax.nn.scaled import scaled_matmul
+from didax.nn.scaled import get_scaled_dot_general_config, scaled_dot_general, scaled_matmul
 
 __all__ = [
     "celu",
     "dot_product_attention",
     "elu",
     "gelu",
+    "get_scaled_dot_general_config",
     "glu",
     "hard_sigmoid",
     "hard_silu",
@@ -66,6 +67,7 @@ __all__ = [
     "one_hot",
     "relu",
     "relu6",
+    "scaled_dot_general",
     "scaled_matmul",
     "selu",
     "sigmoid",

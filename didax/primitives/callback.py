@@ -19,7 +19,7 @@ from typing import Any
 from didax.core import dtypes
 from didax.core.array_ops import Zero, array_ops
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.effects import Effect, Effects
+from didax.core.effects import DEBUG, Effect, Effects
 from didax.core.errors import message
 from didax.core.given import given_by
 from didax.core.primitive import Primitive
@@ -31,7 +31,6 @@ from didax.xla.callbacks import HostCallback
 from didax.xla.lowering import call_python, has_order
 from didax.xla.text import FunctionContext, Value
 
-DEBUG = Effect("debug", ordered=True)  # always ordered: values that are shown out of order mislead
 IO = {ordered: Effect("io", ordered) for ordered in (False, True)}
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 

@@ -12,6 +12,7 @@ Read next: `reductions.py`; `didax/lax/windows.py`, what users call.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.array_ops import Zero
 from didax.core.avals import ShapedArray, aval_of
+from didax.core.dims import max_dim, may_exceed
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
 from didax.primitives import padded_windows
@@ -51,11 +53,11 @@ class Window(NamedTuple):
 
     def padded(self, n: int) -> int:
         """Length of an axis of n elements once spread and padded."""
-        return max((n - 1) * self.base_dilation + 1, 0) + sum(self.padding)
+        return max_dim((n - 1) * self.base_dilation + 1, 0) + sum(self.padding)
 
     def count(self, n: int) -> int:
         """How many windows fit along an axis of n elements."""
-        return max((self.padded(n) - self.extent) // self.stride + 1, 0)
+        return max_dim((self.padded(n) - self.extent) // self.stride + 1, 0)
 
 
 _ONE = Window(1, 1, (0, 0), 1, 1)  # along an axis that the reduction leaves as it is
@@ -87,7 +89,7 @@ def counts(name: str, x: ShapedArray, params: dict[str, Any]) -> tuple[int, ...]
         fix = f"Give {x.ndim} entries each."
         raise ArgumentError(message(f"{name} takes one entry per axis of its operand.", *facts, fix=fix))
     windows = windows_of(**params)
-    if any(min(w.size, w.stride, w.base_dilation, w.dilation) < 1 for w in windows):
+    if any(n < 1 for w in windows for n in (w.size, w.stride, w.base_dilation, w.dilation)):
         fix = "Make them at least 1."
         raise ValueError(message("Windows have positive sizes, strides and dilations.", *facts, fix=fix))
     return tuple(w.count(n) for w, n in zip(windows, x.shape, strict=True))
@@ -163,7 +165,11 @@ class ReduceWindow(Primitive):
         args, header = ctx.block([start.aval, start.aval])
         body = ctx.region()
         result = self.combine(body, *args)
-        sizes, strides, _, base, dilation = (int_array(column) for column in zip(*windows, strict=True))
+        # A symbolic window has no form of open lengths: `index` says so.
+        sizes, strides, base, dilation = (
+            int_array([operator.index(getattr(w, name)) for w in windows])
+            for name in ("size", "stride", "base_dilation", "dilation")
+        )
         return ctx.emit(
             f'"stablehlo.reduce_window"({x}, {start}) <{{base_dilations = {base}, '
             f"padding = {int_matrix([w.padding for w in windows], 2)}, window_dilations = {dilation}, "
@@ -216,7 +222,7 @@ class ReduceWindowSum(LinearUnary, ReduceWindow):
         return self.ufunc.reduce(seen, axis=axes, dtype=wide).astype(seen.dtype, copy=False)
 
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
-        if not aval_of(ct).size:
+        if not may_exceed(aval_of(ct).size, 0):
             return [None]
         shape = x.aval.shape
         back = [_reversed(w, n) for w, n in zip(windows_of(**params), shape, strict=True)]
@@ -260,7 +266,7 @@ class ReduceWindowExtremum(ReduceWindow):
         windows = [window if i == axis else _ONE for i in range(aval.ndim)]
         y = self.bind(x, **params_of(windows))
         count = aval_of(y).shape[axis]
-        if not count:
+        if not may_exceed(count, 0):
             return y, slice_axis(t, 0, 0, axis)
         config = tuple((*w.padding, w.base_dilation - 1) for w in windows)
         x = pad(x, scalar_like(self.identity(aval.dtype), aval.dtype), config)

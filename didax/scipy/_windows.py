@@ -55,6 +55,51 @@ def _tukey(n: Samples, size: int, share: float = 0.5) -> Samples:
     return np.where(edge < share / 2, 0.5 - 0.5 * np.cos(2 * np.pi * edge / share), 1.0)
 
 
+# A periodic window is a symmetric one of one sample more, whose last sample is left out.
+
+
+def _chebwin(n: Samples, size: int, attenuation: float) -> Samples:
+    """Side lobes of one height: the spectrum is a Chebyshev polynomial, T(beta cos(pi k / M)) of the order M - 1."""
+    count = size + 1
+    k = np.arange(count)
+    beta = np.cosh(np.arccosh(10 ** (abs(attenuation) / 20)) / size)
+    x = beta * np.cos(np.pi * k / count)
+    outside = np.where(x < 0, (-1.0) ** size, 1) * np.cosh(size * np.arccosh(np.maximum(abs(x), 1)))
+    spectrum = np.where(abs(x) > 1, outside, np.cos(size * np.arccos(np.clip(x, -1, 1))))
+    found = np.fft.fft(spectrum * np.exp(1j * np.pi * k * size / count)).real
+    return (found / found.max())[:size]
+
+
+def _taylor(n: Samples, size: int, nbar: int = 4, sll: float = 30, norm: bool = True) -> Samples:
+    """`nbar` side lobes of nearly one height, `sll` dB below the main lobe (Carrara, Goodman and Majewski, 1995)."""
+    a = np.arccosh(10 ** (sll / 20)) / np.pi
+    m = np.arange(1, nbar)
+    spread = nbar**2 / (a**2 + (nbar - 0.5) ** 2)
+    zeros = 1 - m[:, None] ** 2 / (spread * (a**2 + (m - 0.5) ** 2))
+    others = np.where(m[:, None] == m, 1, 1 - m[:, None] ** 2 / m**2)
+    weights = -((-1.0) ** m) * zeros.prod(1) / others.prod(1)
+    centred = n - size / 2
+    found = 1 + np.cos(2 * np.pi * np.outer(centred, m) / (size + 1)) @ weights
+    return found / (1 + weights.sum()) if norm else found
+
+
+def _dpss(n: Samples, size: int, half_bandwidth: float) -> Samples:
+    """The window with the most energy in a band (Slepian, 1978): an eigenvector of a tridiagonal matrix."""
+    from scipy.linalg import eigh_tridiagonal
+
+    count = size + 1
+    if not 0 < half_bandwidth < count / 2:
+        rule = "The half bandwidth of a dpss window is positive and less than half of its samples."
+        fix = f"Use a number below {count / 2}."
+        raise ValueError(message(rule, f"half bandwidth: {half_bandwidth}, samples: {count}", fix=fix))
+    diagonal = ((count - 1 - 2 * np.arange(count)) / 2) ** 2 * np.cos(2 * np.pi * half_bandwidth / count)
+    k = np.arange(1, count)
+    _, vectors = eigh_tridiagonal(diagonal, k * (count - k) / 2, select="i", select_range=(size, size))
+    found = abs(vectors[:, 0])  # the first eigenvector has no sign change
+    found = found / found.max()
+    return (found * (count**2 / (count**2 + half_bandwidth) if count % 2 == 0 else 1))[:size]
+
+
 # The least and the largest number of parameters, and the formula.
 _FORMULAS: dict[str, tuple[int, int, Callable[..., Samples]]] = {
     "boxcar": (0, 0, lambda n, size: np.ones(size)),
@@ -75,6 +120,7 @@ _FORMULAS: dict[str, tuple[int, int, Callable[..., Samples]]] = {
     "gaussian": (1, 1, lambda n, size, std: np.exp(-0.5 * ((n - size / 2) / std) ** 2)),
     "general_gaussian": (2, 2, lambda n, size, p, std: np.exp(-0.5 * abs((n - size / 2) / std) ** (2 * p))),
     "exponential": (0, 2, _exponential), "kaiser": (1, 1, _kaiser), "tukey": (0, 1, _tukey),
+    "chebwin": (1, 1, _chebwin), "taylor": (0, 3, _taylor), "dpss": (1, 1, _dpss),
 }  # fmt: skip
 _ALIASES = {"rect": "boxcar", "rectangular": "boxcar", "ones": "boxcar", "triangle": "triang", "sinc": "lanczos",
             "poisson": "exponential", "halfcosine": "cosine"}  # fmt: skip

@@ -54,7 +54,7 @@ def register_type(name: str, registration: Any, platform: str) -> None:
     from didax.xla.client import backend, xe  # pyright: ignore[reportAttributeAccessIssue]
 
     if on == "Host":
-        to_the_end(lambda: xe.register_custom_type(name, registration, platform=on))
+        to_the_end(lambda: xe.register_custom_type(name, registration))
         return
     plugin = _gpu_extension(backend())
     to_the_end(lambda: plugin.register_custom_type(_c_api("cuda"), name, registration))

@@ -82,3 +82,10 @@ def test_rank_promotion() -> None:
         assert (x + matrix).shape == (2, 3)
     assert [w.filename for w in found] == [__file__]
     assert (x + matrix).shape == (2, 3)
+
+
+def test_core_has_what_programs_ask_of_types_and_blocks():
+    for x in (1.0, dx.new_ref(1.0)):
+        assert isinstance(dx.typeof(x), dx.core.AbstractValue)
+    assert isinstance(dx.typeof(dx.new_ref(1.0)), dx.ref.AbstractRef)
+    assert dx.core.ensure_compile_time_eval is dx.ensure_compile_time_eval

@@ -112,3 +112,11 @@ def test_effects_are_equal_by_name_and_order():
 
 def test_parameters_that_hold_no_programs_have_no_effects():
     assert effects_within(((1, "a"), np.float32, None)) == NO_EFFECTS
+
+
+def test_effects_of_debug_callbacks_are_of_jax_s_classes() -> None:
+    jaxpr = dx.make_jaxpr(lambda x: dx.debug.print("{}", x))(1.0).jaxpr
+    (effect,) = jaxpr.effects
+    assert isinstance(effect, dx.debug.DebugEffect) and isinstance(effect, dx.debug.OrderedDebugEffect)
+    (kept,) = dx.make_jaxpr(lambda x: lax.dce_sink(x))(1.0).jaxpr.effects
+    assert not isinstance(kept, dx.debug.DebugEffect)

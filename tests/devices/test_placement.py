@@ -198,3 +198,56 @@ def test_errors_name_the_rule_and_the_numbers(bad, error, says) -> None:
     with pytest.raises(error) as caught:
         bad(mesh_of())
     assert says in str(caught.value)
+
+
+def test_programs_order_devices_of_a_kind() -> None:
+    from didax.experimental import mesh_utils
+
+    devices = dx.devices()
+    kind, handlers = devices[0].device_kind, mesh_utils.device_kind_handler_dict
+    asked = []
+
+    def backwards(shape, found, *, contiguous_submeshes):
+        asked.append((shape, contiguous_submeshes))
+        return None if contiguous_submeshes else np.array(found[::-1]).reshape(shape)
+
+    handlers[kind] = backwards
+    try:
+        assert mesh_utils.create_device_mesh((2, 4)).ravel().tolist() == devices[::-1]
+        whole = mesh_utils.create_device_mesh((8,), contiguous_submeshes=True)
+    finally:
+        del handlers[kind]
+    assert whole.tolist() == mesh_utils.create_device_mesh((8,)).tolist() == devices
+    assert asked == [((2, 4), False), ((8,), True)]
+
+
+def test_types_say_along_which_manual_axes_values_vary() -> None:
+    seen = []
+
+    def f(x):
+        seen.append(dx.typeof(x).manual_axis_type)
+        struct = dx.ShapeDtypeStruct.like(x)
+        assert struct.manual_axis_type == seen[0] and struct.update(shape=()).manual_axis_type == seen[0]
+        return x
+
+    dx.shard_map(f, mesh=mesh_of(), in_specs=P("a"), out_specs=P("a"))(dnp.ones(4))
+    assert seen == [sharding.ManualAxisType(varying={"a"})]
+    assert dx.typeof(1.0).manual_axis_type == sharding.ManualAxisType()
+    assert seen[0].update(varying=set(), reduced={"b"}).reduced == {"b"}
+    struct = dx.ShapeDtypeStruct((2,), "float32", manual_axis_type=seen[0])
+    assert "varying=frozenset({'a'})" in repr(struct) and struct != dx.ShapeDtypeStruct((2,), "float32")
+    for run, error, text in (
+        (
+            lambda: sharding.ManualAxisType(varying={"a"}, reduced={"a"}),
+            ValueError,
+            "A mesh axis is of one kind",
+        ),
+        (lambda: struct.update(manual_axis_type={"a"}), TypeError, "is a ManualAxisType"),
+        (
+            lambda: struct.update(manual_axis_type=seen[0].update(unreduced={"b"})),
+            NotImplementedError,
+            "which sums",
+        ),
+    ):
+        with pytest.raises(error, match=text):
+            run()

@@ -74,5 +74,41 @@ def test_clipping_keeps_directions() -> None:
 
 
 def test_a_schedule_with_too_few_values_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"one value more than boundaries(.|\n)*boundaries: 2, values: 2"):
+    with pytest.raises(
+        ValueError, match=r"one value more than boundaries(.|\n)*boundaries \(2,\), values \(2,\)"
+    ):
         ours.piecewise_constant([1, 2], [0.1, 0.2])
+    with pytest.raises(TypeError, match="A step size is a number, or a function of the step"):
+        ours.sgd(np.ones(2))
+
+
+def test_an_optimizer_of_arrays_is_one_of_trees() -> None:
+    @ours.optimizer
+    def with_memory(rate: float):
+        def update(i, g, state):
+            return {"x": state["x"] - rate * g, "last": g if i < 2 else (g,)}
+
+        return lambda x: {"x": x, "last": dnp.zeros_like(x)}, update, lambda state: state["x"]
+
+    init, update, get = with_memory(0.5)
+    params = {"w": dnp.ones(2), "b": [dnp.array(3.0)]}
+    state = update(0, params, init(params))
+    assert [x.tolist() for x in dx.tree.leaves(get(state))] == [1.5, [0.5, 0.5]]
+    again = ours.pack_optimizer_state(ours.unpack_optimizer_state(state))
+    assert (
+        dx.tree.structure(again) == dx.tree.structure(state) == dx.tree.structure(dx.jit(lambda s: s)(state))
+    )
+    with pytest.raises(TypeError, match="gradients have the structure of the parameters"):
+        update(0, {"w": 1.0}, state)
+    with pytest.raises(TypeError, match="keeps the structure of the state"):
+        update(2, params, state)
+    with pytest.raises(TypeError, match="leaves are JoinPoints"):
+        ours.pack_optimizer_state(params)
+
+
+@pytest.mark.skipif(not jax.__version__.startswith("0.10."), reason="the names are those of JAX 0.10")
+def test_names_are_those_of_jax() -> None:
+    own = {
+        name for name in dir(theirs) if getattr(getattr(theirs, name), "__module__", "") == theirs.__name__
+    }
+    assert {name for name in own if not name.startswith("_")} - set(dir(ours)) == set()

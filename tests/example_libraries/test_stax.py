@@ -1,7 +1,12 @@
 """Layers: shapes promised by init are those of apply, keys are split among layers, and small networks learn."""
 
+import types
+from typing import Any
+
+import jax
 import numpy as np
 import pytest
+from jax.example_libraries import stax as theirs
 
 import didax as dx
 import didax.numpy as dnp
@@ -40,6 +45,39 @@ def test_init_promises_the_shape_that_apply_returns(layer: stax.Layer, shape: tu
     assert out.shape == promised
     unknown_batch, _ = init(random.key(0), (-1, *shape[1:]))
     assert unknown_batch[1:] == promised[1:]
+
+
+def network(S: Any) -> Any:
+    """Layers whose axes are named, of either library."""
+    return S.serial(
+        S.GeneralConv(("NCHW", "OIHW", "NHWC"), 4, (3, 2), (2, 1), "SAME"),
+        S.ConvTranspose(2, (2, 2), (2, 2)), S.Conv(3, (2, 2)),
+        S.FanOut(3), S.parallel(S.AvgPool((2, 1), spec="NHWC"), S.MaxPool((2, 1)), S.SumPool((2, 1))), S.FanInSum,
+    )  # fmt: skip
+
+
+def test_layers_with_named_axes_are_those_of_jax() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 3, 6, 5)).astype("float32")
+    init, apply = network(stax)
+    shape, params = init(random.key(0), (-1, *x.shape[1:]))
+    outs = dx.jit(apply)(params, x)
+    assert outs.shape[1:] == shape[1:] and shape[0] == -1
+    their_init, their_apply = network(theirs)
+    kinds = jax.eval_shape(lambda key: their_init(key, x.shape)[1], jax.random.key(0))
+    arrays = [np.asarray(leaf) for leaf in dx.tree.leaves(params)]
+    assert [leaf.shape for leaf in arrays] == [leaf.shape for leaf in jax.tree.leaves(kinds)]
+    wanted = jax.jit(their_apply)(jax.tree.unflatten(jax.tree.structure(kinds), arrays), x)
+    np.testing.assert_allclose(outs, wanted, rtol=1e-4, atol=1e-5)
+    assert str(dx.tree.structure(params)) == str(jax.tree.structure(kinds))
+    shape, (w, b) = stax.Conv1DTranspose(4, (3,), (2,))[0](random.key(0), (-1, 5, 3))
+    assert (shape, w.shape, b.shape) == ((-1, 11, 4), (3, 3, 4), (1, 1, 4))
+    assert stax.BatchNorm(axis=0)[0](random.key(0), (4, 3))[1][0].shape == (3,)
+
+
+@pytest.mark.skipif(not jax.__version__.startswith("0.10."), reason="the names are those of JAX 0.10")
+def test_names_are_those_of_jax() -> None:
+    own = {name for name in dir(theirs) if not isinstance(getattr(theirs, name), types.ModuleType)}
+    assert {name for name in own if not name.startswith("_")} - set(dir(stax)) == set()
 
 
 def test_pools() -> None:

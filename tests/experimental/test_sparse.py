@@ -379,6 +379,30 @@ def test_linear_algebra() -> None:
     np.testing.assert_allclose(found[0], -ct[rows] * x[A.indices], rtol=1e-3, atol=1e-5)
 
 
+def test_entries_of_arrays_without_elements() -> None:
+    """Entries that can only be out of bounds are zeros in every operation with a dense array."""
+    x = BCOO((dnp.ones(2), np.zeros((2, 2), "int32")), shape=(0, 4))
+    empty = dnp.ones((0, 4))
+    assert (x * empty).todense().shape == sparse.bcoo_extract(x, empty).shape == (0, 4)
+    assert BCOO.fromdense(empty, nse=3).data.tolist() == [0, 0, 0]
+    assert (dnp.ones((2, 0)) @ x).tolist() == np.zeros((2, 4)).tolist()
+    sampled = sparse.bcoo_dot_general_sampled(
+        empty, dnp.ones((4, 3)), x.indices, dimension_numbers=(((1,), (0,)), ((), ()))
+    )
+    assert sampled.tolist() == [0, 0]
+
+
+def test_scalars_and_truth_values() -> None:
+    scalar = made(Layout((), nse=2))
+    assert float(scalar + 1) == float(scalar.todense()) + 1
+    assert scalar.sum().tolist() == scalar.todense().tolist()
+    flags = BCOO((np.array([True, True]), np.array([[0, 1], [1, 1]])), shape=(2, 2))
+    counts = sparse.bcoo_reduce_sum(flags, axes=(0,))
+    assert counts.dtype == "int32" and counts.todense().tolist() == [0, 2]
+    x = made(LAYOUTS[0])
+    check(sparse.bcoo_reduce_sum(x, axes=(-1,)), reference(x).sum(-1), "a negative axis")
+
+
 def test_errors_name_the_rule_and_the_way_out() -> None:
     x = made(LAYOUTS[0])
     cases: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -396,6 +420,8 @@ def test_errors_name_the_rule_and_the_way_out() -> None:
         (lambda: x.update_layout(n_batch=1), sparse.SparseEfficiencyError, "inefficient storage"),
         (lambda: x.update_layout(n_batch=3), ValueError, "cannot be larger than mat.ndim=2"),
         (lambda: x.transpose((0, 0)), TypeError, "isn't a permutation"),
+        (lambda: sparse.bcoo_reduce_sum(x, axes=(9,)), ValueError, r"bcoo_reduce_sum takes an axis(.|\n)*axis: 9"),
+        (lambda: sparse.bcoo_squeeze(made(Layout((1, 4))), dimensions=(2,)), ValueError, "bcoo_squeeze takes an axis"),
         (lambda: made(LAYOUTS[1]).transpose((1, 0, 2)), NotImplementedError, "cannot permute batch axes"),
         (lambda: dx.jit(BCOO.fromdense)(dnp.ones((2, 2))), ValueError, "nse must be specified"),
         (lambda: dx.jit(lambda x: x.sum_duplicates())(x), ValueError, "nse must be specified"),

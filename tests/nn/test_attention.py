@@ -95,3 +95,41 @@ def test_products_with_scales_of_blocks() -> None:
     assert dx.nn.scaled_matmul(*args, preferred_element_type="bfloat16").dtype == "bfloat16"
     with pytest.raises(ValueError, match="scaled_matmul takes batches of rows with scales for equal blocks"):
         dx.nn.scaled_matmul(args[0], args[1], args[2], args[2])
+
+
+def test_products_that_find_their_scales() -> None:
+    """Numbers that blocks can hold exactly have exact products and derivatives; others are near."""
+    rng = np.random.default_rng(0)
+    numbers = np.float32([0, 0.5, 1, 1.5, 2, 3, 4, 6, -1, -3])
+    x, y = rng.choice(numbers, (32, 2, 32)), rng.choice(numbers, (2, 4, 8, 32))
+    x[..., ::16] = y[..., ::16] = 6  # the largest number of each block
+    x[0] = 0  # a block of zeros
+    axes = (((2,), (3,)), ((1,), (0,)))
+
+    def of(configs: Any, x: Any, y: Any) -> Any:
+        def product(x: Any, y: Any) -> Any:
+            return dx.nn.scaled_dot_general(x, y, axes, configs=configs)
+
+        out, pull = dx.vjp(product, x, y)
+        return out, pull(dx.numpy.ones_like(out))
+
+    configs = {mode: [dx.nn.get_scaled_dot_general_config(mode)] * 3 for mode in ("mxfp8", "nvfp4")}
+    wanted, cts = dx.jit(lambda x, y: of(None, x, y))(x, y)
+    for mode, config in configs.items():
+        found, found_cts = dx.jit(lambda x, y, config=config: of(config, x, y))(x, y)
+        np.testing.assert_allclose(found, wanted, 1e-6, 1e-5, err_msg=mode)
+        for ct, other in zip(found_cts, cts, strict=True):
+            np.testing.assert_allclose(ct, other, 1e-6, 1e-5, err_msg=mode)
+    a = rng.normal(size=(3, 64)).astype("float32")
+    flat = (((1,), (1,)), ((), ()))
+    near = dx.nn.scaled_dot_general(a, a, flat, configs=configs["mxfp8"])
+    assert 0 < abs(near - a @ a.T).max() < 0.06 * abs(a @ a.T).max()
+    half = dx.nn.scaled_dot_general(a, a, flat, "bfloat16", configs["mxfp8"])
+    assert half.dtype == "bfloat16"
+    for run, error, text in (
+        (lambda: dx.nn.get_scaled_dot_general_config("fp2"), ValueError, "Unsupported mode(.|\n)*'fp2'"),
+        (lambda: dx.nn.scaled_dot_general(a[:, :8], a[:, :8], flat, configs=configs["mxfp8"]), ValueError, "32 neigh"),
+        (lambda: dx.nn.scaled_dot_general(a, a, flat, "int32", configs["mxfp8"]), TypeError, "returns float32"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=text):
+            run()

@@ -327,6 +327,7 @@ def test_singular_matrices_give_nan_or_infinity():
         assert np.isnan(f(dnp.linalg.inv)(x)).all() and np.isnan(f(dnp.linalg.solve)(x, dnp.ones(2))).all()
         assert float(f(dnp.linalg.cond)(dnp.zeros((2, 2)))) == np.inf
         assert [float(y) for y in f(dnp.linalg.slogdet)(x)] == [0, -np.inf]
+        assert np.isnan(f(dnp.linalg.slogdet)(x + np.nan)).all()
         assert np.isnan(f(dnp.linalg.cholesky)(-x)).any()
     one_of_two = dnp.linalg.inv(dnp.stack([x, dnp.eye(2)]))
     assert np.isnan(one_of_two[0]).all() and np.array_equal(one_of_two[1], np.eye(2))

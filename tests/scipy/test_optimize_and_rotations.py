@@ -142,6 +142,25 @@ def test_derivatives_and_batches_of_rotations() -> None:
                    "euler": (lambda v: Rotation.from_rotvec(v).as_euler("zyx"), w)})  # fmt: skip
 
 
+def test_rotations_at_the_ends_of_their_ranges() -> None:
+    with dx.enable_x64(True):
+        halves = np.array([[0.005, 0, 0], [0, 0.0099, 0], [0, 0, 0.0101], [0.5, 0.5, 0.5]])
+        q = np.concatenate([halves, np.sqrt(1 - (halves**2).sum(-1, keepdims=True))], -1)
+        theirs = Theirs.from_quat(q)
+        assert_close(Rotation.from_quat(q).as_rotvec(), theirs.as_rotvec(), 1e-15, 1e-17)
+        half_turn = Rotation.from_quat(np.array([1.0, 0, 0, 0]))
+        assert np.asarray(half_turn.as_euler("xyz")).tolist() == [math.pi, 0, 0]
+        power = one = Rotation.from_quat(q[3])
+        for _ in range(200):
+            power = power * one  # the length of a product stays 1
+        assert_close(power.as_matrix(), (theirs[3] ** 201).as_matrix(), 1e-12, 1e-12)
+    arrays = Rotation.from_quat(RNG.normal(size=(2, 3, 4)).astype("float32"))  # any number of axes
+    assert (arrays * arrays.inv()).as_matrix().shape == (2, 3, 3, 3)
+    assert arrays[0].apply(np.ones(3)).shape == (3, 3) and len(arrays) == 2
+    assert Rotation.from_euler("xyz", arrays.as_euler("xyz")).as_rotvec().shape == (2, 3, 3)
+    assert Slerp.init(np.arange(2), arrays[0][:2])(0.5).quat.dtype == "float32"
+
+
 def test_errors_of_rotations() -> None:
     one = Rotation.identity()
     for call, error, text in (
@@ -154,6 +173,8 @@ def test_errors_of_rotations() -> None:
         (lambda: len(one), TypeError, "One rotation has no length"),
         (lambda: one[0], TypeError, "One rotation cannot be indexed"),
         (lambda: Slerp.init(np.zeros(1), one), ArgumentError, "Slerp takes a vector of two rotations"),
+        (lambda: one * 2.0, TypeError, "A rotation is multiplied with rotations"),
+        (lambda: Slerp.init(np.arange(2), Rotation.concatenate([one, one]))(np.ones((2, 2))), ValueError, "a time or"),
     ):  # fmt: skip
         with pytest.raises(error, match=text):
             call()

@@ -90,7 +90,8 @@ def test_convolutions() -> None:
 def test_windows_are_those_of_scipy() -> None:
     parameters = {"general_cosine": [([0.5, 0.3, 0.2],)], "general_hamming": [(0.6,)], "gaussian": [(3.0,)],
                   "general_gaussian": [(1.5, 2.0)], "kaiser": [(4.0,)], "exponential": [(), (None, 2.0), (1.0, 3.0)],
-                  "tukey": [(), (0.3,), (0,), (1,)]}  # fmt: skip
+                  "tukey": [(), (0.3,), (0,), (1,)], "chebwin": [(50,), (100,)], "dpss": [(0.4,)],
+                  "taylor": [(), (5, 40), (3, 30, False)]}  # fmt: skip
     for kind in _windows._FORMULAS:
         for more, length in itertools.product(parameters.get(kind, [()]), (1, 2, 7, 8)):
             window = (kind, *more) if more else kind
@@ -98,7 +99,9 @@ def test_windows_are_those_of_scipy() -> None:
             np.testing.assert_allclose(
                 _windows.samples("", window, length), wanted, atol=1e-12, err_msg=f"{window}"
             )
-    for window in (*_windows._ALIASES, 3.0):
+    with pytest.raises(ValueError, match="half bandwidth of a dpss window"):
+        _windows.samples("", ("dpss", 4.5), 8)
+    for window in (*_windows._ALIASES, 3.0, ("dpss", 2.5)):
         wanted = scipy.signal.get_window(window, 8)
         np.testing.assert_allclose(_windows.samples("", window, 8), wanted, atol=1e-12, err_msg=f"{window}")
 

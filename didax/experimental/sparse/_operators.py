@@ -11,7 +11,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax.experimental.sparse.bcoo import BCOO
 from didax.experimental.sparse.bcsr import BCSR
-from didax.experimental.sparse.transform import sparsify
+from didax.experimental.sparse.transform import sparsify, todense
 
 _BINARY: dict[str, Any] = {
     "matmul": dnp.matmul, "mul": dnp.multiply, "truediv": dnp.divide, "add": dnp.add, "sub": dnp.subtract,
@@ -36,6 +36,12 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
+def _sum(self: Any, *args: Any, **options: Any) -> Any:
+    """As the method `sum` of dense arrays: a scalar is dense."""
+    found = _method("sum")(self, *args, **options)
+    return found if found.ndim else todense(found)
+
+
 def _power(self: Any, exponent: Any) -> Any:
     return sparsify(lambda x: dnp.power(x, exponent))(self)
 
@@ -57,8 +63,8 @@ def _attach(cls: type, **attributes: Any) -> None:
 _attach(BCOO, **{f"__{name}__": _operator(f) for name, f in {**_BINARY, **_COMPARISONS}.items()})
 _attach(BCOO, **{f"__r{name}__": _operator(f, reflected=True) for name, f in _BINARY.items()})
 _attach(BCOO, **{f"__{name}__": sparsify(f) for name, f in _UNARY.items()})
-_attach(BCOO, **{name: _method(name) for name in ("astype", "reshape", "sum")})
-_attach(BCOO, __pow__=_power, __rpow__=_operator(dnp.power, reflected=True), __iter__=_iterate)
+_attach(BCOO, **{name: _method(name) for name in ("astype", "reshape")})
+_attach(BCOO, sum=_sum, __pow__=_power, __rpow__=_operator(dnp.power, reflected=True), __iter__=_iterate)
 _attach(BCSR, __matmul__=_operator(dnp.matmul), __rmatmul__=_operator(dnp.matmul, reflected=True))
 _attach(BCOO, __getitem__=_getitem)
 _attach(BCSR, __getitem__=_getitem)

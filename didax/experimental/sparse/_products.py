@@ -28,6 +28,7 @@ from didax.experimental.sparse.bcoo import (
     bcoo_sum_duplicates,
     bcoo_update_layout,
     columns,
+    elements_at,
     extract_at,
     in_bounds,
     take_columns,
@@ -63,7 +64,7 @@ def entries_of(mat: BCOO, v: Any, fill: int) -> Any:
         if not n_sparse:
             return v[None]
         places = [i if n != 1 else dnp.zeros_like(i) for i, n in zip(columns(indices), v.shape, strict=False)]
-        return v.at[tuple(places)].get(mode="fill", fill_value=fill)
+        return elements_at(v, tuple(places), fill)
 
     return over_batch(gather, mat.n_batch)(mat.indices, v)
 
@@ -169,12 +170,12 @@ def _dot_dense(lhs: BCOO, rhs: Any, numbers: Any, dtype: Any) -> Array:
     def product(data: Any, indices: Any, rhs: Any) -> Any:
         places = columns(indices)
         if not kept and sparse:  # entries add up over all places: one contraction
-            rows = rhs.at[tuple(places[i] for i in sparse)].get(mode="fill", fill_value=0)
+            rows = elements_at(rhs, tuple(places[i] for i in sparse))
             return lax.dot_general(data, rows, (((0,), (0,)), ((), ())), preferred_element_type=out.dtype)
         if not kept:
             return _outer(data.sum(0, dtype=data.dtype), rhs, out.dtype)
         if sparse:
-            rows = rhs.at[tuple(places[i] for i in sparse)].get(mode="fill", fill_value=0)
+            rows = elements_at(rhs, tuple(places[i] for i in sparse))
             terms = lax.dot_general(data, rows, (((), ()), ((0,), (0,))), preferred_element_type=out.dtype)
         else:
             terms = _outer(data, rhs, out.dtype)
@@ -260,8 +261,8 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
         dnp.moveaxis(x, met, tuple(range(-len(met), 0))) if met else x for x, met in ((A, left), (B, right))
     )
     split = A.ndim - len(left)
-    rows = rows.at[places[:split]].get(mode="fill", fill_value=0) if split else rows[None]
-    cols = cols.at[places[split:]].get(mode="fill", fill_value=0) if split < n_sparse else cols[None]
+    rows = elements_at(rows, places[:split]) if split else rows[None]
+    cols = elements_at(cols, places[split:]) if split < n_sparse else cols[None]
     n = indices.shape[0]
     rows, cols = (dnp.broadcast_to(x, (n, *x.shape[1:])) for x in (rows, cols))
     met = tuple(range(1, 1 + len(left)))

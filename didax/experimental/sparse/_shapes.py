@@ -33,6 +33,7 @@ from didax.experimental.sparse.bcoo import (
     split,
     take_columns,
 )
+from didax.numpy.reductions import canonical_axes
 
 
 def dense_type(x: Any) -> Any:
@@ -236,7 +237,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
 
 def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     """As `lax.squeeze`."""
-    gone = {operator.index(d) % arr.ndim if arr.ndim else d for d in dimensions}
+    gone = set(canonical_axes("bcoo_squeeze", tuple(dimensions), arr.ndim))
     if any(arr.shape[d] != 1 for d in gone):
         rule = "cannot select an axis to squeeze out which has size not equal to one."
         raise ValueError(message(rule, f"shape: {arr.shape}, dimensions: {dimensions}", fix="Name others."))
@@ -348,9 +349,11 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
 
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     """The sum over axes: entries at one place stay entries of their own."""
-    gone = sorted({operator.index(a) for a in axes})
+    gone = sorted(canonical_axes("bcoo_reduce_sum", tuple(axes), mat.ndim))
     n_batch, n_sparse, _, nse = mat.layout
     data, indices = mat.data, mat.indices
+    if data.dtype == bool:  # True counts as 1
+        data = data.astype(int)
     data = data.sum(tuple(a - n_sparse + 1 for a in gone if a >= n_batch + n_sparse), dtype=data.dtype)
     kept = [i for i in range(n_sparse) if i + n_batch not in gone]
     if len(kept) < n_sparse:

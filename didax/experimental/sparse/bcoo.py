@@ -262,6 +262,13 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     return sparr._with_data(extract_at(sparr.indices, arr, unique))
 
 
+def elements_at(x: Any, places: Any, fill: int = 0) -> Any:
+    """The elements of a dense array at positions along its first axes; `fill` where these are out of bounds."""
+    if 0 in x.shape[: len(places)]:
+        return dnp.full_like(x, fill, shape=(len(places[0]), *x.shape[len(places) :]))
+    return x.at[places].get(mode="fill", fill_value=fill)
+
+
 def extract_at(indices: Any, arr: Any, assume_unique: bool = True) -> Any:
     """The entries of a dense array at indices."""
     n_batch, (nse, n_sparse) = indices.ndim - 2, indices.shape[-2:]
@@ -271,7 +278,7 @@ def extract_at(indices: Any, arr: Any, assume_unique: bool = True) -> Any:
         if not n_sparse:
             data = dnp.broadcast_to(arr, (nse, *arr.shape))
             return data if assume_unique else masked(data, dnp.arange(nse) < 1)
-        data = arr.at[columns(indices)].get(mode="fill", fill_value=0)
+        data = elements_at(arr, columns(indices))
         if assume_unique:
             return data
         first = unique_places(indices, sparse_shape).first

@@ -14,7 +14,7 @@ from typing import Any
 
 from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
-from didax.core.effects import REPORT
+from didax.core.effects import KEPT, REPORT
 from didax.core.jaxpr import Jaxpr
 from didax.core.primitive import Primitive, eager_trace, infer
 from didax.core.tracing import current_trace
@@ -32,9 +32,9 @@ from didax.transforms.cache import cached_on_jaxpr
 def runs_by_element(*jaxprs: Jaxpr) -> bool:
     """Whether programs have effects that must not happen for elements that take no part.
 
-    Checks and reports of progress are none of them.
+    Checks, reports of progress and what is only kept are none of them.
     """
-    return any(effect not in (CHECK, REPORT) for jaxpr in jaxprs for effect in jaxpr.effects)
+    return any(effect not in (CHECK, KEPT, REPORT) for jaxpr in jaxprs for effect in jaxpr.effects)
 
 
 def run_by_element(

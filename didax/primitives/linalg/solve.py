@@ -159,8 +159,9 @@ class Slogdet(MatrixPrimitive):
         return [with_matrix(a), with_matrix(a, dtype=real_dtype(a))]
 
     def eager(self, a: Any) -> list[Any]:
-        dtypes_out = (a.dtype, a.real.dtype)
-        return [np.asarray(y, t) for y, t in zip(np.linalg.slogdet(a), dtypes_out, strict=True)]
+        unit, logarithm = np.linalg.slogdet(a)
+        unit = np.where(np.isnan(logarithm), np.nan, unit)  # NumPy has a sign for NaN
+        return [np.asarray(unit, a.dtype), np.asarray(logarithm, a.real.dtype)]
 
     lower = lower_as(_slogdet)
 

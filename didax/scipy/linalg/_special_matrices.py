@@ -259,9 +259,18 @@ def _size(name: str, n: Any, least: int = 1) -> int:
     return size
 
 
+def _computing(n: Any) -> Any:
+    """NumPy, in 64 bits, or for a symbolic size the functions whose operations go into the program."""
+    return dnp if is_symbolic(n) else np
+
+
 def _rounded(rows: list[list[Any]], n: int) -> Array:
     """Exact numbers as an array of the default float dtype."""
-    return dnp.asarray(np.array(rows, np.float64).reshape(len(rows), n), dtypes.default_dtype("f"))
+    return _as_floats(np.array(rows, np.float64).reshape(len(rows), n))
+
+
+def _as_floats(x: Any) -> Array:
+    return dnp.asarray(x, dtypes.default_dtype("f"))
 
 
 @array_function
@@ -274,7 +283,8 @@ def hilbert(n: int) -> Array:
            [0.5       , 0.33333334]], dtype=float32)
     """
     n = _size("hilbert", n, 0)
-    return _rounded([[1 / (i + j + 1) for j in range(n)] for i in range(n)], n)
+    i = _computing(n).arange(n)
+    return _as_floats(1 / (i[:, None] + i + 1))
 
 
 @array_function
@@ -354,11 +364,10 @@ def helmert(n: int, full: bool = False) -> Array:
     Array([[ 0.70710677, -0.70710677]], dtype=float32)
     """
     n = _size("helmert", n)
-    rows = [[n**-0.5] * n] if full else []
-    for k in range(1, n):
-        length = math.sqrt(k * (k + 1))
-        rows.append([1 / length] * k + [-k / length] + [0.0] * (n - k - 1))
-    return _rounded(rows, n)
+    xp = _computing(n)
+    j, k = xp.arange(n), xp.arange(1, n)[:, None]
+    rows = xp.where(j < k, 1, xp.where(j == k, -k, 0)) / xp.sqrt(1.0 * k * (k + 1))
+    return _as_floats(xp.concatenate([xp.ones((1, n)) / xp.sqrt(1.0 * n), rows]) if full else rows)
 
 
 @array_function
@@ -391,14 +400,17 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
            [ 1., -1.]], dtype=float32)
     """
     n = _size("dft", n, 0)
-    factors = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}
-    if scale not in factors:
+    xp = _computing(n)
+    if scale not in (None, "sqrtn", "n"):
         fix = "Use None, 'sqrtn' or 'n'."
         raise ArgumentError(message("dft has three scales.", f"scale: {scale!r}", fix=fix))
     chosen = dtypes.default_dtype("c") if dtype is None else dtypes.dtype(dtype)
     if not dtypes.is_complex(chosen):
         fix = "Pass a complex dtype, or leave dtype out."
         raise ArgumentError(message("dft makes complex matrices.", f"dtype: {chosen}", fix=fix))
-    turns = np.outer(np.arange(n), np.arange(n)) % max(n, 1) / max(n, 1)  # exact, however large the product
-    values = np.exp(-2j * np.pi * turns) / (factors[scale] or 1.0)
+    length, i = max_dim(n, 1), xp.arange(n)
+    turns = i[:, None] * i % length / length  # exact, however large the product
+    values = xp.exp(-2j * np.pi * turns)
+    if scale is not None:
+        values = values / (xp.sqrt(1.0 * length) if scale == "sqrtn" else length)
     return dnp.asarray(values, chosen)

@@ -4,8 +4,8 @@
     (r * s).apply(v)                            s first, then r
 
 A rotation by the angle t about the unit vector n is the quaternion (n sin(t/2), cos(t/2)); q and -q are the same
-rotation. Both classes are pytrees, and hold one rotation or a vector of them. Derivatives are finite at the identity
-too.
+rotation. Both classes are pytrees. A `Rotation` holds one rotation, or an array of them. Derivatives are finite at
+the identity too.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def _real(name: str, x: Any) -> Array:
 
 def _vectors(name: str, x: Any, length: int) -> Array:
     value = _real(name, x)
-    if value.ndim not in (1, 2) or value.shape[-1] != length:
-        fix = f"Pass an array of shape ({length},) or (n, {length})."
+    if not value.ndim or value.shape[-1] != length:
+        fix = f"Pass an array of shape ({length},) or (..., {length})."
         raise ArgumentError(
             message(f"{name} takes vectors of {length} numbers.", f"operand: {value.aval}", fix=fix)
         )
@@ -51,6 +51,10 @@ def _product(p: Any, q: Any) -> Any:
     a, b, v, w = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
     vector = v * b + w * a + dnp.cross(a, b)
     return dnp.concatenate([vector, v * w - (a * b).sum(-1, keepdims=True)], -1)
+
+
+def _unit(q: Any) -> Any:
+    return q / dnp.linalg.norm(q, axis=-1, keepdims=True)
 
 
 def _conjugate(q: Any) -> Any:
@@ -74,7 +78,7 @@ def _sin_ratio(half: Any) -> Any:
 
 
 class Rotation(NamedTuple):
-    """One rotation, or a vector of them; `quat` has shape (4,) or (n, 4).
+    """One rotation, or an array of them; `quat` has shape (4,) or (..., 4).
 
     >>> from didax.scipy.spatial.transform import Rotation
     >>> dnp.round(Rotation.from_euler("z", 90.0, degrees=True).apply(dnp.array([1.0, 0.0, 0.0])), 3) + 0.0
@@ -88,7 +92,7 @@ class Rotation(NamedTuple):
     def from_quat(cls, quat: ArrayLike) -> Rotation:
         """Return the rotations of quaternions (x, y, z, w), which are divided by their norms."""
         q = _vectors("Rotation.from_quat", quat, 4)
-        return cls(q / dnp.linalg.norm(q, axis=-1, keepdims=True))
+        return cls(_unit(q))
 
     @classmethod
     @api_boundary
@@ -116,8 +120,8 @@ class Rotation(NamedTuple):
     def from_matrix(cls, matrix: ArrayLike) -> Rotation:
         """Return the rotations of orthogonal 3 x 3 matrices, the last two axes."""
         m = _real("Rotation.from_matrix", matrix)
-        if m.ndim not in (2, 3) or m.shape[-2:] != (3, 3):
-            fix = "Pass an array of shape (3, 3) or (n, 3, 3)."
+        if m.shape[-2:] != (3, 3):
+            fix = "Pass an array of shape (3, 3) or (..., 3, 3)."
             raise ArgumentError(
                 message("Rotation.from_matrix takes 3 x 3 matrices.", f"matrix: {m.aval}", fix=fix)
             )
@@ -130,8 +134,8 @@ class Rotation(NamedTuple):
         intrinsic, axes = _axes(seq, (1, 2, 3))
         a = _real("Rotation.from_euler", angles)
         a = a[..., None] if len(axes) == 1 and (not a.ndim or a.shape[-1] != 1 or a.ndim == 0) else a
-        if a.ndim not in (1, 2) or a.shape[-1] != len(axes):
-            fix = f"Pass angles of shape ({len(axes)},) or (n, {len(axes)})."
+        if not a.ndim or a.shape[-1] != len(axes):
+            fix = f"Pass angles of shape ({len(axes)},) or (..., {len(axes)})."
             rule = "Rotation.from_euler takes an angle for each axis."
             raise ArgumentError(message(rule, f"seq: {seq!r}, angles: {a.aval}", fix=fix))
         a = dnp.deg2rad(a) if degrees else a
@@ -177,7 +181,10 @@ class Rotation(NamedTuple):
         return Rotation(self.quat[indexer])
 
     def __mul__(self, other: Rotation) -> Rotation:  # type: ignore[override]
-        return Rotation(_product(self.quat, other.quat))
+        if not isinstance(other, Rotation):
+            rule = "A rotation is multiplied with rotations."
+            raise TypeError(message(rule, f"other: {other!r:.60}", fix="Use r.apply(v) to rotate vectors."))
+        return Rotation(_unit(_product(self.quat, other.quat)))  # or rounding errors would add up to a factor
 
     @api_boundary
     def apply(self, vectors: ArrayLike, inverse: bool = False) -> Array:
@@ -237,8 +244,9 @@ class Rotation(NamedTuple):
         small = square < 1e-4
         sine = dnp.sqrt(dnp.where(small, 1, square))
         angle = 2 * dnp.arctan2(sine, dnp.where(small, 1, w))
-        # t / sin(t/2), with s = sin(t/2): 2 (1 + s^2/6 + 3 s^4/40 + ...)
-        ratio = dnp.where(small, 2 + square / 3 + 0.15 * square**2, angle / sine)
+        # t / sin(t/2), with s = sin(t/2): 2 (1 + s^2/6 + 3 s^4/40 + 5 s^6/112 + ...)
+        series = 2 + square / 3 + 0.15 * square**2 + 5 / 56 * square**3
+        ratio = dnp.where(small, series, angle / sine)
         out = v * ratio
         return dnp.rad2deg(out) if degrees else out
 
@@ -277,7 +285,7 @@ def _quaternions(m: Any) -> Any:
     q = candidates[3]
     for i in range(3):
         q = dnp.where(choice == i, candidates[i], q)
-    return q / dnp.linalg.norm(q, axis=-1, keepdims=True)
+    return _unit(q)
 
 
 def _axes(seq: str, lengths: tuple[int, ...]) -> tuple[bool, list[int]]:
@@ -317,7 +325,8 @@ def _euler_angles(q: Any, axes: list[int], intrinsic: bool) -> Any:
     if not symmetric:
         third, second = third * sign, second - math.pi / 2
     angles = dnp.stack([third, second, first] if intrinsic else [first, second, third], -1)
-    return (angles + math.pi) % (2 * math.pi) - math.pi if dtypes.is_inexact(angles.dtype) else angles
+    turns = dnp.where(angles > math.pi, 1, dnp.where(angles < -math.pi, -1, 0)).astype(angles.dtype)
+    return angles - 2 * math.pi * turns
 
 
 class Slerp(NamedTuple):
@@ -338,12 +347,12 @@ class Slerp(NamedTuple):
     @api_boundary
     def init(cls, times: ArrayLike, rotations: Rotation) -> Slerp:
         """Return the interpolation of a vector of rotations at ascending times."""
-        t = dnp.asarray(promote_dtypes("Slerp.init", times, to_inexact=True)[0])
         if not isinstance(rotations, Rotation) or rotations.single or len(rotations) < 2:
             rule = "Slerp takes a vector of two rotations or more."
             raise ArgumentError(
                 message(rule, f"rotations: {rotations!r:.100}", fix="Use Rotation.concatenate.")
             )
+        t = _real("Slerp.init", times).astype(rotations.quat.dtype)
         if t.shape != (len(rotations),):
             fix = "Pass one time for each rotation."
             raise ArgumentError(
@@ -354,8 +363,17 @@ class Slerp(NamedTuple):
 
     @api_boundary
     def __call__(self, times: ArrayLike) -> Rotation:
-        """Return the rotations at times, which are cut to the given range."""
-        t = dnp.asarray(promote_dtypes("Slerp", times, to_inexact=True)[0])
+        """Return the rotations at one time or at a vector of them.
+
+        Outside of the given range the first and the last rotation go on.
+        """
+        t = _real("Slerp", times).astype(self.times.dtype)
+        if t.ndim > 1:
+            raise ArgumentError(
+                message(
+                    "Slerp takes a time or a vector of them.", f"times: {t.aval}", fix="Use times.ravel()."
+                )
+            )
         step = dnp.clip(dnp.searchsorted(self.times, t, side="right") - 1, 0, len(self.rotations) - 1)
         share = (t - self.times[step]) / self.timedelta[step]
         return self.rotations[step] * Rotation.from_rotvec(self.rotvecs[step] * share[..., None])
