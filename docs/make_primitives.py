@@ -51,7 +51,8 @@ that only moves elements (`moves_elements`) needs none. `sharding` says how resu
 (a primitive without it takes no split operands). `keys` says which random keys are used up, `conditions` what
 checks demand of operands, `checkify` and `run_jaxprs` run held programs for checks and in search of a NaN, `sparsity`
 says which elements depend on which, `padded` computes on axes that are longer than they say, `stage` and
-`replace_captured` write down functions of Python. `effects` and `named_axes` say what an application does besides
+`replace_captured` write down functions of Python. `differs` and `agree` are for collectives that devices might come to
+unevenly. `effects` and `named_axes` say what an application does besides
 computing, and the mapped axes that it refers to.
 """
 

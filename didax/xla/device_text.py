@@ -57,9 +57,10 @@ class DeviceWriter:
     @property
     def partitioned_here(self) -> bool:
         """Whether the partitioner cuts what is being written: not where the function decides along every axis."""
-        return len(self.partition.devices) > 1 and (
-            self.manual is None or len(self.manual.axes) < len(self.manual.mesh.axis_names)
-        )
+        if self.manual is None:
+            return len(self.partition.devices) > 1
+        mesh, axes = self.manual
+        return any(size > 1 for name, size in mesh.shape_tuple if name not in axes)
 
     def header(self, name: str) -> str:
         """The opening of the module, with the meshes that its text names."""
