@@ -89,10 +89,13 @@ class PartitionedExecutable(Executable):
         ]
         # XLA has one for the empty tuple of a program without results.
         found = out_avals and (loaded.get_output_shardings() or [None] * len(out_avals))
-        self.out_shardings = [
+        chosen = [
             layout_found(partition, sharding, aval.ndim)
             for sharding, aval in zip(found, out_avals, strict=True)
         ]
+        self.out_shardings = _as_stated(
+            chosen, partition, [a.ndim for a in in_avals], [a.ndim for a in out_avals]
+        )
         self.handlers = [
             _result_handler(aval.physical, xla_sharding(sharding))
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
@@ -114,6 +117,20 @@ class PartitionedExecutable(Executable):
                     fix="Compute on one device in the callback, or start the program after this one.",
                 )
             )
+
+
+def _as_stated(
+    found: Sequence[NamedSharding], partition: Partition, in_ndims: Sequence[int], out_ndims: Sequence[int]
+) -> list[NamedSharding]:
+    """The layouts of results in the user's words: as the program says it, or as one says it of an argument."""
+    arguments = [(s, n) for s, n in zip(partition.arguments, in_ndims, strict=True) if s is not None]
+    results = partition.results or (None,) * len(out_ndims)
+
+    def worded(sharding: NamedSharding, stated: NamedSharding | None, ndim: int) -> NamedSharding:
+        words = [stated, *[s for s, n in arguments if n == ndim]]
+        return next((s for s in words if s is not None and s.is_equivalent_to(sharding, ndim)), sharding)
+
+    return list(map(worded, found, results, out_ndims))
 
 
 class CallingPartitionedExecutable(PartitionedExecutable):

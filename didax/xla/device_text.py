@@ -31,6 +31,7 @@ class Partition:
     mesh: Mesh
     arguments: tuple[NamedSharding | None, ...]
     meshes: tuple[Mesh, ...] = ()  # all that the program and its arguments name
+    results: tuple[NamedSharding | None, ...] = ()  # as the program says it
 
     @property
     def devices(self) -> tuple[Any, ...]:
