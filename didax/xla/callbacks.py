@@ -164,7 +164,8 @@ def depth() -> int:
 
 def others_wait() -> bool:
     """Whether this code is in a callback of a program that other processes run, too."""
-    return any(run.others is not None for run in _enclosing.get())
+    runs = _enclosing.get()
+    return bool(runs) and any(run.others is not None for run in runs)
 
 
 def wait_for_runs() -> None:
