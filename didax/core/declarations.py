@@ -17,7 +17,7 @@ from didax.core.errors import MissingRuleError, message
 RULES = (
     "type", "eager", "evaluate", "lower", "jvp", "taylor", "linearize", "transpose", "batch", "partial_eval", "dce",
     "recompute", "sharding", "physical", "keys", "conditions", "checkify", "sparsity", "stage", "replace_captured",
-    "run_jaxprs", "padded",
+    "run_jaxprs", "padded", "differs", "agree",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_]\w*(-[A-Za-z]\w*)*")  # as the parser of programs reads names
 

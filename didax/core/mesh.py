@@ -13,7 +13,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Container, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -243,17 +243,22 @@ class Mesh(AbstractMesh):
     def __enter__(self) -> Mesh:
         entered = config.override(mesh=self)
         entered.__enter__()
-        _entered.set((*_entered.get(), entered))
+        _entered.set((*_entered.get(), _Entered(self, entered)))
         return self
 
     def __exit__(self, *error: object) -> None:
         *outer, entered = _entered.get()
         _entered.set(tuple(outer))
-        entered.__exit__(*error)
+        entered.block.__exit__(*error)
+
+
+class _Entered(NamedTuple):
+    mesh: Mesh
+    block: config.override
 
 
 _meshes: WeakValueDictionary[Any, Mesh] = WeakValueDictionary()
-_entered: ContextVar[tuple[config.override, ...]] = ContextVar("didax_meshes", default=())
+_entered: ContextVar[tuple[_Entered, ...]] = ContextVar("didax_meshes", default=())
 
 
 def meshes_like(mesh: AbstractMesh) -> list[Mesh]:
@@ -318,3 +323,15 @@ def without_devices(mesh: AbstractMesh, wanted: str) -> str:
 def current_mesh() -> AbstractMesh | None:
     """The mesh that specs without a mesh refer to, which `set_mesh` or a `with mesh:` block says; None without one."""
     return config.state().mesh
+
+
+def mesh_of_new_arrays() -> Mesh | None:
+    """The mesh that `set_mesh` says, over which lie whole the arrays that nobody has placed; None without one.
+
+    As in JAX, a `with mesh:` block says nothing of these. Nor does a mesh of several processes here: arrays that nobody
+    has placed are a process's own.
+    """
+    mesh = current_mesh()
+    if not isinstance(mesh, Mesh) or any(entered.mesh is mesh for entered in _entered.get()[-1:]):
+        return None
+    return None if mesh.is_multi_process else mesh

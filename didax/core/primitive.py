@@ -145,6 +145,8 @@ class Primitive:
     replace_captured: Rule = None  # replaces what its Python functions captured; see transforms/closure.py
     run_jaxprs: Rule = None  # runs its jaxprs one at a time, on concrete arrays; see passes/nans.py
     padded: Rule = None  # on arrays that are longer than they say; see passes/buckets.py
+    differs: Rule = None  # along which manual axes its results may differ; see passes/uneven.py
+    agree: Rule = None  # lets devices choose alike: for loops and branches
     holes: ClassVar[dict[str, str]] = {}  # rule name -> why it is absent on purpose
 
     def __init__(self, name: str):

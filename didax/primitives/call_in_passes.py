@@ -14,6 +14,7 @@ from didax.passes.checkify import Kinds, Report, checkify_jaxpr
 from didax.passes.key_reuse import call_keys
 from didax.passes.simplify import dce_jaxpr
 from didax.passes.sparsity import Dependence, dependence
+from didax.passes.uneven import Axes, Follow
 from didax.primitives import padded
 from didax.transforms.split import Split
 
@@ -37,6 +38,11 @@ class CallInPasses(Primitive):
 
     def sparsity(self, operands: Sequence[Dependence], *, jaxpr: Jaxpr, **params: Any) -> list[Dependence]:
         return dependence(jaxpr, operands)
+
+    def differs(
+        self, follow: Follow, choose: Any, operands: Sequence[Axes], *, jaxpr: Jaxpr, **params: Any
+    ) -> list[Axes]:
+        return follow(jaxpr, operands)
 
     def run_jaxprs(self, run: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return run(jaxpr, args, f"the {self.kind} {jaxpr.name}" if jaxpr.name else f"a {self.kind}")

@@ -75,7 +75,7 @@ class Check(Primitive):
         if debug:
             return []
         avals = [x.aval for x in values]
-        callback = HostCallback(functools.partial(_fail, **site), avals, [], "check")
+        callback = HostCallback(functools.partial(_fail, **site), avals, [], "check", everywhere=True)
         failing = ctx.region()
         call_python(failing, callback, values, side_effect=True)
         holds = ctx.convert(pred, _INT32)

@@ -14,7 +14,7 @@ Read next: `transforms/batching.py`; `varying.py`, which values differ between d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -53,12 +53,18 @@ class Collective(Primitive):
     axis is repeated along it first, unless `shared` knows the result.
     """
 
+    alike: ClassVar[bool] = False  # whether all that exchange get the same
     holes = {"eager": _UNBOUND}
     sets_varying = True
     sharding = split.kept  # over the explicit mesh axes that are not those of the collective
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return frozenset(axis_names(params["axis_name"]))
+
+    def differs(self, follow: Any, choose: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+        over = self.named_axes(params)
+        alike = self.alike and "axis_index_groups" not in params
+        return [operands[0] - over if alike else operands[0] | over]
 
     def type(self, x: ShapedArray, *, axis_name: AxisName, axis_size: int, **params: Any) -> ShapedArray:
         return x
@@ -116,6 +122,8 @@ class LinearCollective(Collective, LinearUnary):
 class PSum(LinearCollective):
     """The sum over the axis."""
 
+    alike = True
+
     def type(
         self, x: ShapedArray, *, axis_name: AxisName, axis_size: int, axis_index_groups: Any = None
     ) -> ShapedArray:
@@ -143,6 +151,7 @@ class PExtremum(Collective):
     """The largest or smallest element over the axis; elements that attain it share its derivative equally."""
 
     holes = {**Collective.holes, "transpose": "the operation is not linear"}
+    alike = True
 
     def __init__(self, name: str, reduce: Primitive):
         super().__init__(name)
@@ -181,6 +190,7 @@ class PExtremum(Collective):
 class AllGather(LinearCollective):
     """The operands of all elements, concatenated along `dimension`."""
 
+    alike = True
     sharding = _along_dimension
 
     def type(
@@ -278,6 +288,9 @@ class AxisIndex(Primitive):
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return frozenset((params["axis_name"],))
+
+    def differs(self, follow: Any, choose: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+        return [self.named_axes(params)]
 
     def type(self, *, axis_name: str, axis_size: int) -> ShapedArray:
         return ShapedArray((), _INT32)

@@ -30,8 +30,11 @@ from didax.core.primitive import Primitive
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.passes.checkify import Kinds, Report, checkify_jaxpr, report_of
 from didax.passes.simplify import dce_jaxpr
+from didax.passes.uneven import Axes, Follow, agreeing, differing
 from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.check import row
+from didax.primitives.control_flow.agreement import agreed, lowest
+from didax.primitives.control_flow.varying import would_wait
 from didax.primitives.elementwise import div, not_
 from didax.primitives.reductions import argmin_p
 from didax.primitives.scalars import scalar_like
@@ -40,7 +43,7 @@ from didax.primitives.varying import sum_over
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.named_axes import axis_env
+from didax.transforms.named_axes import axis_env, manual_names
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.split import Split
 from didax.transforms.staging import trace_to_jaxpr
@@ -58,6 +61,24 @@ class ShardMap(Primitive):
 
     multiple_results = True
     evaluate = given_by("didax.runtime.compiled")
+
+    def bind(self, *args: Any, jaxpr: Jaxpr, in_specs: Specs, **params: Any) -> list[Any]:
+        """As of every primitive, but where types do not say what differs, devices agree before they exchange."""
+        jaxpr = _agreeing(jaxpr, in_specs, **{name: params[name] for name in ("mesh", "axes", "tracked")})
+        return super().bind(*args, jaxpr=jaxpr, in_specs=in_specs, **params)
+
+    def differs(
+        self,
+        follow: Follow,
+        choose: Any,
+        operands: Sequence[Axes],
+        *,
+        jaxpr: Jaxpr,
+        axes: Sequence[str],
+        **_: Any,
+    ) -> list[Axes]:
+        """Along the axes of a `shard_map` around this one."""
+        return [found.difference(axes) for found in follow(jaxpr, operands)]
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
         return params["jaxpr"].axis_names - frozenset(params["axes"])
@@ -141,14 +162,14 @@ class ShardMap(Primitive):
         with manual_axes(**how):
             split = linearize_jaxpr(jaxpr, nonzero)
         n = len(jaxpr.outvars)
-        known, specs = _returning_residuals(split, n, **how)
+        known, specs = _returning_residuals(split, n, in_specs, **how)
         outs = self.bind(*primals, jaxpr=known, in_specs=in_specs, out_specs=out_specs + specs, **how)
         residuals = split.residual_values(primals, outs[n:])
         residual_specs = tuple(split.residual_values(in_specs, specs))
         given = [t for t in tangents if type(t) is not Zero]
         in_specs = residual_specs + tuple(s for s, nz in zip(in_specs, nonzero, strict=True) if nz)
         out_dot_specs = tuple(s for s, nz in zip(out_specs, split.unknown_out, strict=True) if nz)
-        unknown = _taking_residuals(split, **how)
+        unknown = _taking_residuals(split, specs, **how)
         out_dots = self.bind(
             *residuals, *given, jaxpr=unknown, in_specs=in_specs, out_specs=out_dot_specs, **how
         )
@@ -164,14 +185,14 @@ class ShardMap(Primitive):
         known_specs = tuple(s for s, unk in zip(in_specs, unknown, strict=True) if not unk)
         known_out = tuple(s for s, unk in zip(out_specs, split.unknown_out, strict=True) if not unk)
         n = len(known_out)
-        known, specs = _returning_residuals(split, n, **how)
+        known, specs = _returning_residuals(split, n, known_specs, **how)
         outs = self.bind(*known_args, jaxpr=known, in_specs=known_specs, out_specs=known_out + specs, **how)
         residuals = split.residual_values(known_args, outs[n:])
         later_in = tuple(split.residual_values(known_specs, specs))
         later_in += tuple(s for s, unk in zip(in_specs, unknown, strict=True) if unk)
         later_out = tuple(s for s, unk in zip(out_specs, split.unknown_out, strict=True) if unk)
         later_args = [*residuals, *(x for x, unk in zip(args, unknown, strict=True) if unk)]
-        later = _taking_residuals(split, **how)
+        later = _taking_residuals(split, specs, **how)
         unknown_outs = iter(
             self.bind(*later_args, jaxpr=later, in_specs=later_in, out_specs=later_out, **how)
         )
@@ -236,6 +257,8 @@ class ShardMap(Primitive):
             return [*outs[:n], *[reshape(x, (1, *aval_of(x).shape)) for x in outs[n:]]]
 
         rows = _staged(run, new.jaxpr.in_avals, jaxpr.name, **how)
+        if not how["tracked"]:  # a check that fails ends a loop: on all devices, as the others would wait
+            rows = _choosing_by(lowest, rows, in_specs, **how)
         devices = PartitionSpec(tuple(name for name in how["mesh"].axis_names if name in how["axes"]))
         out_specs += (devices,) * reported
         found = self.bind(*args, jaxpr=rows, in_specs=in_specs, out_specs=out_specs, **how)
@@ -264,7 +287,7 @@ class ShardMap(Primitive):
         with manual_axes(**how):
             split = divide(params["jaxpr"], needed)
         n = len(needed)
-        known, specs = _returning_residuals(split, n, **how)
+        known, specs = _returning_residuals(split, n, params["in_specs"], **how)
         out_specs = params["out_specs"] + specs
         types_ = self.type(jaxpr=known, out_specs=out_specs, **how)
         saved = [Var(aval) for aval in types_[n:]]
@@ -276,7 +299,7 @@ class ShardMap(Primitive):
             outvars=[v for v, need in zip(eqn.outvars, needed, strict=True) if need],
             params={
                 **params,
-                "jaxpr": _taking_residuals(split, **how),
+                "jaxpr": _taking_residuals(split, specs, **how),
                 "in_specs": tuple(split.residual_values(params["in_specs"], specs)),
                 "out_specs": tuple(s for s, need in zip(params["out_specs"], needed, strict=True) if need),
             },
@@ -373,20 +396,53 @@ def _split_batch(
     return jaxpr, axis._replace(size=axis.size // count, split_over=rest, layout=_beside(axis.layout, axes))
 
 
+# --- Devices that choose ------------------------------------------------------------------------------
+
+
+def _agreeing(jaxpr: Jaxpr, in_specs: Specs, **how: Any) -> Jaxpr:
+    """The program in which devices compare what they choose a branch or the length of a loop with a collective by."""
+    if how["tracked"]:
+        return jaxpr
+    mesh, axes = how["mesh"], how["axes"]
+    left = [n for n in mesh.axis_names if mesh.shape[n] > 1 and n not in axes and n not in manual_names()]
+
+    def compare(x: Any, over: Axes) -> Any:
+        if left:  # the partitioner cuts values along these, and cannot call back where devices disagree
+            raise would_wait("A loop or branch that devices may not take together", over)
+        return agreed(x, over)
+
+    return _choosing_by(compare, jaxpr, in_specs, **how)
+
+
+def _choosing_by(compare: Callable[[Any, Axes], Any], jaxpr: Jaxpr, in_specs: Specs, **how: Any) -> Jaxpr:
+    with manual_axes(**how):
+        return agreeing(jaxpr, list(map(_split_over, in_specs)), frozenset(how["axes"]), compare)
+
+
+def _split_over(spec: PartitionSpec) -> Axes:
+    return frozenset(split_axes(spec))
+
+
 # Note [Residuals of a shard_map]
 # Every device keeps residuals of its own. Outside, they are one array: the devices' residuals one after the other,
 # along the first axis, for the axes along which they differ. A scalar gets an axis for it.
 
 
-def _residual_spec(aval: ShapedArray, mesh: Mesh, axes: Sequence[str], tracked: bool) -> PartitionSpec:
-    differ = [name for name in mesh.axis_names if name in axes and (name in aval.vma or not tracked)]
-    return PartitionSpec(tuple(differ)) if differ else PartitionSpec()
+def _residual_specs(split: Split[Jaxpr], n: int, in_specs: Specs, how: dict[str, Any]) -> Specs:
+    """The specs of the residuals: the results of the known half from `n` on."""
+    mesh, axes = how["mesh"], frozenset[str](how["axes"])
+    if how["tracked"]:
+        differ = [aval.vma for aval in split.known.out_avals[n:]]
+    else:  # the other half may choose by a residual, which must not be taken to differ where it is the same
+        differ = differing(split.known, list(map(_split_over, in_specs)), axes)[n:]
+    names = [tuple([name for name in mesh.axis_names if name in axes & d]) for d in differ]
+    return tuple([PartitionSpec(over) if over else PartitionSpec() for over in names])
 
 
-def _returning_residuals(split: Split[Jaxpr], n: int, **how: Any) -> tuple[Jaxpr, Specs]:
+def _returning_residuals(split: Split[Jaxpr], n: int, in_specs: Specs, **how: Any) -> tuple[Jaxpr, Specs]:
     """The known half, whose residuals have an axis to join them along, and their specs."""
     known = split.known
-    specs = tuple(_residual_spec(aval, **how) for aval in known.out_avals[n:])
+    specs = _residual_specs(split, n, in_specs, how)
     if all(aval.ndim or not len(spec) for aval, spec in zip(known.out_avals[n:], specs, strict=True)):
         return known, specs
 
@@ -403,12 +459,12 @@ def _returning_residuals(split: Split[Jaxpr], n: int, **how: Any) -> tuple[Jaxpr
     return _staged(run, known.in_avals, known.name, **how), specs
 
 
-def _taking_residuals(split: Split[Jaxpr], **how: Any) -> Jaxpr:
+def _taking_residuals(split: Split[Jaxpr], specs: Specs, **how: Any) -> Jaxpr:
     """The unknown half, for residuals as `_returning_residuals` returns them."""
     unknown = split.unknown
     widened = [
-        kind == "out" and not aval.ndim and len(_residual_spec(aval, **how)) > 0
-        for (kind, _), aval in zip(split.residuals, unknown.in_avals[: len(split.residuals)], strict=True)
+        kind == "out" and not aval.ndim and len(specs[k]) > 0
+        for (kind, k), aval in zip(split.residuals, unknown.in_avals[: len(split.residuals)], strict=True)
     ]
     if True not in widened:
         return unknown

@@ -18,8 +18,11 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.declarations import no_numbers
 from didax.core.dtypes import dtype_name, is_complex, is_integer, numpy_scalar
 from didax.core.errors import api_boundary, message
+from didax.core.given import given_by
+from didax.core.mesh import mesh_of_new_arrays
 from didax.core.primitive import eager_trace
 from didax.core.process import after_fork
+from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.core.tracing import Tracer, current_trace, leaked, set_current_trace
 from didax.core.value import Array
 from didax.passes.key_reuse import Keys, holds_keys
@@ -45,6 +48,8 @@ class ConcreteArray(Array):
     """An array with numbers, in a NumPy `value`, which must not be written to, or in a PJRT `buffer`, or in both."""
 
     __slots__ = ("__weakref__", "_buffer", "_keys", "_sharers", "_value", "committed")
+
+    placed: Any = given_by("didax.runtime.sharded")
 
     def __init__(self, aval: ShapedArray, value: Any = None, buffer: Any = None, committed: bool = False):
         self.aval = aval
@@ -149,14 +154,17 @@ class ConcreteArray(Array):
 
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
-        return {self.device}
+        return self.sharding.device_set
 
     @property
     def sharding(self) -> Any:
-        """How the array is laid out over devices."""
+        """How the array is laid out over devices. See Note [Arrays that nobody has placed]."""
         from didax.xla.client import backend
 
-        return backend().shardings[self.device]
+        mesh = None if self.committed else mesh_of_new_arrays()
+        if mesh is None:
+            return backend().shardings[self.device]
+        return NamedSharding(mesh, PartitionSpec(*[None] * (self.aval.ndim if mesh.explicit_axes else 0)))
 
     @property
     def is_fully_addressable(self) -> bool:
@@ -171,6 +179,8 @@ class ConcreteArray(Array):
     @property
     def addressable_shards(self) -> list[Shard]:
         """The parts of the array on this process's devices."""
+        if isinstance(sharding := self.sharding, NamedSharding):
+            return self.placed(sharding).addressable_shards
         return [Shard(self.device, (slice(None),) * self.aval.ndim, 0, self)]
 
     @property
@@ -440,6 +450,13 @@ def on_device(aval: ShapedArray, buffer: Any) -> ConcreteArray:
 
 
 _NEW_LINE = "\n" + " " * len("Array(")
+
+
+# Note [Arrays that nobody has placed]
+# A new array, or a result of operations on such arrays, goes where the others of a program are. Where `set_mesh` says a
+# mesh, it lies on all of its devices, each with the whole, and says so: in its sharding, its devices, its shards. The
+# numbers are copied there when a program or the user asks for them. Until then they are in one place, so that
+# operations on small arrays cost under a mesh what they cost elsewhere.
 
 
 # Note [Arrays that share a buffer]

@@ -13,9 +13,10 @@ from weakref import WeakKeyDictionary
 
 from didax.core import sharding as shardings
 from didax.core.errors import message
-from didax.core.jaxpr import Jaxpr
+from didax.core.jaxpr import Jaxpr, Var
 from didax.core.mesh import AbstractMesh, Mesh
 from didax.core.sharding import NamedSharding
+from didax.primitives.sharding import sharding_constraint_p
 from didax.runtime.array import ConcreteArray
 from didax.runtime.explicit import mesh_of
 from didax.runtime.sharded import ShardedArray, place
@@ -51,8 +52,19 @@ def partition_of(jaxpr: Jaxpr, args: Sequence[Any], asked: Sequence[Asked | None
     if shardings.in_types:
         # Where an argument leaves it to the partitioner, the partitioner chooses the layouts of the results, too.
         meshes = sorted(dict.fromkeys(meshes), key=lambda mesh: bool(mesh.explicit_axes))
-        return Partition(meshes[0], tuple(layouts), tuple(meshes))
-    return Partition(meshes[0], tuple(layouts))
+        return Partition(meshes[0], tuple(layouts), tuple(meshes), _stated(jaxpr))
+    return Partition(meshes[0], tuple(layouts), results=_stated(jaxpr))
+
+
+def _stated(jaxpr: Jaxpr) -> tuple[NamedSharding | None, ...]:
+    """How the results lie, where the program says it of them."""
+    said = {e.outvars[0]: e.params["sharding"] for e in jaxpr.eqns if e.primitive is sharding_constraint_p}
+    found = [said.get(x) if isinstance(x, Var) else None for x in jaxpr.outvars]
+    return tuple([s if s is not None and _is_of_devices(s) else None for s in found])
+
+
+def _is_of_devices(sharding: NamedSharding) -> bool:
+    return isinstance(sharding.mesh, Mesh) and sharding.constrained is sharding
 
 
 def _check_placed(x: Any, asked: Asked) -> None:
@@ -96,7 +108,9 @@ def _ids(devices: Iterable[Any]) -> str:
 
 def _layout(x: Any) -> NamedSharding | None:
     """How an array, or a `ShapeDtypeStruct` in the place of one, lies on several devices."""
-    sharding = x.sharding if isinstance(x, ShardedArray) else getattr(x, "sharding", None)
+    if isinstance(x, ConcreteArray) and not isinstance(x, ShardedArray):
+        return None
+    sharding = getattr(x, "sharding", None)
     return sharding if isinstance(sharding, NamedSharding) else None
 
 

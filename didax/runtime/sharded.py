@@ -211,6 +211,7 @@ class ShardedArray(PlacedArray):
 ShardedArray.__name__ = "Array"
 
 
+@give(ConcreteArray, "placed")
 def place(x: Any, sharding: NamedSharding, *where: str) -> ConcreteArray:
     """The array, laid over devices; itself where it lies so already. `where` names it in the error for its shape."""
     array = as_concrete(x)

@@ -23,7 +23,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -52,10 +52,11 @@ _NARROW = {
 class HostCallback:
     """A Python function on NumPy arrays, with the types of its arguments and results.
 
-    `function(*arrays)` returns a sequence of arrays or scalars, which are checked; `name` names it in errors.
+    `function(*arrays)` returns a sequence of arrays or scalars, which are checked; `name` names it in errors. With
+    `everywhere` every process of a job calls it where one of them would do.
     """
 
-    __slots__ = ("function", "in_avals", "name", "out_avals", "wire_in", "wire_out")
+    __slots__ = ("everywhere", "function", "in_avals", "name", "out_avals", "wire_in", "wire_out")
 
     def __init__(
         self,
@@ -63,8 +64,10 @@ class HostCallback:
         in_avals: Sequence[ShapedArray],
         out_avals: Sequence[ShapedArray],
         name: str,
+        everywhere: bool = False,
     ):
         self.function = function
+        self.everywhere = everywhere
         self.in_avals = tuple(in_avals)
         self.out_avals = tuple(out_avals)
         self.name = name
@@ -159,6 +162,12 @@ def depth() -> int:
     return len(_enclosing.get())
 
 
+def others_wait() -> bool:
+    """Whether this code is in a callback of a program that other processes run, too."""
+    runs = _enclosing.get()
+    return bool(runs) and any(run.others is not None for run in runs)
+
+
 def wait_for_runs() -> None:
     """Wait for the runs with callbacks that other threads have begun before this call.
 
@@ -182,14 +191,27 @@ class _Made:
         self.taken = 0
 
 
+class Others(NamedTuple):
+    """The other processes that run the program too."""
+
+    calls: bool  # whether it is this process that makes the calls which all devices come to
+    tell: Callable[[BaseException], None]  # lets the others know that a callback has failed here
+
+
+def _nothing(callback: HostCallback) -> list[np.ndarray[Any, Any]]:
+    """Results of a call that nobody makes, or that has failed."""
+    return [np.zeros(a.shape, w) for a, w in zip(callback.out_avals, callback.wire_out, strict=True)]
+
+
 class Run:
     """One run of a program with callbacks: a context manager in which the program runs."""
 
-    __slots__ = ("_context", "_made", "_turns", "callbacks", "error", "num_devices", "number")
+    __slots__ = ("_context", "_made", "_turns", "callbacks", "error", "num_devices", "number", "others")
 
-    def __init__(self, callbacks: Sequence[HostCallback], num_devices: int = 1):
+    def __init__(self, callbacks: Sequence[HostCallback], num_devices: int = 1, others: Others | None = None):
         self.callbacks = callbacks
-        self.num_devices = num_devices
+        self.num_devices = num_devices  # of this process
+        self.others = others
         self._turns: dict[tuple[int, int], int] = {}
         self._made: dict[tuple[int, int], _Made] = {}
         self.error: BaseException | None = None
@@ -219,6 +241,8 @@ class Run:
 
         Devices do the same in the same order, so the n-th time that each of them comes to a callback is one call.
         """
+        if self.others is not None and not (self.others.calls or self.callbacks[index].everywhere):
+            return _nothing(self.callbacks[index])
         with _ended:
             turn = self._turns[index, device] = self._turns.get((index, device), -1) + 1
             made = self._made.get((index, turn))
@@ -244,6 +268,8 @@ class Run:
         """Remember the first exception, which the run will raise."""
         if self.error is None:
             self.error = error
+            if self.others is not None:
+                self.others.tell(error)
 
     def around(self, work: Callable[[], T]) -> T:
         """`work()`, which calls the callbacks of this run itself: a program that is evaluated, not compiled."""
@@ -412,14 +438,10 @@ def _answer(frame: _CallFrame) -> None:
         _call(run, index, [p.data for p in pointers[tokens:]], results, device)
     except BaseException as error:
         run.keep(error)
-        if run.num_devices == 1 or device is not None:
+        if run.others is None and (run.num_devices == 1 or device is not None):
             raise
         # The other devices may wait for this one, so the program goes on to its end; nobody sees its results.
-        callback = run.callbacks[index]
-        _write(
-            [np.zeros(a.shape, w) for a, w in zip(callback.out_avals, callback.wire_out, strict=True)],
-            results,
-        )
+        _write(_nothing(run.callbacks[index]), results)
 
 
 @sound

@@ -14,7 +14,7 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, cast
 
 from didax.core import config
@@ -201,6 +201,26 @@ def calling_backend(depth: int, count: int = 1) -> Backend:
     return to_the_end(lambda: Backend(xe.get_tfrt_cpu_client(asynchronous=False, **given), "cpu"))
 
 
+@contextlib.contextmanager
+def _threads_beside(count: int) -> Generator[None]:
+    """A client that starts here has threads for what callbacks compute while `count` devices wait for these.
+
+    Programs of several processes run on the one client that exchanges with the others, also those that call Python, and
+    there is no other way to tell the client.
+    """
+    before = os.environ.get("PJRT_NPROC")
+    stated = before or os.environ.get("NPROC") or ""
+    cores = int(stated) if stated.isdecimal() else os.cpu_count() or 1
+    os.environ["PJRT_NPROC"] = str(max(cores, count) + count)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PJRT_NPROC"]
+        else:
+            os.environ["PJRT_NPROC"] = before
+
+
 def _start(
     platforms: str,
     num_cpu_devices: int,
@@ -219,6 +239,8 @@ def _start(
                 client, index, count, collectives = distributed
                 given |= {"distributed_client": client, "node_id": index, "num_nodes": count}
                 given |= {"collectives": collectives}
+                with _threads_beside(given.get("num_devices", 1)):
+                    return Backend(xe.get_tfrt_cpu_client(asynchronous=True, **given), "cpu", processes)
             return Backend(xe.get_tfrt_cpu_client(asynchronous=True, **given), "cpu", processes)
         if platform in ("cuda?", "cuda", "gpu"):
             if _cuda_plugin() is not None:

@@ -27,14 +27,14 @@ import numpy as np
 
 from didax.core import config, job
 from didax.core.avals import ShapedArray
-from didax.core.errors import message
+from didax.core.errors import DistributedError, message
 from didax.core.monitoring import CACHE_HIT, CACHE_MISS, CACHE_READ, CACHE_REQUEST, Elapsed, events
 from didax.core.process import after_fork, lock_for_forks, to_the_end
 from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.version import __version__, installed_jaxlib
 from didax.xla.agreement import agree, processes_of
 from didax.xla.buffers import lend, put
-from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, register_handler
+from didax.xla.callbacks import HostCallback, Others, Run, depth, dispatchers, others_wait, register_handler
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
 from didax.xla.device_text import Partition
 from didax.xla.partition import layout_found, moved_shards, put_shards, xla_sharding
@@ -89,14 +89,48 @@ class PartitionedExecutable(Executable):
         ]
         # XLA has one for the empty tuple of a program without results.
         found = out_avals and (loaded.get_output_shardings() or [None] * len(out_avals))
-        self.out_shardings = [
+        chosen = [
             layout_found(partition, sharding, aval.ndim)
             for sharding, aval in zip(found, out_avals, strict=True)
         ]
+        self.out_shardings = _as_stated(
+            chosen, partition, [a.ndim for a in in_avals], [a.ndim for a in out_avals]
+        )
         self.handlers = [
             _result_handler(aval.physical, xla_sharding(sharding))
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
+
+    def run(self, buffers: list[Any]) -> list[Any]:
+        """Start the program; results are device buffers, filled asynchronously."""
+        self.check_may_run()
+        return Executable.run(self, buffers)
+
+    def check_may_run(self) -> None:
+        """RuntimeError in a callback that devices and other processes wait for: they take part in this program, too."""
+        if others_wait():
+            raise RuntimeError(
+                message(
+                    "A callback of a program of several processes runs while all of them wait for it: it cannot run "
+                    "another program on several devices.",
+                    f"devices: {', '.join(map(str, self.partition.devices)):.200}",
+                    fix="Compute on one device in the callback, or start the program after this one.",
+                )
+            )
+
+
+def _as_stated(
+    found: Sequence[NamedSharding], partition: Partition, in_ndims: Sequence[int], out_ndims: Sequence[int]
+) -> list[NamedSharding]:
+    """The layouts of results in the user's words: as the program says it, or as one says it of an argument."""
+    arguments = [(s, n) for s, n in zip(partition.arguments, in_ndims, strict=True) if s is not None]
+    results = partition.results or (None,) * len(out_ndims)
+
+    def worded(sharding: NamedSharding, stated: NamedSharding | None, ndim: int) -> NamedSharding:
+        words = [stated, *[s for s, n in arguments if n == ndim]]
+        return next((s for s in words if s is not None and s.is_equivalent_to(sharding, ndim)), sharding)
+
+    return list(map(worded, found, results, out_ndims))
 
 
 class CallingPartitionedExecutable(PartitionedExecutable):
@@ -174,12 +208,11 @@ def _on_twins(sharding: NamedSharding, twins: dict[Any, Any]) -> NamedSharding:
     return sharding.update(mesh=mesh.update(devices=devices.reshape(mesh.devices.shape)))
 
 
-def _check_may_call(processes: Sequence[int], callbacks: Sequence[HostCallback]) -> None:
-    if len(processes) > 1 or backend().platform != "cpu":
-        where = "of several processes" if len(processes) > 1 else "that are no CPUs"
+def _check_may_call(callbacks: Sequence[HostCallback]) -> None:
+    if backend().platform != "cpu":
         raise NotImplementedError(
             message(
-                f"A program on several devices {where} cannot call back into Python.",
+                "A program on several devices that are no CPUs cannot call back into Python.",
                 f"callbacks: {', '.join(callback.name for callback in callbacks)}",
                 fix="Leave them out, or run the program on arrays that lie on one device.",
             )
@@ -194,8 +227,71 @@ class SharedExecutable(PartitionedExecutable):
 
     def run(self, buffers: list[Any]) -> list[Any]:
         """Start the program here; the other processes of the job start it too."""
+        self.check_may_run()
+        return self._run_in_job(lambda: Executable.run(self, buffers))
+
+    def _run_in_job(self, work: Callable[[], list[Any]]) -> list[Any]:
         processes, in_turn = processes_of(self.partition.devices), backend().platform == "cpu"
-        return job.in_force().run(lambda: Executable.run(self, buffers), processes, in_turn)
+        return job.in_force().run(work, processes, in_turn)
+
+
+class SharedCallingExecutable(SharedExecutable):
+    """A compiled program on devices of several processes that calls Python.
+
+    In a `shard_map` each process calls for its own devices. Calls on whole values are made by the process of the first
+    device, which the others get the results of. Where a callback fails, the program ends with other numbers in its
+    place, and every process whose results may depend on these raises an error.
+    """
+
+    __slots__ = ("_callbacks",)
+
+    def __init__(
+        self,
+        loaded: Any,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        partition: Partition,
+        callbacks: Sequence[HostCallback],
+    ):
+        number = NamedSharding(partition.mesh, PartitionSpec())
+        given = Partition(partition.mesh, (number, *partition.arguments))
+        super().__init__(loaded, [_INT64, *in_avals], out_avals, given)
+        self.in_shardings = self.in_shardings[1:]
+        self._callbacks = callbacks
+
+    def run(self, buffers: list[Any]) -> list[Any]:
+        """Run the program; results are device buffers, which are there."""
+        self.check_may_run()
+        now, devices = job.in_force(), self.partition.devices
+        processes = processes_of(devices)
+        failures = now.meeting("callbacks that fail", processes)
+
+        def tell(error: BaseException) -> None:
+            now.tell(f"{failures}/{now.index}", f"{type(error).__name__}: {error}".encode())
+
+        here = sum(device.process_index == now.index for device in devices)
+        run = Run(self._callbacks, here, Others(devices[0].process_index == now.index, tell))
+
+        def put_number(number: int) -> Any:
+            whole = NamedSharding(self.partition.mesh, PartitionSpec())
+            return put_shards([np.array(number)] * here, _INT64, whole)
+
+        def work() -> list[Any]:
+            return _executed(self.loaded, run, put_number, buffers).consume_with_handlers(
+                self.handlers, False
+            )
+
+        outs = self._run_in_job(work)
+        for process, text in now.told_under(failures).items():
+            raise DistributedError(
+                message(
+                    "What a program computes is known if its callbacks return in all processes.",
+                    f"a callback failed in process {process}: {text.decode()}",
+                    f"this is process {now.index}",
+                    fix="Look at what that process printed.",
+                )
+            )
+        return outs
 
 
 def _refuse(self: Executable, buffers: list[Any]) -> list[Any]:
@@ -375,7 +471,10 @@ def compile_text(
         if shared:
             agree(job.in_force(), f"{text}\noptions: {flags}", processes)
         if callbacks:
-            _check_may_call(processes, callbacks)
+            _check_may_call(callbacks)
+            if shared:
+                loaded = load(started, partition.devices)
+                return SharedCallingExecutable(loaded, in_avals, out_avals, partition, callbacks)
             return CallingPartitionedExecutable(load, in_avals, out_avals, partition, callbacks)
         kind = SharedExecutable if shared else PartitionedExecutable
         return kind(load(started, partition.devices), in_avals, out_avals, partition)

@@ -31,6 +31,7 @@ class Partition:
     mesh: Mesh
     arguments: tuple[NamedSharding | None, ...]
     meshes: tuple[Mesh, ...] = ()  # all that the program and its arguments name
+    results: tuple[NamedSharding | None, ...] = ()  # as the program says it
 
     @property
     def devices(self) -> tuple[Any, ...]:
@@ -57,9 +58,15 @@ class DeviceWriter:
     @property
     def partitioned_here(self) -> bool:
         """Whether the partitioner cuts what is being written: not where the function decides along every axis."""
-        return len(self.partition.devices) > 1 and (
-            self.manual is None or len(self.manual.axes) < len(self.manual.mesh.axis_names)
-        )
+        if self.manual is None:
+            return len(self.partition.devices) > 1
+        mesh, axes = self.manual
+        return any(size > 1 for name, size in mesh.shape_tuple if name not in axes)
+
+    @property
+    def num_processes(self) -> int:
+        """How many processes have devices of the program."""
+        return len({device.process_index for device in self.partition.devices})
 
     def header(self, name: str) -> str:
         """The opening of the module, with the meshes that its text names."""
@@ -169,6 +176,30 @@ class DeviceWriter:
         if self.manual is None or not self.manual.axes.issuperset(axes):
             raise unmapped(primitive, axes)
         return self.manual.mesh
+
+
+def of_first_device(ctx: Any, devices: DeviceWriter, number: Any, x: Any) -> Any:
+    """The value that the first device has, on all devices: bits are exchanged, so that it is the same to the last."""
+    dtype = x.aval.dtype
+    if dtype.kind == "c":
+        part = x.aval.update(dtype=np.dtype(f"f{dtype.itemsize // 2}"))
+        parts = [of_first_device(ctx, devices, number, ctx.op(name, [x], part)) for name in ("real", "imag")]
+        return ctx.op("complex", parts, x.aval)
+    word = x.aval.update(dtype=np.dtype(f"u{dtype.itemsize}"))
+    is_bool = dtype.kind == "b"
+    bits = ctx.convert(x, word.dtype) if is_bool else ctx.op("bitcast_convert", [x], word)
+    is_first = ctx.compare("EQ", number, ctx.scalar(0, UINT32.dtype))
+    bits = ctx.select(is_first, bits, ctx.constant(0, word))
+    args, header = ctx.block([ShapedArray((), word.dtype)] * 2)
+    total = ctx.region()
+    body = total.body([total.op("add", args)], header)
+    groups = f"dense<[{list(range(len(devices.partition.devices)))}]> : tensor<1x{len(devices.partition.devices)}xi64>"
+    bits = ctx.emit(
+        f'"stablehlo.all_reduce"({bits}) <{{replica_groups = {groups}, {devices.channel()}, use_global_device_ids}}> '
+        f"({body}) : ({bits.type}) -> {bits.type}",
+        word,
+    )
+    return ctx.convert(bits, dtype) if is_bool else ctx.op("bitcast_convert", [bits], x.aval)
 
 
 def unmapped(primitive: Primitive, axes: Sequence[str]) -> NameError:

@@ -33,7 +33,7 @@ from didax.passes.simplify import simplify_jaxpr
 from didax.transforms.cache import on_clear
 from didax.transforms.staging import trace_to_jaxpr
 from didax.xla.callbacks import CPU_TARGET, GPU_TARGET, HostCallback
-from didax.xla.device_text import UINT32, DeviceWriter, Partition
+from didax.xla.device_text import UINT32, DeviceWriter, Partition, of_first_device
 from didax.xla.inspection import Listener
 from didax.xla.text import (
     TOKEN,
@@ -410,7 +410,7 @@ def call_python(
     config, devices = f"index = {ctx.module.number_of(callback)} : ui64", ctx.module.devices
     how = config, side_effect
     if devices is not None and devices.partitioned_here:
-        results = _call_once(ctx, given, returned, how)
+        results = _call_once(ctx, given, returned, len(tokens), how)
     else:
         results = _emit_call(ctx, given, returned, how)
     if is_ordered:
@@ -433,7 +433,11 @@ def _emit_call(
 
 
 def _call_once(
-    ctx: FunctionContext, given: Sequence[Value], returned: Sequence[Any], how: tuple[str, bool]
+    ctx: FunctionContext,
+    given: Sequence[Value],
+    returned: Sequence[Any],
+    num_tokens: int,
+    how: tuple[str, bool],
 ) -> list[Value]:
     """A call on whole values where a program is partitioned: all devices come to it, and one of them calls.
 
@@ -457,6 +461,9 @@ def _call_once(
     outs = _emit_call(
         region, [inner[0], number, *inner[1:]], returned, (f"{config}, once = 1 : ui64", side_effect)
     )
+    if devices.num_processes > 1:  # only one of them calls
+        told = [of_first_device(region, devices, number, y) for y in outs[num_tokens:]]
+        outs = [*outs[:num_tokens], *told]
     lines = "\n".join([*region.lines, f"sdy.return {names(outs)} : {types(outs)}" if outs else "sdy.return"])
     return ctx.emit_many(devices.whole_computation(given, inner, returned, types(outs), lines), returned)
 

@@ -31,6 +31,45 @@ def mesh_of(shape: tuple[int, ...] = (2, 4), names: tuple[str, ...] = ("a", "b")
     return dx.make_mesh(shape, names)
 
 
+def test_new_arrays_lie_on_the_mesh_in_force() -> None:
+    """As in JAX: whole on each device, in a `set_mesh` block and not in a `with mesh:` block."""
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    split = NamedSharding(mesh, P("a"))
+    with dx.set_mesh(mesh):
+        for x in (
+            dnp.zeros((2, 3)),
+            dnp.sin(dnp.arange(3)) + np.ones(3, "f"),
+            dx.random.normal(dx.random.key(0), (3,)),
+            dx.jit(lambda x: x * 2)(np.ones(3)),
+        ):
+            assert x.sharding == NamedSharding(mesh, P()) and x.devices() == mesh.device_set
+            assert [s.device for s in x.addressable_shards] == list(mesh.devices.flat)
+            assert all((s.data == x).all() for s in x.global_shards) and x.is_fully_replicated
+        assert dx.device_put(np.ones(8), x.sharding).committed
+        assert dnp.zeros_like(dx.device_put(np.zeros((2, 4)), split)).sharding == split
+        assert dx.device_put(x, dx.devices()[2]).devices() == {dx.devices()[2]}
+        with mesh.update(axis_names=("c", "d")):
+            assert len(x.devices()) == 1
+        np.testing.assert_array_equal(dx.device_put(np.arange(2.0), split) + dnp.ones(2), [1, 2])
+    with dx.set_mesh(dx.make_mesh((8,), ("a",), axis_types=AxisType.Explicit)):
+        assert dnp.zeros((2, 3)).sharding.spec == P(None, None)
+    with mesh:
+        assert len(x.devices()) == 1
+    assert len(x.devices()) == len(x.addressable_shards) == 1
+
+
+def test_results_tell_their_layout_in_the_words_of_the_user() -> None:
+    """As in JAX: where an argument lies so, or out_shardings says so."""
+    double = dx.jit(lambda x: x * 2)
+    for shape in ((2, 4), (8, 1)):
+        mesh = dx.make_mesh(shape, ("a", "b"))
+        for spec in (P("a", None), P("a"), P(None, None), P(), P(("a", "b"), None), P("b")):
+            x = dx.device_put(np.ones((8, 8), "f"), NamedSharding(mesh, spec))
+            assert str(double(x).sharding.spec) == str((x * 2).sharding.spec) == str(spec)
+            assert str(dx.jit(lambda x: x, out_shardings=x.sharding)(x).sharding.spec) == str(spec)
+    assert str(double.lower(x).compile().output_shardings.spec) == str(P("b"))
+
+
 def test_equal_meshes_specs_and_shardings_are_one_object() -> None:
     mesh = mesh_of()
     assert mesh is mesh_of() and mesh is not mesh_of((4, 2))

@@ -8,6 +8,7 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import NamedSharding, P, lax
+from didax.errors import CheckError
 
 X = np.random.default_rng(1).normal(size=(8, 4)).astype("float32")
 line = lambda: dx.make_mesh((8,), ("x",))
@@ -241,6 +242,81 @@ def test_loops_and_branches_that_differ_between_devices() -> None:
     ):
         with pytest.raises(ValueError, match="cannot hold a collective"):
             on_line(bad)(X)
+
+
+UNEVEN = {
+    "branch": lambda x: lax.cond(x[0, 0] > 0, lambda x: x * lax.psum(x, "x"), lambda x: x, x),
+    "while": lambda x: lax.while_loop(lambda c: c[0, 0] < 2, lambda c: c + lax.pmax(abs(c), "x"), x),
+    "in the condition": lambda x: lax.while_loop(lambda c: c[0, 0] + 0 * lax.psum(c, "x")[0, 0] < 2, lambda c: c + 1, x),
+    "bounded": lambda x: lax.while_loop(lambda c: c[0, 0] < 2, lambda c: c + lax.pmax(abs(c), "x"), x, max_steps=8),
+    "checkpoints": lambda x: lax.while_loop(lambda c: c[0, 0] < 2, lambda c: c + lax.pmax(abs(c), "x"), x, checkpoints=2),
+    "counted": lambda x: lax.fori_loop(0, lax.axis_index("x"), lambda i, c: c + lax.psum(c, "x"), x, max_steps=8),
+    "after steps": lambda x: lax.scan(lambda c, _: (dx.jit(UNEVEN["branch"])(c - 2 * lax.ppermute(c, "x", [(0, 1)])), None), lax.pmax(x, "x"), None, length=2)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n in ("counted", "after steps") else pytest.mark.slow) for n in UNEVEN],
+)
+def test_unchecked_devices_that_would_leave_others_waiting_are_told(name: str) -> None:
+    """Where types do not say what differs, devices compare what decides, and none waits for what does not come."""
+    x = X.copy()
+    x[:, 0] = np.arange(8) - 3.5
+    with pytest.raises(
+        CheckError, match=r"(?s)would leave the others waiting.*along 'x' .* goes from .*lax.pmax"
+    ):
+        dx.pmap(lambda x: UNEVEN[name](x[None]), axis_name="x")(x)
+
+
+def test_unchecked_devices_leave_a_loop_together_where_a_check_fails_on_one() -> None:
+    """`checkify` ends a loop where a check fails; the report is that of the device."""
+
+    def steps(x):
+        def step(c):
+            dx.debug.check(c[1] < 11, "{c} is too large", c=c[1])
+            return c[0] + 1, c[1] + lax.pmin(x, "x")
+
+        return lax.while_loop(lambda c: c[0] < 5, step, (0, x))[1]
+
+    error, _ = dx.experimental.checkify.checkify(dx.pmap(steps, axis_name="x"))(np.arange(1.0, 9, dtype="f"))
+    assert "11.0 is too large" in str(error.get())
+
+
+def test_unchecked_devices_that_choose_alike_go_through_collectives_together() -> None:
+    """Also where only the values tell; what all devices have by a sum or a gathering is not compared."""
+
+    @dx.custom_vjp
+    def by_rule(x):
+        return x * 2
+
+    def backward(total, ct):
+        return (lax.cond(total > 0, lambda ct: ct * lax.psum(ct, "x"), lambda ct: ct, ct),)
+
+    by_rule.defvjp(lambda x: (x * 2, lax.psum(x.sum(), "x") ** 2), backward)
+    first = lambda x: x[0, 0] > -9  # which is true on all devices
+    known = {
+        "sum": lambda x: lax.cond(lax.psum(x.sum(), "x") < 99, lambda x: x * lax.psum(x, "x"), lambda x: x, x),
+        "gathered": lambda x: lax.while_loop(lambda c: lax.all_gather(c, "x").max() < 50, lambda c: c + lax.psum(abs(c), "x"), x, max_steps=4),
+        "carried": lambda x: lax.scan(lambda c, _: ((c[0] + 1, lax.cond(c[0] % 2 == 0, lambda y: lax.pmean(y, "x") * y, dnp.sin, c[1])), None), (0, x), None, length=3)[0][1],
+        "counted": lambda x: dx.checkpoint(lambda x: lax.fori_loop(0, lax.pmax(lax.axis_index("x"), "x"), lambda i, c: c + lax.pmean(dnp.sin(c), "x"), x, max_steps=8))(x),
+        "rule": by_rule,
+    }  # fmt: skip
+    told = {"value": lambda x: lax.cond(first(x), lambda x: x * lax.psum(x, "x"), lambda x: x, x)}
+
+    def everything(f):
+        return lambda x: (f(x), dx.grad(lambda x: (f(x) ** 2).sum())(x))
+
+    fs = known | told
+    plain = known | {"value": lambda x: x * lax.psum(x, "x")}
+    mapped = {name: everything(on_line(f, check_vma=False)) for name, f in fs.items()}
+    batch = lambda f: lambda x: dx.vmap(f, axis_name="x")(x[:, None])[:, 0]
+    found = dx.jit(lambda x: {name: g(x) for name, g in mapped.items()})(X)
+    wanted = dx.jit(lambda x: {name: everything(batch(f))(x) for name, f in plain.items()})(X)
+    for name in fs:
+        for y, want in zip(found[name], wanted[name], strict=True):
+            np.testing.assert_allclose(np.asarray(y), np.asarray(want), rtol=1e-3, atol=1e-3, err_msg=name)
+        assert (" pmin[" in str(dx.make_jaxpr(mapped[name])(X))) == (name in told), name
 
 
 def test_pmap_runs_an_element_on_each_device() -> None:

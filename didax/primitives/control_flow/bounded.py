@@ -23,6 +23,7 @@ from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.call import fill_zeros
+from didax.primitives.control_flow.agreement import both_agreed, bounded_differs
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -69,6 +70,7 @@ class Bounded(Primitive):
 
     multiple_results = True
     pushes_programs = True
+    differs, agree = bounded_differs, both_agreed
 
     def run(self, length: int, cond: Jaxpr, body: Jaxpr, limit: Any, *parts: Sequence[Any]) -> list[Any]:
         """The loop on operands in parts: constants of the condition, constants of the body, the carry."""

@@ -23,6 +23,7 @@ from didax.core.jaxpr_check import check_jaxpr_operands
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.call import fill_zeros, jit_p
+from didax.primitives.control_flow.agreement import checkpointed_differs, condition_agreed
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -78,6 +79,7 @@ class Checkpointed(Unbounded):
 
     multiple_results = True
     pushes_programs = True
+    differs, agree = checkpointed_differs, condition_agreed
 
     def run(
         self, params: dict[str, Any], cond: Jaxpr, body: Jaxpr, *parts: Sequence[Any], save: bool = False

@@ -33,6 +33,7 @@ from didax.passes.simplify import dce_jaxpr
 from didax.passes.sparsity import Dependence, dependence, either
 from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.control_flow import padded
+from didax.primitives.control_flow.agreement import branches_differ, first_agreed
 from didax.primitives.control_flow.batches import along_first, fill_inactive, replace_inactive
 from didax.primitives.control_flow.bodies import batch_dims
 from didax.primitives.control_flow.common import BOOL, INT32, trace_closed, with_invars
@@ -67,6 +68,7 @@ class Cond(Primitive):
     multiple_results = True
     pushes_programs = True
     padded = padded.branched
+    differs, agree = branches_differ, first_agreed
 
     def bind(self, *args: Any, branches: Branches) -> list[Any]:
         """As of every primitive, but an index known now picks its branch now, under the current trace."""

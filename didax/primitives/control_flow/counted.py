@@ -22,6 +22,7 @@ from didax.core.errors import message
 from didax.core.jaxpr import Eqn
 from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
+from didax.primitives.control_flow.agreement import counted_differs, first_agreed
 from didax.primitives.control_flow.batches import batch_first
 from didax.primitives.control_flow.common import COUNT, INT32, run_compiled
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element
@@ -47,6 +48,7 @@ class Counted(Primitive):
 
     multiple_results = True
     pushes_programs = True
+    differs, agree = counted_differs, first_agreed
 
     def bind(self, n: Any, *args: Any, **params: Any) -> list[Any]:
         """As of `scan_p`."""

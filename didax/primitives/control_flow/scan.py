@@ -27,6 +27,7 @@ from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.passes.sparsity import Dependence, columns_of, dependence, everything, stack, step_row
 from didax.primitives.call import fill_zeros, scatter_cotangents
+from didax.primitives.control_flow.agreement import scan_differs
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_body, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import checkify_scan_body
@@ -71,6 +72,7 @@ class Scan(Primitive):
     multiple_results = True
     pushes_programs = True
     padded = scanned
+    differs = scan_differs
 
     def bind(self, *args: Any, **params: Any) -> list[Any]:
         """As of every primitive, but what the body hands on unchanged is a result at once."""

@@ -126,11 +126,17 @@ def fit_branches(
 def check_collectives(what: str, uneven: Axes, *jaxprs: Jaxpr) -> None:
     """ValueError for a collective over an axis along which devices do different things."""
     for jaxpr in jaxprs:
-        if over := sorted(uneven & jaxpr.axis_names):
-            raise ValueError(
-                message(
-                    f"{what} cannot hold a collective: the devices would wait for each other forever.",
-                    f"the condition may differ between devices along {', '.join(map(repr, over))}",
-                    fix=f"Decide by what all devices share (lax.pmax(pred, {over[0]!r})), or exchange values outside.",
-                )
-            )
+        if over := uneven & jaxpr.axis_names:
+            raise would_wait(what, over)
+
+
+def would_wait(what: str, over: Axes) -> ValueError:
+    """The error of a collective over axes along which devices do different things."""
+    names = sorted(over)
+    return ValueError(
+        message(
+            f"{what} cannot hold a collective: the devices would wait for each other forever.",
+            f"the condition may differ between devices along {', '.join(map(repr, names))}",
+            fix=f"Decide by what all devices share (lax.pmax(pred, {names[0]!r})), or exchange values outside.",
+        )
+    )

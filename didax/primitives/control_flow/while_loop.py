@@ -25,6 +25,7 @@ from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.passes.sparsity import Dependence, dependence, settled
 from didax.primitives.call import fill_zeros
 from didax.primitives.control_flow import padded
+from didax.primitives.control_flow.agreement import condition_agreed, while_differs
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
@@ -72,6 +73,7 @@ class While(Unbounded):
     multiple_results = True
     pushes_programs = True
     padded = padded.while_loop
+    differs, agree = while_differs, condition_agreed
 
     def bind(self, *args: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **sizes: int) -> list[Any]:
         """As of every primitive, but what the body hands on unchanged is a result at once."""
