@@ -122,6 +122,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if _answers is None and "jax" in sys.modules:
         _answers = Answers(keep=item.config.getoption("--update-answers"))
         _answers.install()
+        # For every exception that passes one of its functions jax reads the source line of each frame of the stack, to
+        # know whether it has to filter the traceback, which JAX_TRACEBACK_FILTERING has it leave as it is.
+        sys.modules["jax._src.traceback_util"].__dict__["_is_under_reraiser"] = lambda error: True
 
 
 @pytest.hookimpl(optionalhook=True)

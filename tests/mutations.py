@@ -283,6 +283,13 @@ MUTATIONS = [
         "tests/primitives/test_threefry.py tests/random/test_keys.py",
     ),
     Mutation(
+        "keys of each gamma sample",
+        "didax/random/_gamma.py",
+        "slice_axis(children, i, i + 1, 1)",
+        "slice_axis(children, 0, 1, 1)",
+        "tests/random/test_distributions.py -k by_rejection",
+    ),
+    Mutation(
         "out-of-range gather",
         "didax/primitives/gather.py",
         "if mode is not FILL_OR_DROP or not dims.start_index_map:",

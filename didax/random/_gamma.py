@@ -27,6 +27,8 @@ from didax.primitives.gamma import minus_log1p
 from didax.primitives.keys import random_clone_p
 from didax.primitives.random_bits import random_split_p
 from didax.primitives.random_gamma import random_gamma_p
+from didax.primitives.shape import reshape
+from didax.primitives.slicing import slice_axis
 from didax.primitives.special import log_weight
 from didax.random._keys import child
 from didax.random._programs import compiled_program
@@ -156,8 +158,12 @@ def _marsaglia_tsang(words: Any, a: Any, log_space: bool) -> Any:
 
 
 def _split_each(keys: Any, count: int) -> list[Any]:
-    """Return `count` arrays of keys: the children of each key of an array."""
-    return [vmap(lambda key, i=i: child(key, i, count))(keys) for i in range(count)]
+    """Return `count` arrays of keys: the children of each key of an array.
+
+    One split makes them, because each application of the cipher is a hundred operations for XLA to compile.
+    """
+    children, shape = random_split_p.bind(keys, shape=(count,)), aval_of(keys).shape
+    return [reshape(slice_axis(children, i, i + 1, 1), shape) for i in range(count)]
 
 
 def _choose_keys(mask: Any, these: Any, others: Any) -> Any:

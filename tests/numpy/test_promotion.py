@@ -28,6 +28,7 @@ import didax.numpy as dnp
 from didax.core import config
 from didax.core.errors import TypePromotionError
 from didax.numpy import files
+from tests.answers import asked
 
 # What JAX says of some of the calls.
 pytestmark = [
@@ -117,7 +118,9 @@ def assert_same_types(calls: list[tuple[str, str]], at_least: float) -> None:
     """The calls that both libraries accept, `at_least` a share of all, give results of the same types."""
     count, different = 0, []
     for name, call in calls:
-        theirs = result(call, jax)
+        theirs = asked(
+            f"types of {call}, x64={config.state().enable_x64}", lambda call=call: result(call, jax)
+        )
         ours = None if theirs is None else result(call, dx)
         if ours is None:
             continue
