@@ -1,16 +1,19 @@
 """Programs of a hundred fixed seeds agree with jax; the fuzzer's own parts do what they say."""
 
 import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from multiprocessing import Pipe
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as onp
 import pytest
 
 from tests.checks import sampled
-from tests.fuzz import differences, table_control, table_lax, table_numpy
+from tests.fuzz import asking, differences, table_control, table_lax, table_numpy
 from tests.fuzz.comparison import check, differences_of_reals
 from tests.fuzz.coverage import excluded, public_functions
 from tests.fuzz.generator import TABLE, generate
@@ -108,6 +111,25 @@ def test_noise_widens_the_tolerance_where_it_moves_the_result() -> None:
     assert not differences_of_reals(apart, b, [b * 1.0002], info, 1e-7)[0].any()
     wrong, unstable = differences_of_reals(b * 100, b, [b * 3], info, 1e-7)
     assert not wrong.any() and unstable == 3
+
+
+def test_a_worker_imports_the_libraries_after_its_settings() -> None:
+    """Both libraries read their options when they start, DIDAX_ENABLE_X64 and that of the cache on disk among them."""
+    lines = [
+        "from tests.fuzz import __main__, workers",  # asserts that neither library is there
+        "workers.prepare(True, True)",
+        "from tests.fuzz.libraries import didax_, jax_",
+        "assert didax_.has_x64() and jax_.has_x64() and not didax_.root.config.jax_enable_compilation_cache",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_a_shrunk_program_has_the_types_that_its_statements_have() -> None:
+    program = program_of("np.sum(v0)", v0=X)
+    changed = replace(program, statements=(replace(program.statements[0], text="np.cos(v0)"),))
+    assert not asking.program((changed, False)).findings
+    refused = replace(program, statements=(replace(program.statements[0], text="np.sum(v0, axis=3)"),))
+    assert asking.retyped(refused) is None
 
 
 def test_shrinking_keeps_what_fails() -> None:
