@@ -65,6 +65,14 @@ KNOWN = [
         r"lt does not accept dtype complex.*\barg(max|min)\(",
         "argmax and argmin of complex numbers",
     ),
+    ("jax refuses", r"got axis spec None but output was batched.*new_ref", "jacfwd of functions with Refs"),
+    (
+        "jax refuses",
+        r"reduce_precision does not accept dtype complex.*checkpoint",
+        "complex numbers that checkpoint saves",
+    ),
+    ("didax refuses", r"bucket= takes arrays that lie on one device", "buckets of distributed arrays"),
+    ("value", r"jax \[[^\]]*nan.*np\.(polyfit|linalg\.lstsq)\(", "least squares of infinite values"),
     ("jax refuses", r"clamp requires max.shape", "vmap of clamp between scalars"),
     ("didax refuses", r"^(np|lax)\.full\w* .*must fit the dtype", "integers out of a dtype's range"),
     (

@@ -210,6 +210,22 @@ def collective(d: Scope, f: str) -> str:
     return f"lib.vmap(lambda y: np.sum(y) * {call}, axis_name='i')({v})"
 
 
+def shard_map(d: Scope) -> str:
+    """Parts of an array on all devices of the process, of which there may be one, with a collective over them."""
+    v = d.x("f", (1, 2), nonempty=True)
+    v = d.emit(f"np.concatenate([{v}, {v}])")
+    body = d.choose(
+        [
+            "y * lax.psum(np.sum(y), 's')",
+            "y - lax.pmean(np.mean(y, 0), 's')",
+            "lax.all_gather(y, 's', tiled=True).sum(0) * y",
+            "lax.ppermute(np.sin(y), 's', [(0, lax.axis_size('s') - 1), (lax.axis_size('s') - 1, 0)][:lax.axis_size('s')])",
+        ]
+    )
+    mesh = "lib.make_mesh((lib.device_count(),), ('s',), axis_types=(lib.sharding.AxisType.Auto,))"
+    return f"lib.shard_map(lambda y: {body}, mesh={mesh}, in_specs=lib.P('s'), out_specs=lib.P('s'))({v})"
+
+
 def pure_callback(d: Scope) -> str:
     """A function of Python, which has no derivative, on elements or (a sum) on whole arrays."""
     v = d.x("f")
@@ -248,6 +264,7 @@ ROWS: dict[str, Row] = {
     "lax.custom_linear_solve": custom_linear_solve,
     "lib.jit": jitted,
     "lib.new_ref": new_ref,
+    "lib.shard_map": shard_map,
     "lib.checkpoint": checkpoint,
     "lib.remat": lambda d: checkpoint(d).replace("lib.checkpoint", "lib.remat"),
     "lib.vmap": vmapped,
@@ -304,7 +321,7 @@ EXCLUDED = {
     "default_backend device_count devices local_device_count local_devices process_count process_index process_indices "
     "host_count host_id host_ids live_arrays print_environment_info": ("tell about the machine"),
     "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays make_mesh pcast "
-    "pmap reshard shard_map with_sharding_constraint": "need several devices: tests/devices/ has tables of their own",
+    "pmap reshard with_sharding_constraint": "need several devices: tests/devices/ has tables of their own",
     "no_execution no_tracing make_user_context fwd_and_bwd smap": "guards, contexts and wrappers; tests/api/test_names_of_jax.py",
     "eval_shape make_jaxpr typeof": "types and text; eval_shape runs every statement",
     "empty_ref free_ref freeze": "mutable arrays, which are no values of programs; new_ref has a row",

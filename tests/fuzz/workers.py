@@ -81,6 +81,7 @@ def prepare(quickly: bool, x64: bool) -> None:
     os.environ["JAX_TRACEBACK_FILTERING"] = "off"  # jax refuses often
     os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
     os.environ["NPROC"] = "2"
+    os.environ["JAX_NUM_CPU_DEVICES"] = os.environ["DIDAX_NUM_CPU_DEVICES"] = "2"  # for shard_map
     os.environ["XLA_FLAGS"] = XLA_FLAGS if quickly else ""
 
 
