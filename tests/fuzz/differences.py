@@ -71,6 +71,7 @@ KNOWN = [
         r"reduce_precision does not accept dtype complex.*checkpoint",
         "complex numbers that checkpoint saves",
     ),
+    ("jax refuses", r"has no attribute .?accum.*new_ref", "transposes of scans with Refs"),
     ("didax refuses", r"bucket= takes arrays that lie on one device", "buckets of distributed arrays"),
     ("value", r"jax \[[^\]]*nan.*np\.(polyfit|linalg\.lstsq)\(", "least squares of infinite values"),
     ("jax refuses", r"clamp requires max.shape", "vmap of clamp between scalars"),

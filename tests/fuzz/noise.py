@@ -76,7 +76,8 @@ def noisy_lines(statement: Statement, slot: int) -> list[str]:
     operation = names[0].split(".")[-1] if names else "indexing" if "[" in statement.text else "operator"
     if operation in EXACT and len(names) == 1:
         return statement.lines()
-    rough = any(part in statement.text for part in ROUGH)
+    whole = "\n".join(statement.lines())  # with its blocks, which get no noise of their own
+    rough = any(part in whole for part in ROUGH)
     roundings = ROUGH_ROUNDINGS if rough else ROUNDINGS
     text = statement.text
     if (
