@@ -73,6 +73,11 @@ KNOWN = [
     ),
     ("jax refuses", r"has no attribute .?accum.*new_ref", "transposes of scans with Refs"),
     ("didax refuses", r"bucket= takes arrays that lie on one device", "buckets of distributed arrays"),
+    (
+        "value",
+        r"(nan|inf).*\.(a|arc)?(sin|cos|tan|exp|log|sqrt)(h|2|m1|1p|10)?\(.*complex",
+        "elementary functions of complex infinities and NaN",
+    ),
     ("value", r"jax \[[^\]]*nan.*np\.(polyfit|linalg\.lstsq)\(", "least squares of infinite values"),
     ("jax refuses", r"clamp requires max.shape", "vmap of clamp between scalars"),
     ("didax refuses", r"^(np|lax)\.full\w* .*must fit the dtype", "integers out of a dtype's range"),
