@@ -4,17 +4,17 @@
     on_devices(2)    the environment of a process with two devices
 
 They compile one operation in half the time, and a program of sixteen in a tenth: XLA would make a library of each.
-Processes that a test starts inherit them.
+Processes that a test starts inherit them. This module imports no library, because libraries read such settings when
+they start.
 """
 
 import os
+from importlib.metadata import version
 from typing import Any
-
-from didax.version import installed_jaxlib
 
 COMPILE_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}
 AS_USERS: dict[str, Any] = {"xla_backend_optimization_level": 3}
-if (installed_jaxlib() or "").startswith("0.10."):  # later ones end the process over a name they do not know
+if version("jaxlib").startswith("0.10."):  # later ones end the process over a name they do not know
     COMPILE_QUICKLY |= {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
     AS_USERS["xla_cpu_use_fusion_emitters"] = True
 

@@ -468,6 +468,10 @@ def test_an_associative_scan_of_any_length(n):
     assert len(calls) <= 2 * max(n, 1).bit_length()
     booleans = lax.associative_scan(lambda a, b: a ^ b, x % 3 == 0, reverse=True)
     assert booleans.tolist() == np.logical_xor.accumulate((x % 3 == 0)[::-1])[::-1].tolist()
+    weak = dx.eval_shape(
+        lambda y: lax.associative_scan(lax.add, y), dx.ShapeDtypeStruct((n,), np.float32, weak_type=True)
+    )
+    assert weak.weak_type == (n < 2)  # as in jax
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 2, 4, 5, 9])

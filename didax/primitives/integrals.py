@@ -324,8 +324,8 @@ expn = composed(
 
 
 def _expn_below(n: Any, x: Any) -> Any:
-    """E_(n-1)(x), where E_-1(x) = exp(-x) (1 + 1 / x) / x."""
-    lowest = mul(div(exp(neg(x)), x), add(div(1, x), 1))
+    """E_(n-1)(x), where E_-1(x) = exp(-x) (1 + 1 / x) / x; NaN below 0, as E_n itself."""
+    lowest = where(lt(x, 0), like(math.nan, x), mul(div(exp(neg(x)), x), add(div(1, x), 1)))
     return where(eq(n, 0), lowest, expn(where(eq(n, 0), like(1, x), sub(n, 1)), x))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as onp
@@ -9,7 +10,7 @@ import numpy as onp
 from tests.fuzz.comparison import Outcome, attempt, check, run_jax
 from tests.fuzz.differences import reason
 from tests.fuzz.generator import generate
-from tests.fuzz.libraries import jax_, kind_of
+from tests.fuzz.libraries import Refusal, jax_, kind_of
 from tests.fuzz.program import Program
 from tests.fuzz.workers import Answer, Found
 
@@ -21,8 +22,22 @@ def seed(number: int) -> Answer:
 
 
 def program(given: tuple[Program, bool]) -> Answer:
-    """Check a given program; the flag says whether compiled by Didax, too."""
-    return answer(given[0], check(*given))
+    """Check a given program, with types found anew; the flag says whether compiled by Didax, too."""
+    known = retyped(given[0])
+    return answer(known, check(known, given[1])) if known else Answer()
+
+
+def retyped(given: Program) -> Program | None:
+    """The program with the types that jax says its variables have, which shrinking has changed; None if it refuses."""
+    types = dict(given.types)
+    with jax_.options(given.x64):
+        for statement in given.statements:
+            try:
+                found, _ = jax_.types_of(statement, types)
+            except Refusal:
+                return None
+            types |= zip(statement.targets, found, strict=True)
+    return replace(given, types=types)
 
 
 def generated(number: int) -> Program:

@@ -16,12 +16,19 @@ TABLE: dict[str, Row] = {**table_numpy.ROWS, **table_lax.ROWS, **table_control.R
 NAMES = sorted(TABLE)
 # what is drawn more often than any other function
 FREQUENT = ["indexing", "update", "operator", "method", *table_control.ROWS]
-ALWAYS = {"jit": 3, "vmap": 4, "checkpoint": 1}  # transformations of any program, with their weights
+ALWAYS = {
+    "jit": 3,
+    "vmap": 4,
+    "checkpoint": 1,
+    "scanned": 1,
+    "branched": 1,
+}  # transformations of any program, with their weights
 OF_NUMBERS = {
     "grad": 3,
     "jvp": 2,
     "vjp": 2,
     "linearize": 2,
+    "transpose": 1,
     "value_and_grad": 1,
 }  # of programs with inexact inputs
 OF_SMALL_ONES = {"hessian": 1, "jacfwd": 1, "jacrev": 1}
@@ -84,7 +91,7 @@ def draw_stack(scope: Scope) -> tuple[tuple[str, dict[str, Any]], ...]:
         if kind_of(first.dtype) == "f" and onp.prod(first.shape) <= SMALL:
             weights |= OF_SMALL_ONES
     if not scope.inputs:
-        del weights["vmap"]
+        weights = {"jit": 3, "checkpoint": 1}
     depth = int(scope.rng.choice([0, 1, 2, 3, 4], p=[0.3, 0.3, 0.2, 0.12, 0.08]))
     names = [scope.weighted(weights) for _ in range(depth)]
     return tuple((name, vmap_parameters(scope) if name == "vmap" else {}) for name in names)

@@ -9,6 +9,7 @@ library moves no further than the noise does is no fault; what noise moves by as
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -75,13 +76,15 @@ def noisy_lines(statement: Statement, slot: int) -> list[str]:
     operation = names[0].split(".")[-1] if names else "indexing" if "[" in statement.text else "operator"
     if operation in EXACT and len(names) == 1:
         return statement.lines()
-    rough = any(part in statement.text for part in ROUGH)
+    whole = "\n".join(statement.lines())  # with its blocks, which get no noise of their own
+    rough = any(part in whole for part in ROUGH)
     roundings = ROUGH_ROUNDINGS if rough else ROUNDINGS
     text = statement.text
-    if operation not in ONCE:
-        text = VARIABLE.sub(
-            lambda m: f"noisy({m.group()}, {slot + 1 + int(m.group()[1:]) % 7}, {roundings})", text
-        )
+    if (
+        operation not in ONCE
+    ):  # an operand that is used twice gets noise twice: it would cancel in cross(x, x)
+        slots = itertools.count(slot + 1)
+        text = VARIABLE.sub(lambda m: f"noisy({m.group()}, {next(slots)}, {roundings})", text)
     changed = Statement(statement.targets, text, statement.blocks, statement.single)
     return changed.lines(f"noisy({{}}, {slot}, {roundings})")
 

@@ -77,13 +77,65 @@ def associative_scan(d: Scope) -> str:
 
 
 def jitted(d: Scope) -> str:
+    """Plainly, with a copy of an argument donated, or with what Didax alone has: lengths padded to those of a bucket."""
+    if d.chance(0.15):
+        return bucketed(d)
     v, w = d.x(NUMERIC), d.x(NUMERIC)
-    return f"lib.jit({d.block([v.type, w.type])})({v}, {w})"
+    body = d.block([v.type, w.type])
+    if d.chance(0.2):
+        return f"lib.jit({body}, donate_argnums=0)(np.copy({v}), {w})"
+    return f"lib.jit({body})({v}, {w})"
+
+
+OF_DIDAX = (
+    "**({{{}}} if lib.__name__ == 'didax' else {{}})"  # keywords that jax has not, and that change no value
+)
+ALONG_AN_AXIS = [  # what has rules for padded axes of its own
+    "np.cumsum({}, 0)",
+    "np.flip({}, 0)",
+    "np.sort({}, 0)",
+    "({0} - np.mean({0}, 0))",
+    "({0} * np.max({0}, 0))",
+    "({0} + np.arange({0}.shape[0]).reshape(-1, *(1,) * ({0}.ndim - 1)))",
+    "np.concatenate([{0}, {0}[1:]])",
+    "np.where({0} > 0, {0}, {0}[::-1])",
+    "lax.scan(lambda c, row: (c * 0.5 + row, c), {0}[0], {0})[1]",
+    "{0}[np.argmax({0}, 0)].reshape(-1)",
+    "np.roll({}, 1, 0)",
+    "nn.softmax({}, 0)",
+]
+
+
+def bucketed(d: Scope) -> str:
+    v = d.x("f", (1, 2), nonempty=True)
+    text = "y"
+    for _ in range(d.integer(1, 3)):
+        text = f"(lambda y: {d.choose(ALONG_AN_AXIS).format('y')})({text})"
+    bucket = OF_DIDAX.format(f"'bucket': 'n{', _' * (v.rank - 1)}'")
+    return f"lib.jit(lambda y: {text}, {bucket})({v})"
 
 
 def checkpoint(d: Scope) -> str:
     v = d.x(NUMERIC)
-    return f"lib.checkpoint({d.block([v.type])})({v})"
+    policy = d.choose(["", *[f", policy=lib.checkpoint_policies.{name}" for name in POLICIES]])
+    return f"lib.checkpoint({d.block([v.type])}{policy})({v})"
+
+
+POLICIES = ("dots_saveable", "everything_saveable", "nothing_saveable")
+
+
+def new_ref(d: Scope) -> str:
+    """A scan that reads, writes and adds to a mutable array which lives outside of it."""
+    xs = d.x("f", (1, 2), nonempty=True)
+    body = d.block([row_of(xs)], [row_of(xs)], pair=False)
+    step = d.choose(
+        [
+            "(c, lib.ref.swap(r, ..., r[...] * 0.5 + {}))",
+            "(lib.ref.addupdate(r, ..., {}), (c, r[...]))[1]",
+        ]
+    ).format(f"{body}(y)")
+    scanned = f"lax.scan(lambda c, y: {step}, 0, {xs}, reverse={d.flag()})[1]"
+    return f"(lambda r: ({scanned}, r[...]))(lib.new_ref({xs}[0] * 0.5))"
 
 
 def vmapped(d: Scope) -> str:
@@ -98,7 +150,8 @@ def differentiated(d: Scope, f: str) -> str:
     v = d.x("f", nonempty=True)
     body = d.block([v.type])
     if f in ("lib.jacfwd", "lib.jacrev", "lib.jacobian"):
-        return f"{f}(lambda y: np.sum({body}(y), axis=0).astype(y.dtype))({v})"
+        chunks = ", " + OF_DIDAX.format(f"'chunk_size': {d.integer(1, 3)}") if d.chance(0.3) else ""
+        return f"{f}(lambda y: np.sum({body}(y), axis=0).astype(y.dtype){chunks})({v})"
     loss = f"lambda y: {scalar(f'{body}(y)', v.dtype)}"
     if f in ("lib.grad", "lib.value_and_grad", "lib.hessian"):
         return f"{f}({loss})({v})"
@@ -157,12 +210,32 @@ def collective(d: Scope, f: str) -> str:
     return f"lib.vmap(lambda y: np.sum(y) * {call}, axis_name='i')({v})"
 
 
+def shard_map(d: Scope) -> str:
+    """Parts of an array on all devices of the process, of which there may be one, with a collective over them."""
+    v = d.x("f", (1, 2), nonempty=True)
+    v = d.emit(f"np.concatenate([{v}, {v}])")
+    body = d.choose(
+        [
+            "y * lax.psum(np.sum(y), 's')",
+            "y - lax.pmean(np.mean(y, 0), 's')",
+            "lax.all_gather(y, 's', tiled=True).sum(0) * y",
+            "lax.ppermute(np.sin(y), 's', [(0, lax.axis_size('s') - 1), (lax.axis_size('s') - 1, 0)][:lax.axis_size('s')])",
+        ]
+    )
+    mesh = "lib.make_mesh((lib.device_count(),), ('s',), axis_types=(lib.sharding.AxisType.Auto,))"
+    return f"lib.shard_map(lambda y: {body}, mesh={mesh}, in_specs=lib.P('s'), out_specs=lib.P('s'))({v})"
+
+
 def pure_callback(d: Scope) -> str:
+    """A function of Python, which has no derivative, on elements or (a sum) on whole arrays."""
     v = d.x("f")
     result = f"lib.ShapeDtypeStruct({v.shape}, '{v.dtype}')"
-    return (
-        f"lib.pure_callback(lambda y: onp.asarray(y) * 2, {result}, {v}, vmap_method='sequential') + 0 * {v}"
-    )
+    method = d.choose(["sequential", "sequential", "expand_dims", "broadcast_all"])
+    f = "lambda y: onp.asarray(y) * 2"
+    if method == "sequential" and d.flag():
+        f = f"lambda y: onp.asarray(y) + onp.sum(y, dtype='{v.dtype}')"
+    operand = d.choose([str(v), f"lax.stop_gradient({v})"])
+    return f"lib.pure_callback({f}, {result}, {operand}, vmap_method='{method}') + 0 * {v}"
 
 
 def custom_gradient(d: Scope) -> str:
@@ -190,6 +263,8 @@ ROWS: dict[str, Row] = {
     "lax.custom_root": custom_root,
     "lax.custom_linear_solve": custom_linear_solve,
     "lib.jit": jitted,
+    "lib.new_ref": new_ref,
+    "lib.shard_map": shard_map,
     "lib.checkpoint": checkpoint,
     "lib.remat": lambda d: checkpoint(d).replace("lib.checkpoint", "lib.remat"),
     "lib.vmap": vmapped,
@@ -246,8 +321,8 @@ EXCLUDED = {
     "default_backend device_count devices local_device_count local_devices process_count process_index process_indices "
     "host_count host_id host_ids live_arrays print_environment_info": ("tell about the machine"),
     "make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays make_mesh pcast "
-    "pmap reshard shard_map with_sharding_constraint": "need several devices: tests/devices/ has tables of their own",
+    "pmap reshard with_sharding_constraint": "need several devices: tests/devices/ has tables of their own",
     "no_execution no_tracing make_user_context fwd_and_bwd smap": "guards, contexts and wrappers; tests/api/test_names_of_jax.py",
     "eval_shape make_jaxpr typeof": "types and text; eval_shape runs every statement",
-    "empty_ref free_ref freeze new_ref": "mutable arrays, which are no values of programs",
+    "empty_ref free_ref freeze": "mutable arrays, which are no values of programs; new_ref has a row",
 }

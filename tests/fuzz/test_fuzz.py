@@ -1,16 +1,19 @@
 """Programs of a hundred fixed seeds agree with jax; the fuzzer's own parts do what they say."""
 
 import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from multiprocessing import Pipe
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as onp
 import pytest
 
 from tests.checks import sampled
-from tests.fuzz import differences, table_control, table_lax, table_numpy
+from tests.fuzz import asking, differences, table_control, table_lax, table_numpy
 from tests.fuzz.comparison import check, differences_of_reals
 from tests.fuzz.coverage import excluded, public_functions
 from tests.fuzz.generator import TABLE, generate
@@ -23,18 +26,18 @@ from tests.fuzz.workers import Worker
 # A hundred of the fastest; --show prints the program of one
 # fmt: off
 SEEDS = [
-    3, 8, 9, 15, 16, 17, 18, 19, 22, 23, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 42, 43, 44, 45, 46,
-    47, 48, 49, 51, 52, 55, 57, 58, 59, 61, 63, 67, 71, 72, 73, 77, 78, 81, 83, 84, 85, 93, 94, 95, 98,
-    101, 103, 105, 106, 111, 112, 117, 118, 120, 121, 125, 126, 127, 131, 137, 138, 139, 140, 144, 145,
-    146, 147, 148, 149, 151, 152, 154, 155, 156, 158, 159, 160, 163, 165, 172, 175, 177, 178, 179,
-    181, 184, 189, 191, 193, 194, 195, 196, 200, 204,
+    3, 8, 9, 10, 14, 15, 16, 17, 20, 22, 24, 25, 26, 28, 31, 33, 34, 35, 36, 37, 40, 41, 43, 44, 45,
+    46, 47, 49, 51, 52, 55, 56, 63, 67, 68, 70, 71, 72, 73, 76, 77, 78, 80, 81, 85, 86, 88, 90, 93,
+    95, 96, 98, 99, 101, 103, 105, 109, 110, 111, 112, 113, 114, 118, 119, 121, 122, 123, 125, 126,
+    132, 134, 135, 139, 142, 144, 146, 148, 152, 153, 154, 155, 157, 159, 161, 162, 163, 164, 165,
+    166, 167, 168, 169, 171, 174, 175, 178, 180, 182, 183, 189,
 ]
 # fmt: on
 CHUNK = 5
 pytestmark = pytest.mark.filterwarnings("ignore")  # programs overflow, and index with floats
 
 
-@pytest.mark.parametrize("chunk", sampled([SEEDS[i : i + CHUNK] for i in range(0, len(SEEDS), CHUNK)], 2))
+@pytest.mark.parametrize("chunk", sampled([SEEDS[i : i + CHUNK] for i in range(0, len(SEEDS), CHUNK)], 3))
 def test_fixed_seeds(chunk: list[int]) -> None:
     for seed in chunk:
         found = [f for f in check(generate(seed), compile_too=False).findings if not differences.reason(f)]
@@ -108,6 +111,25 @@ def test_noise_widens_the_tolerance_where_it_moves_the_result() -> None:
     assert not differences_of_reals(apart, b, [b * 1.0002], info, 1e-7)[0].any()
     wrong, unstable = differences_of_reals(b * 100, b, [b * 3], info, 1e-7)
     assert not wrong.any() and unstable == 3
+
+
+def test_a_worker_imports_the_libraries_after_its_settings() -> None:
+    """Both libraries read their options when they start, DIDAX_ENABLE_X64 and that of the cache on disk among them."""
+    lines = [
+        "from tests.fuzz import __main__, workers",  # asserts that neither library is there
+        "workers.prepare(True, True)",
+        "from tests.fuzz.libraries import didax_, jax_",
+        "assert didax_.has_x64() and jax_.has_x64() and not didax_.root.config.jax_enable_compilation_cache",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_a_shrunk_program_has_the_types_that_its_statements_have() -> None:
+    program = program_of("np.sum(v0)", v0=X)
+    changed = replace(program, statements=(replace(program.statements[0], text="np.cos(v0)"),))
+    assert not asking.program((changed, False)).findings
+    refused = replace(program, statements=(replace(program.statements[0], text="np.sum(v0, axis=3)"),))
+    assert asking.retyped(refused) is None
 
 
 def test_shrinking_keeps_what_fails() -> None:

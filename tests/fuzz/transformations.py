@@ -88,6 +88,37 @@ def linearize(lib, f):
     return transformed
 
 
+def transpose(lib, f):
+    """The derivative, linearised and then transposed as the linear function that it is."""
+
+    def transformed(*xs):
+        g, ys = split(lib, f, xs)
+        out, push = lib.linearize(g, *ys)
+        return list(lib.linear_transpose(push, *ys)([direction(lib, y) for y in out]))
+
+    return transformed
+
+
+def scanned(lib, f):
+    """In the body of a loop, over batches of the first argument, with the others from outside."""
+
+    def transformed(*xs):
+        firsts = batch(lib, xs[0], 0, 2)
+        return lib.lax.scan(lambda c, x: (c + 1, f(x, *xs[1:])), 0, firsts)[1]
+
+    return transformed
+
+
+def branched(lib, f):
+    """In a branch that is taken, by a condition on a value that is known only at run time."""
+
+    def transformed(*xs):
+        zeros = lambda *xs: [lib.numpy.zeros_like(y) for y in f(*xs)]
+        return lib.lax.cond(lib.numpy.sum(xs[0] != xs[0]) >= 0, f, zeros, *xs)
+
+    return transformed
+
+
 def hessian(lib, f):
     def transformed(*xs):
         g, ys = split(lib, f, xs)
@@ -132,7 +163,10 @@ def vmap(lib, f, in_axes, out_axes, size):
 HELPERS = (is_inexact, split, direction, total, batch)
 TRANSFORMATIONS = {
     f.__name__: f
-    for f in (jit, checkpoint, grad, value_and_grad, jvp, vjp, linearize, hessian, jacfwd, jacrev, vmap)
+    for f in (
+        *(jit, checkpoint, scanned, branched, grad, value_and_grad, jvp, vjp, linearize, transpose),
+        *(hessian, jacfwd, jacrev, vmap),
+    )
 }
 
 

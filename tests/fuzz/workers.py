@@ -11,6 +11,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,24 +71,33 @@ def cpu_seconds(pid: int) -> float:
 
 
 def prepare(quickly: bool, x64: bool) -> None:
-    """Settings that both libraries read when they start."""
+    """Settings that both libraries read when they start, so neither of them is imported yet."""
+    assert "didax" not in sys.modules and "jax" not in sys.modules
     os.environ["JAX_ENABLE_X64"] = os.environ["DIDAX_ENABLE_X64"] = str(int(x64))
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["DIDAX_ENABLE_COMPILATION_CACHE"] = "0"
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    os.environ["JAX_TRACEBACK_FILTERING"] = "off"  # jax refuses often
+    os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
     os.environ["NPROC"] = "2"
+    os.environ["JAX_NUM_CPU_DEVICES"] = os.environ["DIDAX_NUM_CPU_DEVICES"] = "2"  # for shard_map
     os.environ["XLA_FLAGS"] = XLA_FLAGS if quickly else ""
 
 
 def serve(connection: Any, quickly: bool, x64: bool) -> None:
     """The worker's loop: requests in, answers out."""
+    import gc
     import warnings
 
     prepare(quickly, x64)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command line ends its workers itself
     warnings.simplefilter("ignore")
     from tests.fuzz import asking
+
+    gc.collect()
+    gc.freeze()  # both libraries, which are no garbage
+    gc.set_threshold(100_000, 20, 20)
 
     while True:
         try:

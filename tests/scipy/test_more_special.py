@@ -143,6 +143,7 @@ def test_derivatives(order: int) -> None:
         assert_close(dx.grad(lambda x: special.sici(x)[0])(0.0), np.float64(1))
     with pytest.raises(NotImplementedError, match="expn has no derivative by its order"):
         dx.grad(special.expn)(1.0, 2.0)
+    assert np.isnan(dx.grad(special.expn, 1)(0.0, -0.5))  # as is expn itself, left of 0
 
 
 def test_batches_and_errors() -> None:

@@ -13,7 +13,7 @@ from didax.core.errors import message
 from didax.primitives import complex_functions as at_corners
 from didax.primitives import numpy_rules
 from didax.primitives.elementwise.arithmetic import mul, number_like, sub
-from didax.primitives.elementwise.comparisons import eq, gt
+from didax.primitives.elementwise.comparisons import eq, ge
 from didax.primitives.elementwise.elementary import log
 from didax.primitives.elementwise.logic_and_bits import and_
 from didax.primitives.elementwise.signs_and_parts import real_part
@@ -76,7 +76,9 @@ def _pow_by_base(t: Any, z: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_by_exponent(t: Any, z: Any, x: Any, y: Any) -> Any:
-    vanishes = and_(eq(x, 0), gt(real_part(y), 0))  # 0 ** y is constant, although log 0 is not finite
+    vanishes = and_(
+        eq(x, 0), ge(real_part(y), 0)
+    )  # 0 ** y is taken as constant, although log 0 is not finite
     return mul(t, where(vanishes, number_like(0, z), mul(log(where(vanishes, number_like(1, x), x)), z)))
 
 
