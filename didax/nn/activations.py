@@ -327,8 +327,7 @@ def logsumexp(
     if _is_of_bytes(a):
         found = logsumexp(a.astype(_FLOAT32), axis, b, keepdims, return_sign, where)
         return tuple([part.astype(a.dtype) for part in found]) if return_sign else found.astype(a.dtype)
-    if where is not None:
-        a = dnp.where(where, a, -dnp.inf)
+    a = _only(where, a, -dnp.inf)
     if b is not None:
         b = dnp.asarray(b)
         a, b = dnp.broadcast_arrays(dnp.where(b != 0, a, -dnp.inf), b)
@@ -341,7 +340,9 @@ def logsumexp(
     shift = top if keepdims else dnp.reshape(top, total.shape)
     if not return_sign:
         return dnp.log(total) + shift
-    return dnp.log(dnp.abs(total)) + shift.real, dnp.sign(total)
+    # Where all terms vanish the sum is 0, whatever they were scaled by.
+    sign = dnp.where(shift.real == -dnp.inf, 0, dnp.sign(total))
+    return dnp.log(dnp.abs(total)) + shift.real, sign
 
 
 def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
@@ -385,10 +386,9 @@ def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     x = _inexact(x)
     if _is_of_bytes(x):
         return log_softmax(x.astype(_FLOAT32), axis, where).astype(x.dtype)
-    if where is not None:
-        x = dnp.where(where, x, -dnp.inf)
+    x = _only(where, x, -dnp.inf)
     shifted = x - lax.stop_gradient(_finite_max(x, axis))
-    return shifted - dnp.log(_total(dnp.exp(shifted), axis, where))
+    return _only(where, shifted - dnp.log(_total(dnp.exp(shifted), axis, where)), -dnp.inf)
 
 
 def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
@@ -401,10 +401,14 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     x = _inexact(x)
     if _is_of_bytes(x):
         return softmax(x.astype(_FLOAT32), axis, where).astype(x.dtype)
-    if where is not None:
-        x = dnp.where(where, x, -dnp.inf)
+    x = _only(where, x, -dnp.inf)
     terms = dnp.exp(x - lax.stop_gradient(_finite_max(x, axis)))
-    return terms / _total(terms, axis, where)
+    return _only(where, terms / _total(terms, axis, where), 0.0)
+
+
+def _only(where: Any, x: Array, otherwise: float) -> Array:
+    """Return `x`, and a constant where `where` is false: a NaN of the others does not get there, nor a derivative."""
+    return x if where is None else dnp.where(where, x, otherwise)
 
 
 def _total(terms: Array, axis: Axes, where: Any) -> Array:
