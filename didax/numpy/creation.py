@@ -55,6 +55,7 @@ from didax.primitives import elementwise as el
 from didax.primitives.convert import copy_p, iota
 from didax.primitives.dimension import number
 from didax.primitives.filled import full as full_of
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
 from didax.primitives.sharding import with_layout
 from didax.primitives.slicing import concatenate
@@ -627,8 +628,13 @@ def logspace(
     >>> dnp.logspace(0, 2, 3)
     Array([  1.,  10., 100.], dtype=float32)
     """
-    powers = base ** linspace(start, stop, num, endpoint, axis=axis)
+    powers = _powers(base, start, stop, num, endpoint, axis)
     return powers if dtype is None else cast(powers, dtypes.dtype(dtype))
+
+
+@halves_in_float32
+def _powers(base: Any, start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Any:
+    return base ** linspace(start, stop, num, endpoint, axis=axis)
 
 
 @api_boundary
