@@ -227,11 +227,20 @@ float_power = ufunc("float_power", 2, "x ** y, as floats.", operands="inexact", 
 
 def _log_add_exp(x: Any, y: Any) -> Any:
     """m + log(exp(x - m) + exp(y - m)), where m is the maximum: both branches have equal derivatives of all orders."""
+    return _by_larger(x, y, _same, _same)
+
+
+def _log_add_exp2(x: Any, y: Any) -> Any:
+    """The same to base 2: the differences are scaled, which the maximum might not survive."""
+    return _by_larger(x, y, _times_log_2, _over_log_2)
+
+
+def _by_larger(x: Any, y: Any, scaled: Any, unscaled: Any) -> Any:
     x_is_more = el.ge(el.real_part(x), el.real_part(y))
     larger = _choose(x_is_more, x, y)
-    x, y = _excess(x, larger), _excess(y, larger)
+    x, y = scaled(_excess(x, larger)), scaled(_excess(y, larger))
     excess = _choose(x_is_more, el.add(el.expm1(x), el.exp(y)), el.add(el.exp(x), el.expm1(y)))
-    return el.add(larger, el.log1p(excess))
+    return el.add(larger, unscaled(el.log1p(excess)))
 
 
 def _excess(z: Any, larger: Any) -> Any:
@@ -248,14 +257,18 @@ def _log_add_exp_c(x: Any, y: Any) -> Any:
     return el.complex_(el.real(z), _choose(el.le(el.abs_(angle), math.pi), angle, turned))
 
 
-def _to_base_2(log_add_exp: Any, scaled: Any) -> Any:
-    """log2(2**x + 2**y) by the natural logarithm; `scaled` applies a multiplication by a real number."""
+def _log_add_exp2_c(x: Any, y: Any) -> Any:
+    """The principal value, by the natural logarithm."""
+    x, y = _by_parts(_times_log_2)(x), _by_parts(_times_log_2)(y)
+    return _by_parts(_over_log_2)(_log_add_exp_c(x, y))
 
-    def apply(x: Any, y: Any) -> Any:
-        x, y = [scaled(lambda x: el.mul(x, math.log(2)))(operand) for operand in (x, y)]
-        return scaled(lambda x: el.div(x, math.log(2)))(log_add_exp(x, y))
 
-    return apply
+def _times_log_2(x: Any) -> Any:
+    return el.mul(x, math.log(2))
+
+
+def _over_log_2(x: Any) -> Any:
+    return el.div(x, math.log(2))
 
 
 def real_function(name: str, primitive: Any, doc: str, kinds: str = "fc") -> ufunc:
@@ -286,8 +299,7 @@ log10 = real_function("log10", _log_to(10), "Logarithm to base 10; never weakly 
 logaddexp = ufunc("logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact",
                   f=bytes_in_float32(_log_add_exp), c=_log_add_exp_c)  # fmt: skip
 logaddexp2 = ufunc("logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact",
-                   f=bytes_in_float32(_to_base_2(_log_add_exp, _same)),
-                   c=_to_base_2(_log_add_exp_c, _by_parts))  # fmt: skip
+                   f=bytes_in_float32(_log_add_exp2), c=_log_add_exp2_c)  # fmt: skip
 sqrt = real_function("sqrt", el.sqrt, "Square root; NaN for negative numbers.")
 cbrt = real_function("cbrt", el.cbrt, "Cube root.", kinds="f")
 
@@ -462,7 +474,21 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
             )
         )
     (x,) = promote_dtypes("ldexp", as_array("ldexp", x1, "x1"), to_inexact=True)
-    return multiply(cast(x, x.dtype), el.exp2(cast(exponent, x.dtype)))
+    x, exponent = broadcast_ranked("ldexp", [cast(x, x.dtype), exponent])
+    return _scaled_by_power(x, exponent)
+
+
+@halves_in_float32
+def _scaled_by_power(x: Any, exponent: Any) -> Any:
+    """x * 2 ** exponent in three steps: a power that takes the least to the largest number is no number itself."""
+    bias = _float_format(x.dtype)[1]
+    steps = clip(cast(exponent, x.dtype), -3 * bias + 3, 3 * bias)
+    rest = cast(steps, np.dtype(np.int32))
+    for parts in (3, 2, 1):
+        part = el.div(rest, parts)
+        rest = el.sub(rest, part)
+        x = el.mul(x, _power_of_two(part, x.dtype))
+    return x
 
 
 def _float_format(dtype: np.dtype[Any]) -> tuple[int, int, np.dtype[Any]]:

@@ -338,3 +338,24 @@ def test_integer_scalars_of_numpy_are_static_exponents() -> None:
             assert [y.dtype for y in found] == [y.dtype for y in wanted], (dtype, exponent)
     with pytest.raises(TypeError):
         dnp.power(dnp.arange(3), np.int64(-1))
+
+
+def test_ldexp_scales_beyond_the_powers_that_are_numbers() -> None:
+    numbers = np.float32([0, -0.0, 1, 3, 1e-30, -1e30, np.inf, -np.inf, np.nan])
+    exponents = np.array([-(2**31), -1000, -200, -126, -1, 0, 5, 128, 200, 1000, 2**31 - 1], np.int32)
+    x, e = (z.ravel() for z in np.meshgrid(numbers, exponents))
+    with np.errstate(all="ignore"):
+        wanted = np.ldexp(x, e)
+        small = [np.ldexp(numbers[:4], 200), np.ldexp(np.float16([6e-8]), 30)]
+    for f in (dnp.ldexp, dx.jit(dnp.ldexp)):
+        np.testing.assert_array_equal(f(x, e), wanted)
+    np.testing.assert_array_equal(dnp.ldexp(numbers[:4], np.uint8(200)), small[0])
+    np.testing.assert_array_equal(dnp.ldexp(np.float16([6e-8]), 30), small[1])
+    assert float(dx.grad(dnp.ldexp)(np.float32(1e-30), 100)) == 2.0**100
+
+
+def test_logaddexp2_of_the_largest_number() -> None:
+    for dtype in ("bfloat16", "float16", "float32"):
+        most = dnp.array([float(dnp.finfo(dtype).max), 0.0], dtype)
+        for f in (dnp.logaddexp2, dx.jit(dnp.logaddexp2)):
+            assert f(most, most[::-1]).tolist() == [float(most[0])] * 2
