@@ -257,6 +257,15 @@ def test_second_derivatives_at_the_points_of_care():
     assert float(dx.grad(dx.grad(lambda x: dnp.logaddexp(x, 0.0)))(0.0)) == pytest.approx(0.25)
 
 
+def test_mixed_second_derivatives_of_powers_whose_exponent_is_0_or_1():
+    """The derivative by the base, y x ** (y - 1), is 0 at y = 0, and has the derivative 1 / x by y."""
+    x, y = dnp.array([3.0, -2.0, 0.0, 0.0, 1e-40]), dnp.array([0.0, 1.0, 1.0, 0.0, 0.0])
+    for f in (dx.grad(dnp.power), dx.jit(dx.grad(dnp.power))):
+        assert float(dx.grad(f, argnums=1)(3.0, 0.0)) == pytest.approx(1 / 3)
+        assert dx.vmap(f)(x, y).tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+    assert dx.vmap(dx.grad(dnp.power, argnums=1))(x[2:], y[2:])[:2].tolist() == [0.0, 0.0]
+
+
 def test_derivatives_of_sinc_keep_their_digits_near_0():
     x = np.array([1e-30, 1e-3, 0.2, 0.4, 2.5], "float32")
     for f in (dx.vmap(dx.grad(dnp.sinc)), dx.jit(dx.vmap(dx.grad(dnp.sinc)))):
