@@ -287,3 +287,8 @@ def test_float8_e8m0fnu_has_no_sign_and_no_zero() -> None:
 def test_spacing_where_there_is_no_infinity() -> None:
     found = dnp.spacing(dnp.array([1.0, -2.5, 0.0, 448.0], "float8_e4m3fn")).astype("float32")
     np.testing.assert_array_equal(found, [2.0**-3, -(2.0**-2), 2.0**-9, np.nan])
+
+
+def test_truncated_normals_of_a_dtype_without_infinity_are_numbers() -> None:
+    x = dx.random.truncated_normal(dx.random.key(0), -2.0, 2.0, (300,), "float8_e4m3fn").astype("float32")
+    assert float(abs(x).max()) < 2 and float(x.std()) > 0.5

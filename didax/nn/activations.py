@@ -476,9 +476,16 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     Array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
-    x = dnp.expand_dims(dnp.asarray(x), axis)
+    x = _able_to_count(dnp.expand_dims(dnp.asarray(x), axis))
     axis = axis % x.ndim
     classes = dnp.arange(num_classes, dtype=x.dtype).reshape(
         [num_classes if i == axis else 1 for i in range(x.ndim)]
     )
     return (x == classes).astype(dtypes.default_dtype("f") if dtype is None else dtype)
+
+
+def _able_to_count(x: Array) -> Array:
+    """Return `x` in a dtype that tells all classes apart: 300 of them have no numbers of their own in uint8."""
+    if dtypes.is_inexact(x.dtype):
+        return cast(x, dtypes.at_least_single(x.dtype))
+    return x if x.dtype.itemsize >= 4 else cast(x, dtypes.default_dtype("i"))

@@ -177,3 +177,9 @@ def test_the_sign_of_the_logsumexp_of_nothing_but_minus_infinity() -> None:
     x = dnp.array([[-dnp.inf, -dnp.inf], [0.0, -dnp.inf], [-dnp.inf, dnp.inf]])
     logs, signs = nn.logsumexp(x, axis=1, return_sign=True)
     assert logs.tolist() == [-np.inf, 0, np.inf] and signs.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int4", "float8_e4m3fn", "bfloat16", "int32"])
+def test_one_hot_has_one_element_that_is_hot_in_any_dtype(dtype: str) -> None:
+    assert (nn.one_hot(dnp.array([0, 1, 1], dtype), 300).argmax(1) == dnp.array([0, 1, 1])).all()
+    assert nn.one_hot(dnp.array([0, 1, 1], dtype), 300).sum(1).tolist() == [1, 1, 1]
