@@ -657,8 +657,10 @@ def geomspace(
     )
     stated = ends[0].dtype if dtype is None else dtypes.dtype(dtype)
     first, last = [cast(x, np.result_type(x.dtype, np.float32)) for x in ends]
-    sign = where(el.lt(first, 0), -1, 1) if not dtypes.is_complex(first.dtype) else 1
-    exponents = linspace(el.log(first * sign), el.log(last * sign), num, endpoint)
+    # Complex numbers turn from the first to the last the short way, as in NumPy.
+    is_complex = dtypes.is_complex(first.dtype)
+    sign = where(el.eq(first, 0), 1, el.sign(first)) if is_complex else where(el.lt(first, 0), -1, 1)
+    exponents = linspace(el.log(first * sign.conj()), el.log(last * sign.conj()), num, endpoint)
     values = cast(el.exp(exponents) * sign, stated)
     return move_axis(values, 0, canonical_axis("geomspace", axis, values.ndim))
 

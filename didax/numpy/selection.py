@@ -754,7 +754,10 @@ def bincount(
                     fix="Give length=, one more than the largest integer counted.",
                 )
             )
-        length = max(int(np.max(np.asarray(known, np.int64), initial=-1)) + 1, operator.index(minlength))
+        most = int(
+            np.max(np.maximum(np.asarray(known, np.int64), 0), initial=-1)
+        )  # negative numbers count as 0
+        length = max(most + 1, operator.index(minlength))
     amount: Any = 1 if weights is None else as_array("bincount", weights, "weights")
     dtype = dtypes.default_dtype("i") if weights is None else amount.dtype
     start = broadcast(cast(0, dtype), (length,))
