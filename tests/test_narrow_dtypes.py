@@ -220,3 +220,75 @@ def test_functions_of_bytes_survive_what_overflows_on_their_way(dtype: str) -> N
         for y, e in zip(f(x, turned), expected, strict=True):
             assert y.dtype == dtype
             np.testing.assert_allclose(np.asarray(y, "float32"), e.astype("float32"), rtol=0.13, atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float16"])
+def test_differences_products_and_counts_of_narrow_floats_are_rounded_once(dtype: str) -> None:
+    most = float(dtypes.finfo(dtype).max)
+    x = (np.array([0.9, -0.5, 0.25, -0.8, 0.1, 0.6]) * most).astype(dtype)
+    y = (np.array([0.5, 0.3, -0.5, 0.2, -0.9, 0.1]) * most**0.5).astype(dtype)
+    count = int(min(most / 2, 3000))
+
+    def values(x: Any, y: Any) -> Any:
+        far = [dnp.gradient(x), dnp.unwrap(x), dnp.average(x, weights=dnp.abs(x)), dnp.corrcoef(x, x[::-1])]
+        far += [
+            dnp.interp(x / 2, dnp.sort(x), x),
+            dnp.pad(x, 2, mode="reflect", reflect_type="odd"),
+            dnp.sinc(x),
+        ]
+        far += [
+            dnp.std(x),
+            dnp.nanstd(x),
+            nn.standardize(x),
+            nn.squareplus(x),
+            nn.celu(x, 0.3),
+            nn.leaky_relu(x),
+        ]
+        near = [
+            dnp.cov(y, y[::-1]),
+            dnp.poly(y[:2]),
+            dnp.polydiv(y, y[:2]),
+            dnp.polyder(dnp.ones(19, y.dtype)),
+        ]
+        near += [dnp.cross(y[:3], y[3:]), dnp.trapezoid(y, y[::-1]), dnp.floor_divide(y, y[::-1])]
+        near += [dnp.logspace(y[0] * 0, y[1] * 0 + 2, 4), dnp.polyval(y[:3] / 4, y / 4)]
+        near += [nn.logsumexp(y, b=y[::-1] ** 2), dnp.histogram(dnp.zeros(count, y.dtype), 3, (-1, 1))[0]]
+        return far, near
+
+    expected = [
+        np.asarray(z.astype(dtype), "float64")
+        for z in dx.tree.leaves(values(x.astype("float32"), y.astype("float32")))
+    ]
+    for f in (values, dx.jit(values))[: 1 if dtype == "float16" else 2]:
+        for z, e in zip(dx.tree.leaves(f(x, y)), expected, strict=True):
+            assert z.dtype == dtype
+            np.testing.assert_allclose(
+                np.asarray(z, "float64"), e, rtol=3 * float(dtypes.finfo(dtype).eps), atol=2e-3
+            )
+
+
+def test_wider_floats_and_stated_dtypes_are_not_rounded_to_narrow_ones() -> None:
+    x = dnp.array([1.0, 2.5, 7.0], "float8_e5m2")
+    for f in (dnp.std, dnp.var, dnp.nanstd, dnp.cov, dnp.mean):
+        assert f(x, dtype="float32") == f(x.astype("float32")) and f(x, dtype="float16").dtype == "float16"
+    assert nn.standardize(dnp.ones(3, "float16"), mean=dnp.ones(1, "bfloat16")).dtype == "float32"
+    assert [z.dtype for z in dnp.frexp(x)] == [x.dtype, "int32"]
+
+
+def test_float8_e8m0fnu_has_no_sign_and_no_zero() -> None:
+    x, y = dnp.array([0.5, 1.0, 64.0], "float8_e8m0fnu"), dnp.array([0.125, 4.0, 2.0**-100], "float8_e8m0fnu")
+    assert not dnp.signbit(x).any() and not dnp.isclose(x, y).any()
+    assert dnp.copysign(x, y).tolist() == x.tolist()
+    assert dnp.floor_divide(x, y)[::2].tolist() == [4, 2.0**106]
+    assert float(dnp.remainder(x, y)[1]) == 1
+    assert [z.tolist() for z in dnp.frexp(x)] == [[0.5] * 3, [0, 1, 7]]
+
+
+def test_spacing_where_there_is_no_infinity() -> None:
+    found = dnp.spacing(dnp.array([1.0, -2.5, 0.0, 448.0], "float8_e4m3fn")).astype("float32")
+    np.testing.assert_array_equal(found, [2.0**-3, -(2.0**-2), 2.0**-9, np.nan])
+
+
+def test_truncated_normals_of_a_dtype_without_infinity_are_numbers() -> None:
+    x = dx.random.truncated_normal(dx.random.key(0), -2.0, 2.0, (300,), "float8_e4m3fn").astype("float32")
+    assert float(abs(x).max()) < 2 and float(x.std()) > 0.5

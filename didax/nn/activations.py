@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 import didax.numpy as dnp
 from didax import lax
 from didax.core import dtypes
@@ -19,22 +17,17 @@ from didax.core.value import Array
 from didax.numpy.promotion import cast, inexact
 from didax.numpy.reductions import canonical_axes
 from didax.primitives.logarithmic import excess
+from didax.primitives.narrow import bytes_in_float32, halves_in_float32
 from didax.primitives.reductions import Extremum, reduce_max_finite_p, reduce_max_no_nan_p
 from didax.runtime.array import sharing
 
 Axes = int | tuple[int, ...] | None
-_FLOAT32 = np.dtype(np.float32)
 
 
 def _inexact(x: Any) -> Array:
     """Return `x` as an array of the floating-point (or complex) dtype in which functions of real numbers compute."""
     x = dnp.asarray(x)
     return cast(x, *inexact(x.dtype, x.weak_type))
-
-
-def _is_of_bytes(x: Array) -> bool:
-    """Whether floats have one byte: differences, squares and sums overflow there, in some of these dtypes to NaN."""
-    return x.dtype.itemsize == 1
 
 
 def relu(x: Any) -> Array:
@@ -82,6 +75,7 @@ def tanh(x: Any) -> Array:
     return dnp.tanh(x)
 
 
+@bytes_in_float32
 def softplus(x: Any) -> Array:
     """Return log(1 + exp(x)).
 
@@ -93,6 +87,7 @@ def softplus(x: Any) -> Array:
     return dnp.logaddexp(_inexact(x), 0.0)
 
 
+@bytes_in_float32
 def sparse_plus(x: Any) -> Array:
     """Return 0 below -1, x above 1, and (x + 1)^2 / 4 between.
 
@@ -105,6 +100,7 @@ def sparse_plus(x: Any) -> Array:
     return dnp.where(x <= -1.0, 0.0, dnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
+@bytes_in_float32
 def sparse_sigmoid(x: Any) -> Array:
     """Return the derivative of `sparse_plus`: 0 below -1, 1 above 1, and (x + 1) / 2 between.
 
@@ -116,6 +112,7 @@ def sparse_sigmoid(x: Any) -> Array:
     return dnp.clip((_inexact(x) + 1.0) / 2.0, 0.0, 1.0)
 
 
+@halves_in_float32
 def squareplus(x: Any, b: Any = 4) -> Array:
     """Return (x + sqrt(x^2 + b)) / 2, a smooth relu (Barron, 2021); `b` >= 0 is the width of its bend.
 
@@ -125,8 +122,6 @@ def squareplus(x: Any, b: Any = 4) -> Array:
     Array([0.414, 1.   , 2.414], dtype=float32)
     """
     x = _inexact(x)
-    if _is_of_bytes(x):
-        return squareplus(x.astype(_FLOAT32), b).astype(x.dtype)
     return (x + dnp.sqrt(dnp.square(x) + b)) / 2
 
 
@@ -141,6 +136,7 @@ def identity(x: Any) -> Array:
     return sharing(dnp.asarray(x))
 
 
+@bytes_in_float32
 def soft_sign(x: Any) -> Array:
     """Return x / (1 + |x|).
 
@@ -153,6 +149,7 @@ def soft_sign(x: Any) -> Array:
     return x / (dnp.abs(x) + 1)
 
 
+@bytes_in_float32
 def silu(x: Any) -> Array:
     """Return x * sigmoid(x), also called swish.
 
@@ -168,6 +165,7 @@ def silu(x: Any) -> Array:
 swish = silu
 
 
+@bytes_in_float32
 def log_sigmoid(x: Any) -> Array:
     """Return log(sigmoid(x)).
 
@@ -179,6 +177,7 @@ def log_sigmoid(x: Any) -> Array:
     return -softplus(-_inexact(x))
 
 
+@bytes_in_float32
 def mish(x: Any) -> Array:
     """Return x * tanh(softplus(x)).
 
@@ -191,6 +190,7 @@ def mish(x: Any) -> Array:
     return x * dnp.tanh(softplus(x))
 
 
+@bytes_in_float32
 def elu(x: Any, alpha: Any = 1.0) -> Array:
     """Return x above 0, and alpha * (exp(x) - 1) below.
 
@@ -203,6 +203,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x)))
 
 
+@bytes_in_float32
 def celu(x: Any, alpha: Any = 1.0) -> Array:
     """Return x above 0, and alpha * (exp(x / alpha) - 1) below.
 
@@ -215,6 +216,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Array:
     return dnp.where(x > 0, x, alpha * dnp.expm1(dnp.where(x > 0, 0.0, x) / alpha))
 
 
+@bytes_in_float32
 def selu(x: Any) -> Array:
     """Return the scaled elu of self-normalising networks (Klambauer and others, 2017).
 
@@ -226,6 +228,7 @@ def selu(x: Any) -> Array:
     return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
 
+@bytes_in_float32
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
     """Return x above 0, and negative_slope * x below.
 
@@ -238,6 +241,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
     return dnp.where(x >= 0, x, negative_slope * x)
 
 
+@bytes_in_float32
 def gelu(x: Any, approximate: bool = True) -> Array:
     """Return x times the normal distribution function at x (Hendrycks and Gimpel, 2016).
 
@@ -249,13 +253,12 @@ def gelu(x: Any, approximate: bool = True) -> Array:
     Array([-0.045,  0.   ,  1.955], dtype=float32)
     """
     x = _inexact(x)
-    if _is_of_bytes(x):
-        return gelu(x.astype(_FLOAT32), approximate).astype(x.dtype)
     if approximate:
         return x * (0.5 * (1.0 + dnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
     return 0.5 * x * lax.erfc(-x / math.sqrt(2))
 
 
+@bytes_in_float32
 def glu(x: Any, axis: int = -1) -> Array:
     """Return the first half of an axis times the sigmoid of the second half; the axis has an even length.
 
@@ -280,6 +283,7 @@ def hard_tanh(x: Any) -> Array:
     return dnp.where(x > 1, 1.0, dnp.where(x < -1, -1.0, x))
 
 
+@bytes_in_float32
 def hard_sigmoid(x: Any) -> Array:
     """Return relu6(x + 3) / 6.
 
@@ -291,6 +295,7 @@ def hard_sigmoid(x: Any) -> Array:
     return relu6(_inexact(x) + 3.0) / 6.0
 
 
+@bytes_in_float32
 def hard_silu(x: Any) -> Array:
     """Return x * hard_sigmoid(x).
 
@@ -306,6 +311,7 @@ def hard_silu(x: Any) -> Array:
 hard_swish = hard_silu
 
 
+@bytes_in_float32
 def logsumexp(
     a: Any,
     axis: Axes = None,
@@ -323,12 +329,7 @@ def logsumexp(
     >>> float(nn.logsumexp(dnp.array([1000.0, 1000.0])))
     1000.693...
     """
-    a = _inexact(a)
-    if _is_of_bytes(a):
-        found = logsumexp(a.astype(_FLOAT32), axis, b, keepdims, return_sign, where)
-        return tuple([part.astype(a.dtype) for part in found]) if return_sign else found.astype(a.dtype)
-    if where is not None:
-        a = dnp.where(where, a, -dnp.inf)
+    a = _only(where, _inexact(a), -dnp.inf)
     if b is not None:
         b = dnp.asarray(b)
         a, b = dnp.broadcast_arrays(dnp.where(b != 0, a, -dnp.inf), b)
@@ -341,9 +342,12 @@ def logsumexp(
     shift = top if keepdims else dnp.reshape(top, total.shape)
     if not return_sign:
         return dnp.log(total) + shift
-    return dnp.log(dnp.abs(total)) + shift.real, dnp.sign(total)
+    # Where all terms vanish the sum is 0, whatever they were scaled by.
+    sign = dnp.where(shift.real == -dnp.inf, 0, dnp.sign(total))
+    return dnp.log(dnp.abs(total)) + shift.real, sign
 
 
+@bytes_in_float32
 def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Array:
     """Return log(mean(exp(x))) over an axis, without overflow: the mean of the elements where `where` is true.
 
@@ -353,13 +357,12 @@ def logmeanexp(x: Any, axis: Axes = None, where: Any = None, keepdims: bool = Fa
     Array(0., dtype=float32)
     """
     x = _inexact(x)
-    if _is_of_bytes(x):
-        return logmeanexp(x.astype(_FLOAT32), axis, where, keepdims).astype(x.dtype)
     counted = dnp.broadcast_to(True if where is None else where, x.shape)
     count = dnp.sum(counted, axis=axis, keepdims=keepdims)
     return logsumexp(x, axis=axis, where=where, keepdims=keepdims) - dnp.log(count).astype(x.dtype)
 
 
+@bytes_in_float32
 def log1mexp(x: Any) -> Array:
     """Return log(1 - exp(-x)) for x > 0, precise near 0 and for large x.
 
@@ -374,6 +377,7 @@ def log1mexp(x: Any) -> Array:
     return dnp.where(near, dnp.log(-dnp.expm1(-small)), dnp.log1p(-dnp.exp(-large)))
 
 
+@bytes_in_float32
 def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     """Return log(softmax(x)), without overflow; elements where `where` is false are -inf.
 
@@ -382,15 +386,12 @@ def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     >>> nn.log_softmax(dnp.array([-2.0, 0.0, 2.0])).round(3)
     Array([-4.143, -2.143, -0.143], dtype=float32)
     """
-    x = _inexact(x)
-    if _is_of_bytes(x):
-        return log_softmax(x.astype(_FLOAT32), axis, where).astype(x.dtype)
-    if where is not None:
-        x = dnp.where(where, x, -dnp.inf)
+    x = _only(where, _inexact(x), -dnp.inf)
     shifted = x - lax.stop_gradient(_finite_max(x, axis))
-    return shifted - dnp.log(_total(dnp.exp(shifted), axis, where))
+    return _only(where, shifted - dnp.log(_total(dnp.exp(shifted), axis, where)), -dnp.inf)
 
 
+@bytes_in_float32
 def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     """Return exp(x) normalised to sum 1 over an axis, without overflow; elements where `where` is false are 0.
 
@@ -398,13 +399,14 @@ def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Array:
     >>> nn.softmax(dnp.array([0.0, 0.0]))
     Array([0.5, 0.5], dtype=float32)
     """
-    x = _inexact(x)
-    if _is_of_bytes(x):
-        return softmax(x.astype(_FLOAT32), axis, where).astype(x.dtype)
-    if where is not None:
-        x = dnp.where(where, x, -dnp.inf)
+    x = _only(where, _inexact(x), -dnp.inf)
     terms = dnp.exp(x - lax.stop_gradient(_finite_max(x, axis)))
-    return terms / _total(terms, axis, where)
+    return _only(where, terms / _total(terms, axis, where), 0.0)
+
+
+def _only(where: Any, x: Array, otherwise: float) -> Array:
+    """Return `x`, and a constant where `where` is false: a NaN of the others does not get there, nor a derivative."""
+    return x if where is None else dnp.where(where, x, otherwise)
 
 
 def _total(terms: Array, axis: Axes, where: Any) -> Array:
@@ -430,6 +432,7 @@ def _largest(x: Array, axis: Axes, maximum: Extremum = reduce_max_no_nan_p) -> A
     return lax.expand_dims(maximum.bind(x, axes=axes), axes)
 
 
+@halves_in_float32
 def standardize(
     x: Any,
     axis: Axes = -1,
@@ -455,9 +458,6 @@ def standardize(
         fix = "Use 'stable' or 'fast'."
         raise ValueError(message("standardize has no such algorithm.", f"algorithm: {algorithm!r}", fix=fix))
     x = _inexact(x)
-    if _is_of_bytes(x):
-        wide = x.astype(_FLOAT32)
-        return standardize(wide, axis, mean, variance, epsilon, where, algorithm=algorithm).astype(x.dtype)
     if mean is None:
         mean = dnp.mean(x, axis=axis, keepdims=True, where=where)
     if variance is None and algorithm == "fast":
@@ -476,9 +476,16 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     Array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
-    x = dnp.expand_dims(dnp.asarray(x), axis)
+    x = _able_to_count(dnp.expand_dims(dnp.asarray(x), axis))
     axis = axis % x.ndim
     classes = dnp.arange(num_classes, dtype=x.dtype).reshape(
         [num_classes if i == axis else 1 for i in range(x.ndim)]
     )
     return (x == classes).astype(dtypes.default_dtype("f") if dtype is None else dtype)
+
+
+def _able_to_count(x: Array) -> Array:
+    """Return `x` in a dtype that tells all classes apart: 300 of them have no numbers of their own in uint8."""
+    if dtypes.is_inexact(x.dtype):
+        return cast(x, dtypes.at_least_single(x.dtype))
+    return x if x.dtype.itemsize >= 4 else cast(x, dtypes.default_dtype("i"))

@@ -112,7 +112,7 @@ def _common_axes(x: Array) -> tuple[int, ...]:
 def _logits(q: Array, k: Array, scale: Any, bias: Any, sizes: tuple[int, ...]) -> Array:
     batch, heads, length, _ = sizes
     grouped = q.reshape(batch, length, k.shape[2], heads // k.shape[2], q.shape[3])
-    wide = dtypes.promote_types(q.dtype, np.float32)
+    wide = dtypes.at_least_single(q.dtype)
     logits = dnp.einsum("btkgh,bskh->bkgts", grouped, k, preferred_element_type=wide).reshape(sizes)
     if scale is None:
         width = max_dim(q.shape[3], 1)

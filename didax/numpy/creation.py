@@ -55,6 +55,7 @@ from didax.primitives import elementwise as el
 from didax.primitives.convert import copy_p, iota
 from didax.primitives.dimension import number
 from didax.primitives.filled import full as full_of
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
 from didax.primitives.sharding import with_layout
 from didax.primitives.slicing import concatenate
@@ -628,8 +629,13 @@ def logspace(
     >>> dnp.logspace(0, 2, 3)
     Array([  1.,  10., 100.], dtype=float32)
     """
-    powers = base ** linspace(start, stop, num, endpoint, axis=axis)
+    powers = _powers(base, start, stop, num, endpoint, axis)
     return powers if dtype is None else cast(powers, dtypes.dtype(dtype))
+
+
+@halves_in_float32
+def _powers(base: Any, start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Any:
+    return base ** linspace(start, stop, num, endpoint, axis=axis)
 
 
 @api_boundary
@@ -652,8 +658,10 @@ def geomspace(
     )
     stated = ends[0].dtype if dtype is None else dtypes.dtype(dtype)
     first, last = [cast(x, np.result_type(x.dtype, np.float32)) for x in ends]
-    sign = where(el.lt(first, 0), -1, 1) if not dtypes.is_complex(first.dtype) else 1
-    exponents = linspace(el.log(first * sign), el.log(last * sign), num, endpoint)
+    # Complex numbers turn from the first to the last the short way, as in NumPy.
+    is_complex = dtypes.is_complex(first.dtype)
+    sign = where(el.eq(first, 0), 1, el.sign(first)) if is_complex else where(el.lt(first, 0), -1, 1)
+    exponents = linspace(el.log(first * sign.conj()), el.log(last * sign.conj()), num, endpoint)
     values = cast(el.exp(exponents) * sign, stated)
     return move_axis(values, 0, canonical_axis("geomspace", axis, values.ndim))
 

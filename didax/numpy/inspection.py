@@ -31,6 +31,7 @@ from didax.numpy.promotion import (
 from didax.numpy.reductions import all as all_of
 from didax.numpy.reductions import canonical_axes
 from didax.numpy.ufuncs import logical_and, logical_or
+from didax.primitives.narrow import bytes_in_float32
 
 __all__ = [
     "allclose", "array_equal", "array_equiv", "isclose", "iscomplexobj", "isrealobj", "isscalar", "ndim",
@@ -126,6 +127,7 @@ def isrealobj(x: Any) -> bool:
 
 
 @api_boundary
+@bytes_in_float32
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:

@@ -19,8 +19,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import max_dim
@@ -560,7 +558,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | N
 
 def _at_least_float32(x: Array) -> Array:
     """Return `x` in float32 at least: squares overflow at smaller numbers than their root."""
-    return cast(x, np.dtype(np.float32)) if x.dtype.itemsize < 4 else x
+    return cast(x, dtypes.at_least_single(x.dtype))
 
 
 def _squared_magnitude(x: Array) -> Array:

@@ -34,6 +34,7 @@ from didax.numpy.promotion import (
 from didax.numpy.reductions import canonical_axes, canonical_axis
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.ufunc import truth
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import reduce_sum, reshape, transpose
 from didax.primitives.slicing import concatenate, slice_axis
 
@@ -310,6 +311,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 @array_function
+@halves_in_float32
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:

@@ -27,6 +27,7 @@ from didax.numpy.manipulation import broadcast_to, tile
 from didax.numpy.order_statistics import median
 from didax.numpy.promotion import ArrayLike, as_array, as_array_of, cast
 from didax.numpy.reductions import canonical_axis
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.slicing import concatenate as join
 from didax.primitives.slicing import pad as pad_axes
 from didax.primitives.slicing import rev, slice_axis
@@ -255,6 +256,7 @@ def _slice_at(x: Array, position: int, axis: int) -> Array:
     return getitem(x, (slice(None),) * axis + (position,))
 
 
+@halves_in_float32
 def _pad_odd(x: Array, axis: int, pair: tuple[int, int], shared: bool) -> Array:
     """Pad by reflection in the point at each end; `shared` says that a reflected part does not repeat the end."""
     shared = shared and x.shape[axis] > 1  # one element gives no others to reflect

@@ -27,6 +27,7 @@ from didax.numpy.padding import pad
 from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes, cast, promote_dtypes
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.signals import convolve
+from didax.primitives.narrow import halves_in_float32
 
 __all__ = [
     "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
@@ -57,6 +58,7 @@ def _strip(x: Array, name: str) -> Array:
 
 
 @array_function
+@halves_in_float32
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """Return the values of the polynomial, by Horner's scheme; `unroll` is accepted and ignored.
 
@@ -113,6 +115,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
 
 
 @array_function
+@halves_in_float32
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """Return the quotient and the remainder of the division of one polynomial by another.
 
@@ -138,6 +141,7 @@ def _order(name: str, m: Any) -> int:
 
 
 @array_function
+@halves_in_float32
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Return the derivative of a polynomial, taken `m` times.
 
@@ -153,6 +157,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 
 @array_function
+@halves_in_float32
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     """Return the antiderivative of a polynomial, taken `m` times with the constants `k` (0 by default).
 
@@ -196,9 +201,13 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
         )
     if not found.shape[0]:
         return ones((), x.dtype)  # a number, as in NumPy
+    return _with_roots(found)
+
+
+@halves_in_float32
+def _with_roots(x: Array) -> Array:
     one = ones(1, x.dtype)
-    factors = [concatenate([one, -found[i : i + 1]]) for i in range(found.shape[0])]
-    return functools.reduce(convolve, factors, one)
+    return functools.reduce(convolve, [concatenate([one, -x[i : i + 1]]) for i in range(x.shape[0])], one)
 
 
 @array_function

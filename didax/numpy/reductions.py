@@ -39,6 +39,7 @@ from didax.primitives import cumulative
 from didax.primitives import elementwise as el
 from didax.primitives import reductions as rd
 from didax.primitives.dimension import number
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from didax.primitives.slicing import pad
 
@@ -110,11 +111,6 @@ def _integer_accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def _at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which floats are accumulated: at least float32."""
-    return _FLOAT32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
-
-
 def _masked(name: str, x: Array, where_: Any, identity: Any) -> Array:
     if where_ is None:
         return x
@@ -157,7 +153,7 @@ def _sum_or_product(
     x = as_array(name, a, "a")
     stated = _integer_accumulator(x.dtype) if dtype is None else dtypes.dtype(dtype)
     x = truth(x) if stated == _BOOL else x  # 0.5 is true, although the integer of 0.5 is 0
-    wide = dtypes.default_dtype("i") if stated == _BOOL else _at_least_float32(stated)
+    wide = dtypes.default_dtype("i") if stated == _BOOL else dtypes.at_least_single(stated)
     x = _masked(name, cast(x, wide), where_, identity)
     return cast(_reduce(bind, combine, x, canonical_axes(name, axis, x.ndim), keepdims, initial), stated)
 
@@ -255,7 +251,7 @@ def mean(
     no_out("mean", out)
     x = as_array("mean", a, "a")
     stated = inexact(x.dtype, x.weak_type)[0] if dtype is None else dtypes.dtype(dtype)
-    compute = _at_least_float32(inexact(stated, False)[0])
+    compute = dtypes.at_least_single(inexact(stated, False)[0])
     axes = canonical_axes("mean", axis, x.ndim)
     total = sum(cast(x, compute), axes, keepdims=keepdims, where=where)
     count = _count("mean", x, axes, where, keepdims)
@@ -286,12 +282,23 @@ def var(
     Array(2., dtype=float32)
     """
     no_out("var", out)
+    variance, stated = _variance(
+        a, axis, dtype, ddof if correction is None else correction, keepdims, where, mean
+    )
+    return cast(variance, stated)
+
+
+def _variance(
+    a: Any, axis: Axis, dtype: DTypeLike, fewer: Any, keepdims: bool, where: Any, mean: Any
+) -> tuple[Array, np.dtype[Any]]:
+    """Return the variance as it is computed, whose root may not overflow where it does, and the dtype of the result."""
     x = as_array("var", a, "a")
     computed = inexact(x.dtype, x.weak_type)[0]
     stated = dtypes.real_dtype(computed) if dtype is None else dtypes.dtype(dtype)
-    compute = _at_least_float32(
-        computed if dtype is None else dtypes.join(computed, False, inexact(stated, False)[0], False)[0]
-    )
+    compute = dtypes.at_least_single(computed)
+    if dtype is not None:
+        wide = dtypes.at_least_single(inexact(stated, False)[0])
+        compute = dtypes.join(compute, False, wide, False)[0]
     axes = canonical_axes("var", axis, x.ndim)
     x = cast(x, compute)
     center = (
@@ -305,7 +312,7 @@ def var(
     squares = el.real(el.mul(offset, el.conj(offset))) if dtypes.is_complex(compute) else el.square(offset)
     total = sum(squares, axes, keepdims=keepdims)
     count = _count("var", x, axes, where, keepdims)
-    return cast(_over_degrees_of_freedom(total, count, ddof if correction is None else correction), stated)
+    return _over_degrees_of_freedom(total, count, fewer), stated
 
 
 def _over_degrees_of_freedom(total: Array, count: Any, fewer: Any) -> Array:
@@ -342,25 +349,20 @@ def std(
     >>> dnp.std(dnp.array([1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    x = as_array("std", a, "a")
-    wide = _wide_for_squares(x, dtype)
-    root = _root(var(wide, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
-    return root if wide is x else cast(root, x.dtype)
+    no_out("std", out)
+    return _root(
+        *_variance(a, axis, dtype, ddof if correction is None else correction, keepdims, where, mean)
+    )
 
 
-def _wide_for_squares(x: Array, dtype: DTypeLike) -> Array:
-    """`x`, as float32 if its floats have one byte and no dtype is asked for: its variance may overflow such floats."""
-    is_of_bytes = dtype is None and x.dtype.itemsize == 1 and dtypes.is_float(x.dtype)
-    return cast(x, np.dtype(np.float32)) if is_of_bytes else x
-
-
-def _root(variance: Array) -> Array:
+def _root(variance: Array, stated: np.dtype[Any]) -> Array:
     """Return the square root, with derivative 0 at 0, and where the variance is a constant NaN."""
     is_positive = ufuncs.greater(variance, 0)
-    return where(is_positive, ufuncs.sqrt(where(is_positive, variance, 1)), variance)
+    return cast(where(is_positive, ufuncs.sqrt(where(is_positive, variance, 1)), variance), stated)
 
 
 @array_function
+@halves_in_float32
 def average(
     a: ArrayLike,
     axis: Axis = None,
@@ -794,10 +796,9 @@ def nanstd(
     >>> dnp.nanstd(dnp.array([1.0, dnp.nan, 3.0]))
     Array(1., dtype=float32)
     """
-    x = as_array("nanstd", a, "a")
-    wide = _wide_for_squares(x, dtype)
-    root = _root(nanvar(wide, axis, dtype, out, ddof, keepdims, where, mean))
-    return root if wide is x else cast(root, x.dtype)
+    no_out("nanstd", out)
+    x, missing = without_nan("nanstd", a, 0)
+    return _root(*_variance(x, axis, dtype, ddof, keepdims, _is_counted(missing, where), mean))
 
 
 def _nan_extremum(

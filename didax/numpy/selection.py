@@ -43,6 +43,7 @@ from didax.primitives import elementwise as el
 from didax.primitives.convert import iota
 from didax.primitives.dimension import number
 from didax.primitives.gather import gather_p
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import move_axis, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.primitives.sort import argsort as stable_order
@@ -727,6 +728,7 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
 
 
 @array_function
+@halves_in_float32
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
@@ -752,7 +754,10 @@ def bincount(
                     fix="Give length=, one more than the largest integer counted.",
                 )
             )
-        length = max(int(np.max(np.asarray(known, np.int64), initial=-1)) + 1, operator.index(minlength))
+        most = int(
+            np.max(np.maximum(np.asarray(known, np.int64), 0), initial=-1)
+        )  # negative numbers count as 0
+        length = max(most + 1, operator.index(minlength))
     amount: Any = 1 if weights is None else as_array("bincount", weights, "weights")
     dtype = dtypes.default_dtype("i") if weights is None else amount.dtype
     start = broadcast(cast(0, dtype), (length,))
@@ -787,6 +792,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
 
 
 @array_function
+@halves_in_float32
 def interp(
     x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: Any = None
 ) -> Array:
@@ -854,6 +860,7 @@ def _periodic_points(values: Array, points: Array, heights: Array, period: Any) 
 
 
 @array_function
+@halves_in_float32
 def trapezoid(y: ArrayLike, x: Any = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """Return the integral along an axis by the trapezoidal rule, between points `x` or in steps of `dx`.
 

@@ -26,6 +26,7 @@ from didax.numpy.joining import concatenate
 from didax.numpy.manipulation import flip, ravel
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, cast, promote_dtypes
 from didax.numpy.reductions import canonical_axes, canonical_axis, cumsum
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
 
@@ -188,6 +189,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 
 
 @array_function
+@halves_in_float32
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int | None = None
 ) -> Any:
@@ -239,6 +241,7 @@ def _slope(x: Array, spacing: Array, axis: int) -> Array:
 
 
 @array_function
+@halves_in_float32
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi
 ) -> Array:

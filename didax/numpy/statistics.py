@@ -26,6 +26,7 @@ from didax.numpy.reductions import min as array_min
 from didax.numpy.reductions import sum as array_sum
 from didax.numpy.selection import searchsorted
 from didax.numpy.signals import diff
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import reshape
 
 __all__ = ["corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -35,6 +36,7 @@ __all__ = ["corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges",
 
 
 @array_function
+@halves_in_float32
 def histogram_bin_edges(
     a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
 ) -> Array:
@@ -70,6 +72,7 @@ def _limits(x: Array, range: Any, dtype: np.dtype[Any]) -> tuple[Array, Array]:
 
 
 @array_function
+@halves_in_float32
 def histogram(
     a: ArrayLike,
     bins: ArrayLike = 10,
@@ -113,6 +116,7 @@ def _bin_of(x: Array, edges: Array) -> Array:
 
 
 @array_function
+@halves_in_float32
 def histogramdd(
     sample: ArrayLike,
     bins: Any = 10,
@@ -245,11 +249,19 @@ def cov(
     Array([[ 2., -2.],
            [-2.,  2.]], dtype=float32)
     """
+    result, stated = _covariances(m, y, rowvar, bias, ddof, fweights, aweights, dtype)
+    return cast(result, stated)
+
+
+def _covariances(
+    m: Any, y: Any, rowvar: bool, bias: bool, ddof: int | None, fweights: Any, aweights: Any, dtype: DTypeLike
+) -> tuple[Array, np.dtype[Any]]:
+    """Return covariances as they are computed, whose quotients are taken before they are rounded, and their dtype."""
     x = _observations("cov", m, y, rowvar)
-    if dtype is not None:
-        x = cast(x, dtypes.dtype(dtype))
+    stated = x.dtype if dtype is None else dtypes.dtype(dtype)
+    x = cast(x, dtypes.at_least_single(stated))
     if not x.shape[0]:
-        return zeros((0, 0), x.dtype)
+        return zeros((0, 0), x.dtype), stated
     if ddof is None:
         ddof = 0 if bias else 1
     count, kind = x.shape[1], dtypes.real_dtype(x.dtype)
@@ -270,7 +282,7 @@ def cov(
     product = matmul(x, ufuncs.conj((x if total is None else x * total).T))
     # No variance is negative: where too few observations are left, it is infinite or NaN, as in NumPy.
     result = product / (ufuncs.maximum(norm, 0) if isinstance(norm, Array) else max(norm, 0))
-    return reshape(result, tuple([n for n in result.shape if n != 1]))
+    return reshape(result, tuple([n for n in result.shape if n != 1])), stated
 
 
 def _weights(w: Any, name: str, count: int) -> Array:
@@ -294,7 +306,11 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtyp
     Array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    c = cov(x, y, rowvar, dtype=dtype)
+    c, stated = _covariances(x, y, rowvar, False, None, None, None, dtype)
+    return cast(_quotients_by_deviations(c), stated)
+
+
+def _quotients_by_deviations(c: Array) -> Array:
     if not c.ndim:
         return c / c
     deviations = ufuncs.sqrt(ufuncs.real(c.diagonal()))

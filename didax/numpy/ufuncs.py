@@ -36,8 +36,8 @@ from didax.numpy.promotion import (
 from didax.numpy.ufunc import truth, ufunc
 from didax.primitives import elementwise as el
 from didax.primitives import fitted, logarithmic, special
-from didax.primitives.composed import bytes_in_float32
 from didax.primitives.convert import bitcast_convert_type_p, stop_gradient_p
+from didax.primitives.narrow import bytes_in_float32, halves_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 
@@ -94,6 +94,7 @@ def _floor_divide_int(x: Any, y: Any) -> Any:
     return _choose(rounds_up, el.sub(quotient, 1), quotient)
 
 
+@halves_in_float32
 def _floor_divide_float(x: Any, y: Any) -> Any:
     remainder = el.rem(x, y)
     quotient = el.div(el.sub(x, remainder), y)
@@ -114,6 +115,7 @@ def _modulo_int(x: Any, y: Any) -> Any:
     return _towards_divisor(_remainder_int(x, y), y)
 
 
+@bytes_in_float32
 def _modulo(x: Any, y: Any) -> Any:
     remainder = _towards_divisor(el.rem(x, y), y)
     return _choose(
@@ -225,11 +227,20 @@ float_power = ufunc("float_power", 2, "x ** y, as floats.", operands="inexact", 
 
 def _log_add_exp(x: Any, y: Any) -> Any:
     """m + log(exp(x - m) + exp(y - m)), where m is the maximum: both branches have equal derivatives of all orders."""
+    return _by_larger(x, y, _same, _same)
+
+
+def _log_add_exp2(x: Any, y: Any) -> Any:
+    """The same to base 2: the differences are scaled, which the maximum might not survive."""
+    return _by_larger(x, y, _times_log_2, _over_log_2)
+
+
+def _by_larger(x: Any, y: Any, scaled: Any, unscaled: Any) -> Any:
     x_is_more = el.ge(el.real_part(x), el.real_part(y))
     larger = _choose(x_is_more, x, y)
-    x, y = _excess(x, larger), _excess(y, larger)
+    x, y = scaled(_excess(x, larger)), scaled(_excess(y, larger))
     excess = _choose(x_is_more, el.add(el.expm1(x), el.exp(y)), el.add(el.exp(x), el.expm1(y)))
-    return el.add(larger, el.log1p(excess))
+    return el.add(larger, unscaled(el.log1p(excess)))
 
 
 def _excess(z: Any, larger: Any) -> Any:
@@ -246,14 +257,18 @@ def _log_add_exp_c(x: Any, y: Any) -> Any:
     return el.complex_(el.real(z), _choose(el.le(el.abs_(angle), math.pi), angle, turned))
 
 
-def _to_base_2(log_add_exp: Any, scaled: Any) -> Any:
-    """log2(2**x + 2**y) by the natural logarithm; `scaled` applies a multiplication by a real number."""
+def _log_add_exp2_c(x: Any, y: Any) -> Any:
+    """The principal value, by the natural logarithm."""
+    x, y = _by_parts(_times_log_2)(x), _by_parts(_times_log_2)(y)
+    return _by_parts(_over_log_2)(_log_add_exp_c(x, y))
 
-    def apply(x: Any, y: Any) -> Any:
-        x, y = [scaled(lambda x: el.mul(x, math.log(2)))(operand) for operand in (x, y)]
-        return scaled(lambda x: el.div(x, math.log(2)))(log_add_exp(x, y))
 
-    return apply
+def _times_log_2(x: Any) -> Any:
+    return el.mul(x, math.log(2))
+
+
+def _over_log_2(x: Any) -> Any:
+    return el.div(x, math.log(2))
 
 
 def real_function(name: str, primitive: Any, doc: str, kinds: str = "fc") -> ufunc:
@@ -284,8 +299,7 @@ log10 = real_function("log10", _log_to(10), "Logarithm to base 10; never weakly 
 logaddexp = ufunc("logaddexp", 2, "log(exp(x) + exp(y)) without overflow.", operands="inexact",
                   f=bytes_in_float32(_log_add_exp), c=_log_add_exp_c)  # fmt: skip
 logaddexp2 = ufunc("logaddexp2", 2, "log2(2**x + 2**y) without overflow.", operands="inexact",
-                   f=bytes_in_float32(_to_base_2(_log_add_exp, _same)),
-                   c=_to_base_2(_log_add_exp_c, _by_parts))  # fmt: skip
+                   f=bytes_in_float32(_log_add_exp2), c=_log_add_exp2_c)  # fmt: skip
 sqrt = real_function("sqrt", el.sqrt, "Square root; NaN for negative numbers.")
 cbrt = real_function("cbrt", el.cbrt, "Cube root.", kinds="f")
 
@@ -307,14 +321,14 @@ arcsinh = asinh = real_function("arcsinh", el.asinh, "Inverse of sinh.")
 arccosh = acosh = real_function("arccosh", el.acosh, "Inverse of cosh, at least 0.")
 arctanh = atanh = real_function("arctanh", el.atanh, "Inverse of tanh.")
 sinc = real_function(
-    "sinc", bytes_in_float32(lambda x: special.sinc(el.mul(x, math.pi))), "sin(πx) / (πx), and 1 at 0."
+    "sinc", halves_in_float32(lambda x: special.sinc(el.mul(x, math.pi))), "sin(πx) / (πx), and 1 at 0."
 )
 i0 = real_function("i0", fitted.bessel_i0, "The modified Bessel function of order 0.", kinds="f")
 deg2rad = radians = real_function(
-    "deg2rad", lambda x: el.mul(x, math.pi / 180), "Convert degrees to radians.", kinds="f"
+    "deg2rad", bytes_in_float32(lambda x: el.mul(x, math.pi / 180)), "Convert degrees to radians.", kinds="f"
 )
 rad2deg = degrees = real_function(
-    "rad2deg", lambda x: el.mul(x, 180 / math.pi), "Convert radians to degrees.", kinds="f"
+    "rad2deg", bytes_in_float32(lambda x: el.mul(x, 180 / math.pi)), "Convert radians to degrees.", kinds="f"
 )
 
 # --- rounding, signs, parts ---------------------------------------------------------------------------------
@@ -352,13 +366,12 @@ nextafter = ufunc(
 
 
 def _spacing(x: Any) -> Any:
-    """Return the distance to the next float away from zero, with the sign of x; NaN for infinities."""
-    away = _choose(_sign_bit(x), -math.inf, broadcast(_strong(math.inf, x), aval_of(x).shape))
-    return el.sub(el.nextafter(x, away), x)
-
-
-def _strong(value: float, like: Any) -> Any:
-    return aval_of(like).dtype.type(value)
+    """Return the distance to the next float away from zero, with the sign of x; NaN for infinities. Never weak."""
+    dtype = aval_of(x).dtype
+    most = float(dtypes.finfo(dtype).max)  # not every dtype has an infinity to go towards
+    away = _choose(_sign_bit(x), -most, broadcast(_constant(most, x), aval_of(x).shape))
+    step = el.sub(el.nextafter(x, away), x)
+    return cast(_choose(el.lt(el.abs_(x), most), step, el.sub(el.mul(x, math.inf), x)), dtype)
 
 
 spacing = ufunc("spacing", 1, "The distance to the next float away from zero, with the sign of x.",
@@ -382,6 +395,8 @@ conjugate = conj = ufunc(
 def _sign_bit(x: Any) -> Any:
     """Read the sign of a float from its first bit, so that -0.0 and negative NaNs are negative."""
     dtype = aval_of(x).dtype
+    if float(dtypes.finfo(dtype).min) > 0:
+        return el.lt(x, x)  # float8_e8m0fnu has no sign
     if dtypes.is_sub_byte(dtype):
         x, dtype = cast(x, np.dtype(np.float32)), np.dtype(np.float32)
     bits = np.dtype(f"i{dtype.itemsize}")
@@ -431,10 +446,11 @@ def round(a: ArrayLike, decimals: int = 0) -> Array:
         return x
     if dtypes.is_complex(x.dtype):
         return el.complex_(round(el.real(x), decimals), round(el.imag(x), decimals))
-    if decimals == 0:
-        return _round_to_even(x)
-    if x.dtype.itemsize < 4:  # 10**decimals may overflow
-        return cast(round(cast(x, np.dtype(np.float32)), decimals), x.dtype)
+    return _round_decimals(x, decimals) if decimals else _round_to_even(x)
+
+
+@halves_in_float32
+def _round_decimals(x: Any, decimals: int) -> Any:
     factor = _constant(10.0**decimals, x)
     return el.div(_round_to_even(el.mul(x, factor)), factor)
 
@@ -458,7 +474,35 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
             )
         )
     (x,) = promote_dtypes("ldexp", as_array("ldexp", x1, "x1"), to_inexact=True)
-    return multiply(cast(x, x.dtype), el.exp2(cast(exponent, x.dtype)))
+    x, exponent = broadcast_ranked("ldexp", [cast(x, x.dtype), exponent])
+    return _scaled_by_power(x, exponent)
+
+
+@halves_in_float32
+def _scaled_by_power(x: Any, exponent: Any) -> Any:
+    """x * 2 ** exponent in three steps: a power that takes the least to the largest number is no number itself."""
+    bias = _float_format(x.dtype)[1]
+    steps = clip(cast(exponent, x.dtype), -3 * bias + 3, 3 * bias)
+    rest = cast(steps, np.dtype(np.int32))
+    for parts in (3, 2, 1):
+        part = el.div(rest, parts)
+        rest = el.sub(rest, part)
+        x = el.mul(x, _power_of_two(part, x.dtype))
+    return x
+
+
+def _float_format(dtype: np.dtype[Any]) -> tuple[int, int, np.dtype[Any]]:
+    """The number of stored digits of floats, the bias of their exponents, and the integers as wide as they are."""
+    limits = dtypes.finfo(dtype)
+    return limits.nmant, 1 - int(limits.minexp), np.dtype(f"u{dtype.itemsize}")
+
+
+def _power_of_two(exponent: Any, dtype: np.dtype[Any]) -> Any:
+    """2 ** exponent, exactly: its bits are those of the biased exponent."""
+    digits, bias, word = _float_format(dtype)
+    return bitcast_convert_type_p.bind(
+        el.shift_left(cast(el.add(exponent, bias), word), digits), new_dtype=dtype
+    )
 
 
 @array_function
@@ -476,8 +520,12 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     if dtypes.is_complex(value.dtype):
         fix = "Take the real and the imaginary part."
         raise TypeError(message("frexp takes real numbers.", f"x: {value.aval}", fix=fix))
-    limits = dtypes.finfo(value.dtype)
-    digits, bias = limits.nmant, 1 - int(limits.minexp)
+    return _mantissa_and_exponent(value)
+
+
+@bytes_in_float32
+def _mantissa_and_exponent(value: Array) -> tuple[Array, Array]:
+    digits, bias, _ = _float_format(value.dtype)
     bits = _magnitude_bits(value)
     # Compiled programs treat a subnormal number as zero, so its bits are read as an integer, which is a
     # normal number.
@@ -486,8 +534,7 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     own = el.sub(cast(el.shift_right_logical(_magnitude_bits(normal), digits), np.dtype(np.int32)), bias - 1)
     mantissa, half = normal, el.shift_right_arithmetic(own, 1)  # 2 ** -own may overflow
     for part in (half, el.sub(own, half)):
-        power = el.shift_left(cast(el.sub(bias, part), bits.dtype), digits)
-        mantissa = el.mul(mantissa, bitcast_convert_type_p.bind(power, new_dtype=value.dtype))
+        mantissa = el.mul(mantissa, _power_of_two(el.neg(part), value.dtype))
     exponent = _choose(is_subnormal, el.sub(own, bias + digits - 1), own)
     is_number = el.and_(el.is_finite(value), el.ne(normal, 0))
     return _choose(is_number, mantissa, value), _choose(is_number, exponent, 0)
@@ -495,7 +542,7 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
 
 def _magnitude_bits(x: Array) -> Array:
     """Return the bits of floats without the sign, as unsigned integers."""
-    word = np.dtype(f"u{x.dtype.itemsize}")
+    word = _float_format(x.dtype)[2]
     bits = bitcast_convert_type_p.bind(stop_gradient_p.bind(x), new_dtype=word)
     return el.and_(bits, (1 << (8 * word.itemsize - 1)) - 1)
 

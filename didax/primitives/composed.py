@@ -8,7 +8,6 @@ differentiated: each derivative is stated. Read next: `gamma.py`, `logarithmic.p
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,55 +15,27 @@ import numpy as np
 
 from didax.core.avals import aval_of
 from didax.primitives.control_flow.while_loop import while_of, while_p
-from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import add, and_, is_finite, lt, mul, ne, not_, or_
 from didax.primitives.families import Elementwise
+from didax.primitives.narrow import halves_in_float32
 from didax.primitives.reductions import reduce_or_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
 from didax.primitives.shape import broadcast_in_dim
 from didax.xla.lowering import lower_function
 
-_FLOAT32 = np.dtype(np.float32)
-
 
 def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
     """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
 
-    `function` is given float64 arrays if the operands are float64, and float32 arrays otherwise. Its result is cast to
-    the dtype of the operands.
+    `function` is given arrays of at least float32. Its result is cast to the dtype of the operands.
     """
-
-    @functools.wraps(function)
-    def widened(*xs: Any) -> Any:
-        is_double = aval_of(xs[0]).dtype.itemsize == 8
-        return _computed_in(np.dtype(np.float64) if is_double else _FLOAT32, function, xs)
+    widened = halves_in_float32(function)
 
     def lower(ctx: Any, *xs: Any) -> Any:
         return lower_function(ctx, widened, xs)[0]
 
     return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=jvp, lower=lower)
-
-
-def bytes_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of arrays of one dtype, computed in float32 where their floats have one byte.
-
-    What such a function computes on its way overflows these dtypes, some of which have NaN in the place of infinity,
-    and it loses most of their three or four digits.
-    """
-
-    @functools.wraps(function)
-    def apply(*xs: Any) -> Any:
-        is_of_bytes = aval_of(xs[0]).dtype.itemsize == 1
-        return _computed_in(_FLOAT32, function, xs) if is_of_bytes else function(*xs)
-
-    return apply
-
-
-def _computed_in(dtype: np.dtype[Any], function: Callable[..., Any], xs: Sequence[Any]) -> Any:
-    """`function` of the operands in that dtype, in the dtype that they have."""
-    out = function(*[convert_element_type(x, dtype) for x in xs])
-    return convert_element_type(out, aval_of(xs[0]).dtype)
 
 
 def like(value: float, x: Any) -> Any:

@@ -206,8 +206,7 @@ def _truncated_normal(
     uniforms = floats_between(
         words, erf.bind(div.bind(low, root)), erf.bind(div.bind(high, root)), shape, dtype
     )
-    infinity = dtype.type(math.inf)
-    inside = nextafter(low, infinity), nextafter(high, -infinity)  # rounding must not reach the bounds
+    inside = nextafter(low, high), nextafter(high, low)  # rounding must not reach the bounds
     return clamp.bind(inside[0], mul.bind(root, erf_inv.bind(uniforms)), inside[1])
 
 

@@ -28,7 +28,7 @@ from didax.primitives import elementwise as el
 from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import gamma as _gamma
 from didax.primitives import special as loops
-from didax.primitives.composed import bytes_in_float32
+from didax.primitives.narrow import bytes_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
 from didax.scipy import _families as families

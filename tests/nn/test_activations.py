@@ -1,5 +1,7 @@
 """Activations and normalisations of logits against jax.nn, at their corners, eagerly and compiled, with gradients."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -159,3 +161,25 @@ def test_softmax_of_lines_that_where_leaves_empty_and_of_complex_numbers():
     z = np.complex64([1 + 2j, -0.5j, 2])
     np.testing.assert_allclose(nn.softmax(z), np.exp(z) / np.exp(z).sum(), rtol=1e-5)
     np.testing.assert_allclose(nn.log_softmax(z), z - np.log(np.exp(z).sum()), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("f", "fill"), [(nn.softmax, 0.0), (nn.log_softmax, -np.inf)])
+def test_elements_that_are_left_out_are_constants(f, fill) -> None:
+    x = np.float32([[1, 2, 3], [np.nan, 1, 2], [1, np.nan, 2], [np.inf, 0, 1]])
+    left, x_dot = [0, 2], rows(4, 3)
+    y, y_dot = dx.jvp(partial(f, where=np.array([True, False, True])), (x,), (x_dot,))
+    for found, wanted in zip((y, y_dot), dx.jvp(f, (x[:, left],), (x_dot[:, left],)), strict=True):
+        np.testing.assert_array_equal(found[:, dnp.array(left)], wanted)
+    assert y[:, 1].tolist() == [fill] * 4 and y_dot[:, 1].tolist() == [0] * 4
+
+
+def test_the_sign_of_the_logsumexp_of_nothing_but_minus_infinity() -> None:
+    x = dnp.array([[-dnp.inf, -dnp.inf], [0.0, -dnp.inf], [-dnp.inf, dnp.inf]])
+    logs, signs = nn.logsumexp(x, axis=1, return_sign=True)
+    assert logs.tolist() == [-np.inf, 0, np.inf] and signs.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int4", "float8_e4m3fn", "bfloat16", "int32"])
+def test_one_hot_has_one_element_that_is_hot_in_any_dtype(dtype: str) -> None:
+    assert (nn.one_hot(dnp.array([0, 1, 1], dtype), 300).argmax(1) == dnp.array([0, 1, 1])).all()
+    assert nn.one_hot(dnp.array([0, 1, 1], dtype), 300).sum(1).tolist() == [1, 1, 1]

@@ -405,3 +405,16 @@ def test_shapes_and_axes_may_be_arrays_and_ranges():
         dnp.reshape(x, np.array(6)).shape == dnp.reshape(np.ones(1), np.array([], int)).shape + (6,) == (6,)
     )
     assert dnp.expand_dims(x, range(2)).shape == (1, 1, 6) and dnp.sum(dnp.ones((2, 3)), axis=range(2)) == 6.0
+
+
+def test_geomspace_of_complex_numbers_turns_the_short_way() -> None:
+    for ends in ((-3.25 + 0j, 1 - 1j), (1j, 1000j), (2 + 0j, -2 + 1j)):
+        np.testing.assert_allclose(dnp.geomspace(*ends, 4), np.geomspace(*ends, 4), rtol=1e-5, atol=1e-5)
+
+
+def test_bincount_of_negative_numbers_alone() -> None:
+    """They count as 0, as beside others."""
+    assert dnp.bincount(dnp.array([-1, -2])).tolist() == [2]
+    assert dnp.bincount(dnp.array([-1, 1])).tolist() == [1, 1] and dnp.bincount(dnp.zeros(0, int)).shape == (
+        0,
+    )

@@ -257,6 +257,15 @@ def test_second_derivatives_at_the_points_of_care():
     assert float(dx.grad(dx.grad(lambda x: dnp.logaddexp(x, 0.0)))(0.0)) == pytest.approx(0.25)
 
 
+def test_mixed_second_derivatives_of_powers_whose_exponent_is_0_or_1():
+    """The derivative by the base, y x ** (y - 1), is 0 at y = 0, and has the derivative 1 / x by y."""
+    x, y = dnp.array([3.0, -2.0, 0.0, 0.0, 1e-40]), dnp.array([0.0, 1.0, 1.0, 0.0, 0.0])
+    for f in (dx.grad(dnp.power), dx.jit(dx.grad(dnp.power))):
+        assert float(dx.grad(f, argnums=1)(3.0, 0.0)) == pytest.approx(1 / 3)
+        assert dx.vmap(f)(x, y).tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+    assert dx.vmap(dx.grad(dnp.power, argnums=1))(x[2:], y[2:])[:2].tolist() == [0.0, 0.0]
+
+
 def test_derivatives_of_sinc_keep_their_digits_near_0():
     x = np.array([1e-30, 1e-3, 0.2, 0.4, 2.5], "float32")
     for f in (dx.vmap(dx.grad(dnp.sinc)), dx.jit(dx.vmap(dx.grad(dnp.sinc)))):
@@ -338,3 +347,24 @@ def test_integer_scalars_of_numpy_are_static_exponents() -> None:
             assert [y.dtype for y in found] == [y.dtype for y in wanted], (dtype, exponent)
     with pytest.raises(TypeError):
         dnp.power(dnp.arange(3), np.int64(-1))
+
+
+def test_ldexp_scales_beyond_the_powers_that_are_numbers() -> None:
+    numbers = np.float32([0, -0.0, 1, 3, 1e-30, -1e30, np.inf, -np.inf, np.nan])
+    exponents = np.array([-(2**31), -1000, -200, -126, -1, 0, 5, 128, 200, 1000, 2**31 - 1], np.int32)
+    x, e = (z.ravel() for z in np.meshgrid(numbers, exponents))
+    with np.errstate(all="ignore"):
+        wanted = np.ldexp(x, e)
+        small = [np.ldexp(numbers[:4], 200), np.ldexp(np.float16([6e-8]), 30)]
+    for f in (dnp.ldexp, dx.jit(dnp.ldexp)):
+        np.testing.assert_array_equal(f(x, e), wanted)
+    np.testing.assert_array_equal(dnp.ldexp(numbers[:4], np.uint8(200)), small[0])
+    np.testing.assert_array_equal(dnp.ldexp(np.float16([6e-8]), 30), small[1])
+    assert float(dx.grad(dnp.ldexp)(np.float32(1e-30), 100)) == 2.0**100
+
+
+def test_logaddexp2_of_the_largest_number() -> None:
+    for dtype in ("bfloat16", "float16", "float32"):
+        most = dnp.array([float(dnp.finfo(dtype).max), 0.0], dtype)
+        for f in (dnp.logaddexp2, dx.jit(dnp.logaddexp2)):
+            assert f(most, most[::-1]).tolist() == [float(most[0])] * 2

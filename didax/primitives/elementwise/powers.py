@@ -12,11 +12,12 @@ from didax.core.avals import ShapedArray
 from didax.core.errors import message
 from didax.primitives import complex_functions as at_corners
 from didax.primitives import numpy_rules
-from didax.primitives.elementwise.arithmetic import mul, number_like, sub
+from didax.primitives.elementwise.arithmetic import div, mul, number_like, sub
 from didax.primitives.elementwise.comparisons import eq, ge
 from didax.primitives.elementwise.elementary import log
-from didax.primitives.elementwise.logic_and_bits import and_
-from didax.primitives.elementwise.signs_and_parts import real_part
+from didax.primitives.elementwise.logic_and_bits import and_, not_
+from didax.primitives.elementwise.rounding import is_finite
+from didax.primitives.elementwise.signs_and_parts import abs_, real_part
 from didax.primitives.families import Elementwise, binary
 from didax.primitives.select import where
 
@@ -69,16 +70,14 @@ integer_pow = IntegerPow(
 
 
 def _pow_by_base(t: Any, z: Any, x: Any, y: Any) -> Any:
-    is_zero = eq(y, 0)  # x ** 0 is constant, although 0 * x ** -1 is not finite at 0
-    return mul(
-        t, where(is_zero, number_like(0, y), mul(y, pow_(x, where(is_zero, number_like(1, y), sub(y, 1)))))
-    )
+    # x ** 0 is constant, although 0 * x ** -1 is not finite at 0. Elsewhere the product has a derivative by y, 1 / x.
+    vanishes = and_(eq(y, 0), not_(is_finite(abs_(div(1, x)))))
+    power = pow_(x, where(vanishes, number_like(1, y), sub(y, 1)))
+    return mul(t, where(vanishes, number_like(0, y), mul(y, power)))
 
 
 def _pow_by_exponent(t: Any, z: Any, x: Any, y: Any) -> Any:
-    vanishes = and_(
-        eq(x, 0), ge(real_part(y), 0)
-    )  # 0 ** y is taken as constant, although log 0 is not finite
+    vanishes = and_(eq(x, 0), ge(real_part(y), 0))  # 0 ** y is constant, although log 0 is not finite
     return mul(t, where(vanishes, number_like(0, z), mul(log(where(vanishes, number_like(1, x), x)), z)))
 
 
