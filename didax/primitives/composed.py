@@ -104,12 +104,11 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
     return state(*while_of(while_p.run, goes_on, body, start))
 
 
-def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
-    """`value`, and `otherwise(*xs)` where it is 0, infinite or NaN; computed only if there is such an element.
+def where_needed(needed: Any, value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
+    """`value`, and `otherwise(*xs)` where it is `needed`; computed only if there is such an element.
 
     This is a loop of at most one step. The step changes `xs`: XLA moves what does not change out of a loop.
     """
-    needed = not_(and_(is_finite(value), ne(value, 0)))
     axes = tuple(range(aval_of(value).ndim))
 
     def goes_on(is_first: Any, *_: Any) -> Any:
@@ -123,3 +122,8 @@ def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
         ]
 
     return while_of(while_p.run, goes_on, body, [or_(needed, not_(needed)), value, *xs])[1]
+
+
+def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
+    """`value`, and `otherwise(*xs)` where it is 0, infinite or NaN."""
+    return where_needed(not_(and_(is_finite(value), ne(value, 0))), value, otherwise, *xs)
