@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, iterate, like, where_needed, where_usable
+from didax.primitives.composed import composed, iterate, like, where_usable
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -74,15 +74,7 @@ def _log_of_beta(a: Any, b: Any) -> Any:
 
 def _betaln(a: Any, b: Any) -> Any:
     a, b, _, limit = _from_poles(a, b)
-    value = _log_of_beta(a, b)
-
-    def by_value(a: Any, b: Any, value: Any) -> Any:
-        size = abs_(_beta(a, b))
-        usable = and_(is_finite(size), gt(size, 0))
-        return where(usable, log(where(usable, size, like(1, a))), value)
-
-    value = where_needed(and_(lt(a, 0), le(add(a, b), -10)), value, by_value, a, b, value)
-    return where(eq(limit, 1), value, log(limit))
+    return where(eq(limit, 1), _log_of_beta(a, b), log(limit))
 
 
 def _from_poles(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, like, polynomial, where_needed
+from didax.primitives.composed import composed, like, polynomial, repeat
 from didax.primitives.elementwise import (
     RoundingMethod,
     abs_,
@@ -137,11 +137,15 @@ def _lgamma(x: Any) -> Any:
     z = where(small, x, sub(size, whole))
     factors = log(where(small, size, _factors(size, whole)))
     near = sub(where(small, neg(factors), factors), log1p(reciprocal_less_1(z)))
-    far = add(mul(sub(size, 0.5), sub(log(size), 1)), add(stirling(size), 0.5 * math.log(2 * math.pi) - 0.5))
-    value = where(ge(size, 9.5), far, near)
+    value = where(ge(size, 9.5), _log_by_stirling(size), near)
     mirrored = sub(neg(log(mul(mul(abs_(sin(mul(z, math.pi))), size), 1 / math.pi))), value)
     value = where(or_(ge(x, 0), small), value, mirrored)
     return where(eq(size, math.inf), size, value)
+
+
+def _log_by_stirling(x: Any) -> Any:
+    """log Gamma(x), for x >= 9.5."""
+    return add(mul(sub(x, 0.5), sub(log(x), 1)), add(stirling(x), 0.5 * math.log(2 * math.pi) - 0.5))
 
 
 # --- Zeta functions -----------------------------------------------------------------------------------------
@@ -155,11 +159,11 @@ _BERNOULLI = [
 
 def _relative_zeta(s: Any, q: Any) -> Any:
     """zeta(s, q) q^s for s > 1 and q > 0, which neither overflows nor vanishes."""
-    single = aval_of(q).dtype == np.float32
-    count, order = (6, 4) if single else (10, 10)
-    total = like(1, q)
-    for k in range(1, count):
-        total = add(total, pow_(div(q, add(q, k)), s))
+    count, order = (6, 4) if aval_of(q).dtype == np.float32 else (10, 10)
+    # A loop, as powers are large programs.
+    total = repeat(
+        lambda k, total: add(total, pow_(div(q, add(q, k)), s)), like(0, q), lambda k: lt(k, count)
+    )
     first = add(q, count)
     power = pow_(div(q, first), s)
     factor, series = div(s, first), like(0, q)
@@ -171,30 +175,36 @@ def _relative_zeta(s: Any, q: Any) -> Any:
 
 
 def _positive_zeta(s: Any, q: Any, scale: Any) -> Any:
-    """scale * zeta(s, q) for s > 1 and q > 0."""
+    """scale * zeta(s, q) for s > 1 and q > 0; infinity as the scale stands for Gamma(s)."""
     root = pow_(q, mul(s, -0.5))
-    value = mul(mul(mul(scale, root), _relative_zeta(s, q)), root)
+    over = eq(scale, math.inf)
+    large = where(over, s, like(10, s))
+    log_root = mul(sub(_log_by_stirling(large), mul(large, log(q))), 0.5)
+    root = where(over, exp(log_root), root)
+    value = mul(mul(mul(where(over, like(1, s), scale), root), _relative_zeta(s, q)), root)
     return where(eq(q, 0), like(math.inf, q), where(eq(q, math.inf), like(0, q), value))
 
 
 def _scaled_zeta(s: Any, q: Any, scale: Any) -> Any:
     """scale * zeta(s, q), also for q < 0 and whole s, where the powers of negative numbers are real.
 
-    The sum over all whole k of (k + q)^-s does not change with q by whole numbers, so it is one of positive bases.
+    The sum over all whole k of (k + q)^-s does not change with q by whole numbers. So for q < 0 it is the sum from
+    q - floor(q) on, and, with the sign of (-1)^s, that from floor(q) + 1 - q on less that from 1 - q on.
     """
     negative = lt(q, 0)
-    value = _positive_zeta(s, where(negative, like(1, q), q), scale)
+    below = floor(q)
+    after, before = sub(q, below), sub(add(below, 1), q)
+    sign, zero = where(negative, parity(s), like(0, q)), like(0, q)
 
-    def reflected(s: Any, q: Any, scale: Any) -> Any:
-        q = where(lt(q, 0), q, like(-0.5, q))
-        below = floor(q)
-        after, before = sub(q, below), sub(add(below, 1), q)
-        sign = parity(s)
-        value = add(_positive_zeta(s, after, scale), mul(sign, _positive_zeta(s, before, scale)))
-        value = sub(value, mul(sign, _positive_zeta(s, sub(1, q), scale)))
-        return where(eq(s, floor(s)), where(eq(after, 0), like(math.inf, q), value), like(math.nan, q))
+    def part(k: Any, total: Any) -> Any:
+        base = where(eq(k, 0), after, where(eq(k, 1), before, sub(1, q)))
+        weight = where(eq(k, 0), like(1, q), where(eq(k, 1), sign, neg(sign)))
+        found = _positive_zeta(s, where(negative, base, q), scale)
+        return add(total, where(eq(weight, 0), zero, mul(weight, found)))
 
-    return where_needed(negative, value, reflected, s, q, scale)
+    value = repeat(part, zero, lambda k: lt(k, 1), negative, 3)
+    pole = where(eq(after, 0), like(math.inf, q), where(eq(s, floor(s)), value, like(math.nan, q)))
+    return where(negative, pole, value)
 
 
 def _zeta(s: Any, q: Any) -> Any:
@@ -208,15 +218,7 @@ def _polygamma(n: Any, x: Any) -> Any:
     known = and_(gt(n, 0), eq(n, floor(n)))
     order = where(known, n, like(1, n))
     factorial = gamma_of(add(order, 1))
-    value = _scaled_zeta(add(order, 1), x, factorial)
-
-    def by_logarithms(order: Any, x: Any) -> Any:
-        s = add(order, 1)
-        logarithm = sub(_lgamma(s), mul(s, log(x)))
-        return where(gt(x, 0), mul(exp(logarithm), _relative_zeta(s, x)), like(math.nan, x))
-
-    value = where_needed(and_(eq(factorial, math.inf), gt(x, 0)), value, by_logarithms, order, x)
-    value = mul(neg(parity(order)), value)
+    value = mul(neg(parity(order)), _scaled_zeta(add(order, 1), x, factorial))
     return where(eq(n, 0), digamma(x), where(known, value, like(math.nan, x)))
 
 
