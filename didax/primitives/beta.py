@@ -174,7 +174,7 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
     y = where(swap, sub(1, x0), x0)
     weight = div(_weight(a, b, x0), p)
     # Its first convergents cancel like this for x near the mean, until no digit would be right.
-    lost = lt(sub(1, mul(y, div(add(p, q), add(p, 1)))), 4 * float(dtypes.finfo(aval_of(x).dtype).eps))
+    lost = lt(sub(1, mul(y, div(add(p, q), add(p, 1)))), 10 * float(dtypes.finfo(aval_of(x).dtype).eps))
     value = where(lost, like(math.nan, x), mul(weight, _fraction(p, q, y)))
     value = where(eq(weight, 0), weight, value)
     value = where(swap, max_(sub(1, value), like(0, x)), value)
