@@ -16,6 +16,7 @@ from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.lax.operands import operation
 from didax.primitives import elementwise as ops
+from didax.primitives import gamma as gamma_functions
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import RoundingMethod
 from didax.primitives.scalars import match_scalars, scalar_like
@@ -692,7 +693,7 @@ def lgamma(x: Any) -> Any:
     >>> lax.lgamma(5.0)
     Array(3.1780548, dtype=float32, weak_type=True)
     """
-    return ops.lgamma(x)
+    return gamma_functions.lgamma(x)
 
 
 @operation
@@ -703,7 +704,7 @@ def digamma(x: Any) -> Any:
     >>> lax.digamma(1.0)
     Array(-0.5772154, dtype=float32, weak_type=True)
     """
-    return ops.digamma(x)
+    return gamma_functions.digamma(x)
 
 
 @operation
@@ -714,7 +715,7 @@ def polygamma(m: Any, x: Any) -> Any:
     >>> lax.polygamma(1.0, 1.0)
     Array(1.644934, dtype=float32, weak_type=True)
     """
-    return ops.polygamma(m, x)
+    return gamma_functions.polygamma(m, x)
 
 
 @operation
@@ -725,7 +726,7 @@ def zeta(x: Any, q: Any) -> Any:
     >>> lax.zeta(2.0, 1.0)
     Array(1.644934, dtype=float32, weak_type=True)
     """
-    return ops.zeta(x, q)
+    return gamma_functions.zeta(x, q)
 
 
 # --- comparison --------------------------------------------------------------------------------------------

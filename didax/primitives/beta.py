@@ -23,11 +23,11 @@ from didax.primitives.elementwise import (
     div,
     eq,
     exp,
+    floor,
     ge,
     gt,
     is_finite,
     le,
-    lgamma,
     log,
     log1p,
     lt,
@@ -42,24 +42,24 @@ from didax.primitives.elementwise import (
     pow_,
     sub,
 )
-from didax.primitives.gamma import (
+from didax.primitives.gamma import gamma_of, gamma_sign, lgamma, parity, stirling
+from didax.primitives.gamma_quotients import (
     correction,
+    deviance,
     digamma_drop,
-    gamma_of,
-    gamma_sign,
-    root_of_quotient,
-    stirling,
+    far_quotient,
+    is_pole,
     sum_and_error,
 )
 from didax.primitives.select import where
 
 
-def _betaln(a: Any, b: Any) -> Any:
-    """For large arguments by Stirling's series, whose leading terms are combined before they could cancel."""
+def _log_of_beta(a: Any, b: Any) -> Any:
+    """log|B(a, b)|. The leading terms of Stirling's series are combined before they could cancel."""
     a, b = min_(a, b), max_(a, b)
     total = add(a, b)
     near = sub(add(lgamma(a), lgamma(b)), lgamma(total))
-    b_large, a_large = and_(ge(b, 10), gt(a, 0)), ge(a, 10)
+    b_large, a_large = and_(ge(b, 10), ge(total, 10)), ge(a, 10)
     small, large = where(b_large, a, like(1, a)), where(b_large, b, like(10, a))
     bend = mul(sub(large, 0.5), log1p(div(small, large)))
     sum_ = add(small, large)
@@ -72,6 +72,26 @@ def _betaln(a: Any, b: Any) -> Any:
     return where(and_(eq(b, math.inf), ge(a, 0)), like(-math.inf, a), inside)
 
 
+def _betaln(a: Any, b: Any) -> Any:
+    a, b, _, limit = _from_poles(a, b)
+    return where(eq(limit, 1), _log_of_beta(a, b), log(limit))
+
+
+def _from_poles(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
+    """Arguments of the same beta function away from poles of Gamma, its sign, and its limit 0 or inf, or 1 for none.
+
+    Where a and a + b are poles but b is not, B(a, b) is (-1)^b B(1 - a - b, b), whose factors are finite.
+    """
+    a, b = min_(a, b), max_(a, b)
+    total, lost = sum_and_error(a, b)
+    pole, vanishes = or_(is_pole(a), is_pole(b)), and_(is_pole(total), eq(lost, floor(lost)))
+    mirrored = and_(and_(is_pole(a), vanishes), and_(gt(b, 0), eq(b, floor(b))))
+    sign = where(mirrored, parity(b), like(1, a))
+    limit = where(and_(pole, not_(mirrored)), like(math.inf, a), like(1, a))
+    limit = where(and_(vanishes, not_(pole)), like(0, a), limit)
+    return where(mirrored, sub(sub(1, a), b), a), b, sign, limit
+
+
 def _by_gammas(a: Any, b: Any) -> Any:
     """Gamma(a) Gamma(b) / Gamma(a + b), which is 0, infinite or NaN where a factor has overflown or vanished."""
     total, lost = sum_and_error(a, b)
@@ -81,11 +101,16 @@ def _by_gammas(a: Any, b: Any) -> Any:
 
 def _beta(a: Any, b: Any) -> Any:
     def otherwise(a: Any, b: Any) -> Any:
-        small, large, total = min_(a, b), max_(a, b), add(a, b)
-        head, root = gamma_of(small), root_of_quotient(large, small)
-        is_head = and_(and_(is_finite(head), ne(head, 0)), and_(ge(large, 10), ge(total, 10)))
-        sign = mul(mul(gamma_sign(a), gamma_sign(b)), gamma_sign(total))
-        return where(is_head, div(div(head, root), root), mul(sign, exp(_betaln(a, b))))
+        a, b, sign, limit = _from_poles(a, b)
+        a_is_small = lt(abs_(a), abs_(b))
+        small, large = where(a_is_small, a, b), where(a_is_small, b, a)
+        head, far = gamma_of(small), far_quotient(large, small, inverse=True)
+        is_head = and_(and_(is_finite(head), ne(head, 0)), far.usable)
+        signs = mul(mul(gamma_sign(a), gamma_sign(b)), gamma_sign(add(a, b)))
+        value = where(
+            is_head, mul(mul(mul(head, far.factor), far.root), far.root), mul(signs, exp(_log_of_beta(a, b)))
+        )
+        return where(eq(limit, 1), mul(sign, value), limit)
 
     return where_usable(_by_gammas(a, b), otherwise, a, b)
 
@@ -134,7 +159,8 @@ def _fraction(a: Any, b: Any, x: Any) -> Any:
         return not_(le(abs_(s.change), 2 * float(dtypes.finfo(aval_of(x).dtype).eps)))
 
     one = like(1, x)
-    return div(1, iterate(step, moves, _Fraction(like(0, x), one, like(0, x), one, one)).h)
+    last = iterate(step, moves, _Fraction(like(0, x), one, like(0, x), one, one))
+    return where(moves(last), like(math.nan, x), div(1, last.h))
 
 
 def _betainc(a: Any, b: Any, x: Any) -> Any:
@@ -146,8 +172,12 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
     swap = gt(x0, div(add(a, 1), add(add(a, b), 2)))
     p, q = where(swap, b, a), where(swap, a, b)
     y = where(swap, sub(1, x0), x0)
-    value = mul(div(_weight(a, b, x0), p), _fraction(p, q, y))
-    value = where(swap, sub(1, value), value)
+    weight = div(_weight(a, b, x0), p)
+    # Its first convergents cancel like this for x near the mean, until no digit would be right.
+    lost = lt(sub(1, mul(y, div(add(p, q), add(p, 1)))), 10 * float(dtypes.finfo(aval_of(x).dtype).eps))
+    value = where(lost, like(math.nan, x), mul(weight, _fraction(p, q, y)))
+    value = where(eq(weight, 0), weight, value)
+    value = where(swap, max_(sub(1, value), like(0, x)), value)
     zero, one = like(0, x), like(1, x)
     at_zero, at_one = or_(eq(a0, 0), eq(b0, math.inf)), or_(eq(b0, 0), eq(a0, math.inf))  # all of the mass
     end = or_(eq(x, 0), eq(x, 1))
@@ -155,8 +185,6 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
     known = and_(or_(end, or_(at_zero, at_one)), not_(and_(at_zero, at_one)))
     valid = and_(and_(ge(a0, 0), ge(b0, 0)), and_(known, and_(ge(x, 0), le(x, 1))))
     edge = where(valid, edge, like(math.nan, x))
-    lost = gt(add(a, b), 0.1 / float(dtypes.finfo(aval_of(x).dtype).eps))  # W would have no digit right
-    value = where(lost, like(math.nan, x), value)
     return where(inside, value, edge)
 
 
@@ -164,11 +192,18 @@ def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
     """x^(a - drop) (1 - x)^(b - drop) / B(a, b), by its factors where none of them overflows, for 0 < x < 1."""
     rest, lost = sum_and_error(like(1, x), neg(x))
     root = mul(pow_(x, mul(sub(a, drop), 0.5)), pow_(rest, mul(sub(b, drop), 0.5)))
-    root = mul(root, add(mul(mul(sub(b, drop), 0.5), div(lost, rest)), 1))
+    root = mul(root, exp(mul(mul(sub(b, drop), 0.5), div(lost, rest))))
 
     def by_logarithms(a: Any, b: Any, x: Any) -> Any:
-        logs = sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), _betaln(a, b))
-        return exp(sub(logs, mul(add(log(x), log1p(neg(x))), drop)))
+        logs = add(log(x), log1p(neg(x)))
+        direct = sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), _log_of_beta(a, b))
+        large = and_(ge(a, 10), ge(b, 10))
+        m, n = where(large, a, like(10, a)), where(large, b, like(10, b))
+        total = add(m, n)
+        away = add(deviance(m, mul(total, x)), deviance(n, mul(total, sub(1, x))))
+        rest = sub(stirling(total), add(stirling(m), stirling(n)))
+        by_deviance = add(sub(rest, away), mul(log(mul(mul(m, div(n, total)), 0.5 / math.pi)), 0.5))
+        return exp(sub(where(large, by_deviance, direct), mul(logs, drop)))
 
     return where_usable(mul(div(root, _by_gammas(a, b)), root), by_logarithms, a, b, x)
 

@@ -75,12 +75,32 @@ def iterate(step: Callable[[Any], Any], moves: Callable[[Any], Any], start: Any)
     return state(*while_of(while_p.run, goes_on, body, start))
 
 
-def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
-    """`value`, and `otherwise(*xs)` where it is 0, infinite or NaN; computed only if there is such an element.
+def repeat(
+    step: Callable[[Any, Any], Any],
+    start: Any,
+    goes_on: Callable[[Any], Any],
+    further: Any = None,
+    most: int = 0,
+) -> Any:
+    """Apply `step(k, x)` for k = 0, 1, ... as long as `goes_on(k)`; up to `most` if any element has to go `further`."""
+    dtype = aval_of(start).dtype
+
+    def holds(k: Any, _: Any) -> Any:
+        if further is None:
+            return goes_on(k)
+        any_further = reduce_or_p.bind(further, axes=tuple(range(aval_of(further).ndim)))
+        return or_(goes_on(k), and_(any_further, lt(k, most)))
+
+    return while_of(
+        while_p.run, holds, lambda k, x: [add(k, 1), step(k, x)], [scalar_like(0.0, dtype), start]
+    )[1]
+
+
+def where_needed(needed: Any, value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
+    """`value`, and `otherwise(*xs)` where it is `needed`; computed only if there is such an element.
 
     This is a loop of at most one step. The step changes `xs`: XLA moves what does not change out of a loop.
     """
-    needed = not_(and_(is_finite(value), ne(value, 0)))
     axes = tuple(range(aval_of(value).ndim))
 
     def goes_on(is_first: Any, *_: Any) -> Any:
@@ -94,3 +114,8 @@ def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
         ]
 
     return while_of(while_p.run, goes_on, body, [or_(needed, not_(needed)), value, *xs])[1]
+
+
+def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
+    """`value`, and `otherwise(*xs)` where it is 0, infinite or NaN."""
+    return where_needed(not_(and_(is_finite(value), ne(value, 0))), value, otherwise, *xs)

@@ -2,6 +2,7 @@
 
     bessel_i0e, bessel_i1e   exp(-|x|) I_n(x), and bessel_i0, bessel_i1 without the factor
     erfcx                    exp(x^2) erfc(x), which neither overflows nor vanishes for x > 0
+    erfinv                   the inverse of erf
     ndtr, log_ndtr, ndtri    the normal distribution function, its logarithm, and the inverse of that
     exp1, expi               the exponential integrals E1 and Ei
 
@@ -23,8 +24,10 @@ from didax.primitives.composed import composed, like, polynomial
 from didax.primitives.elementwise import (
     abs_,
     add,
+    and_,
     div,
     eq,
+    erf,
     erf_inv,
     erfc,
     exp,
@@ -179,25 +182,29 @@ def _erfcx(x: Any) -> Any:
     right = div(chebyshev(div(sub(finite, 3.75), add(finite, 3.75)), _ERFCX), add(mul(finite, 2), 1))
     right = where(eq(size, math.inf), like(0, x), where(eq(size, size), right, size))
     negative = lt(x, 0)
-    grown = exp(square(where(negative, x, like(0, x))))
+    grown = _exp_of_square(where(negative, size, like(0, x)), 1.0)
     return where(negative, sub(mul(grown, 2), right), right)
 
 
-def _normal_weight(x: Any) -> Any:
-    """exp(-x^2 / 2). The square of an x of few bits is exact, and the rest of the exponent is small."""
-    size = abs_(x)
-    size = where(gt(size, 100), like(100, x), size)  # vanishes there
+def _exp_of_square(size: Any, factor: float) -> Any:
+    """exp(factor * size^2). The square of a number of few bits is exact, and the rest of the exponent is small."""
+    size = where(gt(size, 100), like(100, size), size)  # vanishes there, or overflows
     short = mul(floor(mul(size, 16)), 1 / 16)
     rest = mul(sub(size, short), add(size, short))
-    coarse = exp(mul(square(short), -0.5))
+    coarse = exp(mul(square(short), factor))
     # XLA would make one exponential of a product of two.
-    return add(coarse, mul(coarse, expm1(mul(rest, -0.5))))
+    return where(eq(coarse, math.inf), coarse, add(coarse, mul(coarse, expm1(mul(rest, factor)))))
 
 
-def _ndtr(x: Any) -> Any:
+def normal_weight(x: Any) -> Any:
+    """exp(-x^2 / 2)."""
+    return _exp_of_square(abs_(x), -0.5)
+
+
+def normal_share(x: Any) -> Any:
     low = lt(x, -1)
     below = where(low, x, like(-1, x))
-    tail = mul(mul(_erfcx(mul(below, -math.sqrt(0.5))), 0.5), _normal_weight(below))
+    tail = mul(mul(_erfcx(mul(below, -math.sqrt(0.5))), 0.5), normal_weight(below))
     return where(low, tail, mul(erfc(mul(where(low, like(0, x), x), -math.sqrt(0.5))), 0.5))
 
 
@@ -206,7 +213,7 @@ def _log_ndtr(x: Any) -> Any:
     below = where(low, x, like(-1, x))
     tail = sub(log(mul(_erfcx(mul(below, -math.sqrt(0.5))), 0.5)), mul(square(below), 0.5))
     tail = where(eq(below, -math.inf), below, tail)
-    return where(low, tail, log1p(mul(erfc(mul(where(low, like(0, x), x), math.sqrt(0.5))), -0.5)))
+    return where(low, tail, log1p(neg(normal_share(neg(where(low, like(0, x), x))))))
 
 
 def _log_ndtr_slope(x: Any) -> Any:
@@ -216,6 +223,18 @@ def _log_ndtr_slope(x: Any) -> Any:
     tail = div(math.sqrt(2 / math.pi), erfcx(mul(left, -math.sqrt(0.5))))
     body = where(right, x, like(0, x))
     return where(right, div(normal_density(body), mul(erfc(mul(body, -math.sqrt(0.5))), 0.5)), tail)
+
+
+def _erfinv(x: Any) -> Any:
+    """XLA's inverse of erf, which has half of the digits of float64 near 1, and a step of Newton's method."""
+    size = abs_(x)
+    inside = and_(lt(size, 1), gt(size, 0))
+    safe = where(inside, size, like(0.5, x))
+    y = erf_inv(safe)
+    beyond = gt(safe, 0.5)  # there 1 - x is exact, and erfc has digits where erf has none
+    excess = where(beyond, sub(sub(1, safe), erfc(y)), sub(erf(y), safe))
+    y = sub(y, mul(mul(excess, exp(square(y))), math.sqrt(math.pi) / 2))
+    return where(inside, mul(sign(x), y), erf_inv(x))
 
 
 def _ndtri(p: Any) -> Any:
@@ -230,17 +249,18 @@ def _ndtri(p: Any) -> Any:
         slope = div(math.sqrt(2 / math.pi), _erfcx(mul(x, -math.sqrt(0.5))))
         x = sub(x, div(sub(_log_ndtr(x), goal), slope))
     x = where(eq(small, 0), like(-math.inf, p), x)
-    middle = mul(erf_inv(sub(mul(where(tail, like(0.5, p), p), 2), 1)), math.sqrt(2))
+    middle = mul(_erfinv(sub(mul(where(tail, like(0.5, p), p), 2), 1)), math.sqrt(2))
     inside = where(tail, where(upper, neg(x), x), middle)
     return where(ge(q, 0), inside, like(math.nan, p))
 
 
 erfcx = composed("erfcx", _erfcx,
                lambda t, y, x: mul(t, sub(mul(mul(x, 2), y), 2 / math.sqrt(math.pi))))  # fmt: skip
-normal_density = composed("normal_density", lambda x: mul(_normal_weight(x), 1 / math.sqrt(2 * math.pi)),
+normal_density = composed("normal_density", lambda x: mul(normal_weight(x), 1 / math.sqrt(2 * math.pi)),
                           lambda t, y, x: neg(mul(t, mul(x, y))))  # fmt: skip
-ndtr = composed("ndtr", _ndtr, lambda t, y, x: mul(t, normal_density(x)))
+ndtr = composed("ndtr", normal_share, lambda t, y, x: mul(t, normal_density(x)))
 log_ndtr = composed("log_ndtr", _log_ndtr, lambda t, y, x: mul(t, _log_ndtr_slope(x)))
+erfinv = composed("erfinv", _erfinv, lambda t, y, x: mul(t, mul(exp(square(y)), math.sqrt(math.pi) / 2)))
 ndtri = composed("ndtri", _ndtri, lambda t, x, p: div(t, normal_density(x)))
 
 # --- Exponential integrals ----------------------------------------------------------------------------------

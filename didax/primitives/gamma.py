@@ -1,12 +1,13 @@
-"""The gamma function, and quotients of its values.
+"""The gamma function, its logarithm, and the derivatives of that.
 
-    gamma(x)    Gamma(x), of either sign
-    poch(z, m)  Gamma(z + m) / Gamma(z)
+    gamma(x)         Gamma(x), of either sign
+    lgamma(x)        log|Gamma(x)|
+    digamma(x)       its derivative, and polygamma(n, x), the n-th derivative of digamma
+    zeta(s, q)       the sum of (k + q)^-s over k = 0, 1, ..., of which polygamma is a multiple
 
 exp(lgamma(x)) would lose as many digits as lgamma(x) is large. Here Gamma(n + z), with z the distance to the nearest
 integer, is a product of n - 1 exact factors and of Gamma(1 + z), whose reciprocal is an entire function; from 9.5 on it
-is Stirling's x^(x - 1/2) exp(-x) of the exact x. What the rounding of a sum loses is put back by Gamma's derivative.
-Read next: `beta.py` and `special.py`, which use this.
+is Stirling's x^(x - 1/2) exp(-x) of the exact x. Read next: `gamma_quotients.py`, `beta.py` and `special.py`.
 """
 
 from __future__ import annotations
@@ -17,29 +18,25 @@ from typing import Any
 import numpy as np
 
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, like, polynomial, where_usable
+from didax.primitives.composed import composed, like, polynomial, repeat
 from didax.primitives.elementwise import (
     RoundingMethod,
     abs_,
     add,
     and_,
-    digamma,
     div,
     eq,
     exp,
     floor,
     ge,
     gt,
-    is_finite,
-    le,
-    lgamma,
     log,
     log1p,
     lt,
     mul,
     ne,
     neg,
-    not_,
+    no_derivative,
     or_,
     pow_,
     round_,
@@ -48,6 +45,7 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
+from didax.primitives.families import unary
 from didax.primitives.select import where
 
 # 1 / Gamma(1 + z) in powers of z.
@@ -69,20 +67,35 @@ def gamma_of(x: Any) -> Any:
     whole = round_(size, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
     z = sub(size, whole)
     value = where(ge(size, 9.5), _by_stirling(size), _by_product(size, whole, z))
-    sine = mul(sin(mul(z, math.pi)), _parity(whole))
+    sine = mul(sin(mul(z, math.pi)), parity(whole))
     mirrored = div(-math.pi, mul(mul(sine, value), size))
     mirrored = where(eq(z, 0), like(math.nan, x), mirrored)
     return where(eq(x, 0), div(1, x), where(lt(x, 0), mirrored, value))
 
 
 def _by_product(x: Any, whole: Any, z: Any) -> Any:
-    """For 0 < x < 9.5, where x - k has no rounding error."""
+    """For 0 < x < 9.5."""
+    reciprocal = polynomial(z, _RECIPROCAL[: _terms(x)])
+    return div(_factors(x, whole), mul(reciprocal, where(eq(whole, 0), x, like(1, x))))
+
+
+def _factors(x: Any, whole: Any) -> Any:
+    """(x - 1) (x - 2) ... for 0 < x < 9.5, down to a factor between 1/2 and 3/2: x - k has no rounding error."""
     one = like(1, x)
     product = one
     for k in range(1, 9):
         product = mul(product, where(gt(whole, k), sub(x, k), one))
-    terms = _RECIPROCAL[: 13 if aval_of(x).dtype == np.float32 else 21]
-    return div(product, mul(polynomial(z, terms), where(eq(whole, 0), x, one)))
+    return product
+
+
+def reciprocal_less_1(z: Any) -> Any:
+    """1 / Gamma(1 + z) - 1, for |z| <= 1/2."""
+    return mul(z, polynomial(z, _RECIPROCAL[1 : _terms(z)]))
+
+
+def _terms(x: Any) -> int:
+    """How many of `_RECIPROCAL` the dtype has digits for."""
+    return 13 if aval_of(x).dtype == np.float32 else 21
 
 
 def _by_stirling(x: Any) -> Any:
@@ -100,7 +113,7 @@ def stirling(x: Any) -> Any:
     return mul(inverse, polynomial(square(inverse), terms))
 
 
-def _parity(whole: Any) -> Any:
+def parity(whole: Any) -> Any:
     half = mul(whole, 0.5)
     return where(ne(floor(half), half), like(-1, whole), like(1, whole))
 
@@ -108,97 +121,124 @@ def _parity(whole: Any) -> Any:
 def gamma_sign(x: Any) -> Any:
     """The sign of Gamma(x); NaN at the negative integers."""
     whole = floor(x)
-    signed = where(lt(x, 0), _parity(whole), where(eq(x, x), like(1, x), x))
+    signed = where(lt(x, 0), parity(whole), where(eq(x, x), like(1, x), x))
     signed = where(and_(lt(x, 0), eq(x, whole)), like(math.nan, x), signed)
     return where(eq(x, 0), sign(div(1, x)), signed)
 
 
+# --- Its logarithm ------------------------------------------------------------------------------------------
+
+
+def _lgamma(x: Any) -> Any:
+    """Gamma is 1 at 1 and 2: there the logarithms are those of numbers whose distance to 1 is exact."""
+    size = abs_(x)
+    whole = round_(size, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
+    small = eq(whole, 0)
+    z = where(small, x, sub(size, whole))
+    factors = log(where(small, size, _factors(size, whole)))
+    near = sub(where(small, neg(factors), factors), log1p(reciprocal_less_1(z)))
+    value = where(ge(size, 9.5), _log_by_stirling(size), near)
+    mirrored = sub(neg(log(mul(mul(abs_(sin(mul(z, math.pi))), size), 1 / math.pi))), value)
+    value = where(or_(ge(x, 0), small), value, mirrored)
+    return where(eq(size, math.inf), size, value)
+
+
+def _log_by_stirling(x: Any) -> Any:
+    """log Gamma(x), for x >= 9.5."""
+    return add(mul(sub(x, 0.5), sub(log(x), 1)), add(stirling(x), 0.5 * math.log(2 * math.pi) - 0.5))
+
+
+# --- Zeta functions -----------------------------------------------------------------------------------------
+# By Euler and Maclaurin's formula: the first terms of the sum, and for the others their integral, half of the first of
+# them, and a series of derivatives, whose coefficients B(2 k) / (2 k)! are these.
+_BERNOULLI = [
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+    -3617 / 10670622842880000, 43867 / 5109094217170944000, -174611 / 802857662698291200000,
+]  # fmt: skip
+
+
+def _relative_zeta(s: Any, q: Any) -> Any:
+    """zeta(s, q) q^s for s > 1 and q > 0, which neither overflows nor vanishes."""
+    count, order = (6, 4) if aval_of(q).dtype == np.float32 else (10, 10)
+    # A loop, as powers are large programs.
+    total = repeat(
+        lambda k, total: add(total, pow_(div(q, add(q, k)), s)), like(0, q), lambda k: lt(k, count)
+    )
+    first = add(q, count)
+    power = pow_(div(q, first), s)
+    factor, series = div(s, first), like(0, q)
+    for k, coefficient in enumerate(_BERNOULLI[:order]):
+        series = add(series, mul(factor, coefficient))
+        factor = mul(factor, mul(div(add(s, 2 * k + 1), first), div(add(s, 2 * k + 2), first)))
+    rest = mul(power, add(add(div(first, sub(s, 1)), 0.5), series))
+    return add(total, where(eq(power, 0), power, rest))
+
+
+def _positive_zeta(s: Any, q: Any, scale: Any) -> Any:
+    """scale * zeta(s, q) for s > 1 and q > 0; infinity as the scale stands for Gamma(s)."""
+    root = pow_(q, mul(s, -0.5))
+    over = eq(scale, math.inf)
+    large = where(over, s, like(10, s))
+    log_root = mul(sub(_log_by_stirling(large), mul(large, log(q))), 0.5)
+    root = where(over, exp(log_root), root)
+    value = mul(mul(mul(where(over, like(1, s), scale), root), _relative_zeta(s, q)), root)
+    return where(eq(q, 0), like(math.inf, q), where(eq(q, math.inf), like(0, q), value))
+
+
+def _scaled_zeta(s: Any, q: Any, scale: Any) -> Any:
+    """scale * zeta(s, q), also for q < 0 and whole s, where the powers of negative numbers are real.
+
+    The sum over all whole k of (k + q)^-s does not change with q by whole numbers. So for q < 0 it is the sum from
+    q - floor(q) on, and, with the sign of (-1)^s, that from floor(q) + 1 - q on less that from 1 - q on.
+    """
+    negative = lt(q, 0)
+    below = floor(q)
+    after, before = sub(q, below), sub(add(below, 1), q)
+    sign, zero = where(negative, parity(s), like(0, q)), like(0, q)
+
+    def part(k: Any, total: Any) -> Any:
+        base = where(eq(k, 0), after, where(eq(k, 1), before, sub(1, q)))
+        weight = where(eq(k, 0), like(1, q), where(eq(k, 1), sign, neg(sign)))
+        found = _positive_zeta(s, where(negative, base, q), scale)
+        return add(total, where(eq(weight, 0), zero, mul(weight, found)))
+
+    value = repeat(part, zero, lambda k: lt(k, 1), negative, 3)
+    pole = where(eq(after, 0), like(math.inf, q), where(eq(s, floor(s)), value, like(math.nan, q)))
+    return where(negative, pole, value)
+
+
+def _zeta(s: Any, q: Any) -> Any:
+    value = _scaled_zeta(s, q, like(1, q))
+    value = where(eq(s, 1), like(math.inf, q), where(gt(s, 1), value, like(math.nan, q)))
+    return where(ne(q, q), q, value)
+
+
+def _polygamma(n: Any, x: Any) -> Any:
+    """(-1)^(n + 1) n! zeta(n + 1, x) for whole n > 0."""
+    known = and_(gt(n, 0), eq(n, floor(n)))
+    order = where(known, n, like(1, n))
+    factorial = gamma_of(add(order, 1))
+    value = mul(neg(parity(order)), _scaled_zeta(add(order, 1), x, factorial))
+    return where(eq(n, 0), digamma(x), where(known, value, like(math.nan, x)))
+
+
+# --- The primitives -----------------------------------------------------------------------------------------
+
+
+digamma = unary(
+    "digamma", hlo="chlo.digamma", accepts="f", jvp=lambda t, y, x: mul(t, polygamma(like(1, x), x))
+)
 gamma = composed("gamma", gamma_of, lambda t, y, x: mul(t, mul(y, digamma(x))))
-
-# --- Quotients ----------------------------------------------------------------------------------------------
-
-
-def sum_and_error(x: Any, y: Any) -> tuple[Any, Any]:
-    """x + y, and what its rounding has lost (Knuth, The Art of Computer Programming, 4.2.2)."""
-    total = add(x, y)
-    seen = sub(total, x)
-    lost = add(sub(x, sub(total, seen)), sub(y, seen))
-    return total, where(is_finite(lost), lost, like(0, x))
-
-
-def correction(total: Any, lost: Any) -> Any:
-    """Gamma(total + lost) / Gamma(total), where `lost` is below the last digit of `total`; also near a pole."""
-    large = gt(total, 1)
-    safe = where(large, total, like(1, total))
-    distance = sub(total, round_(total, rounding_method=RoundingMethod.TO_NEAREST_EVEN))
-    near_pole = and_(lt(total, 0), and_(ne(distance, 0), ne(lost, 0)))
-    other = where(near_pole, div(distance, add(distance, lost)), like(1, total))
-    return where(large, add(mul(lost, sub(log(safe), div(0.5, safe))), 1), other)
-
-
-def _is_pole(x: Any) -> Any:
-    return and_(and_(le(x, 0), eq(x, floor(x))), gt(x, -math.inf))
-
-
-def _poch(z: Any, m: Any) -> Any:
-    total, lost = sum_and_error(z, m)
-    from_pole, to_pole = _is_pole(z), _is_pole(total)
-    mirrored = and_(from_pole, to_pole)  # (-3)(-2) = poch(-3, 2) is (-1)^2 poch(2, 2)
-    over, under = where(mirrored, sub(1, z), total), where(mirrored, sub(1, total), z)
-    value = mul(div(gamma_of(over), gamma_of(under)), where(mirrored, like(1, z), correction(total, lost)))
-
-    def otherwise(over: Any, under: Any, m: Any) -> Any:
-        signs = mul(gamma_sign(over), gamma_sign(under))
-        direct = mul(signs, exp(sub(lgamma(over), lgamma(under))))
-        return where(and_(ge(under, 10), ge(over, 10)), square(root_of_quotient(under, m)), direct)
-
-    value = where_usable(value, otherwise, over, under, m)
-    value = where(mirrored, mul(value, _parity(m)), value)
-    value = where(and_(from_pole, not_(to_pole)), like(0, z), value)
-    value = where(and_(to_pole, not_(or_(from_pole, eq(total, m)))), like(math.inf, z), value)
-    return where(eq(m, 0), like(1, z), value)
-
-
-def root_of_quotient(z: Any, m: Any) -> Any:
-    """The root of Gamma(z + m) / Gamma(z) by Stirling's series, for z >= 10 and z + m >= 10: it does not overflow."""
-    safe = where(ge(z, 10), z, like(10, z))
-    more = where(and_(ge(z, 10), ge(add(z, m), 10)), m, like(0, z))
-    total, ratio = add(safe, more), div(more, safe)
-    bend = add(mul(safe, minus_log1p(ratio)), mul(log1p(ratio), 0.5))
-    exponent = sub(sub(stirling(total), stirling(safe)), bend)
-    power = pow_(total, mul(more, 0.5))
-    return where(eq(power, math.inf), power, mul(power, exp(mul(exponent, 0.5))))
-
-
-def minus_log1p(m: Any) -> Any:
-    """m - log(1 + m), without cancellation near 0: there log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
-    near = lt(abs_(m), 0.5)
-    small = where(near, m, like(0, m))
-    r = div(small, add(small, 2))
-    tail = polynomial(square(r), [1 / n for n in range(3, 35, 2)])
-    return where(near, sub(mul(small, r), mul(mul(2, mul(r, square(r))), tail)), sub(m, log1p(m)))
-
-
-def digamma_drop(a: Any, b: Any) -> Any:
-    """digamma(a) - digamma(a + b); for large a by the difference of its asymptotic series, term by term."""
-    far = and_(ge(a, 10), gt(b, 0))
-    large, more = where(far, a, like(10, a)), where(far, b, like(1, a))
-    total = add(large, more)
-    half = mul(div(more, mul(large, total)), 0.5)
-    series = neg(add(add(log1p(div(more, large)), half), sub(_digamma_rest(large), _digamma_rest(total))))
-    near = where(far, like(1, a), a)
-    return where(far, series, sub(digamma(near), digamma(add(near, b))))
-
-
-def _digamma_rest(x: Any) -> Any:
-    """log(x) - 1 / (2 x) - digamma(x), for x >= 10."""
-    inverse = square(div(1, x))
-    return mul(inverse, polynomial(inverse, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760]))
-
-
-poch = composed(
-    "poch",
-    _poch,
-    lambda t, y, z, m: neg(mul(t, mul(y, digamma_drop(z, m)))),
-    lambda t, y, z, m: mul(t, mul(y, digamma(add(z, m)))),
+lgamma = composed("lgamma", _lgamma, lambda t, y, x: mul(t, digamma(x)))
+polygamma = composed(
+    "polygamma",
+    _polygamma,
+    no_derivative("polygamma", "order"),
+    lambda t, y, n, x: mul(t, polygamma(add(n, 1), x)),
+)
+zeta = composed(
+    "zeta",
+    _zeta,
+    no_derivative("zeta", "exponent"),
+    lambda t, y, s, q: neg(mul(t, mul(s, zeta(add(s, 1), q)))),
 )

@@ -29,7 +29,6 @@ from didax.primitives.elementwise import (
     ge,
     gt,
     le,
-    lgamma,
     log,
     log1p,
     lt,
@@ -42,6 +41,7 @@ from didax.primitives.elementwise import (
     rem,
     sub,
 )
+from didax.primitives.gamma import lgamma
 from didax.primitives.select import where
 
 

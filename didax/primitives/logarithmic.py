@@ -2,7 +2,7 @@
 
     xlogy(x, y)     x log y, and 0 where x is 0           entropies and likelihoods at probability 0
     xlog1py(x, y)   x log(1 + y), and 0 where x is 0
-    rel_entr(p, q)  p log(p / q), and 0 where p is 0
+    rel_entr(p, q)  p log(p / q), and 0 where p is 0; kl_div(p, q) is p log(p / q) - p + q
     logit(x)        log(x / (1 - x))
     spence(x)       the integral of log(t) / (1 - t) from 1 to x
     excess(x, y)    x - y, and 0 for equal infinities
@@ -41,6 +41,7 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
+from didax.primitives.gamma_quotients import minus_log1p
 from didax.primitives.select import where
 
 
@@ -94,6 +95,24 @@ rel_entr = composed(
     _rel_entr,
     lambda t, z, p, q: mul(t, where(_has_slope(p, q), add(sub(log(p), log(q)), 1), like(0, p))),
     lambda t, z, p, q: neg(mul(t, where(_has_slope(p, q), _ratio(p, q), like(0, p)))),
+)
+
+
+def _kl_div(p: Any, q: Any) -> Any:
+    """q (1 + u) log(1 + u) - q u with u = p / q - 1, which is p (m - log(1 + m)) with m = q / p - 1."""
+    relative = _rel_entr(p, q)
+    m = div(sub(q, p), p)
+    near = and_(gt(p, 0), lt(abs_(m), 0.5))
+    close = mul(p, minus_log1p(where(near, m, like(0, p))))
+    outside = eq(relative, math.inf)
+    return where(near, close, where(outside, relative, add(relative, where(outside, like(0, p), sub(q, p)))))
+
+
+kl_div = composed(
+    "kl_div",
+    _kl_div,
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), sub(log(p), log(q)), like(0, p))),
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), sub(1, _ratio(p, q)), like(0, p))),
 )
 
 

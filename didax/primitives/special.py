@@ -22,21 +22,21 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, iterate, like, polynomial, where_usable
+from didax.primitives.composed import composed, iterate, like, polynomial, where_needed, where_usable
 from didax.primitives.elementwise import (
     abs_,
     add,
     and_,
-    digamma,
     div,
     eq,
     erfc,
     exp,
+    expm1,
     ge,
     gt,
     le,
-    lgamma,
     log,
+    log1p,
     lt,
     mul,
     neg,
@@ -49,7 +49,8 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )  # fmt: skip
-from didax.primitives.gamma import gamma_of, minus_log1p
+from didax.primitives.gamma import digamma, gamma_of, lgamma, reciprocal_less_1, stirling
+from didax.primitives.gamma_quotients import deviance, minus_log1p
 from didax.primitives.select import where
 
 # --- The two expansions -------------------------------------------------------------------------------------
@@ -182,11 +183,8 @@ def log_weight(a: Any, x: Any) -> Any:
     """log(x^a exp(-x) / Gamma(a + 1)). For a > 10 the three terms would cancel, and Stirling's series is used."""
     direct = sub(sub(mul(a, log(x)), x), lgamma(add(a, 1)))
     large = where(gt(a, 10), a, like(10, a))
-    inverse = div(1, large)
-    series = polynomial(square(inverse), [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
-    bend = mul(large, minus_log1p(div(sub(x, large), large)))
-    stirling = neg(add(add(bend, mul(log(mul(large, 2 * math.pi)), 0.5)), mul(inverse, series)))
-    return where(gt(a, 10), stirling, direct)
+    by_stirling = add(add(deviance(large, x), mul(log(mul(large, 2 * math.pi)), 0.5)), stirling(large))
+    return where(gt(a, 10), neg(by_stirling), direct)
 
 
 def sinc(x: Any) -> Any:
@@ -231,6 +229,8 @@ def _distribution(a: Any, x: Any, upper: bool) -> Any:
     p, q = mul(weight, at.s), mul(mul(weight, a), at.h)
     inside = where(at.by_series, sub(1, p) if upper else p, q if upper else sub(1, q))
     inside = where(_large(a), _temme(a, x, upper), inside)
+    if upper:
+        inside = where_needed(and_(at.by_series, and_(le(x, 1), le(a, 0.5))), inside, _upper_of_small, a, x)
     zero, one, nan = like(0, a), like(1, a), like(math.nan, a)
     at_infinity = or_(eq(x, math.inf), eq(a, 0))  # Gamma(0) is the point 0
     at_zero = or_(eq(x, 0), eq(a, math.inf))
@@ -238,6 +238,21 @@ def _distribution(a: Any, x: Any, upper: bool) -> Any:
     edge = where(at_infinity, zero if upper else one, edge)
     valid = and_(and_(ge(a, 0), ge(x, 0)), not_(and_(at_zero, at_infinity)))
     return where(valid, edge, nan)
+
+
+def _upper_of_small(a: Any, x: Any) -> Any:
+    """Q(a, x) for a <= 1/2 and x <= 1, where 1 - P would cancel: with g = x^a / Gamma(a + 1), P = g (1 - a E).
+
+    E is the sum of -(-x)^n / (n! (a + n)) over n > 0.
+    """
+    x = where(gt(x, 0), x, like(1, x))
+    log_g = add(mul(a, log(x)), log1p(reciprocal_less_1(a)))
+    terms = 10 if aval_of(x).dtype == np.float32 else 18
+    power, total = like(1, x), like(0, x)
+    for n in range(1, terms + 1):
+        power = mul(mul(power, x), (1 if n == 1 else -1) / n)
+        total = add(total, div(power, add(a, n)))
+    return sub(mul(exp(log_g), mul(a, total)), expm1(log_g))
 
 
 def _temme(a: Any, x: Any, upper: bool) -> Any:

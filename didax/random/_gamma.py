@@ -23,7 +23,7 @@ from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.errors import message
-from didax.primitives.gamma import minus_log1p
+from didax.primitives.gamma_quotients import minus_log1p
 from didax.primitives.keys import random_clone_p
 from didax.primitives.random_bits import random_split_p
 from didax.primitives.random_gamma import random_gamma_p

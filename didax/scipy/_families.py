@@ -238,7 +238,7 @@ def _downwards(x: Any, order: int, limit: int) -> Any:
     """
     start = limit + 20 + int(6 * limit ** (1 / 2))
     positions = np.arange(order + 1).reshape(-1, *[1] * x.ndim)
-    safe = dnp.where(x < 1e-6, 1e-6, x)  # below, J_n is its first term
+    safe = dnp.where(x < 1e-6, 1e-6, x)  # below, J_n is its first two terms
 
     def step(i: Any, state: Any) -> Any:
         above, here, total, found = state
@@ -254,8 +254,11 @@ def _downwards(x: Any, order: int, limit: int) -> Any:
     first = (zero, dnp.full_like(x, 1e-18), zero, dnp.zeros((order + 1, *x.shape), x.dtype))
     _, _, total, found = fori_loop(0, start, step, first)
     value = found / total
-    powers = dnp.stack([(0.5 * x) ** n / math.factorial(n) if n < 160 else zero for n in range(order + 1)])
-    return dnp.where(x < 1e-6, powers, value)
+    half, second = 0.5 * x, 0.25 * x * x
+    powers = [
+        half**n / math.factorial(n) * (1 - second / (n + 1)) if n < 160 else zero for n in range(order + 1)
+    ]
+    return dnp.where(x < 1e-6, dnp.stack(powers), value)
 
 
 def _upwards(x: Any, order: int) -> Any:

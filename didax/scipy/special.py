@@ -28,6 +28,7 @@ from didax.primitives import elementwise as el
 from didax.primitives import fitted, hypergeometric, integrals, logarithmic
 from didax.primitives import gamma as _gamma
 from didax.primitives import special as loops
+from didax.primitives.gamma_quotients import poch as _poch
 from didax.primitives.narrow import bytes_in_float32
 from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where as select
@@ -67,12 +68,6 @@ def _entr(x: Any) -> Any:
     return _choose(negative, -math.inf, el.neg(logarithmic.xlogy(safe, safe)))
 
 
-def _kl_div(p: Any, q: Any) -> Any:
-    relative = logarithmic.rel_entr(p, q)
-    outside = el.eq(relative, math.inf)
-    return _choose(outside, relative, el.add(relative, _choose(outside, 0.0, el.sub(q, p))))
-
-
 expit = _function("expit", 1, "1 / (1 + exp(-x)).", el.logistic, "fc")
 logit = _function("logit", 1, "log(p / (1 - p)), the inverse of `expit`.", logarithmic.logit)
 logit.implementations["c"] = families.complex_logit
@@ -85,7 +80,7 @@ xlog1py.implementations["c"] = families.complex_xlog1py
 entr = _function("entr", 1, "-x log(x), 0 at 0 and -inf below.", _entr)
 rel_entr = _function("rel_entr", 2, "p log(p / q), 0 where p is 0; inf where p or q is negative, or where only q is 0.",
                      logarithmic.rel_entr)  # fmt: skip
-kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf where `rel_entr` is inf.", _kl_div)
+kl_div = _function("kl_div", 2, "p log(p / q) - p + q; inf where `rel_entr` is inf.", logarithmic.kl_div)
 
 
 @api_boundary
@@ -117,7 +112,7 @@ erf = _function("erf", 1, "The error function.", el.erf)
 erfc = _function("erfc", 1, "1 - erf(x), accurate where it is small.", el.erfc)
 erfcx = _function("erfcx", 1, "exp(x^2) erfc(x), which does not vanish for large x.", fitted.erfcx)
 erfcx.implementations["c"] = families.complex_erfcx
-erfinv = _function("erfinv", 1, "The inverse of erf, on [-1, 1].", el.erf_inv)
+erfinv = _function("erfinv", 1, "The inverse of erf, on [-1, 1].", fitted.erfinv)
 ndtr = _function("ndtr", 1, "The normal distribution function.", fitted.ndtr)
 ndtri = _function("ndtri", 1, "The inverse of `ndtr`, on [0, 1].", fitted.ndtri)
 _log_ndtr = _function("log_ndtr", 1, "", fitted.log_ndtr)
@@ -139,29 +134,29 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 
 gamma = _function("gamma", 1, "The gamma function; NaN at negative integers.", _gamma.gamma)
 gamma.implementations["c"] = complex_gamma
-gammaln = _function("gammaln", 1, "log|gamma(x)|.", el.lgamma)
+gammaln = _function("gammaln", 1, "log|gamma(x)|.", _gamma.lgamma)
 loggamma = _function(
     "loggamma",
     1,
     "log(gamma(x)), NaN for negative numbers; of complex numbers its continuation, with a cut there.",
-    lambda x: _choose(el.lt(x, 0), math.nan, el.lgamma(x)),
+    lambda x: _choose(el.lt(x, 0), math.nan, _gamma.lgamma(x)),
 )
 loggamma.implementations["c"] = complex_loggamma
 gammasgn = _function(
     "gammasgn", 1, "The sign of gamma(x); NaN at negative integers.", bytes_in_float32(_gamma.gamma_sign)
 )
-digamma = _function("digamma", 1, "The derivative of `gammaln`.", el.digamma)
+digamma = _function("digamma", 1, "The derivative of `gammaln`.", _gamma.digamma)
 gammainc = _function("gammainc", 2, "P(a, x), the regularised lower incomplete gamma function.", loops.igamma)
 gammaincc = _function("gammaincc", 2, "Q(a, x) = 1 - P(a, x), accurate where it is small.", loops.igammac)
 polygamma = _function(
-    "polygamma", 2, "The n-th derivative of `digamma` at x; not differentiable by n.", el.polygamma
+    "polygamma", 2, "The n-th derivative of `digamma` at x; not differentiable by n.", _gamma.polygamma
 )
-poch = _function("poch", 2, "gamma(z + m) / gamma(z).", _gamma.poch)
+poch = _function("poch", 2, "gamma(z + m) / gamma(z).", _poch)
 beta = _function("beta", 2, "gamma(a) gamma(b) / gamma(a + b).", _beta.beta)
 betaln = _function("betaln", 2, "log|beta(a, b)|, accurate for large a and b.", _beta.betaln)
 betainc = _function("betainc", 3, "I_x(a, b), the distribution function of Beta(a, b); differentiable by x. NaN where "
-                    "a + b is so large that no digit would be right.", _beta.betainc)  # fmt: skip
-_zeta = _function("zeta", 2, "", el.zeta)
+                    "a and b are so large that no digit would be right.", _beta.betainc)  # fmt: skip
+_zeta = _function("zeta", 2, "", _gamma.zeta)
 
 
 @api_boundary
@@ -290,14 +285,17 @@ spence = _function("spence", 1, "The integral of log(t) / (1 - t) from 1 to x, t
 
 def _power_transform(log_x: Any, power: Any) -> Any:
     """Return expm1(power * log_x) / power, and its limit log_x at power 0, with the first two derivatives."""
-    u = el.mul(power, log_x)
+    endless = el.eq(el.abs_(log_x), math.inf)
+    finite = _choose(endless, 0.0, log_x)
+    u = el.mul(power, finite)
     tiny = el.lt(el.abs_(u), 1e-5)
     series = el.add(el.mul(el.add(el.mul(u, 1 / 6), 0.5), u), 1)
     safe = _choose(tiny, 1.0, u)
     ratio = _choose(tiny, series, el.div(el.expm1(safe), safe))
-    at_end = el.and_(el.eq(log_x, -math.inf), el.gt(power, 0))
-    limit = el.div(-1, _choose(at_end, power, 1.0))
-    return _choose(at_end, limit, el.mul(log_x, ratio))
+    vanishes = el.and_(endless, el.lt(el.mul(el.sign(log_x), power), 0))  # x^power does
+    limit = el.div(-1, _choose(vanishes, power, 1.0))
+    limit = _choose(vanishes, limit, _choose(el.ne(power, power), power, log_x))
+    return _choose(endless, limit, el.mul(finite, ratio))
 
 
 boxcox = _function("boxcox", 2, "(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.",

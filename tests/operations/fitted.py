@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from didax import lax
-from didax.primitives import beta, fitted, gamma, logarithmic
+from didax.primitives import beta, fitted, gamma, gamma_quotients, logarithmic
 from tests.operations.row import Operation
 
 DTYPES = ("float32", "float64")
@@ -56,6 +56,8 @@ ROWS = [
     Operation("bessel_i1", fitted.bessel_i1, wide(special.i1), draw((-20, 20)), DTYPES, corners=corners(1), rtol=LOOSE,
               signed_reference=False),
     Operation("erfcx", fitted.erfcx, wide(special.erfcx), draw((-2, 20)), DTYPES, corners=corners(1)),
+    Operation("erfinv", fitted.erfinv, wide(special.erfinv), draw((-0.9, 0.9)), DTYPES, corners=corners(1),
+              signed_reference=False),
     Operation("log_ndtr", fitted.log_ndtr, wide(special.log_ndtr), draw((-20, 5)), DTYPES, corners=corners(1)),
     Operation("ndtri", fitted.ndtri, wide(special.ndtri), draw((0.01, 0.99)), DTYPES, corners=corners(1)),
     Operation("exp1", fitted.exp1, wide(special.exp1), draw((0.1, 5)), DTYPES, corners=corners(1)),
@@ -65,10 +67,11 @@ ROWS = [
               corners=corners(2)),
     Operation("rel_entr", logarithmic.rel_entr, wide(special.rel_entr), draw((0.1, 3), (0.1, 3)), DTYPES,
               corners=corners(2, NO_HUGE)),
+    Operation("kl_div", logarithmic.kl_div, wide(special.kl_div), draw((0.1, 3), (0.1, 3)), ("float64",), rtol=CLOSE),
     Operation("logit", logarithmic.logit, wide(special.logit), draw((0.1, 0.9)), (*DTYPES, "bfloat16"),
               corners=corners(1)),
     Operation("gamma", gamma.gamma, wide(special.gamma), draw((0.1, 20)), DTYPES, corners=corners(1), rtol=CLOSE),
-    Operation("poch", gamma.poch, wide(special.poch), draw((0.5, 20), (0.5, 5)), ("float64",), rtol=CLOSE),
+    Operation("poch", gamma_quotients.poch, wide(special.poch), draw((0.5, 20), (0.5, 5)), ("float64",), rtol=CLOSE),
     Operation("beta", beta.beta, wide(special.beta), draw((1, 9), (1, 9)), ("float64",), rtol=CLOSE),
     Operation("beta_density", beta.beta_density, wide(stats_density), draw((0.3, 9), (0.3, 9), (0.05, 0.95)),
               ("float64",), rtol=CLOSE, second_order=False),

@@ -236,3 +236,17 @@ def test_batches_and_errors() -> None:
     ):  # fmt: skip
         with pytest.raises(error, match=text):
             call()
+
+
+def test_logsf_where_the_tail_of_the_gamma_distribution_vanishes() -> None:
+    """Near e^-88 and at e^-907; SciPy gives -inf for the second."""
+    x, a = np.float32([88.0, 3000.0]), np.float32([2.5, 1000.0])
+
+    def both(x: Any, a: Any) -> Any:
+        return stats.gamma.logsf(x, a), stats.chi2.logsf(2 * x, 2 * a)
+
+    values, slopes = dx.jit(lambda x, a: dx.jvp(lambda x: both(x, a), (x,), (dnp.ones_like(x),)))(x, a)
+    hazard = scipy.stats.gamma.pdf(88.0, 2.5) / scipy.stats.gamma.sf(88.0, 2.5)
+    for value, slope in zip(values, slopes, strict=True):
+        np.testing.assert_allclose(value, [scipy.stats.gamma.logsf(88.0, 2.5), -906.454507], 1e-6)
+        np.testing.assert_allclose(slope, [-hazard, -0.66716617], 1e-5)

@@ -30,16 +30,7 @@ from didax.primitives.elementwise.elementary import (
     tan,
     tanh,
 )
-from didax.primitives.elementwise.error_and_gamma import (
-    digamma,
-    erf,
-    erf_inv,
-    erfc,
-    lgamma,
-    no_derivative,
-    polygamma,
-    zeta,
-)
+from didax.primitives.elementwise.error_functions import erf, erf_inv, erfc, no_derivative
 from didax.primitives.elementwise.extrema import clamp, max_, min_
 from didax.primitives.elementwise.logic_and_bits import (
     and_,

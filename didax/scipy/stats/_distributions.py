@@ -170,12 +170,12 @@ def _standard(kind: str, formulas: dict[str, Formula]) -> Formula:
     if kind in formulas:
         return formulas[kind]
     if kind in _COMPLEMENTS and {"cdf", "sf"} <= formulas.keys():
-        return _log_of_smaller(*[formulas[source] for source in _COMPLEMENTS[kind]])
+        return log_of_smaller(*[formulas[source] for source in _COMPLEMENTS[kind]])
     source, step = next((source, step) for source, step in _DERIVED[kind] if source in formulas)
     return lambda *args: step(formulas[source](*args))
 
 
-def _log_of_smaller(share: Formula, rest: Formula) -> Formula:
+def log_of_smaller(share: Formula, rest: Formula) -> Formula:
     """log(share) for shares that sum to 1, by whichever is smaller: near 1 a share does not say what is missing."""
 
     def formula(*args: Any) -> Any:

@@ -27,7 +27,7 @@ from didax.scipy.special import (
     xlog1py,
     xlogy,
 )
-from didax.scipy.stats._distributions import Distribution, continuous, discrete
+from didax.scipy.stats._distributions import Distribution, continuous, discrete, log_of_smaller
 from didax.scipy.stats._parts import (
     LOG_2PI,
     exp_or_inf,
@@ -90,6 +90,21 @@ def _gamma_logpdf(z: Any, a: Any) -> Any:
     return dnp.where(end, -math.inf, log_gamma_density(dnp.where(end, 1, z), a))
 
 
+def _gamma_logsf(z: Any, a: Any) -> Any:
+    """Where the tail vanishes, by the continued fraction of gammaincc (DLMF 8.9.2), whose first terms suffice there."""
+    tiny = 1e3 * float(dnp.finfo(z.dtype).tiny)
+    far = (z > a + 1) & (log_gamma_density(dnp.where(z > 0, z, 1), a) < math.log(tiny))
+    usual = _gamma_logsf_near(dnp.where(far, a, z), a)
+    x, shape = dnp.where(far, z, 100), dnp.where(far, a, 1)
+    below = x + 25 - shape
+    for k in range(12, 0, -1):
+        below = x + (2 * k - 1) - shape - k * (k - shape) / below
+    return dnp.where(far, log_gamma_density(x, shape) + dnp.log(x / below), usual)
+
+
+_gamma_logsf_near = log_of_smaller(lambda z, a: gammaincc(a, z), lambda z, a: gammainc(a, z))
+
+
 def _beta_logpdf(z: Any, a: Any, b: Any) -> Any:
     """The beta distribution is a + b - 1 times the binomial one of a - 1 successes among a + b - 2 trials."""
     end = ((z == 0) & (a > 1)) | ((z == 1) & (b > 1))
@@ -146,14 +161,15 @@ CONTINUOUS: list[Distribution] = [
         logpdf=lambda z: -z, logsf=lambda z: -z, sf=lambda z: dnp.exp(-z), cdf=lambda z: -dnp.expm1(-z),
         logcdf=log1mexp, ppf=lambda q: -dnp.log1p(-q)),
     continuous(
-        "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf logcdf logsf",
+        "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf logcdf",
         logpdf=_gamma_logpdf, cdf=lambda z, a: gammainc(a, z),
-        sf=lambda z, a: gammaincc(a, z)),
+        sf=lambda z, a: gammaincc(a, z), logsf=_gamma_logsf),
     continuous(
         "chi2", "The chi-square distribution of df degrees of freedom.", "df", support=_from(0), valid=_positive,
-        also="pdf logcdf logsf",
+        also="pdf logcdf",
         logpdf=lambda z, df: _gamma_logpdf(z / 2, df / 2) - LOG_2,
-        cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2)),
+        cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2),
+        logsf=lambda z, df: _gamma_logsf(z / 2, df / 2)),
     continuous(
         "beta", "The beta distribution of shapes a and b.", "a b", support=_between(0, 1), valid=_positive,
         also="pdf logcdf logsf",

@@ -1,6 +1,6 @@
-"""The error function, the gamma function's logarithm and its derivatives, and the zeta function.
+"""The error function, its complement and its inverse.
 
-XLA computes them; NumPy has none. `special.py` has those that XLA lacks.
+XLA computes them; NumPy has none. `primitives/gamma.py` and `primitives/fitted.py` have others.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from didax.core.avals import aval_of
 from didax.core.errors import MissingRuleError, message
-from didax.primitives.elementwise.arithmetic import add, mul, neg, number_like, square
+from didax.primitives.elementwise.arithmetic import mul, neg, square
 from didax.primitives.elementwise.elementary import exp
-from didax.primitives.families import binary, unary
+from didax.primitives.families import unary
 
 
 def no_derivative(primitive: str, operand: str) -> Callable[..., Any]:
@@ -37,13 +37,3 @@ erfc = unary("erfc", hlo="chlo.erfc", accepts="f",
              jvp=lambda t, y, x: mul(t, mul(exp(neg(square(x))), -2 / math.sqrt(math.pi))))  # fmt: skip
 erf_inv = unary("erf_inv", hlo="chlo.erf_inv", accepts="f",
                 jvp=lambda t, y, x: mul(t, mul(exp(square(y)), math.sqrt(math.pi) / 2)))  # fmt: skip
-lgamma = unary("lgamma", hlo="chlo.lgamma", accepts="f", jvp=lambda t, y, x: mul(t, digamma(x)))
-digamma = unary(
-    "digamma", hlo="chlo.digamma", accepts="f", jvp=lambda t, y, x: mul(t, polygamma(number_like(1, x), x))
-)
-polygamma = binary("polygamma", hlo="chlo.polygamma", accepts="f",
-                   jvp=(no_derivative("polygamma", "order"),
-                        lambda t, z, m, x: mul(t, polygamma(add(m, 1), x))))  # fmt: skip
-zeta = binary("zeta", hlo="chlo.zeta", accepts="f",
-              jvp=(no_derivative("zeta", "exponent"),
-                   lambda t, z, x, q: neg(mul(t, mul(x, zeta(add(x, 1), q))))))  # fmt: skip

@@ -1,0 +1,173 @@
+"""Quotients of values of the gamma function, without overflow, and without the cancellation of large logarithms.
+
+    poch(z, m)          Gamma(z + m) / Gamma(z)
+    far_quotient(z, m)  the same in two factors, for large z and z + m
+    deviance(x, mean)   x log(x / mean) + mean - x, which is left of the exponents of large powers
+
+What the rounding of a sum z + m loses is put back by Gamma's derivative. Read next: `beta.py` and `special.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from didax.primitives.composed import composed, like, polynomial, where_usable
+from didax.primitives.elementwise import (
+    RoundingMethod,
+    abs_,
+    add,
+    and_,
+    div,
+    eq,
+    exp,
+    floor,
+    ge,
+    gt,
+    is_finite,
+    le,
+    log,
+    log1p,
+    lt,
+    mul,
+    ne,
+    neg,
+    not_,
+    or_,
+    pow_,
+    round_,
+    sin,
+    square,
+    sub,
+)
+from didax.primitives.gamma import digamma, gamma_of, gamma_sign, lgamma, parity, stirling
+from didax.primitives.select import where
+
+
+def sum_and_error(x: Any, y: Any) -> tuple[Any, Any]:
+    """x + y, and what its rounding has lost (Knuth, The Art of Computer Programming, 4.2.2)."""
+    total = add(x, y)
+    seen = sub(total, x)
+    lost = add(sub(x, sub(total, seen)), sub(y, seen))
+    return total, where(is_finite(lost), lost, like(0, x))
+
+
+def correction(total: Any, lost: Any) -> Any:
+    """Gamma(total + lost) / Gamma(total), where `lost` is below the last digit of `total`; also near a pole."""
+    large = gt(total, 1)
+    safe = where(large, total, like(1, total))
+    distance = sub(total, round_(total, rounding_method=RoundingMethod.TO_NEAREST_EVEN))
+    near_pole = and_(lt(total, 0), and_(ne(distance, 0), ne(lost, 0)))
+    other = where(near_pole, div(distance, add(distance, lost)), like(1, total))
+    return where(large, add(mul(lost, sub(log(safe), div(0.5, safe))), 1), other)
+
+
+def is_pole(x: Any) -> Any:
+    """Whether Gamma has a pole at x: at 0 and the whole numbers below it."""
+    return and_(and_(le(x, 0), eq(x, floor(x))), gt(x, -math.inf))
+
+
+def _poch(z: Any, m: Any) -> Any:
+    total, lost = sum_and_error(z, m)
+    from_pole, to_pole = is_pole(z), and_(is_pole(total), eq(lost, floor(lost)))
+    mirrored = and_(from_pole, to_pole)  # (-3)(-2) = poch(-3, 2) is (-1)^2 poch(2, 2)
+    over, under = where(mirrored, sub(1, z), total), where(mirrored, sub(1, total), z)
+    value = mul(div(gamma_of(over), gamma_of(under)), where(mirrored, like(1, z), correction(total, lost)))
+
+    def otherwise(over: Any, under: Any, m: Any) -> Any:
+        signs = mul(gamma_sign(over), gamma_sign(under))
+        direct = mul(signs, exp(sub(lgamma(over), lgamma(under))))
+        far = far_quotient(under, m)
+        return where(far.usable, mul(mul(far.factor, far.root), far.root), direct)
+
+    value = where_usable(value, otherwise, over, under, m)
+    value = where(mirrored, mul(value, parity(m)), value)
+    value = where(and_(from_pole, not_(to_pole)), like(0, z), value)
+    value = where(and_(to_pole, not_(or_(from_pole, eq(total, m)))), like(math.inf, z), value)
+    return where(eq(m, 0), like(1, z), value)
+
+
+class FarQuotient(NamedTuple):
+    """Gamma(z + m) / Gamma(z) = factor * root^2, or 1 / that, where it is usable; the root does not overflow."""
+
+    usable: Any
+    factor: Any
+    root: Any
+
+
+def far_quotient(z: Any, m: Any, inverse: bool = False) -> FarQuotient:
+    """By Stirling's series, where z and z + m are above 10; where both are below -10, by reflection.
+
+    There Gamma(z + m) / Gamma(z) = sin(pi z) / sin(pi (z + m)) Gamma(1 - z) / Gamma(1 - z - m).
+    """
+    total, lost = sum_and_error(z, m)
+    usable = or_(and_(ge(z, 10), ge(total, 10)), and_(le(z, -10), le(total, -10)))
+    left = and_(usable, lt(z, 0))
+    root = _root_of_quotient(where(left, sub(1, total), z), m, inverse)
+    sines = [_sine_of_turns(z, like(0, z)), _sine_of_turns(total, lost)]
+    over, under = reversed(sines) if inverse else sines
+    return FarQuotient(usable, where(left, div(over, under), like(1, z)), root)
+
+
+def _sine_of_turns(x: Any, lost: Any) -> Any:
+    """sin(pi (x + lost))."""
+    whole = round_(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
+    return mul(sin(mul(add(sub(x, whole), lost), math.pi)), parity(whole))
+
+
+def _root_of_quotient(z: Any, m: Any, inverse: bool) -> Any:
+    """The root of Gamma(z + m) / Gamma(z) for z >= 10 and z + m >= 10, or 1 over it.
+
+    It is not for the caller to divide by: XLA makes x / root / root x / (root * root), which overflows.
+    """
+    safe = where(ge(z, 10), z, like(10, z))
+    more = where(and_(ge(z, 10), ge(add(z, m), 10)), m, like(0, z))
+    total, ratio = add(safe, more), div(more, safe)
+    bend = add(mul(safe, minus_log1p(ratio)), mul(log1p(ratio), 0.5))
+    exponent = sub(sub(stirling(total), stirling(safe)), bend)
+    half = -0.5 if inverse else 0.5
+    power = pow_(total, mul(more, half))
+    return where(or_(eq(power, math.inf), eq(power, 0)), power, mul(power, exp(mul(exponent, half))))
+
+
+def minus_log1p(m: Any) -> Any:
+    """m - log(1 + m), without cancellation near 0: there log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
+    near = lt(abs_(m), 0.5)
+    small = where(near, m, like(0, m))
+    r = div(small, add(small, 2))
+    tail = polynomial(square(r), [1 / n for n in range(3, 35, 2)])
+    return where(near, sub(mul(small, r), mul(mul(2, mul(r, square(r))), tail)), sub(m, log1p(m)))
+
+
+def deviance(x: Any, mean: Any) -> Any:
+    """x log(x / mean) + mean - x of positive numbers, without cancellation where they are near."""
+    v = div(sub(mean, x), x)
+    near = lt(abs_(v), 0.5)
+    close = mul(x, minus_log1p(where(near, v, like(0, x))))
+    apart = where(near, mul(x, 2), mean)
+    return where(near, close, add(mul(x, log(div(x, apart))), sub(apart, x)))
+
+
+def digamma_drop(a: Any, b: Any) -> Any:
+    """digamma(a) - digamma(a + b); for large a by the difference of its asymptotic series, term by term."""
+    far = and_(ge(a, 10), gt(b, 0))
+    large, more = where(far, a, like(10, a)), where(far, b, like(1, a))
+    total = add(large, more)
+    half = mul(div(more, mul(large, total)), 0.5)
+    series = neg(add(add(log1p(div(more, large)), half), sub(_digamma_rest(large), _digamma_rest(total))))
+    near = where(far, like(1, a), a)
+    return where(far, series, sub(digamma(near), digamma(add(near, b))))
+
+
+def _digamma_rest(x: Any) -> Any:
+    """log(x) - 1 / (2 x) - digamma(x), for x >= 10."""
+    inverse = square(div(1, x))
+    return mul(inverse, polynomial(inverse, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760]))
+
+
+poch = composed(
+    "poch",
+    _poch,
+    lambda t, y, z, m: neg(mul(t, mul(y, digamma_drop(z, m)))),
+    lambda t, y, z, m: mul(t, mul(y, digamma(add(z, m)))),
+)
