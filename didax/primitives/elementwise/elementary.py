@@ -55,7 +55,7 @@ def _atanh_lower(ctx: Any, x: Any) -> Any:
     ratio = ctx.op("divide", [size, ctx.op("subtract", [ctx.constant(1, x.aval), size])])
     logarithm = ctx.op("log_plus_one", [ctx.op("add", [ratio, ratio])])
     value = ctx.op("multiply", [logarithm, ctx.constant(0.5, x.aval)])
-    return ctx.select(ctx.compare("LT", x, ctx.constant(0, x.aval)), ctx.op("negate", [value]), value)
+    return ctx.op("multiply", [ctx.op("sign", [x]), value])  # the sign of -0.0 is -0.0
 
 
 exp = elementary(
