@@ -168,6 +168,6 @@ NO_SCALARS = """
     conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose conv_transpose_shape_tuple
     conv_with_general_padding padtype_to_pads reduce_window_shape_tuple broadcast_shapes
     all_to_all axis_size psum_scatter pswapaxes ragged_all_to_all
-    composite scaled_dot shape_as_value
+    composite scaled_dot shape_as_value dce_sink rng_uniform
 """
-"""Functions whose arguments all have axes."""
+"""Functions whose arguments all have axes, that return nothing, or that return other numbers at each call."""
