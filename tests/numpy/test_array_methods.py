@@ -159,6 +159,7 @@ def test_every_name_of_ndarray_and_of_jax_is_there_or_accounted_for():
         "host_value",
         "own_buffer",
         "place",
+        "placed",
         "rows",
         "twin",
     }
