@@ -27,23 +27,30 @@ _ARRAYS = (Array, np.ndarray, np.generic)
 _SIZES = {d: d.itemsize for d in dtypes.ALL_DTYPES if dtypes.is_inexact(d)}
 
 
-def _in_float32(most: int) -> Callable[[Function], Function]:
-    """Make the decorator for floats of at most `most` bytes."""
+def bytes_in_float32(function: Function) -> Function:
+    """Make a function compute floats of one byte in float32."""
+    return _in_float32(function, 1)
 
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def apply(*args: Any, **options: Any) -> Any:
-            narrow = _narrow_dtype(most, (*args, *options.values()) if options else args)
-            if narrow is None:
-                return function(*args, **options)
-            wide = dtypes.at_least_single(narrow)
-            widened = functools.partial(_converted, old=narrow, new=wide)
-            out = function(*map(widened, args), **{name: widened(x) for name, x in options.items()})
-            return pytree.map(functools.partial(_converted, old=wide, new=narrow), out)
 
-        return apply  # type: ignore[return-value]
+def halves_in_float32(function: Function) -> Function:
+    """Make a function compute floats of one or two bytes in float32."""
+    return _in_float32(function, 2)
 
-    return decorate
+
+def _in_float32(function: Function, most: int) -> Function:
+    """The function, which computes floats of at most `most` bytes in float32."""
+
+    @functools.wraps(function)
+    def apply(*args: Any, **options: Any) -> Any:
+        narrow = _narrow_dtype(most, (*args, *options.values()) if options else args)
+        if narrow is None:
+            return function(*args, **options)
+        wide = dtypes.at_least_single(narrow)
+        widened = functools.partial(_converted, old=narrow, new=wide)
+        out = function(*map(widened, args), **{name: widened(x) for name, x in options.items()})
+        return pytree.map(functools.partial(_converted, old=wide, new=narrow), out)
+
+    return apply  # type: ignore[return-value]
 
 
 def _narrow_dtype(most: int, args: tuple[Any, ...]) -> np.dtype[Any] | None:
@@ -59,7 +66,3 @@ def _narrow_dtype(most: int, args: tuple[Any, ...]) -> np.dtype[Any] | None:
 
 def _converted(x: Any, old: np.dtype[Any], new: np.dtype[Any]) -> Any:
     return convert_element_type(x, new) if isinstance(x, _ARRAYS) and x.dtype == old else x
-
-
-bytes_in_float32 = _in_float32(1)
-halves_in_float32 = _in_float32(2)
