@@ -201,15 +201,15 @@ MUTATIONS = [
     Mutation(
         "dead code with an effect",
         "didax/passes/simplify.py",
-        "if not any(used) and not eqn.effects:",
-        "if not any(used):",
+        "if needed.isdisjoint(eqn.outvars) and not eqn.effects:",
+        "if needed.isdisjoint(eqn.outvars):",
         "tests/test_effects.py",
     ),
     Mutation(
         "a pass that drops an equation in use",
         "didax/passes/simplify.py",
-        "needed.update(x for x in eqn.invars if type(x) is Var)",
-        "needed.update(x for x in eqn.invars[:2] if type(x) is Var)",
+        "for x in eqn.invars:\n            if type(x) is Var:\n                needed.add(x)",
+        "for x in eqn.invars[:2]:\n            if type(x) is Var:\n                needed.add(x)",
         "tests/test_random_programs.py",
     ),
     Mutation(
@@ -264,15 +264,15 @@ MUTATIONS = [
     Mutation(
         "a key of jit without the options",
         "didax/api/jit.py",
-        "signature = (tree, state, avals, static, tuple(axis_env.get().items()))",
+        "signature = (tree, config.of_programs(state), avals, static, tuple(axis_env.get().items()))",
         "signature = (tree, avals, static, tuple(axis_env.get().items()))",
         "tests/core/test_config.py tests/api/test_jit.py",
     ),
     Mutation(
         "a key of jit without the static arguments",
         "didax/api/jit.py",
-        "signature = (tree, state, avals, static, tuple(axis_env.get().items()))",
-        "signature = (tree, state, avals, tuple(axis_env.get().items()))",
+        "signature = (tree, config.of_programs(state), avals, static, tuple(axis_env.get().items()))",
+        "signature = (tree, config.of_programs(state), avals, tuple(axis_env.get().items()))",
         "tests/api/test_jit.py",
     ),
     Mutation(

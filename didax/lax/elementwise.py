@@ -691,7 +691,7 @@ def lgamma(x: Any) -> Any:
 
     >>> from didax import lax
     >>> lax.lgamma(5.0)
-    Array(3.1780548, dtype=float32, weak_type=True)
+    Array(3.1780539, dtype=float32, weak_type=True)
     """
     return gamma_functions.lgamma(x)
 

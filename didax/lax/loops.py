@@ -548,9 +548,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         return [as_array(y) for y in out_leaves]
 
     outs = prefixes(combine, values, axis)
-    if (
-        avals[:1] and avals[0].shape[axis] > 1
-    ):  # the results are put together of parts, which makes them strong
+    length = avals[0].shape[axis] if avals else 0
+    if is_symbolic(length) or length > 1:  # such results are put together of parts, which makes them strong
         outs = _as_types(outs, [aval.strip_weak_type() for aval in avals])
     if reverse:
         outs = [rev(y, (axis,)) for y in outs]
