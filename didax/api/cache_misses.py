@@ -39,9 +39,10 @@ def explain_miss(fun: Any, new: Signature, known: Iterable[Signature], names: Se
 def _made_again(fun: Any) -> str:
     """A hint where another function of the same lines was jitted before: each has a cache of its own."""
     code = getattr(inspect.unwrap(fun), "__code__", None) if callable(fun) else None
-    if code is None or code not in _explained:
-        if code is not None:
-            _explained.add(code)
+    if code is None:
+        return ""
+    if code not in _explained:
+        _explained.add(code)
         return ""
     hint = "Another function of the same lines was traced before: Python makes a new one each time it comes there, "
     return f"\n  {hint}and each is compiled by itself. Make it, and jit it, once, outside of the loop."
@@ -70,12 +71,11 @@ def _differences(fun: Any, old: Signature, new: Signature, names: Sequence[str])
 
 def _static_values(fun: Any, static: Any) -> dict[str, str]:
     """The texts of static arguments, by their names."""
-    return {
-        positional_names(fun, where + 1)[where]
-        if isinstance(where, int)
-        else where: f"{value_of(stands)!r:.100}"
-        for where, _, stands in static
-    }
+    found: dict[str, str] = {}
+    for where, _, stands in static:
+        name = positional_names(fun, where + 1)[where] if isinstance(where, int) else where
+        found[name] = f"{value_of(stands)!r:.100}"
+    return found
 
 
 def _distance(old: Signature, new: Signature) -> int:

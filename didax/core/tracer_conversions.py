@@ -47,9 +47,8 @@ class TracerConversions(Array):
 
     def _scalar(self, kind: type, fix: str) -> Any:
         if (value := self.known()) is not None:
-            if kind is not int and self.dtype.kind not in "biu":
-                name = kind.__name__
-                raise self.loses_derivative(f"A Python {name}", f"{name}(lax.stop_gradient(x))")
+            if kind is not int:
+                self.check_has_no_slope(f"A Python {kind.__name__}", f"{kind.__name__}(lax.stop_gradient(x))")
             return kind(value)
         error = TracerIntegerConversionError if kind is int else ConcretizationTypeError
         raise error(
@@ -60,11 +59,13 @@ class TracerConversions(Array):
             )
         )
 
-    def loses_derivative(self, what: str, number: str) -> ConcretizationTypeError:
-        """The error where Python would compute with a number; the text `number` makes one without a derivative."""
+    def check_has_no_slope(self, what: str, number: str) -> None:
+        """Refuse to give Python a float to compute with; the text `number` makes one that has no derivative."""
+        if self.dtype.kind in "biu":
+            return
         rule = f"{what} would hold a traced array's number and lose its derivative."
         fix = f"Keep it an array (didax.numpy instead of math); {number} is a number that no derivative goes through."
-        return ConcretizationTypeError(message(rule, *self.facts(), fix=fix))
+        raise ConcretizationTypeError(message(rule, *self.facts(), fix=fix))
 
     def __int__(self) -> int:
         return self._scalar(int, "Keep it an array, or make the argument static (static_argnames of jit).")

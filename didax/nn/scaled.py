@@ -22,6 +22,7 @@ from didax.core import dtypes
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array
+from didax.primitives.dot import free_axes
 
 __all__ = ["get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"]
 
@@ -151,7 +152,7 @@ def scaled_dot_general(
 
 def _rows(x: Any, met: Sequence[int], batch: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     """An operand with three axes, of the batch, of what is left, of what is summed over; the shape of what is left."""
-    free = [axis for axis in range(x.ndim) if axis not in met and axis not in batch]
+    free = free_axes(x.ndim, tuple(met), tuple(batch))
     sizes = [[x.shape[axis] for axis in axes] for axes in (batch, free, met)]
     return dnp.transpose(x, (*batch, *free, *met)).reshape([math.prod(n) for n in sizes]), tuple(sizes[1])
 
@@ -202,17 +203,15 @@ def _cotangent(
 ) -> Any:
     """The cotangent of x, which is the first operand of the product, or with `swap` the second."""
     (x_met, y_met), (x_batch, y_batch) = numbers
-    y_free = [axis for axis in range(y.ndim) if axis not in y_met and axis not in y_batch]
-    x_free = [axis for axis in range(x.ndim) if axis not in x_met and axis not in x_batch]
+    x_free, y_free = free_axes(x.ndim, x_met, x_batch), free_axes(y.ndim, y_met, y_batch)
     start = len(x_batch) + (0 if swap else len(x_free))
-    with_y = (tuple(range(start, start + len(y_free))), tuple(y_free)), (tuple(range(len(x_batch))), y_batch)
+    with_y = (tuple(range(start, start + len(y_free))), y_free), (tuple(range(len(x_batch))), y_batch)
     if configs[0].mode == "nvfp4":
         out = lax.dot_general(ct.astype(np.float32), y.astype(np.float32), with_y, precision="highest")
     else:
         out = _kept_product(ct, y, with_y, configs)
-    met = [
-        x_met[i] for i in np.argsort(y_met)
-    ]  # what is left of y are the axes that were summed over, in order
+    # What is left of y are the axes that were summed over, in the order of y.
+    met = [x_met[i] for i in np.argsort(y_met)]
     return dnp.transpose(out, np.argsort([*x_batch, *x_free, *met]).tolist()).astype(x.dtype)
 
 

@@ -175,9 +175,8 @@ def _item(self: Array, *args: Any) -> Any:
             message("item takes the element of an array of one.", f"array: {self.aval}", fix=fix)
         )
     value = known_value(self)
-    is_float = self.dtype.kind not in "biu"
-    if isinstance(self, Tracer) and value is not None and is_float and not config.state().as_in_jax:
-        raise self.loses_derivative("The result of item", "lax.stop_gradient(x).item()")
+    if isinstance(self, Tracer) and value is not None and not config.state().as_in_jax:
+        self.check_has_no_slope("The result of item", "lax.stop_gradient(x).item()")
     return np.asarray(self if value is None else value).item(*args)
 
 

@@ -754,9 +754,8 @@ def bincount(
                     fix="Give length=, one more than the largest integer counted.",
                 )
             )
-        most = int(
-            np.max(np.maximum(np.asarray(known, np.int64), 0), initial=-1)
-        )  # negative numbers count as 0
+        counted = np.maximum(np.asarray(known, np.int64), 0)  # negative numbers count as 0
+        most = int(np.max(counted, initial=-1))
         length = max(most + 1, operator.index(minlength))
     amount: Any = 1 if weights is None else as_array("bincount", weights, "weights")
     dtype = dtypes.default_dtype("i") if weights is None else amount.dtype

@@ -153,13 +153,7 @@ def accumulation_dtype(out: np.dtype[Any], dtype: np.dtype[Any]) -> np.dtype[Any
     """Dtype NumPy computes in: float32 for narrower floats, else the wider of operand and result."""
     if not dtypes.is_inexact(out):
         return out
-    return dtypes.join(_at_least_float32(out), False, _at_least_float32(dtype), False)[0]
-
-
-def _at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """float32 for narrower floats and integers; other dtypes as they are."""
-    narrow = dtype.itemsize <= 2 and not dtypes.is_complex(dtype)
-    return np.dtype(np.float32) if narrow else dtype
+    return dtypes.join(dtypes.at_least_single(out), False, dtypes.at_least_single(dtype), False)[0]
 
 
 def match_cotangent(ct: Any, x: Any) -> tuple[Any, Any]:

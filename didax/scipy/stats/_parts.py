@@ -21,6 +21,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax.nn.activations import log1mexp
 from didax.primitives.gamma import stirling
+from didax.primitives.gamma_quotients import deviance
 from didax.scipy.special import betaln, erfcx, gammaln, ndtr, xlog1py, xlogy
 
 LOG_2PI = math.log(2 * math.pi)
@@ -62,7 +63,7 @@ def log_gamma_density(z: Any, a: Any) -> Any:
     """log(z^(a - 1) exp(-z) / gamma(a))."""
     large = (a > _LARGE + 1) & (z > 0)
     x, mean = dnp.where(large, a - 1, _LARGE), dnp.where(large, z, _LARGE)
-    by_deviance = -stirling(x) - _deviance(x, mean) - 0.5 * (LOG_2PI + dnp.log(x))
+    by_deviance = -stirling(x) - deviance(x, mean) - 0.5 * (LOG_2PI + dnp.log(x))
     a, z = dnp.where(large, 1, a), dnp.where(large, 0, z)
     return dnp.where(large, by_deviance, xlogy(a - 1, z) - z - gammaln(a))
 
@@ -81,7 +82,7 @@ def log_binomial(n: Any, k: Any, p: Any) -> Any:
     total = x + y
     by_deviance = (
         stirling(total) - stirling(x) - stirling(y)
-        - _deviance(x, total * share) - _deviance(y, total * (1 - share))
+        - deviance(x, total * share) - deviance(y, total * (1 - share))
         + 0.5 * (dnp.log(total / x) - dnp.log(y) - LOG_2PI)
     )  # fmt: skip
     k, rest = dnp.where(large, 0, k), dnp.where(large, 0, rest)
@@ -92,20 +93,6 @@ def log_binomial(n: Any, k: Any, p: Any) -> Any:
 def log_ways(k: Any, rest: Any) -> Any:
     """The logarithm of the number of ways to choose k things of k + rest."""
     return -dnp.log1p(k + rest) - betaln(rest + 1, k + 1)
-
-
-def _deviance(x: Any, mean: Any) -> Any:
-    """x log(x / mean) + mean - x; where both are near, by the series of log((1 + v) / (1 - v))."""
-    v = (x - mean) / (x + mean)
-    near = abs(v) < 0.1
-    small, square = dnp.where(near, v, 0), dnp.where(near, v * v, 0)
-    series = sum((square**j / (2 * j + 1) for j in range(2, 9)), square / 3)
-    apart = dnp.where(near, 2 * x, x)
-    return dnp.where(
-        near,
-        (x - mean) * small + 2 * x * small * series,
-        apart * dnp.log(apart / mean) + mean - apart,
-    )
 
 
 def log_mass(a: Any, b: Any) -> tuple[Any, Any]:
