@@ -19,13 +19,12 @@ from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
+from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import Primitive
 from didax.core.rule_types import as_list, check_results
-from didax.core.source import follows_equations
 from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import rewritten
 
 
 def is_physical(avals: Sequence[ShapedArray]) -> bool:
@@ -47,19 +46,10 @@ def physical_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
 @cached_on_jaxpr
 def _physical_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
-    def run(*args: Any) -> list[Any]:
-        env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            outs = _physical_application(eqn, [env[x] if type(x) is Var else x.val for x in eqn.invars])
-            env.update(zip(eqn.outvars, outs, strict=True))
-        return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
-
-    new, captured = trace_to_jaxpr(run, [v.aval.physical for v in jaxpr.invars], what="lowering")
-    assert not captured, "jaxprs are closed"
-    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+    in_avals = [v.aval.physical for v in jaxpr.invars]
+    return rewritten(jaxpr, _physical_application, what="lowering", in_avals=in_avals)
 
 
-@follows_equations()
 def _physical_application(eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
     """The equation's results, as numbers, for operands as numbers."""
     primitive, params = eqn.primitive, eqn.params
@@ -72,8 +62,7 @@ def _physical_application(eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
         return as_list(primitive, outs)
     if primitive.moves_elements:
         return _move(primitive, in_avals, args, params)
-    params = {name: map_jaxprs(value, physical_jaxpr) for name, value in params.items()}
-    return as_list(primitive, primitive.bind(*args, **params))
+    return as_list(primitive, primitive.bind(*args, **eqn.map_jaxprs(physical_jaxpr).params))
 
 
 def _move(

@@ -32,7 +32,7 @@ from didax.core.primitive import Primitive, Trace, require
 from didax.core.rule_types import check_fit, check_type
 from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 Row = list[Any]  # the coefficients of one power of t, one for each result of an operation
 Step = Callable[[int], Row]
@@ -405,9 +405,7 @@ def jet_jaxpr(
 
     tangents = [v.aval.tangent() for v, nz in zip(jaxpr.invars, nonzero_in, strict=True) if nz]
     stacks = [aval.with_axis(aval.ndim, order) for aval in tangents]
-    new, captured = trace_to_jaxpr(jet_of_jaxpr, [*jaxpr.in_avals, *stacks], what="jet")
-    assert not captured, "jaxprs are closed"
-    return new, tuple(found)
+    return trace_closed(jet_of_jaxpr, [*jaxpr.in_avals, *stacks], what="jet"), tuple(found)
 
 
 @functools.cache

@@ -64,7 +64,7 @@ from didax.primitives.slicing import (
 )
 from didax.primitives.threefry_cipher import threefry2x32_p
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.xla.lapack import platform
 from didax.xla.lowering import call
 from didax.xla.text import FunctionContext, Value, names, types
@@ -115,9 +115,7 @@ def _reading_all(jaxpr: Jaxpr) -> Jaxpr:
     def run(*args: Any) -> list[Any]:
         return [*eval_jaxpr(jaxpr, args), *map(_changed_element, args)]
 
-    new, captured = trace_to_jaxpr(run, jaxpr.in_avals, what="lowering")
-    assert not captured, "jaxprs are closed"
-    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+    return trace_closed(run, jaxpr.in_avals, what="lowering", name=jaxpr.name)
 
 
 def _changed_element(x: Any) -> Any:

@@ -23,11 +23,11 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.elementwise import add
 from didax.primitives.gather import scatter_add_p
 from didax.primitives.shape import broadcast_in_dim_p
 from didax.primitives.slicing import concatenate_p, dynamic_slice_p, dynamic_update_slice_p, pad_p
+from didax.transforms.rewriting import trace_closed
 
 AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside of a window
 

@@ -21,13 +21,14 @@ from didax.core.source import user_line
 from didax.passes.uneven import NOWHERE, Axes, Choose, Follow
 from didax.primitives.check import check_p
 from didax.primitives.collectives import pmin_p
-from didax.primitives.control_flow.common import BOOL, INT32, trace_closed
+from didax.primitives.control_flow.common import BOOL, INT32
 from didax.primitives.control_flow.layout import BodyLayout, WhileLayout
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import eq, ne, neg
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.named_axes import named_axis
+from didax.transforms.rewriting import trace_closed
 
 
 def lowest(x: Any, axes: Axes) -> Any:

@@ -15,11 +15,11 @@ import numpy as np
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.passes.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
-from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.unchanged import Loop
 from didax.primitives.select import select_n
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 
 @cached_on_jaxpr

@@ -33,7 +33,6 @@ from didax.primitives.control_flow.common import (
     Unbounded,
     carry_types,
     run_compiled,
-    trace_closed,
     with_invars,
 )
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element, without_effects
@@ -62,6 +61,7 @@ from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.split import Split
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body

@@ -5,7 +5,7 @@ Read next: `layout.py`, which operands are which; then `cond.py`, `while_loop.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
 from didax.primitives.call import jit_p
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
 
 BOOL = np.dtype(bool)
 INT32 = np.dtype(np.int32)
@@ -27,18 +26,16 @@ class Unbounded(Primitive):
     """A loop that may not end."""
 
 
+def may_not_end(jaxpr: Jaxpr) -> bool:
+    """Whether there is a while loop in the program."""
+    return any(
+        isinstance(eqn.primitive, Unbounded) or any(map(may_not_end, eqn.jaxprs)) for eqn in jaxpr.eqns
+    )
+
+
 def with_invars(jaxpr: Jaxpr, invars: Sequence[Var]) -> Jaxpr:
     """The jaxpr with its inputs in another order, or with more of them."""
     return Jaxpr(invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
-
-
-def trace_closed(
-    f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], what: str = "a loop"
-) -> Jaxpr:
-    """The jaxpr of a function that captures no arrays, on operands of these types; errors call it `what`."""
-    jaxpr, captured = trace_to_jaxpr(f, avals, what=what)
-    assert not captured, "the function captures no arrays"
-    return jaxpr
 
 
 def carry_types(loop: str, before: Sequence[ShapedArray], after: Sequence[ShapedArray]) -> list[ShapedArray]:

@@ -36,7 +36,7 @@ from didax.primitives.control_flow import padded
 from didax.primitives.control_flow.agreement import branches_differ, first_agreed
 from didax.primitives.control_flow.batches import along_first, fill_inactive, replace_inactive
 from didax.primitives.control_flow.bodies import batch_dims
-from didax.primitives.control_flow.common import BOOL, INT32, trace_closed, with_invars
+from didax.primitives.control_flow.common import BOOL, INT32, with_invars
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element
 from didax.primitives.control_flow.layout import Mask, nonzero, nonzero_only, union, where_false, where_true
 from didax.primitives.control_flow.varying import fit_branches
@@ -53,6 +53,7 @@ from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.split import Split, run_split
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents

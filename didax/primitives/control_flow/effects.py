@@ -19,7 +19,6 @@ from didax.core.jaxpr import Jaxpr
 from didax.core.primitive import Primitive, eager_trace, infer
 from didax.core.tracing import current_trace
 from didax.passes.checkify import CHECK
-from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.control_flow.layout import BodyLayout, merge, where_false
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.filled import zeros
@@ -27,6 +26,7 @@ from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, batched_aval, element_aval
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 
 def runs_by_element(*jaxprs: Jaxpr) -> bool:

@@ -18,12 +18,13 @@ from didax.core.array_ops import array_ops
 from didax.core.dims import is_symbolic
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.passes.buckets import NUMBER, PaddedEqn
-from didax.primitives.control_flow.common import Unbounded, trace_closed
+from didax.primitives.control_flow.common import may_not_end
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.padded import sizes_first
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import lt
 from didax.primitives.select import where
+from didax.transforms.rewriting import trace_closed
 
 _INT32 = np.dtype(np.int32)
 
@@ -49,7 +50,7 @@ def scanned(self: Any, eqn: PaddedEqn, *args: Any, **params: Any) -> Any:
 def _stopping(eqn: PaddedEqn, body: Jaxpr, num_consts: int, num_carry: int) -> Jaxpr:
     """A body that takes a number of steps after its constants, and the number of the step after its rows."""
     avals = body.in_avals
-    skipped = _skipped(body, num_consts, num_carry) if _may_not_end(body) else None
+    skipped = _skipped(body, num_consts, num_carry) if may_not_end(body) else None
 
     def run(*args: Any) -> list[Any]:
         consts, (count,), rest = split_at(args, num_consts, 1)
@@ -72,9 +73,3 @@ def _skipped(body: Jaxpr, num_consts: int, num_carry: int) -> Jaxpr:
         return [*same, *map(array_ops.zeros, body.out_avals[num_carry:])]
 
     return trace_closed(stay, body.in_avals)
-
-
-def _may_not_end(jaxpr: Jaxpr) -> bool:
-    return any(
-        isinstance(eqn.primitive, Unbounded) or any(map(_may_not_end, eqn.jaxprs)) for eqn in jaxpr.eqns
-    )

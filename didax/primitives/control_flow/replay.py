@@ -32,7 +32,6 @@ from didax.primitives.control_flow.common import (
     INT32,
     carry_types,
     run_compiled,
-    trace_closed,
     with_invars,
 )
 from didax.primitives.control_flow.counted import check_count
@@ -59,6 +58,7 @@ from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import Forward, jvp_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.transpose import is_undef
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body

@@ -22,7 +22,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Jaxpr, Var
 from didax.primitives.checkpoint import checkpoint_p
 from didax.primitives.control_flow.bounded import bounded_p
-from didax.primitives.control_flow.common import COUNT, INT32, trace_closed, with_invars
+from didax.primitives.control_flow.common import COUNT, INT32, with_invars
 from didax.primitives.control_flow.counted import counted_p
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.scan import scan_p
@@ -32,6 +32,7 @@ from didax.primitives.select import select_n
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 _UNCUT = 16  # A loop of at most so many steps is not cut: all of its steps are saved.
 _FORWARD = {"reverse": False, "unroll": 1}

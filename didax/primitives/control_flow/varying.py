@@ -18,10 +18,10 @@ from typing import Any
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
-from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.control_flow.layout import split_at
 from didax.primitives.varying import pvary
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 Axes = frozenset[str]
 NO_AXES: Axes = frozenset()
