@@ -20,14 +20,7 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.passes.loops.hoist import MAX_BYTES, hoisted
 from didax.passes.loops.notes import Note, note
 from didax.passes.loops.rewrite import definitions, inlined, num_bytes, uses
-from didax.passes.loops.split_products import (
-    CarryFree,
-    call_cost,
-    gain,
-    is_product,
-    may_move,
-    split_products,
-)
+from didax.passes.loops.split_products import CarryFree, call_cost, gain, is_product, may_move, split_products
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout
 from didax.primitives.control_flow.scan import scan_p

@@ -24,13 +24,7 @@ from didax.core.avals import aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.passes.loops.notes import Note, note
 from didax.passes.loops.rewrite import num_bytes
-from didax.passes.loops.rows import (
-    becomes_sum,
-    by_rows,
-    has_few_rows,
-    product_of,
-    products_by_rows,
-)
+from didax.passes.loops.rows import becomes_sum, by_rows, has_few_rows, product_of, products_by_rows
 from didax.passes.physical import physical_jaxpr
 from didax.primitives.call import Jit, jit_p
 from didax.primitives.control_flow.cond import cond_p

@@ -14,7 +14,7 @@ updates in place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from didax.passes.simplify import dce_jaxpr
+from didax.primitives.control_flow.layout import Values
 from didax.primitives.elementwise import add
 from didax.primitives.gather import scatter_add_p
 from didax.primitives.shape import broadcast_in_dim_p
@@ -40,7 +41,7 @@ def accumulate_in_place(jaxpr: Jaxpr) -> Jaxpr:
     return dce_jaxpr(new, (True,) * len(new.outvars), keep_inputs=True)[0]
 
 
-def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+def _run(jaxpr: Jaxpr, args: Values) -> list[Any]:
     env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
     zeros: set[Var] = set()
     windows: dict[Var, AddTo] = {}
@@ -83,7 +84,7 @@ def _is_zero(x: Atom, zeros: set[Var]) -> bool:
     return x in zeros if type(x) is Var else isinstance(x, Literal) and not np.any(np.asarray(x.val))
 
 
-def _window(eqn: Eqn, inputs: Sequence[Any], zeros: set[Var]) -> AddTo | None:
+def _window(eqn: Eqn, inputs: Values, zeros: set[Var]) -> AddTo | None:
     """How to add the result of the equation to an array, if it is zero outside of a window."""
     if eqn.primitive is scatter_add_p and _is_zero(eqn.invars[0], zeros):
         _, indices, updates = inputs
@@ -111,7 +112,7 @@ class _Parts(NamedTuple):
         return [(start, start + aval_of(part).shape[self.axis]) for start, part in self.parts]
 
 
-def _part(eqn: Eqn, inputs: Sequence[Any]) -> _Parts | None:
+def _part(eqn: Eqn, inputs: Values) -> _Parts | None:
     """The result of the equation as an array of one part, if it pads `inputs[0]` along one axis only."""
     if eqn.primitive is not pad_p:
         return None
@@ -149,6 +150,6 @@ def _concatenated(whole: _Parts, aval: ShapedArray) -> Any:
     return concatenate_p.bind(*pieces, dimension=whole.axis)
 
 
-def _add_at(x: Any, update: Any, sizes: tuple[int, ...], starts: Sequence[Any]) -> Any:
+def _add_at(x: Any, update: Any, sizes: tuple[int, ...], starts: Values) -> Any:
     there = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
     return dynamic_update_slice_p.bind(x, add(there, update), *starts)

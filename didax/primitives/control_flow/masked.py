@@ -24,7 +24,7 @@ from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.batches import along_first, fill_inactive, select_active
 from didax.primitives.control_flow.common import BOOL, COUNT, INT32, may_not_end
-from didax.primitives.control_flow.layout import split_at
+from didax.primitives.control_flow.layout import Values, split_at
 from didax.primitives.convert import ConvertElementType, convert_element_type
 from didax.primitives.elementwise import add, and_, lt, sub
 from didax.primitives.families import Elementwise
@@ -101,9 +101,7 @@ def costs_little(cond: Jaxpr) -> bool:
 _FEW = 4
 
 
-def _masked_step(
-    body: Jaxpr, pred: Any, const_args: Sequence[Any], carry: Sequence[Any], const_dims: Dims
-) -> list[Any]:
+def _masked_step(body: Jaxpr, pred: Any, const_args: Values, carry: Values, const_dims: Dims) -> list[Any]:
     """One step of the elements for which `pred` holds; the others keep what they have."""
     entering = [*const_args, *carry]
     checks = CHECK in body.effects or config.state().error_checking_behavior_oob == "raise"
@@ -203,9 +201,7 @@ def masked_step_of_replay(step: Jaxpr, axis: AxisData, dims: Dims, num_consts: i
 # --- Elements that are through --------------------------------------------------------------------
 
 
-def _filled(
-    active: Any, values: Sequence[Any], dims: Sequence[int | None], linear: bool = False
-) -> list[Any]:
+def _filled(active: Any, values: Values, dims: Sequence[int | None], linear: bool = False) -> list[Any]:
     """The values, with copies of an active element at inactive ones; in an empty batch there are none to copy."""
     if aval_of(active).size == 0:
         return list(values)
