@@ -173,7 +173,7 @@ def test_batches() -> None:
 ERRORS: list[tuple[Any, type[Exception], str]] = [
     (lambda: linalg.expm(V), ArgumentError, "expm takes matrices: the last two axes of an array.\n  a: float32[4]"),
     (lambda: linalg.solve(A, A, assume_a="banded"), ArgumentError,
-     "solve knows four kinds of matrices.\n  assume_a: 'banded'\nUse 'gen', 'sym', 'her' or 'pos'."),
+     "solve has 4 choices of assume_a.\n  assume_a: 'banded'\nUse 'gen', 'sym', 'her' or 'pos'."),
     (lambda: linalg.solve_triangular(np.stack([A, A]), numbers(2, 4)), ArgumentError,
      "solve_triangular takes a right-hand side with as many rows as the matrix: a vector, or matrices.\n"
      "  matrix: float32[2,4,4], b: float32[2,4]\n"
