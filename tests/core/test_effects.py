@@ -111,7 +111,7 @@ def test_effects_are_equal_by_name_and_order():
 
 
 def test_parameters_that_hold_no_programs_have_no_effects():
-    assert union_within(((1, "a"), np.float32, None)) == NO_EFFECTS
+    assert union_within(((1, "a"), np.float32, None), "effects") == NO_EFFECTS
 
 
 def test_effects_of_debug_callbacks_are_of_jax_s_classes() -> None:
