@@ -4,11 +4,11 @@
                 =  { lambda ; a:u32[2,3,2].    let b:u32[6,2]    = reshape[new_sizes=(6, 2)] a in (b,) }
 
 An array of keys of shape (3,) stands on an array of words of shape (3, 2): element axes come last
-(`ShapedArray.physical`). Three kinds of primitives meet such arrays. Those that only move data
-(`moves_elements`) move each word of a key alike, so words are a batch along the element axes and the batch rule
-says what to do: no primitive needs a rule for keys. Those that know what an element means state a `physical`
-rule. Those that hold jaxprs (jit, cond, loops) get physical jaxprs. All others refuse, by `infer`.
-Every other transformation sees keys as opaque elements, and lowering never sees them.
+(`ShapedArray.physical`). Three kinds of primitives meet such arrays. Primitives that only move data (`moves_elements`)
+move each word of a key alike: the words are a batch along the element axes, and the batch rule says what to do, so
+these primitives need no rule for keys. Primitives that know what an element means state a `physical` rule. Primitives
+that hold jaxprs (jit, cond, loops) get physical jaxprs. All other primitives refuse such arrays, by `infer`. Every
+other transformation sees keys as opaque elements, and lowering never sees them.
 Read next: `primitives/keys.py` (random keys), `xla/lowering.py` and `didax/runtime/eager.py` (who calls this).
 """
 

@@ -29,7 +29,7 @@ def _value(x: Literal) -> Any:
 def interpret(
     jaxpr: Jaxpr, args: Sequence[Any], apply: Apply, literal: Callable[[Literal], Any] = _value
 ) -> list[Any]:
-    """What the results of a jaxpr are, where `apply` says it of each equation, and `literal` of a literal."""
+    """Run a jaxpr in which `apply` gives the results of each equation, and `literal` the value of a literal."""
     env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for eqn in jaxpr.eqns:
         inputs = [env[x] if type(x) is Var else literal(x) for x in eqn.invars]  # type: ignore[arg-type]

@@ -181,7 +181,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (lambda: linalg.lu_solve(linalg.lu_factor(A), V, 3), ArgumentError, "lu_solve takes three values of trans."),
     (lambda: linalg.solve_sylvester(A, A, V), ArgumentError, "solve_sylvester takes a C with the rows of A and the"),
     (lambda: linalg.qr(A, mode="x"), ArgumentError,
-     "qr has 3 choices of mode.\n  mode: 'x'\nUse 'full' or 'r' or 'economic'."),
+     "qr has 3 choices of mode.\n  mode: 'x'\nUse 'full', 'r' or 'economic'."),
     (lambda: linalg.qr_multiply(A, TALL), ArgumentError, "qr_multiply takes a matrix that fits q."),
     (lambda: linalg.eigh(A, type=2), ArgumentError, "eigh of one matrix solves a v = w v."),
     (lambda: linalg.eigh(A, eigvals=(0, 4)), ArgumentError, "eigvals of eigh is a range of positions."),

@@ -2,9 +2,9 @@
 
     for i, x in enumerate(xs): h, y = (f(h, x) if i < n else (h, anything))
 
-A step with effects is refused, as it would be run too often. A step that holds a loop without an end in sight becomes a
-branch: such a loop may never end on elements that are arbitrary. All other steps are computed, and their carry is not
-taken, which is faster.
+A step with effects is refused, as it would be run too often. A body that holds a while loop is put into a branch,
+because such a loop may never end on arbitrary elements. Any other body is computed in the padded steps, too, and the
+carry that it returns there is dropped: this is faster than a branch.
 Read first: `padded.py`.
 """
 
@@ -48,7 +48,7 @@ def scanned(self: Any, eqn: PaddedEqn, *args: Any, **params: Any) -> Any:
 
 
 def _stopping(eqn: PaddedEqn, body: Jaxpr, num_consts: int, num_carry: int) -> Jaxpr:
-    """A body that takes a number of steps after its constants, and the number of the step after its rows."""
+    """The body with two more operands: after the constants the number of real steps, and last that of the step."""
     avals = body.in_avals
     skipped = _skipped(body, num_consts, num_carry) if may_not_end(body) else None
 
