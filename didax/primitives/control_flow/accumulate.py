@@ -14,7 +14,7 @@ updates in place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +22,14 @@ import numpy as np
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from didax.core.rule_types import as_list
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.layout import Values
 from didax.primitives.elementwise import add
 from didax.primitives.gather import scatter_add_p
 from didax.primitives.shape import broadcast_in_dim_p
 from didax.primitives.slicing import concatenate_p, dynamic_slice_p, dynamic_update_slice_p, pad_p
-from didax.transforms.rewriting import trace_closed
+from didax.transforms.rewriting import interpret, trace_closed
 
 AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside of a window
 
@@ -42,42 +43,34 @@ def accumulate_in_place(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _run(jaxpr: Jaxpr, args: Values) -> list[Any]:
-    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
     zeros: set[Var] = set()
-    windows: dict[Var, AddTo] = {}
+    windows: dict[Any, AddTo] = {}
     parts: dict[Any, _Parts] = {}
 
-    def read(x: Atom) -> Any:
-        return env[x] if type(x) is Var else x.val  # type: ignore[union-attr]
-
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is add and (joined := _joined(*[parts.get(x) for x in eqn.invars])) is not None:
-            parts[eqn.outvars[0]] = joined
-            env[eqn.outvars[0]] = _concatenated(joined, eqn.outvars[0].aval)
-            continue
-        pair = _window_in(eqn, windows)
-        if pair is not None:
-            env[eqn.outvars[0]] = windows[pair[1]](read(pair[0]))
-            continue
-        inputs = [read(x) for x in eqn.invars]
-        out = eqn.primitive.bind(*inputs, **eqn.params)
-        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+    def apply(eqn: Eqn, inputs: list[Any]) -> list[Any]:
+        if eqn.primitive is add:
+            if (joined := _joined(*[parts.get(x) for x in eqn.invars])) is not None:
+                parts[eqn.outvars[0]] = joined
+                return [_concatenated(joined, eqn.outvars[0].aval)]
+            if (k := _window_among(eqn.invars, windows)) is not None:
+                return [windows[eqn.invars[k]](inputs[1 - k])]
+        outs = as_list(eqn.primitive, eqn.primitive.bind(*inputs, **eqn.params))
         if eqn.primitive is broadcast_in_dim_p and _is_zero(eqn.invars[0], zeros):
             zeros.add(eqn.outvars[0])
         elif (window := _window(eqn, inputs, zeros)) is not None:
             windows[eqn.outvars[0]] = window
             if (part := _part(eqn, inputs)) is not None:
                 parts[eqn.outvars[0]] = part
-    return [read(x) for x in jaxpr.outvars]
+        return outs
+
+    return interpret(jaxpr, args, apply)
 
 
-def _window_in(eqn: Eqn, windows: dict[Var, AddTo]) -> tuple[Atom, Var] | None:
-    """The other operand, and the one that is a window, of a sum with one."""
-    if eqn.primitive is add:
-        for x, y in (eqn.invars, eqn.invars[::-1]):
-            if type(y) is Var and y in windows and x.aval.shape == y.aval.shape:
-                return x, y
-    return None
+def _window_among(terms: Sequence[Atom], windows: dict[Any, AddTo]) -> int | None:
+    """Which of the two terms of a sum is a window, with the shape of the other."""
+    if terms[0].aval.shape != terms[1].aval.shape:
+        return None
+    return next((k for k in (1, 0) if terms[k] in windows), None)
 
 
 def _is_zero(x: Atom, zeros: set[Var]) -> bool:
