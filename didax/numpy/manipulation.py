@@ -90,7 +90,8 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     """
     x = as_array("reshape", a, "a")
     lengths = _new_shape(x, shape)
-    check_choice("reshape", "order", order, "C", "F")
+    if order not in ("C", "F"):  # calls are hot
+        check_choice("reshape", "order", order, "C", "F")
     if config.state().as_in_jax and isinstance(a, np.ndarray) and math.prod(lengths) == x.size and not copy:
         known: Any = a.reshape(lengths, order=order)  # type: ignore[call-overload]  # it was checked
         return known  # a NumPy array, as in JAX: programs look at its numbers while they are traced
