@@ -55,7 +55,7 @@ def initialize(
         as lost at once.
       shutdown_timeout_seconds: how long process 0, at its end, waits for the others.
       coordinator_bind_address: where process 0 listens, if that is not the port of the coordinator's address.
-      program_timeout_seconds: how long processes wait for one that does not come to the program that they have come to.
+      program_timeout_seconds: how long processes that have come to a program wait for one that has not.
 
     Raises:
       ValueError: where an argument is wrong, or not known.

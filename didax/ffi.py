@@ -86,7 +86,7 @@ def ffi_call(
         "broadcast_all" (whole batches, in which operands that are not mapped have a batch axis of length 1, or of the
         length of the batch).
       input_layouts, output_layouts: for each array its axes from the slowest to the fastest; None for their order.
-      input_output_aliases: operands, by number, whose memory the result of a number takes.
+      input_output_aliases: a dict from the number of an operand to the number of the result that takes its memory.
       custom_call_api_version: of XLA's custom calls; from 4 on the interface is typed.
       legacy_backend_config: a string for functions of older interfaces.
 

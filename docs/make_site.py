@@ -7,11 +7,15 @@
   and a link whose text is the name of a definition leads to the line of the definition. A link to nothing fails the
   build.
 
+- The index of the search has every heading and every public name, with what prose says of them; it is loaded when
+  the reader opens the search.
+
 `reference.py` has what is public, and what is said of it.
 """
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import struct
@@ -33,6 +37,9 @@ PAGES = {
 }
 LINK = re.compile(r"(?<!\\)(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
+# The theme's script loads the index of the search at once, but for pages from the file system: when the search opens.
+AT_ONCE = re.compile(r'[\w$]+\([\w$]+\(location\.protocol!=="file:"\),([\w$]+\("search"\))\)')
+GENERATED = ("changelog.html", "primitives.html")  # long lists, of which other pages speak
 LANGUAGES = {".py": "python", ".toml": "toml", ".md": "markdown", ".js": "javascript", "": "make"}
 sources: set[str] = set()  # files of the repository that became pages under source/
 
@@ -98,6 +105,39 @@ def with_lazy_pictures(html: str, folder: str) -> str:
         return f'<img loading="lazy"{size}{tag[1]}src="{tag[2]}"'
 
     return re.sub(r'<img( [^>]*?)src="([^"]*)"', lazy, html)
+
+
+def on_post_build(config: Any) -> None:
+    """A smaller index for the search, which pages load when the reader opens the search."""
+    site = Path(config.site_dir)
+    path = site / "search/search_index.json"
+    index = json.loads(path.read_text())
+    index["docs"] = [indexed(entry) for entry in index["docs"]]
+    text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(text)
+    path.with_suffix(".js").write_text(f"var __index = {text}")  # for pages from the file system
+    for script in site.glob("assets/javascripts/bundle.*.min.js"):
+        changed, count = AT_ONCE.subn(r"\1", script.read_text())
+        if count != 1:  # another version of the theme: the search works, and pages load more
+            print(f"{script.name} loads the index of the search with each page: see AT_ONCE", file=sys.stderr)
+        script.write_text(changed)
+
+
+on_post_build.mkdocs_priority = -200  # type: ignore[attr-defined]  # after the plugins, which write the index
+
+
+def indexed(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of the search's index without code and without generated tables.
+
+    Of a public name, the index has the first paragraph of the docstring; the other paragraphs are on its page.
+    """
+    page, _, anchor = entry["location"].partition("#")
+    text = re.sub(r"<pre>.*?</pre>", " ", entry["text"], flags=re.DOTALL)
+    if page.startswith("reference/") or page in GENERATED:
+        paragraphs = re.findall(r"<p>.*?</p>", text, flags=re.DOTALL)
+        text = " ".join(paragraphs[:1] if anchor or page in GENERATED else paragraphs)
+    plain = " ".join(re.sub(r"<[^>]*>", " ", text).split())
+    return {**entry, "title": re.sub(r"<[^>]*>", "", entry["title"]), "text": plain.removesuffix(" Source")}
 
 
 def is_made_of_code(src_uri: str) -> bool:

@@ -105,3 +105,22 @@ def test_links_lead_to_pages_and_sources_of_the_site():
     assert line and found == f'<a href="../source/didax/core/jaxpr.py.html#L-0-{line}">`Jaxpr`</a>'
     with pytest.raises(SystemExit, match="leads to nothing"):
         make_site.rewritten("loops.md", "", "x", "gone.md")
+
+
+def test_the_index_of_the_search_has_no_code_and_no_generated_tables():
+    import make_site
+
+    entry = {
+        "location": "reference/didax.lax.html#name-abs-",
+        "title": "<code>abs</code>",
+        "text": "<pre><code>abs(x)\n</code></pre> <p>Return the <code>absolute</code> value.</p> <p>More.</p>",
+    }
+    assert make_site.indexed(entry) == {**entry, "title": "abs", "text": "Return the absolute value."}
+    page = {
+        "location": "reference/didax.lax.html",
+        "title": "didax.lax",
+        "text": "<p>A.</p> <p>B.</p> abs Return",
+    }
+    assert make_site.indexed(page)["text"] == "A. B."
+    guide = {"location": "loops.html#how", "title": "How", "text": "<p>A.</p> <pre>x = 1</pre> name value"}
+    assert make_site.indexed(guide)["text"] == "A. name value"

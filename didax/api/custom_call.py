@@ -272,12 +272,12 @@ class CustomCall(Rules):
                 )
             )
 
-    def _other_structure(self, one: str, tree: Any, two: str, other: Any, root: str = "result") -> TypeError:
+    def _other_structure(self, one: str, tree: Any, two: str, other: Any) -> TypeError:
         return TypeError(
             message(
                 f"In {one} of a function, the structure of what it returns follows from that of {two}.",
                 f"function: {self.name}",
-                *pytree.mismatch(tree, other, one, two, root=root).splitlines(),
+                *pytree.mismatch(tree, other, one, two, root="result").splitlines(),
                 fix="Return the same containers.",
             )
         )

@@ -20,6 +20,7 @@ from didax.core.effects import NO_EFFECTS
 from didax.core.given import given_by
 from didax.core.jaxpr import Atom, Literal, Var
 from didax.core.value import Array
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.staging import trace_to_jaxpr
 
 __all__ = [
@@ -155,9 +156,7 @@ class Jaxpr:
             avals = [v.aval for v in (*self.constvars, *self.invars)]
             n = len(self.constvars)
             run = lambda *args: _interpret(self, args[:n], args[n:])
-            found, captured = trace_to_jaxpr(run, avals, what="a jaxpr")
-            assert not captured, "jaxprs are closed"
-            self._didax = found
+            self._didax = trace_closed(run, avals, what="a jaxpr")
         return self._didax
 
     def __repr__(self) -> str:

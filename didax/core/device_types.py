@@ -3,17 +3,17 @@
     float32[8@x,2]     axis 0 is split over the explicit mesh axis x; a type without such axes is the same everywhere
     float32[8,2]{x}    inside shard_map, devices may have different values along the manual axis x
 
-A primitive's `type` rule knows nothing of this: it is asked about plain types, and what results vary along, or are
-split over, is added here. Values vary along all axes along which an operand does. How results are split is said by the
-primitive's `sharding` rule, from the result's plain type and the operands' types:
+A primitive's `type` rule knows nothing of devices: it is asked about plain types, and this file adds along which axes
+the results vary, and over which they are split. Values vary along all axes along which an operand does. How results are
+split is said by the primitive's `sharding` rule, from the result's plain type and the operands' types:
 
     def sharding(self, out, *avals, **params): ...   # for each axis of `out` a tuple of mesh axes; of several a list
 
 A primitive without such a rule takes no split operands, and says so. Derivative and batch rules compute within one
-operation, whose operands and results have known types. So no such rule has to know of shardings: where types do not say
-how a value inside is split, the rule runs again on values whose types say nothing of explicit axes, so that the
-partitioner decides inside; and its results get the types that they must have (`forward`, `backward`, `batched`). A
-cotangent lies as its primal does.
+operation, whose operands and results have known types. So no derivative or batch rule has to know of shardings. If the
+types do not tell how a value inside of the rule is split, the rule runs a second time, on values whose types name no
+explicit axes. The partitioner then decides inside of the rule, and the results of the rule are given the types that
+they must have (`forward`, `backward`, `batched`). A cotangent is split as its primal is.
 Read next: `sharding.py`; `primitives/split.py`, the rules that primitives share.
 """
 

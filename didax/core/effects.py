@@ -45,13 +45,16 @@ Effects = frozenset[Effect]
 NO_EFFECTS: Effects = frozenset()
 
 
-def effects_within(value: Any) -> Effects:
-    """Effects of the jaxprs in a parameter's value: itself, or in tuples and dataclasses."""
+def union_within(value: Any, name: str) -> frozenset[Any]:
+    """What jaxprs have under this name, such as their `effects`: those that a parameter's value is or holds.
+
+    A value holds jaxprs in tuples and dataclasses.
+    """
     if isinstance(value, tuple):
-        return NO_EFFECTS.union(*map(effects_within, cast("tuple[Any, ...]", value)))
-    if isinstance(value, type):
-        return NO_EFFECTS
-    found = getattr(value, "effects", NO_EFFECTS)
-    if not dataclasses.is_dataclass(value):
-        return cast("Effects", found) if isinstance(found, frozenset) else NO_EFFECTS
-    return NO_EFFECTS.union(*[effects_within(getattr(value, f.name)) for f in dataclasses.fields(value)])
+        inner: list[Any] = list(cast("tuple[Any, ...]", value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inner = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    else:
+        found = None if isinstance(value, type) else getattr(value, name, None)
+        return cast("frozenset[Any]", found) if isinstance(found, frozenset) else NO_EFFECTS
+    return frozenset[Any]().union(*[union_within(item, name) for item in inner])

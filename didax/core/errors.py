@@ -154,6 +154,22 @@ def message(rule: str, *facts: str, fix: str = "") -> str:
     return "\n".join([*lines, fix] if fix else lines)
 
 
+def check_choice(name: str, option: str, value: object, *choices: object) -> None:
+    """ArgumentError unless an option of the function `name` is one of its choices.
+
+    >>> check_choice("qr", "mode", "full", "reduced", "raw")
+    Traceback (most recent call last):
+    didax.core.errors.ArgumentError: qr has 2 choices of mode.
+      mode: 'full'
+    Use 'reduced' or 'raw'.
+    """
+    if value not in choices:
+        rule = f"{name} has {len(choices)} choices of {option}."
+        *first, last = map(repr, choices)
+        fix = f"Use {', '.join(first)} or {last}."
+        raise ArgumentError(message(rule, f"{option}: {value!r:.100}", fix=fix))
+
+
 class UnfilteredStackTrace(Exception):
     """The cause of an error whose traceback was cut: it has all of it (the option `traceback_filtering`)."""
 

@@ -30,7 +30,7 @@ from didax.core.avals import ShapedArray
 from didax.core.declarations import check_declaration, check_extended, missing_rule
 from didax.core.device_types import placed_types, plain_types
 from didax.core.dtypes import is_sub_byte, supported_dtype
-from didax.core.effects import NO_EFFECTS, Effects, effects_within
+from didax.core.effects import NO_EFFECTS, Effects, union_within
 from didax.core.exact import exact, holds_floats
 from didax.core.given import given_by
 from didax.core.primitive_names import register_name
@@ -167,14 +167,12 @@ class Primitive:
         return self.eager
 
     def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        """Names of the mapped axes this application refers to; collectives and holders of jaxprs override this."""
-        return _NO_AXES
+        """Names of the mapped axes this application refers to; for a primitive that holds jaxprs, all that they do."""
+        return _NO_AXES if self.dce is None else union_within(tuple(params.values()), "axis_names")
 
     def effects(self, params: dict[str, Any]) -> Effects:
         """What this application does besides computing results; for a primitive that holds jaxprs, what they do."""
-        if self.dce is None:
-            return NO_EFFECTS
-        return NO_EFFECTS.union(*map(effects_within, params.values()))
+        return NO_EFFECTS if self.dce is None else union_within(tuple(params.values()), "effects")
 
     def __repr__(self) -> str:
         return self.name

@@ -729,5 +729,5 @@ def _unsortable(x: Any) -> bool:
     return False
 
 
-def _clip(text: str, width: int = 300) -> str:
-    return text if len(text) <= width else text[: width - 4] + " ..."
+def _clip(text: str) -> str:
+    return text if len(text) <= 300 else text[:296] + " ..."

@@ -103,16 +103,20 @@ def is_hidden(code: types.CodeType) -> bool:
 def follows_equations(backward: bool = False) -> Callable[[F], F]:
     """Declare a function that interprets equations, each while its local variable `eqn` holds it."""
 
-    def declare(f: F) -> F:
-        _interpreters[f.__name__] = f.__code__, backward
-        return f
-
-    return declare
+    return lambda f: _declare(f, backward)
 
 
 def stages_functions(f: F) -> F:
     """Declare a function that stages another one: a line found further out is that of a call of the staged one."""
-    _interpreters[f.__name__] = f.__code__, None
+    return _declare(f, None)
+
+
+def _declare(f: F, backward: bool | None) -> F:
+    name = f.__name__
+    assert name not in _interpreters, (
+        f"{name}: the name is taken, and the lines of one of the two would be lost"
+    )
+    _interpreters[name] = f.__code__, backward
     return f
 
 

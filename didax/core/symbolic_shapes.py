@@ -15,13 +15,7 @@ from typing import Any
 
 from didax.core import dims
 from didax.core.avals import ShapedArray
-from didax.core.dims import (
-    Scope,
-    evaluate,
-    is_symbolic,
-    parse_expression,
-    variables,
-)
+from didax.core.dims import Scope, evaluate, is_symbolic, parse_expression, variables
 from didax.core.errors import message
 
 

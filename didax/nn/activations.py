@@ -12,7 +12,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax import lax
 from didax.core import dtypes
-from didax.core.errors import message
+from didax.core.errors import check_choice
 from didax.core.value import Array
 from didax.numpy.promotion import cast, inexact
 from didax.numpy.reductions import canonical_axes
@@ -454,9 +454,7 @@ def standardize(
     >>> nn.standardize(dnp.array([1.0, 3.0]), epsilon=0.0)
     Array([-1.,  1.], dtype=float32)
     """
-    if algorithm not in ("fast", "stable"):
-        fix = "Use 'stable' or 'fast'."
-        raise ValueError(message("standardize has no such algorithm.", f"algorithm: {algorithm!r}", fix=fix))
+    check_choice("standardize", "algorithm", algorithm, "stable", "fast")
     x = _inexact(x)
     if mean is None:
         mean = dnp.mean(x, axis=axis, keepdims=True, where=where)

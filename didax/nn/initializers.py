@@ -15,7 +15,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax import lax, random
 from didax.core import dtypes
-from didax.core.errors import message
+from didax.core.errors import check_choice, message
 from didax.core.value import Array
 
 Initializer = Callable[..., Array]
@@ -166,14 +166,8 @@ def variance_scaling(
     >>> init(random.PRNGKey(0), (100, 200)).shape
     (100, 200)
     """
-    if mode not in _FANS or distribution not in _DRAWS:
-        raise ValueError(
-            message(
-                "variance_scaling knows four modes and three distributions.",
-                f"mode: {mode!r}, distribution: {distribution!r}",
-                fix=f"Use one of {', '.join(map(repr, _FANS))}, and one of {', '.join(map(repr, _DRAWS))}.",
-            )
-        )
+    check_choice("variance_scaling", "mode", mode, *_FANS)
+    check_choice("variance_scaling", "distribution", distribution, *_DRAWS)
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Array:
         fan = _FANS[mode](*_fans(tuple(shape), in_axis, out_axis, batch_axis))

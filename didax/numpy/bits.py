@@ -11,7 +11,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import message
+from didax.core.errors import check_choice, message
 from didax.core.value import Array
 from didax.numpy import ufuncs
 from didax.numpy.creation import arange
@@ -30,9 +30,7 @@ _BYTE = np.dtype(np.uint8)
 
 def _weights(name: str, bitorder: str) -> Array:
     """Return the place values of the bits of a byte, in the order in which the bits are read."""
-    if bitorder not in ("big", "little"):
-        rule, fix = f"{name} reads a byte from its big or its little end.", "Use 'big' or 'little'."
-        raise ValueError(message(rule, f"bitorder: {bitorder!r}", fix=fix))
+    check_choice(name, "bitorder", bitorder, "big", "little")
     places = arange(8, dtype="uint8")
     return flip(places) if bitorder == "big" else places
 

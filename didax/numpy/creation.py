@@ -26,6 +26,7 @@ from didax.core.errors import (
     ConcretizationTypeError,
     TracerIntegerConversionError,
     api_boundary,
+    check_choice,
     message,
 )
 from didax.core.masked import check_no_mask
@@ -768,12 +769,7 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
     >>> [a.shape for a in dnp.meshgrid(dnp.arange(3), dnp.arange(2))]
     [(2, 3), (2, 3)]
     """
-    if indexing not in ("xy", "ij"):
-        raise ValueError(
-            message(
-                "meshgrid indexes a grid by 'xy' or 'ij'.", f"indexing: {indexing!r}", fix="Use one of these."
-            )
-        )
+    check_choice("meshgrid", "indexing", indexing, "xy", "ij")
     vectors = [as_array("meshgrid", x, i) for i, x in enumerate(xi)]
     for i, x in enumerate(vectors):
         if x.ndim > 1:

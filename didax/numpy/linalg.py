@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import max_dim
-from didax.core.errors import ArgumentError, ConcretizationTypeError, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
 from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
 from didax.lax.dot import PrecisionLike
@@ -356,9 +356,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     >>> q.shape, r.shape
     ((3, 2), (2, 2))
     """
-    if mode not in ("reduced", "complete", "r", "raw"):
-        fix = "Use 'reduced', 'complete', 'r' or 'raw'."
-        raise ValueError(message("qr has four modes.", f"mode: {mode!r}", fix=fix))
+    check_choice("qr", "mode", mode, "reduced", "complete", "r", "raw")
     x = matrices("qr", a)
     if mode == "raw":
         reflections, taus = qr_.geqrf(x)

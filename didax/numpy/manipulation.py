@@ -17,7 +17,7 @@ from didax.api.results import array_function
 from didax.core import config, dtypes
 from didax.core.avals import aval_of
 from didax.core.dims import as_length, is_symbolic, lengths_of, max_dim, min_dim
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.tracing import Tracer
 from didax.core.value import Array
 from didax.numpy import promotion, ufuncs
@@ -90,12 +90,8 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     """
     x = as_array("reshape", a, "a")
     lengths = _new_shape(x, shape)
-    if order not in ("C", "F"):
-        raise ValueError(
-            message(
-                "reshape reads elements in C or F order.", f"order: {order!r}", fix="Use order='C' or 'F'."
-            )
-        )
+    if order not in ("C", "F"):  # calls are hot
+        check_choice("reshape", "order", order, "C", "F")
     if config.state().as_in_jax and isinstance(a, np.ndarray) and math.prod(lengths) == x.size and not copy:
         known: Any = a.reshape(lengths, order=order)  # type: ignore[call-overload]  # it was checked
         return known  # a NumPy array, as in JAX: programs look at its numbers while they are traced

@@ -17,7 +17,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic
-from didax.core.errors import message
+from didax.core.errors import check_choice, message
 from didax.core.value import Array
 from didax.numpy import reductions, ufuncs
 from didax.numpy.creation import linspace
@@ -140,9 +140,7 @@ def _options(mode: str, kwargs: dict[str, Any], ndim: int) -> list[Any]:
     """Return the option of the mode for each axis."""
     if mode in ("reflect", "symmetric"):
         kind = kwargs.get("reflect_type", "even")
-        if kind not in ("even", "odd"):
-            rule, fix = "pad reflects in two ways.", "Use 'even' or 'odd'."
-            raise ValueError(message(rule, f"reflect_type: {kind!r}", fix=fix))
+        check_choice("pad", "reflect_type", kind, "even", "odd")
         return [kind] * ndim
     if mode == "linear_ramp":
         return _pairs("end_values", kwargs.get("end_values", 0), ndim)

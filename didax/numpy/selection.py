@@ -17,7 +17,7 @@ import numpy as np
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed
-from didax.core.errors import ArgumentError, ConcretizationTypeError, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
 from didax.core.tracing import known_value
 from didax.core.value import Array
 from didax.numpy import ufuncs
@@ -360,11 +360,8 @@ def searchsorted(
     >>> dnp.searchsorted(dnp.array([1, 3, 5]), dnp.array([3, 4]))
     Array([1, 2], dtype=int32)
     """
-    if side not in ("left", "right"):
-        raise ValueError(
-            message("searchsorted has two sides.", f"side: {side!r}", fix="Use 'left' or 'right'.")
-        )
-    _check_method("searchsorted", method, ("compare_all", "scan", "scan_unrolled", "sort"))
+    check_choice("searchsorted", "side", side, "left", "right")
+    check_choice("searchsorted", "method", method, "compare_all", "scan", "scan_unrolled", "sort")
     x, values = [as_array("searchsorted", y) for y in promote_dtypes("searchsorted", a, v)]
     if x.ndim != 1:
         raise ValueError(
@@ -372,13 +369,8 @@ def searchsorted(
         )
     if sorter is not None:
         x = getitem(x, as_array("searchsorted", sorter))
-    return cast(insertion_points(x, values, side), dtypes.default_dtype("i"))
-
-
-def _check_method(name: str, method: str, known: tuple[str, ...]) -> None:
-    if method not in known:
-        fix = f"Use one of {', '.join(map(repr, known))}, or leave it out."
-        raise ValueError(message(f"{name} has no such method.", f"method: {method!r}", fix=fix))
+    found = insertion_points(x, values, side)  # type: ignore[arg-type]  # it was checked
+    return cast(found, dtypes.default_dtype("i"))
 
 
 @array_function
@@ -415,7 +407,7 @@ def isin(
     >>> dnp.isin(dnp.array([1, 2, 3]), dnp.array([2, 4]))
     Array([False,  True, False], dtype=bool)
     """
-    _check_method("isin", method, ("auto", "binary_search", "compare_all", "sort"))
+    check_choice("isin", "method", method, "auto", "binary_search", "compare_all", "sort")
     x, tests = [as_array("isin", y) for y in promote_dtypes("isin", element, test_elements)]
     tests = sort(tests, None)
     if not tests.size:

@@ -14,6 +14,7 @@ Read next: `primitives/padded.py`, the rules; `primitives/real_lengths.py`, what
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -24,12 +25,11 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import LONGEST, Dim, Scope, Size, bounds, evaluate, is_symbolic, variable, variables
 from didax.core.errors import MissingRuleError, RuleError, message
 from didax.core.given import given_by
-from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import Primitive
 from didax.core.rule_types import as_list
-from didax.core.source import follows_equations
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import interpret, trace_closed
 
 Bucket = tuple[tuple[str, int], ...]  # the padded size of each name
 NUMBER = ShapedArray((), np.dtype(np.int32))  # the type of a real size in a program
@@ -217,23 +217,16 @@ def pad_jaxpr(jaxpr: Jaxpr, bucket: Bucket) -> Jaxpr:
     avals = [*map(Lengths(bucket).aval, jaxpr.in_avals), *[NUMBER] * len(bucket)]
 
     def run(*args: Any) -> list[Any]:
-        lengths = Lengths(bucket, args[count:])
-        env: dict[Var, Any] = dict(zip(jaxpr.invars, args[:count], strict=True))
-        for eqn in jaxpr.eqns:
-            operands = [env[x] if type(x) is Var else x.val for x in eqn.invars]
-            env.update(zip(eqn.outvars, _on_padded(eqn, lengths, operands), strict=True))
-        return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
+        return interpret(jaxpr, args[:count], functools.partial(_on_padded, Lengths(bucket, args[count:])))
 
-    new, captured = trace_to_jaxpr(run, avals, what="jit with bucket=")
-    assert not captured, "jaxprs are closed"
+    new = trace_closed(run, avals, what="jit with bucket=", name=jaxpr.name)
     left = next(filter(depends_on_sizes, new.eqns), None)
     if left is not None:
         raise refused(left, "has a parameter that depends on their length")
-    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+    return new
 
 
-@follows_equations()
-def _on_padded(eqn: Eqn, lengths: Lengths, operands: Sequence[Any]) -> Sequence[Any]:
+def _on_padded(lengths: Lengths, eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
     """The results of an equation for padded operands."""
     primitive = eqn.primitive
     if not depends_on_sizes(eqn):

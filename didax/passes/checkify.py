@@ -21,12 +21,11 @@ from didax.core import dtypes
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.effects import Effect
-from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
+from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import Primitive, require
-from didax.core.rule_types import check_kind, check_parts
-from didax.core.source import follows_equations
+from didax.core.rule_types import as_list, check_kind, check_parts
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import interpret, rewritten, trace_closed
 
 CHECK = Effect("check")
 Kinds = frozenset[str]  # of "check" (those the user wrote), "index", "nan", "division"
@@ -119,26 +118,24 @@ def checkify_jaxpr(jaxpr: Jaxpr, kinds: Kinds) -> Checkified:
         sites.extend(report.sites)
         return [*outs, *report.arrays()]
 
-    new, captured = trace_to_jaxpr(run, jaxpr.in_avals, what="checkify")
-    assert not captured, "jaxprs are closed"
-    return Checkified(Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name), tuple(sites))
+    new = trace_closed(run, jaxpr.in_avals, what="checkify", name=jaxpr.name)
+    return Checkified(new, tuple(sites))
 
 
-@follows_equations()
 def _run(jaxpr: Jaxpr, kinds: Kinds, args: Sequence[Any]) -> tuple[list[Any], Report | None]:
-    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
     report: Report | None = None
-    for eqn in jaxpr.eqns:
-        inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
-        if CHECK in eqn.effects:
-            pair = require(eqn.primitive, "checkify")(kinds, *inputs, **eqn.params)
-            check_parts(eqn.primitive, "checkify", pair, "results", "a Report or None")
-            out, found = pair
-            report = found if report is None else report if found is None else report.then(found)
-        else:
-            out = eqn.primitive.bind(*inputs, **eqn.params)
-        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
-    return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars], report
+
+    def apply(eqn: Eqn, inputs: list[Any]) -> list[Any]:
+        nonlocal report
+        if CHECK not in eqn.effects:
+            return as_list(eqn.primitive, eqn.primitive.bind(*inputs, **eqn.params))
+        pair = require(eqn.primitive, "checkify")(kinds, *inputs, **eqn.params)
+        check_parts(eqn.primitive, "checkify", pair, "results", "a Report or None")
+        out, found = pair
+        report = found if report is None else report if found is None else report.then(found)
+        return as_list(eqn.primitive, out)
+
+    return interpret(jaxpr, args, apply), report
 
 
 # --- Writing checks into programs -------------------------------------------------------------------------
@@ -150,31 +147,18 @@ def add_checks(jaxpr: Jaxpr, kinds: Kinds, for_report: bool = False) -> Jaxpr:
 
     With `for_report` it leaves alone jaxprs inside of primitives that cannot report failures as data.
     """
-    new, captured = trace_to_jaxpr(
-        lambda *args: _run_with_checks(jaxpr, kinds, for_report, args), jaxpr.in_avals, what="checkify"
-    )
-    assert not captured, "jaxprs are closed"
-    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
 
-
-@follows_equations()
-def _run_with_checks(jaxpr: Jaxpr, kinds: Kinds, for_report: bool, args: Sequence[Any]) -> list[Any]:
-    def inside(held: Jaxpr) -> Jaxpr:
-        return add_checks(held, kinds, for_report)
-
-    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
-    for eqn in jaxpr.eqns:
-        inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
+    def apply(eqn: Eqn, inputs: list[Any]) -> list[Any]:
         params = eqn.params
         if not for_report or eqn.primitive.checkify is not None:
-            params = {name: map_jaxprs(value, inside) for name, value in params.items()}
+            params = eqn.map_jaxprs(lambda held: add_checks(held, kinds, for_report)).params
         check_operands(eqn.primitive, inputs, params, kinds)
-        out = eqn.primitive.bind(*inputs, **params)
-        outs = out if eqn.primitive.multiple_results else [out]
+        outs = as_list(eqn.primitive, eqn.primitive.bind(*inputs, **params))
         if "nan" in kinds and not eqn.primitive.moves_elements and params == eqn.params:
             _check_results(eqn, outs)
-        env.update(zip(eqn.outvars, outs, strict=True))
-    return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
+        return outs
+
+    return rewritten(jaxpr, apply, what="checkify")
 
 
 def check_operands(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], kinds: Kinds) -> None:

@@ -4,14 +4,14 @@
     random.normal(key)          # uses the key
     random.uniform(key)         # KeyReuseWarning: names both lines
 
-A value of a key dtype has `Keys`: which keys it holds, and the record of what they were used for. Slices and reshaped
-arrays share the record of the array they come from, and know the positions of theirs in it; a record that two values
-share is how `keys[0]` drawn from twice is noticed. Keys are told apart by where they come from, never by value.
-A primitive says in its `keys` rule what it does: `keys(line, operands, **params)` gets, for each operand, its
-`Keys`, the integer where one is known, or None; it marks what it uses and returns the `Keys` of its results.
-Primitives without the rule that move elements about are asked, by their eager rule, where they move positions to.
-A jaxpr is read once: its `Summary` says what a call uses, and applies to concrete keys as it does to those of an
-outer jaxpr. The option `debug_key_reuse` says what is done with what is found.
+A value of a key dtype has `Keys`: which keys it holds, and the record of what they were used for. A slice, or a
+reshaped array, shares the record of the array it comes from, and knows the positions of its keys in that record.
+Because two slices `keys[0]` share a record, drawing from both of them is noticed. Keys are told apart by where they
+come from, never by value. A primitive says in its `keys` rule what it does: `keys(line, operands, **params)` gets, for
+each operand, its `Keys`, the integer where one is known, or None; it marks what it uses and returns the `Keys` of its
+results. A primitive without this rule that only moves elements is run on the positions, by its eager rule: its result
+says where each key went. A jaxpr is read once: its `Summary` says what a call uses, and applies to concrete keys as it
+does to those of an outer jaxpr. The option `debug_key_reuse` says what is done with what is found.
 Read next: `primitives/random_bits.py` (rules), `runtime/compiled.py` and `runtime/eager.py` (who applies them).
 """
 

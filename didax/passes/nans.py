@@ -23,9 +23,10 @@ from didax.core.errors import NaNError, message
 from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from didax.core.jaxpr_print import eqn_text, type_text
 from didax.core.primitive import Primitive, eager_trace
-from didax.core.rule_types import check_list
-from didax.core.source import SourceLine, follows_equations, user_line
+from didax.core.rule_types import as_list, check_list
+from didax.core.source import SourceLine, user_line
 from didax.core.tracing import set_current_trace
+from didax.transforms.rewriting import interpret
 
 _SHOWN_ELEMENTS = 8
 
@@ -107,24 +108,23 @@ def _origin(search: Search, jaxpr: Jaxpr, args: Sequence[Any]) -> _Found | None:
     return None
 
 
-@follows_equations()
 def _run(search: Search, jaxpr: Jaxpr, args: Sequence[Any], places: tuple[str, ...]) -> list[Any]:
     """Run equation by equation; raises _Found at the one to blame."""
     env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
     culprits: dict[Var, _Found] = {}
-    sources: dict[Var, Eqn] = {}
-    for eqn in jaxpr.eqns:
-        inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
-        out = _repeat(eqn, inputs)
-        outs = out if eqn.primitive.multiple_results else [out]
+
+    def apply(eqn: Eqn, inputs: list[Any]) -> list[Any]:
+        outs = as_list(eqn.primitive, _repeat(eqn, inputs))
         env.update(zip(eqn.outvars, outs, strict=True))
-        sources.update(dict.fromkeys(eqn.outvars, eqn))
         if search.made(inputs, outs):
             found = _Found(eqn, inputs, outs, places)
             if not search.reaching:
                 _look_inside(search, found)
             culprits.update(dict.fromkeys(eqn.outvars, found))
-    results = [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
+        return outs
+
+    results = interpret(jaxpr, args, apply)
+    sources = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     hit = [x for x, y in zip(jaxpr.outvars, results, strict=True) if type(x) is Var and search.is_in([y])]
     for found in _reaching(search, hit, env, sources, culprits):
         _look_inside(search, found)

@@ -4,11 +4,11 @@
                 =  { lambda ; a:u32[2,3,2].    let b:u32[6,2]    = reshape[new_sizes=(6, 2)] a in (b,) }
 
 An array of keys of shape (3,) stands on an array of words of shape (3, 2): element axes come last
-(`ShapedArray.physical`). Three kinds of primitives meet such arrays. Those that only move data
-(`moves_elements`) move each word of a key alike, so words are a batch along the element axes and the batch rule
-says what to do: no primitive needs a rule for keys. Those that know what an element means state a `physical`
-rule. Those that hold jaxprs (jit, cond, loops) get physical jaxprs. All others refuse, by `infer`.
-Every other transformation sees keys as opaque elements, and lowering never sees them.
+(`ShapedArray.physical`). Three kinds of primitives meet such arrays. Primitives that only move data (`moves_elements`)
+move each word of a key alike: the words are a batch along the element axes, and the batch rule says what to do, so
+these primitives need no rule for keys. Primitives that know what an element means state a `physical` rule. Primitives
+that hold jaxprs (jit, cond, loops) get physical jaxprs. All other primitives refuse such arrays, by `infer`. Every
+other transformation sees keys as opaque elements, and lowering never sees them.
 Read next: `primitives/keys.py` (random keys), `xla/lowering.py` and `didax/runtime/eager.py` (who calls this).
 """
 
@@ -19,13 +19,12 @@ from typing import Any
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
+from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import Primitive
 from didax.core.rule_types import as_list, check_results
-from didax.core.source import follows_equations
 from didax.transforms.batching import AxisData, move_batch_axis, vmap_flat
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import rewritten
 
 
 def is_physical(avals: Sequence[ShapedArray]) -> bool:
@@ -47,19 +46,10 @@ def physical_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
 @cached_on_jaxpr
 def _physical_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
-    def run(*args: Any) -> list[Any]:
-        env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            outs = _physical_application(eqn, [env[x] if type(x) is Var else x.val for x in eqn.invars])
-            env.update(zip(eqn.outvars, outs, strict=True))
-        return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
-
-    new, captured = trace_to_jaxpr(run, [v.aval.physical for v in jaxpr.invars], what="lowering")
-    assert not captured, "jaxprs are closed"
-    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+    in_avals = [v.aval.physical for v in jaxpr.invars]
+    return rewritten(jaxpr, _physical_application, what="lowering", in_avals=in_avals)
 
 
-@follows_equations()
 def _physical_application(eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
     """The equation's results, as numbers, for operands as numbers."""
     primitive, params = eqn.primitive, eqn.params
@@ -72,8 +62,7 @@ def _physical_application(eqn: Eqn, args: Sequence[Any]) -> Sequence[Any]:
         return as_list(primitive, outs)
     if primitive.moves_elements:
         return _move(primitive, in_avals, args, params)
-    params = {name: map_jaxprs(value, physical_jaxpr) for name, value in params.items()}
-    return as_list(primitive, primitive.bind(*args, **params))
+    return as_list(primitive, primitive.bind(*args, **eqn.map_jaxprs(physical_jaxpr).params))
 
 
 def _move(

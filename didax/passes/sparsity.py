@@ -19,10 +19,11 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.jaxpr import Eqn, Jaxpr, Var
+from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import Primitive, eager_trace, require
 from didax.core.tracing import set_current_trace
 from didax.transforms.named_axes import AxisData
+from didax.transforms.rewriting import interpret
 
 Rows = Any  # a scipy.sparse.csr_array of bools, or None where nothing depends on the inputs
 _MAX_KNOWN = 1 << 22  # elements of a constant that is computed to follow indices
@@ -43,11 +44,7 @@ def independent(x: Any) -> Dependence:
 
 def dependence(jaxpr: Jaxpr, inputs: Sequence[Dependence]) -> list[Dependence]:
     """What is known of the results."""
-    env: dict[Var, Dependence] = dict(zip(jaxpr.invars, inputs, strict=True))
-    for eqn in jaxpr.eqns:
-        operands = [env[x] if type(x) is Var else independent(x.val) for x in eqn.invars]
-        env.update(zip(eqn.outvars, _results(eqn, operands), strict=True))
-    return [env[x] if type(x) is Var else independent(x.val) for x in jaxpr.outvars]
+    return interpret(jaxpr, inputs, _results, lambda x: independent(x.val))
 
 
 def _results(eqn: Eqn, operands: Sequence[Dependence]) -> list[Dependence]:

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from didax.core.effects import NO_EFFECTS
-from didax.core.jaxpr import Eqn, Jaxpr, Var, map_jaxprs
+from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.primitive import require
-from didax.core.source import follows_equations
-from didax.transforms.staging import trace_to_jaxpr
+from didax.core.rule_types import as_list
+from didax.transforms.rewriting import interpret, rewritten
 
 Axes = frozenset[str]
 NOWHERE: Axes = frozenset()
@@ -69,12 +69,7 @@ class _Search:
         """Along which axes the results may differ, where operands may differ along these."""
         key = jaxpr, tuple(operands)
         if (found := self._found.get(key)) is None:
-            env: dict[Var, Axes] = dict(zip(jaxpr.invars, operands, strict=True))
-            for eqn in jaxpr.eqns:
-                given = [env[x] if type(x) is Var else NOWHERE for x in eqn.invars]
-                env.update(zip(eqn.outvars, self._results(eqn, given), strict=True))
-            found = [env[x] if type(x) is Var else NOWHERE for x in jaxpr.outvars]
-            self._found[key] = found
+            found = self._found[key] = interpret(jaxpr, operands, self._results, lambda _: NOWHERE)
         return found
 
     def _results(self, eqn: Eqn, operands: list[Axes]) -> list[Axes]:
@@ -107,26 +102,15 @@ class _Writer:
         """The program with comparisons."""
         new = self._written.get(jaxpr)
         if new is None:
-            new, captured = trace_to_jaxpr(
-                lambda *args: self._run(jaxpr, args), jaxpr.in_avals, what="shard_map"
-            )
-            assert not captured, "jaxprs are closed"
-            new = self._written[jaxpr] = Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+            new = self._written[jaxpr] = rewritten(jaxpr, self._apply, what="shard_map")
         return new
 
-    @follows_equations()
-    def _run(self, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-        env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            inputs = [env[x] if type(x) is Var else x.val for x in eqn.invars]
-            params = {name: map_jaxprs(value, self._inner) for name, value in eqn.params.items()}
-            if (over := self.uneven.get(eqn)) is not None:
-                inputs, params = require(eqn.primitive, "agree")(
-                    lambda x, over=over: self.compare(x, over), inputs, params
-                )
-            out = eqn.primitive.bind(*inputs, **params)
-            env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
-        return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
+    def _apply(self, eqn: Eqn, inputs: list[Any]) -> list[Any]:
+        params = eqn.map_jaxprs(self._inner).params
+        if (over := self.uneven.get(eqn)) is not None:
+            agree = require(eqn.primitive, "agree")
+            inputs, params = agree(lambda x: self.compare(x, over), inputs, params)
+        return as_list(eqn.primitive, eqn.primitive.bind(*inputs, **params))
 
     def _inner(self, jaxpr: Jaxpr) -> Jaxpr:
         return self.on(jaxpr) if any(self._holds(eqn) for eqn in jaxpr.eqns) else jaxpr

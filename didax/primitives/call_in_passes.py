@@ -27,9 +27,6 @@ class CallInPasses(Primitive):
     keys = call_keys
     padded = padded.called
 
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["jaxpr"].axis_names
-
     def checkify(
         self, kinds: Kinds, *args: Any, jaxpr: Jaxpr, **params: Any
     ) -> tuple[list[Any], Report | None]:

@@ -45,8 +45,8 @@ from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.named_axes import axis_env, manual_names
 from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.split import Split
-from didax.transforms.staging import trace_to_jaxpr
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.device_text import Manual
@@ -512,6 +512,4 @@ def _inline(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
 
 def _staged(run: Callable[..., Any], avals: Sequence[ShapedArray], name: str, **how: Any) -> Jaxpr:
     with manual_axes(**how):
-        new, captured = trace_to_jaxpr(run, avals, what="shard_map")
-    assert not captured, "jaxprs are closed"
-    return Jaxpr(new.invars, new.eqns, new.outvars, name)
+        return trace_closed(run, avals, what="shard_map", name=name)

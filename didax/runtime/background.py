@@ -7,10 +7,10 @@ from estimates and from the number of calls, never from the time that anything t
     otherwise                                           the call is evaluated operation by operation
     evaluation so far is a share of compiling           a thread begins to compile; see `Uncompiled.is_worth_compiling`
 
-A loop may turn out longer than compiling takes. A program without effects is given up then, and the call compiles;
-a program with effects and such a loop is compiled at once. One thread compiles one program at a time, those first
-whose evaluation has taken longest, and it ends when there is none left. A program that cannot be compiled leaves its
-error to the next call.
+The evaluation of a loop may turn out to take longer than compiling. If the program has no effects, its evaluation is
+then given up, and the call compiles it; a program that has effects and a loop of unknown length is compiled at once.
+One thread compiles one program at a time, and first the program whose evaluation has taken longest; the thread ends
+when no program is left. A program that cannot be compiled leaves its error to the next call.
 Read next: `stepwise.py`, the evaluation and its cost; `compiled.py`, the programs.
 """
 

@@ -12,14 +12,13 @@ from typing import Any
 
 from didax.core.avals import ShapedArray
 from didax.core.errors import message
-from didax.core.jaxpr import Jaxpr, Var, map_jaxprs
+from didax.core.jaxpr import Eqn, Jaxpr
 from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh, meshes_like
 from didax.core.rule_types import as_list
 from didax.core.sharding import NamedSharding, PartitionSpec
-from didax.core.source import follows_equations
 from didax.primitives.sharding import loosen_p, sharding_constraint_p
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import interpret, rewritten, trace_closed
 
 
 def on_devices(sharding: NamedSharding, meshes: Sequence[Mesh]) -> NamedSharding:
@@ -61,25 +60,17 @@ class _Writer:
         free = {"free": mesh.auto_axes} if mesh.explicit_axes and mesh.auto_axes else {}
         return sharding_constraint_p.bind(x, sharding=sharding.update(mesh=_untyped(mesh)), **free)
 
-    @follows_equations()
-    def run(self, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-        env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            primitive, xs = eqn.primitive, [env[x] if type(x) is Var else x.val for x in eqn.invars]
-            if primitive is loosen_p:
-                env[eqn.outvars[0]] = xs[0]
-                continue
-            if primitive is sharding_constraint_p:
-                sharding = eqn.params["sharding"]
-                plain = sharding.mesh.are_all_axes_auto and isinstance(sharding.mesh, Mesh)
-                env[eqn.outvars[0]] = (
-                    primitive.bind(*xs, **eqn.params) if plain else self.constrained(xs[0], sharding)
-                )
-                continue
-            params = {name: map_jaxprs(value, self.inner) for name, value in eqn.params.items()}
-            outs = as_list(primitive, primitive.bind(*xs, **params))
-            env.update((v, self.typed(y, v.aval)) for v, y in zip(eqn.outvars, outs, strict=True))
-        return [env[x] if type(x) is Var else x.val for x in jaxpr.outvars]
+    def apply(self, eqn: Eqn, xs: list[Any]) -> list[Any]:
+        """The results of an equation, laid out as their types say."""
+        primitive = eqn.primitive
+        if primitive is loosen_p:
+            return xs
+        if primitive is sharding_constraint_p:
+            sharding = eqn.params["sharding"]
+            plain = sharding.mesh.are_all_axes_auto and isinstance(sharding.mesh, Mesh)
+            return [primitive.bind(*xs, **eqn.params) if plain else self.constrained(xs[0], sharding)]
+        outs = as_list(primitive, primitive.bind(*xs, **eqn.map_jaxprs(self.inner).params))
+        return [self.typed(y, v.aval) for v, y in zip(eqn.outvars, outs, strict=True)]
 
     def typed(self, x: Any, aval: ShapedArray) -> Any:
         return x if aval.layout is None else self.constrained(x, aval.layout)
@@ -88,15 +79,13 @@ class _Writer:
         return _inner(jaxpr, self.meshes)
 
 
-def _staged(run: Any, jaxpr: Jaxpr) -> Jaxpr:
-    new, captured = trace_to_jaxpr(run, [v.aval.update(sharding=None) for v in jaxpr.invars], what="lowering")
-    assert not captured, "jaxprs are closed"
-    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+def _untyped_avals(jaxpr: Jaxpr) -> list[ShapedArray]:
+    return [aval.update(sharding=None) for aval in jaxpr.in_avals]
 
 
 @cached_on_jaxpr
 def _inner(jaxpr: Jaxpr, meshes: tuple[Mesh, ...]) -> Jaxpr:
-    return _staged(lambda *args: _Writer(meshes).run(jaxpr, args), jaxpr)
+    return rewritten(jaxpr, _Writer(meshes).apply, what="lowering", in_avals=_untyped_avals(jaxpr))
 
 
 @cached_on_jaxpr
@@ -105,7 +94,7 @@ def without_types(jaxpr: Jaxpr, meshes: tuple[Mesh, ...]) -> Jaxpr:
     writer, mesh = _Writer(meshes), meshes[0]
 
     def run(*args: Any) -> list[Any]:
-        outs = writer.run(jaxpr, args)
+        outs = interpret(jaxpr, args, writer.apply)
         return [
             writer.constrained(y, x.aval.layout or NamedSharding(mesh, PartitionSpec()))
             if mesh.explicit_axes or x.aval.layout is not None
@@ -113,7 +102,7 @@ def without_types(jaxpr: Jaxpr, meshes: tuple[Mesh, ...]) -> Jaxpr:
             for x, y in zip(jaxpr.outvars, outs, strict=True)
         ]
 
-    return _staged(run, jaxpr)
+    return trace_closed(run, _untyped_avals(jaxpr), what="lowering", name=jaxpr.name)
 
 
 def labelled(found: NamedSharding, aval: ShapedArray, meshes: Sequence[Mesh]) -> NamedSharding:

@@ -165,9 +165,9 @@ def evaluate(jaxpr: Jaxpr, args: Sequence[Any], budget: Budget) -> list[Concrete
     jaxpr_on_words = physical_jaxpr(jaxpr)
     if cost_of(jaxpr_on_words).calls_python:
         with Run([]) as run:  # for which `effects_barrier` waits
-            outs = run.around(lambda: _run(jaxpr_on_words, words, budget))
+            outs = run.around(lambda: _run_equations(jaxpr_on_words, words, budget))
     else:
-        outs = _run(jaxpr_on_words, words, budget)
+        outs = _run_equations(jaxpr_on_words, words, budget)
     # An array that is returned twice, or that came in, must not be the same object: one of the two may be donated.
     seen = {id(x) for x in args}
     results: list[ConcreteArray] = []
@@ -193,7 +193,7 @@ def retyped(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
 
 
 @follows_equations()
-def _run(jaxpr: Jaxpr, args: Sequence[Any], budget: Budget) -> list[Any]:
+def _run_equations(jaxpr: Jaxpr, args: Sequence[Any], budget: Budget) -> list[Any]:
     known = _known(jaxpr)
     budget.spend(known.cost.own)
     plans, literal = known.plans, known.literal
@@ -228,7 +228,7 @@ def _typed(x: Any, aval: ShapedArray) -> ConcreteArray:
 
 def _run_jaxprs(eqn: Eqn, operands: Sequence[Any], budget: Budget) -> list[Any]:
     def run(jaxpr: Jaxpr, args: Sequence[Any], place: str) -> list[Any]:
-        return _run(jaxpr, args, budget)
+        return _run_equations(jaxpr, args, budget)
 
     outs = require(eqn.primitive, "run_jaxprs")(run, *operands, **eqn.params)
     check_list(eqn.primitive, "run_jaxprs", outs, len(eqn.outvars))

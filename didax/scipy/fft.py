@@ -21,7 +21,7 @@ import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import as_length
-from didax.core.errors import ArgumentError, ConcretizationTypeError, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, cast, inexact
 from didax.numpy.reductions import canonical_axes
@@ -94,9 +94,7 @@ def idctn(
 
 
 def _check(name: str, kind: Any, norm: Any) -> None:
-    if kind not in _INVERSE:
-        fix = "Use 1, 2, 3 or 4."
-        raise ArgumentError(message(f"{name} has four types.", f"type: {kind!r}", fix=fix))
+    check_choice(name, "type", kind, *_INVERSE)
     if norm not in _OTHER_NORM:
         fix = "Use 'backward' (or None), 'ortho' or 'forward'."
         raise ArgumentError(message(f"{name} has three norms.", f"norm: {norm!r}", fix=fix))

@@ -11,7 +11,7 @@ import numpy as np
 
 import didax.numpy as dnp
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, message
+from didax.core.errors import ArgumentError, ConcretizationTypeError, api_boundary, check_choice, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, promote_dtypes
 
@@ -118,11 +118,7 @@ class RegularGridInterpolator:
 
 
 def _check_method(method: Any) -> None:
-    if method not in ("linear", "nearest"):
-        fix = "Use 'linear' or 'nearest'."
-        raise ArgumentError(
-            message("RegularGridInterpolator has two methods.", f"method: {method!r}", fix=fix)
-        )
+    check_choice("RegularGridInterpolator", "method", method, "linear", "nearest")
 
 
 def _check_inside(outside: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array
 
@@ -64,9 +64,7 @@ def map_coordinates(
         fix = "Pass one array of coordinates for each axis."
         facts = f"input: {x.aval}, number of coordinates: {len(at)}"
         raise ArgumentError(message("map_coordinates takes coordinates for all axes.", facts, fix=fix))
-    if mode not in _MODES:
-        fix = f"Use one of {', '.join(map(repr, _MODES))}."
-        raise ArgumentError(message("map_coordinates knows five modes.", f"mode: {mode!r}", fix=fix))
+    check_choice("map_coordinates", "mode", mode, *_MODES)
     if order not in (0, 1):
         rule = "map_coordinates interpolates by order 0 (nearest) or 1 (linear)."
         raise NotImplementedError(message(rule, f"order: {order!r}", fix="Use order=1."))

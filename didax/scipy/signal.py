@@ -23,7 +23,7 @@ import numpy as np
 import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.value import Array
 from didax.lax.convolution import conv_general_dilated
 from didax.numpy.promotion import ArrayLike, as_array, broadcast_shapes, promote_dtypes
@@ -33,14 +33,6 @@ from didax.scipy import _windows
 __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft", "stft", "welch",
 ]  # fmt: skip
-
-
-def _one_of(name: str, option: str, value: Any, *choices: Any) -> None:
-    if value not in choices:
-        fix = f"Use {' or '.join(map(repr, choices))}."
-        raise ArgumentError(
-            message(f"{name} has {len(choices)} choices of {option}.", f"{option}: {value!r}", fix=fix)
-        )
 
 
 # --- Convolutions -------------------------------------------------------------------------------------------
@@ -74,7 +66,7 @@ def _kept(mode: str, m: int, n: int) -> tuple[int, int]:
 
 
 def _check_valid(name: str, x: Any, y: Any, mode: str) -> None:
-    _one_of(name, "mode", mode, "full", "same", "valid")
+    check_choice(name, "mode", mode, "full", "same", "valid")
     larger = [m >= n for m, n in zip(x.shape, y.shape, strict=True)]
     if mode == "valid" and not (all(larger) or not any(m > n for m, n in zip(x.shape, y.shape, strict=True))):
         fix = "Use mode='same' or 'full'."
@@ -122,7 +114,7 @@ def convolve(
     >>> signal.convolve(dnp.array([1, 2, 3]), dnp.array([1, 1]))
     Array([1., 3., 5., 3.], dtype=float32)
     """
-    _one_of("convolve", "method", method, "auto", "direct", "fft")
+    check_choice("convolve", "method", method, "auto", "direct", "fft")
     if method == "fft":
         return fftconvolve(in1, in2, mode)
     x, y = _pair("convolve", in1, in2)
@@ -212,7 +204,7 @@ def _convolved_2d(name: str, x: Any, y: Any, mode: str, boundary: str, fill: Any
 
 def _bounded(name: str, x: Any, y: Any, boundary: str, fill: Any) -> Any:
     """The first operand, continued so far that a valid convolution of it is a full one."""
-    _one_of(name, "boundary", boundary, *_BOUNDARIES)
+    check_choice(name, "boundary", boundary, *_BOUNDARIES)
     width = [(n - 1, n - 1) for n in y.shape]
     if boundary == "fill":
         return dnp.pad(x, width, constant_values=dnp.asarray(fill).astype(x.dtype))
@@ -298,7 +290,7 @@ def _segments(
 
 def _extended(name: str, x: Any, boundary: Any, width: int) -> Any:
     """The signal continued beyond both ends."""
-    _one_of(name, "boundary", boundary, None, "zeros", "constant", "even", "odd")
+    check_choice(name, "boundary", boundary, None, "zeros", "constant", "even", "odd")
     if boundary is None or not width:
         return x
     if boundary in ("zeros", "constant"):
@@ -329,7 +321,7 @@ def _spectrum(
     trend: Any, onesided: bool, scaling: str, boundary: Any, padded: bool, power: bool,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Frequencies, times, and transforms of segments (`power`: products of two of them) with axes (..., f, t)."""
-    _one_of(name, "scaling", scaling, "density", "spectrum", "psd")
+    check_choice(name, "scaling", scaling, "density", "spectrum", "psd")
     signals = [dnp.moveaxis(v, axis, -1) for v in ([x] if y is None else [x, y])]
     length = max(v.shape[-1] for v in signals)
     signals = [dnp.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, length - v.shape[-1])]) for v in signals]
@@ -447,7 +439,7 @@ def csd(
     >>> f.shape, p.shape
     ((3,), (3,))
     """
-    _one_of("csd", "average", average, "mean", "median")
+    check_choice("csd", "average", average, "mean", "median")
     first = _signal("csd", x)
     second = None
     if y is not None:
@@ -564,7 +556,7 @@ def detrend(
     >>> dnp.round(signal.detrend(dnp.array([1.0, 2.0, 3.0])), 3) + 0.0
     Array([0., 0., 0.], dtype=float32)
     """
-    _one_of("detrend", "type", type, "constant", "linear")
+    check_choice("detrend", "type", type, "constant", "linear")
     x = dnp.moveaxis(_signal("detrend", data), axis, -1)
     if type == "constant":
         return dnp.moveaxis(x - x.mean(-1, keepdims=True), -1, axis)

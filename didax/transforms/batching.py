@@ -25,7 +25,7 @@ from didax.core.tracing import Tracer, current_trace, run_under
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.empty_batches import empty_batch, only_computes_elements
 from didax.transforms.named_axes import AxisData, run_in_axis
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 
 class BatchTracer(Tracer):
@@ -155,6 +155,4 @@ def batch_jaxpr(
         ]
 
     in_avals = [batch_type(a, dim, axis) for a, dim in zip(jaxpr.in_avals, dims_in, strict=True)]
-    new, captured = trace_to_jaxpr(batched, in_avals, what="vmap")
-    assert not captured, "jaxprs are closed"
-    return new, tuple(found)
+    return trace_closed(batched, in_avals, what="vmap"), tuple(found)

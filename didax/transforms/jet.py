@@ -2,18 +2,18 @@
 
     f(x_0 + x_1 t + x_2 t^2 + ...) = y_0 + y_1 t + y_2 t^2 + ...        up to a given order
 
-A `JetTracer` has a `Series`, whose coefficients are computed when they are asked for. Those of a result follow from
-those of the operands in one of four ways:
+A `JetTracer` has a `Series`, whose coefficients are computed when they are asked for. The coefficients of a result
+follow from the coefficients of the operands in one of four ways:
 
     linear         y_k is the operation on the x_k: the tangent of its jvp rule along them
     `taylor` rule  y_k by a recurrence that the primitive states, as products and quotients do
     programs       the primitive's jvp rule, with programs pushed forward by `jet_jaxpr` in place of `jvp_jaxpr`
     all others     the jvp rule as a differential equation, y' = rule(x', y, x): k y_k is coefficient k - 1 of it
 
-The last is why no function needs a formula of its own: the rule of tanh, y' = x' (1 - y^2), runs once, on series. Where
-a rule applies its own primitive to its own operands, or that of a rule within which it runs, as the rule of sin does
-through that of cos, it finds the series that is being computed. The cost grows with the square of the order, where that
-of nested jvps doubles with each.
+The last is why no function needs a formula of its own: the rule of tanh, y' = x' (1 - y^2), runs once, on series. A
+rule may need the series that it is computing: the rule of exp applies exp again, and the rule of sin applies cos, whose
+rule applies sin. Such an application finds the series that is being computed. The cost grows with the square of the
+order, whereas the cost of nested jvps doubles with each order.
 Read next: `jvp.py`, whose rules these are; `didax/experimental/jet.py`, what users call.
 """
 
@@ -32,7 +32,7 @@ from didax.core.primitive import Primitive, Trace, require
 from didax.core.rule_types import check_fit, check_type
 from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 Row = list[Any]  # the coefficients of one power of t, one for each result of an operation
 Step = Callable[[int], Row]
@@ -405,9 +405,7 @@ def jet_jaxpr(
 
     tangents = [v.aval.tangent() for v, nz in zip(jaxpr.invars, nonzero_in, strict=True) if nz]
     stacks = [aval.with_axis(aval.ndim, order) for aval in tangents]
-    new, captured = trace_to_jaxpr(jet_of_jaxpr, [*jaxpr.in_avals, *stacks], what="jet")
-    assert not captured, "jaxprs are closed"
-    return new, tuple(found)
+    return trace_closed(jet_of_jaxpr, [*jaxpr.in_avals, *stacks], what="jet"), tuple(found)
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from didax.core.results import check_against_type
 from didax.core.rule_types import check_arrays, check_fit, check_pair, check_type
 from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.weak_types import strong_tangent
 
 
@@ -143,6 +143,4 @@ def jvp_jaxpr(
         return [*outs, *(instantiate(t) for t, nz in zip(out_dots, found, strict=True) if nz)]
 
     in_tangents = [v.aval.tangent() for v, nz in zip(jaxpr.invars, nonzero_in, strict=True) if nz]
-    new, captured = trace_to_jaxpr(jvp_of_jaxpr, [*jaxpr.in_avals, *in_tangents], what="jvp")
-    assert not captured, "jaxprs are closed"
-    return new, tuple(found)
+    return trace_closed(jvp_of_jaxpr, [*jaxpr.in_avals, *in_tangents], what="jvp"), tuple(found)

@@ -23,7 +23,7 @@ from didax.core.rule_types import check_fit, check_type, type_of, wrong_cotangen
 from didax.core.source import follows_equations
 from didax.core.tracing import Tracer, leaked
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.transpose_errors import explained
 from didax.transforms.weak_types import cotangent_avals, weak_cotangent
 
@@ -190,6 +190,4 @@ def transpose_jaxpr(
     known_avals = [v.aval for v, lin in zip(jaxpr.invars, linear, strict=True) if not lin]
     out_avals = cotangent_avals(jaxpr, strong_ct)
     ct_avals = [a for a, nz in zip(out_avals, nonzero_ct, strict=True) if nz]
-    new, captured = trace_to_jaxpr(transposed, [*known_avals, *ct_avals], what="transpose")
-    assert not captured, "jaxprs are closed"
-    return new, tuple(found)
+    return trace_closed(transposed, [*known_avals, *ct_avals], what="transpose"), tuple(found)

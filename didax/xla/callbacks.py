@@ -312,13 +312,12 @@ class _Extension(ctypes.Structure):
     _fields_ = (("size", ctypes.c_size_t), ("type", ctypes.c_int), ("next", ctypes.c_void_p))
 
 
+# What most of them begin with.
+_HEAD = (("size", ctypes.c_size_t), ("extension", ctypes.c_void_p))
+
+
 class _Version(ctypes.Structure):
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
-        ("major", ctypes.c_int),
-        ("minor", ctypes.c_int),
-    )
+    _fields_ = (*_HEAD, ("major", ctypes.c_int), ("minor", ctypes.c_int))
 
 
 class _Metadata(ctypes.Structure):
@@ -330,18 +329,12 @@ class _MetadataExtension(ctypes.Structure):
 
 
 class _Buffer(ctypes.Structure):
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
-        ("dtype", ctypes.c_int),
-        ("data", ctypes.c_void_p),
-    )
+    _fields_ = (*_HEAD, ("dtype", ctypes.c_int), ("data", ctypes.c_void_p))
 
 
 class _Buffers(ctypes.Structure):
     _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
+        *_HEAD,
         ("count", ctypes.c_int64),
         ("types", ctypes.c_void_p),
         ("items", ctypes.POINTER(ctypes.POINTER(_Buffer))),
@@ -350,8 +343,7 @@ class _Buffers(ctypes.Structure):
 
 class _Attributes(ctypes.Structure):
     _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
+        *_HEAD,
         ("count", ctypes.c_int64),
         ("types", ctypes.c_void_p),
         ("names", ctypes.c_void_p),
@@ -364,18 +356,12 @@ class _Scalar(ctypes.Structure):
 
 
 class _ErrorArguments(ctypes.Structure):
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
-        ("message", ctypes.c_char_p),
-        ("code", ctypes.c_int),
-    )
+    _fields_ = (*_HEAD, ("message", ctypes.c_char_p), ("code", ctypes.c_int))
 
 
 class _Api(ctypes.Structure):
     _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
+        *_HEAD,
         ("version", _Version),
         ("internal", ctypes.c_void_p),
         ("create_error", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_ErrorArguments))),

@@ -3,9 +3,9 @@
 A signal's handler runs in the main thread with the next line of Python. While a program computes, the next line of
 Python is often the first line of the function that XLA calls. An exception there would be printed and lost, and XLA
 would read a random register as the result of the call. So while such a program runs, handlers that come due in frames
-of functions that are marked `fragile` are put off. They run in `raise_held`: a callback begins with it, so that an
-exception of a handler ends the run, and it is called when the program has ended. In functions marked `sound`, and in
-functions that these call, handlers run at once.
+of functions that are marked `fragile` are put off. The handlers run in `raise_held`. Each callback begins by calling
+it, so that an exception of a handler ends the run, and it is called once more when the program has ended. In functions
+marked `sound`, and in functions that these call, handlers run at once.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 import didax as dx
 from didax import lax
-from didax.core.effects import NO_EFFECTS, Effect, effects_within
+from didax.core.effects import NO_EFFECTS, Effect, union_within
 from didax.core.jaxpr import Jaxpr, nested_jaxprs
 from didax.core.primitive import Primitive
 from didax.core.primitive_names import by_name
@@ -111,7 +111,7 @@ def test_effects_are_equal_by_name_and_order():
 
 
 def test_parameters_that_hold_no_programs_have_no_effects():
-    assert effects_within(((1, "a"), np.float32, None)) == NO_EFFECTS
+    assert union_within(((1, "a"), np.float32, None), "effects") == NO_EFFECTS
 
 
 def test_effects_of_debug_callbacks_are_of_jax_s_classes() -> None:

@@ -284,6 +284,20 @@ def test_no_checks_no_cost():
     assert repr(f(1.0)[0]) == "Error(None)"
 
 
+def test_equations_keep_their_lines_whatever_passes_are_loaded():
+    import didax.passes.nans
+    import didax.passes.uneven  # noqa: F401 - another pass that follows the lines of equations
+
+    @dx.jit
+    def f(x: Any) -> Any:
+        y = dnp.sin(x)
+        return y * 2
+
+    (call,) = dx.make_jaxpr(lambda x: checkify.checkify(f)(x)[1])(1.0).jaxpr.eqns
+    sources = [eqn.source for eqn in call.jaxprs[0].eqns]
+    assert [str(source).partition("(")[2].endswith("f)") for source in sources] == [True, True]
+
+
 def test_misuse():
     with pytest.raises(ValueError, match="kinds of errors"):
         checkify.checkify(lambda x: x, errors={ValueError})  # type: ignore[arg-type]

@@ -173,7 +173,7 @@ def test_batches() -> None:
 ERRORS: list[tuple[Any, type[Exception], str]] = [
     (lambda: linalg.expm(V), ArgumentError, "expm takes matrices: the last two axes of an array.\n  a: float32[4]"),
     (lambda: linalg.solve(A, A, assume_a="banded"), ArgumentError,
-     "solve knows four kinds of matrices.\n  assume_a: 'banded'\nUse 'gen', 'sym', 'her' or 'pos'."),
+     "solve has 4 choices of assume_a.\n  assume_a: 'banded'\nUse 'gen', 'sym', 'her' or 'pos'."),
     (lambda: linalg.solve_triangular(np.stack([A, A]), numbers(2, 4)), ArgumentError,
      "solve_triangular takes a right-hand side with as many rows as the matrix: a vector, or matrices.\n"
      "  matrix: float32[2,4,4], b: float32[2,4]\n"
@@ -181,7 +181,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (lambda: linalg.lu_solve(linalg.lu_factor(A), V, 3), ArgumentError, "lu_solve takes three values of trans."),
     (lambda: linalg.solve_sylvester(A, A, V), ArgumentError, "solve_sylvester takes a C with the rows of A and the"),
     (lambda: linalg.qr(A, mode="x"), ArgumentError,
-     "qr has 3 choices of mode.\n  mode: 'x'\nUse 'full' or 'r' or 'economic'."),
+     "qr has 3 choices of mode.\n  mode: 'x'\nUse 'full', 'r' or 'economic'."),
     (lambda: linalg.qr_multiply(A, TALL), ArgumentError, "qr_multiply takes a matrix that fits q."),
     (lambda: linalg.eigh(A, type=2), ArgumentError, "eigh of one matrix solves a v = w v."),
     (lambda: linalg.eigh(A, eigvals=(0, 4)), ArgumentError, "eigvals of eigh is a range of positions."),

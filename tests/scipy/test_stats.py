@@ -223,7 +223,7 @@ def test_batches_and_errors() -> None:
         "kde": (lambda x: stats.gaussian_kde(x)(x), x), "binom": (lambda x: stats.binom.pmf(2, 5, x), x),
     })  # fmt: skip
     for call, error, text in (
-        (lambda: stats.rankdata(x, "best"), ArgumentError, "rankdata knows five ways"),
+        (lambda: stats.rankdata(x, "best"), ArgumentError, "rankdata has 5 choices of method"),
         (lambda: stats.mode(x, nan_policy="omit"), NotImplementedError, "mode lets NaN propagate"),
         (lambda: stats.sem(x, 2), ArgumentError, "sem needs an axis of the array"),
         (lambda: stats.dirichlet.pdf(x, x), ArgumentError, "dirichlet takes a vector of parameters"),

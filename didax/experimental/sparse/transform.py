@@ -29,13 +29,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import api_boundary, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.core.primitive import Primitive, Trace, eager_trace
-from didax.core.tracing import (
-    Tracer,
-    current_trace,
-    known_value,
-    run_under,
-    set_current_trace,
-)
+from didax.core.tracing import Tracer, current_trace, known_value, run_under, set_current_trace
 from didax.core.value import Array
 from didax.experimental.sparse import _products, _shapes, bcoo, bcsr
 from didax.experimental.sparse._base import JAXSparse, no_dense

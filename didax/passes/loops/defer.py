@@ -3,8 +3,8 @@
     for ...: h = step(h); stack h @ w        becomes        for ...: h = step(h); stack h;      H @ w
 
 The readout of a recurrent net is such a product. So are the cotangents of its inputs in the backward scan, whose
-factors are stacked already for the gradient of the weights (`contract.py`). What only the results need of the product
-is computed after the loop, too.
+factors are stacked already for the gradient of the weights (`contract.py`). What is computed from the product for the
+results alone is moved behind the loop, too.
 
 The rule: the arrays that are newly stacked are not larger than the arrays that are no longer stacked.
 Read next: `hoist.py`, the same before the loop; `one_function.py`.
@@ -20,14 +20,7 @@ from didax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from didax.passes.loops.hoist import MAX_BYTES, hoisted
 from didax.passes.loops.notes import Note, note
 from didax.passes.loops.rewrite import definitions, inlined, num_bytes, uses
-from didax.passes.loops.split_products import (
-    CarryFree,
-    call_cost,
-    gain,
-    is_product,
-    may_move,
-    split_products,
-)
+from didax.passes.loops.split_products import CarryFree, call_cost, gain, is_product, may_move, split_products
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.layout import BodyLayout
 from didax.primitives.control_flow.scan import scan_p

@@ -24,13 +24,7 @@ from didax.core.avals import aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.passes.loops.notes import Note, note
 from didax.passes.loops.rewrite import num_bytes
-from didax.passes.loops.rows import (
-    becomes_sum,
-    by_rows,
-    has_few_rows,
-    product_of,
-    products_by_rows,
-)
+from didax.passes.loops.rows import becomes_sum, by_rows, has_few_rows, product_of, products_by_rows
 from didax.passes.physical import physical_jaxpr
 from didax.primitives.call import Jit, jit_p
 from didax.primitives.control_flow.cond import cond_p
@@ -64,7 +58,7 @@ from didax.primitives.slicing import (
 )
 from didax.primitives.threefry_cipher import threefry2x32_p
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.xla.lapack import platform
 from didax.xla.lowering import call
 from didax.xla.text import FunctionContext, Value, names, types
@@ -115,9 +109,7 @@ def _reading_all(jaxpr: Jaxpr) -> Jaxpr:
     def run(*args: Any) -> list[Any]:
         return [*eval_jaxpr(jaxpr, args), *map(_changed_element, args)]
 
-    new, captured = trace_to_jaxpr(run, jaxpr.in_avals, what="lowering")
-    assert not captured, "jaxprs are closed"
-    return Jaxpr(new.invars, new.eqns, new.outvars, jaxpr.name)
+    return trace_closed(run, jaxpr.in_avals, what="lowering", name=jaxpr.name)
 
 
 def _changed_element(x: Any) -> Any:

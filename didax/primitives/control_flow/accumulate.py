@@ -22,12 +22,14 @@ import numpy as np
 from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from didax.core.rule_types import as_list
 from didax.passes.simplify import dce_jaxpr
-from didax.primitives.control_flow.common import trace_closed
+from didax.primitives.control_flow.layout import Values
 from didax.primitives.elementwise import add
 from didax.primitives.gather import scatter_add_p
 from didax.primitives.shape import broadcast_in_dim_p
 from didax.primitives.slicing import concatenate_p, dynamic_slice_p, dynamic_update_slice_p, pad_p
+from didax.transforms.rewriting import interpret, trace_closed
 
 AddTo = Callable[[Any], Any]  # the sum of its argument and an array that is zero outside of a window
 
@@ -40,50 +42,42 @@ def accumulate_in_place(jaxpr: Jaxpr) -> Jaxpr:
     return dce_jaxpr(new, (True,) * len(new.outvars), keep_inputs=True)[0]
 
 
-def _run(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
+def _run(jaxpr: Jaxpr, args: Values) -> list[Any]:
     zeros: set[Var] = set()
-    windows: dict[Var, AddTo] = {}
+    windows: dict[Any, AddTo] = {}
     parts: dict[Any, _Parts] = {}
 
-    def read(x: Atom) -> Any:
-        return env[x] if type(x) is Var else x.val  # type: ignore[union-attr]
-
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is add and (joined := _joined(*[parts.get(x) for x in eqn.invars])) is not None:
-            parts[eqn.outvars[0]] = joined
-            env[eqn.outvars[0]] = _concatenated(joined, eqn.outvars[0].aval)
-            continue
-        pair = _window_in(eqn, windows)
-        if pair is not None:
-            env[eqn.outvars[0]] = windows[pair[1]](read(pair[0]))
-            continue
-        inputs = [read(x) for x in eqn.invars]
-        out = eqn.primitive.bind(*inputs, **eqn.params)
-        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+    def apply(eqn: Eqn, inputs: list[Any]) -> list[Any]:
+        if eqn.primitive is add:
+            if (joined := _joined(*[parts.get(x) for x in eqn.invars])) is not None:
+                parts[eqn.outvars[0]] = joined
+                return [_concatenated(joined, eqn.outvars[0].aval)]
+            if (k := _window_among(eqn.invars, windows)) is not None:
+                return [windows[eqn.invars[k]](inputs[1 - k])]
+        outs = as_list(eqn.primitive, eqn.primitive.bind(*inputs, **eqn.params))
         if eqn.primitive is broadcast_in_dim_p and _is_zero(eqn.invars[0], zeros):
             zeros.add(eqn.outvars[0])
         elif (window := _window(eqn, inputs, zeros)) is not None:
             windows[eqn.outvars[0]] = window
             if (part := _part(eqn, inputs)) is not None:
                 parts[eqn.outvars[0]] = part
-    return [read(x) for x in jaxpr.outvars]
+        return outs
+
+    return interpret(jaxpr, args, apply)
 
 
-def _window_in(eqn: Eqn, windows: dict[Var, AddTo]) -> tuple[Atom, Var] | None:
-    """The other operand, and the one that is a window, of a sum with one."""
-    if eqn.primitive is add:
-        for x, y in (eqn.invars, eqn.invars[::-1]):
-            if type(y) is Var and y in windows and x.aval.shape == y.aval.shape:
-                return x, y
-    return None
+def _window_among(terms: Sequence[Atom], windows: dict[Any, AddTo]) -> int | None:
+    """Which of the two terms of a sum is a window, with the shape of the other."""
+    if terms[0].aval.shape != terms[1].aval.shape:
+        return None
+    return next((k for k in (1, 0) if terms[k] in windows), None)
 
 
 def _is_zero(x: Atom, zeros: set[Var]) -> bool:
     return x in zeros if type(x) is Var else isinstance(x, Literal) and not np.any(np.asarray(x.val))
 
 
-def _window(eqn: Eqn, inputs: Sequence[Any], zeros: set[Var]) -> AddTo | None:
+def _window(eqn: Eqn, inputs: Values, zeros: set[Var]) -> AddTo | None:
     """How to add the result of the equation to an array, if it is zero outside of a window."""
     if eqn.primitive is scatter_add_p and _is_zero(eqn.invars[0], zeros):
         _, indices, updates = inputs
@@ -111,7 +105,7 @@ class _Parts(NamedTuple):
         return [(start, start + aval_of(part).shape[self.axis]) for start, part in self.parts]
 
 
-def _part(eqn: Eqn, inputs: Sequence[Any]) -> _Parts | None:
+def _part(eqn: Eqn, inputs: Values) -> _Parts | None:
     """The result of the equation as an array of one part, if it pads `inputs[0]` along one axis only."""
     if eqn.primitive is not pad_p:
         return None
@@ -149,6 +143,6 @@ def _concatenated(whole: _Parts, aval: ShapedArray) -> Any:
     return concatenate_p.bind(*pieces, dimension=whole.axis)
 
 
-def _add_at(x: Any, update: Any, sizes: tuple[int, ...], starts: Sequence[Any]) -> Any:
+def _add_at(x: Any, update: Any, sizes: tuple[int, ...], starts: Values) -> Any:
     there = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
     return dynamic_update_slice_p.bind(x, add(there, update), *starts)

@@ -21,13 +21,14 @@ from didax.core.source import user_line
 from didax.passes.uneven import NOWHERE, Axes, Choose, Follow
 from didax.primitives.check import check_p
 from didax.primitives.collectives import pmin_p
-from didax.primitives.control_flow.common import BOOL, INT32, trace_closed
-from didax.primitives.control_flow.layout import BodyLayout, WhileLayout
+from didax.primitives.control_flow.common import BOOL, INT32
+from didax.primitives.control_flow.layout import BodyLayout, Values, WhileLayout
 from didax.primitives.convert import convert_element_type
 from didax.primitives.elementwise import eq, ne, neg
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.named_axes import named_axis
+from didax.transforms.rewriting import trace_closed
 
 
 def lowest(x: Any, axes: Axes) -> Any:
@@ -111,15 +112,15 @@ def checkpointed_differs(
 
 
 def first_agreed(
-    self: Any, compare: Callable[[Any], Any], args: Sequence[Any], params: dict[str, Any]
-) -> tuple[Sequence[Any], dict[str, Any]]:
+    self: Any, compare: Callable[[Any], Any], args: Values, params: dict[str, Any]
+) -> tuple[Values, dict[str, Any]]:
     """`agree` of what the first operand decides."""
     return [compare(args[0]), *args[1:]], params
 
 
 def condition_agreed(
-    self: Any, compare: Callable[[Any], Any], args: Sequence[Any], params: dict[str, Any]
-) -> tuple[Sequence[Any], dict[str, Any]]:
+    self: Any, compare: Callable[[Any], Any], args: Values, params: dict[str, Any]
+) -> tuple[Values, dict[str, Any]]:
     """`agree` of a loop that a condition ends."""
     cond = params["cond_jaxpr"]
     new = trace_closed(lambda *xs: [compare(eval_jaxpr(cond, xs)[0])], cond.in_avals)
@@ -127,8 +128,8 @@ def condition_agreed(
 
 
 def both_agreed(
-    self: Any, compare: Callable[[Any], Any], args: Sequence[Any], params: dict[str, Any]
-) -> tuple[Sequence[Any], dict[str, Any]]:
+    self: Any, compare: Callable[[Any], Any], args: Values, params: dict[str, Any]
+) -> tuple[Values, dict[str, Any]]:
     """`agree` of a loop that a condition or a number of steps ends."""
     return condition_agreed(self, compare, *first_agreed(self, compare, args, params))
 

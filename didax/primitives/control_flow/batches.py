@@ -16,6 +16,7 @@ import numpy as np
 from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
 from didax.primitives.control_flow.common import INT32
+from didax.primitives.control_flow.layout import Values
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.reductions import argmax_p
 from didax.primitives.select import select_n
@@ -30,7 +31,7 @@ def batch_first(axis: AxisData, x: Any, dim: int | None) -> Any:
 
 
 def batch_carry(
-    axis: AxisData, carry: Sequence[Any], dims: Sequence[int | None], batched: Sequence[bool]
+    axis: AxisData, carry: Values, dims: Sequence[int | None], batched: Sequence[bool]
 ) -> list[Any]:
     """The carry with the batch axis first in the parts that are batched, of which `dims` are the batch axes."""
     parts = zip(carry, dims, batched, strict=True)

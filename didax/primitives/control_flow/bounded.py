@@ -19,7 +19,6 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from didax.core.jaxpr_check import check_jaxpr_operands
-from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
 from didax.primitives.call import fill_zeros
@@ -27,13 +26,15 @@ from didax.primitives.control_flow.agreement import both_agreed, bounded_differs
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
-from didax.primitives.control_flow.common import COUNT, INT32, carry_types, run_compiled, with_invars
+from didax.primitives.control_flow.common import COUNT, INT32, LoopPrimitive, carry_types, with_invars
 from didax.primitives.control_flow.counted import check_count, counted_p, with_rows
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element
 from didax.primitives.control_flow.halves import Halves, linearize_body, partial_eval_body
 from didax.primitives.control_flow.layout import (
     BodyLayout,
     Mask,
+    Pair,
+    Values,
     WhileLayout,
     instantiated,
     merge,
@@ -57,10 +58,10 @@ from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body
 from didax.xla.text import FunctionContext, Value
 
-Residuals = tuple[list[Any], list[Any]]  # constant ones, stacked ones
+Residuals = Pair  # constant ones, stacked ones
 
 
-class Bounded(Primitive):
+class Bounded(LoopPrimitive):
     """`bounded_p.bind(limit, *cond_consts, *body_consts, *carry, ...)`: steps taken, the carry, stacked outputs.
 
     `cond_jaxpr` and `body_jaxpr` are those of `while_p`, but the body returns outputs after the next carry. The
@@ -68,11 +69,10 @@ class Bounded(Primitive):
     `length`.
     """
 
-    multiple_results = True
-    pushes_programs = True
+    main = "body_jaxpr"
     differs, agree = bounded_differs, both_agreed
 
-    def run(self, length: int, cond: Jaxpr, body: Jaxpr, limit: Any, *parts: Sequence[Any]) -> list[Any]:
+    def run(self, length: int, cond: Jaxpr, body: Jaxpr, limit: Any, *parts: Values) -> list[Any]:
         """The loop on operands in parts: constants of the condition, constants of the body, the carry."""
         operands, sizes = WhileLayout.join(*parts)
         sizes = {**sizes, "num_carry": len(parts[-1]), "length": length}
@@ -86,9 +86,6 @@ class Bounded(Primitive):
         )
         return super().bind(limit, *cond_consts, *consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **sizes)
 
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["cond_jaxpr"].axis_names | params["body_jaxpr"].axis_names
-
     def type(self, limit: ShapedArray, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         check_count(limit)
         cond_consts, consts, carry = WhileLayout.of(params).split(avals)
@@ -99,9 +96,6 @@ class Bounded(Primitive):
         types = carry_types("a bounded loop", body.in_avals[len(consts) :], after)
         count = COUNT.update(vma=limit.vma | params["cond_jaxpr"].out_avals[0].vma)
         return [count, *types, *(y.with_axis(0, params["length"]) for y in ys)]
-
-    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
-        return run_compiled(self, args, "body_jaxpr", params)
 
     def lower(self, ctx: FunctionContext, limit: Value, *args: Value, **params: Any) -> list[Value]:
         cond_jaxpr = simplify_jaxpr(params["cond_jaxpr"])
@@ -123,14 +117,7 @@ class Bounded(Primitive):
 
         return lower_loop(ctx, [ctx.scalar(0, INT32), *carry, *ys], goes_on, step)
 
-    def jvp(
-        self,
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        forward: Forward = jvp_jaxpr,
-        **params: Any,
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Values, tangents: Values, *, forward: Forward = jvp_jaxpr, **params: Any) -> Pair:
         layout = WhileLayout.of(params)
         cond_consts, consts, carry = layout.split(primals[1:])
         _, const_dots, carry_dots = layout.split(tangents[1:])
@@ -146,9 +133,7 @@ class Bounded(Primitive):
         outs = [n, *last, *ys]
         return outs, fill_zeros([*last_dots, *y_dots], (False, *out), [aval_of(y) for y in outs])
 
-    def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
         layout = WhileLayout.of(params)
         cond_consts, consts, carry = layout.split(primals[1:])
         _, const_dots, carry_dots = layout.split(tangents[1:])
@@ -162,7 +147,7 @@ class Bounded(Primitive):
         return outs, fill_zeros(dots, (False, *halves.unknown_out), [aval_of(y) for y in outs])
 
     def _run_known(
-        self, halves: Halves, length: int, cond: Jaxpr, limit: Any, *parts: Sequence[Any]
+        self, halves: Halves, length: int, cond: Jaxpr, limit: Any, *parts: Values
     ) -> tuple[list[Any], Residuals]:
         """The known half: the number of steps and the results, and the residuals of the unknown half."""
         n, *outs = self.run(length, cond, halves.known, limit, *parts)
@@ -180,7 +165,7 @@ class Bounded(Primitive):
         rest = _run_unknown(halves, params["length"], outs[0], saved, consts, carry)
         return [outs[0], *merge(halves.unknown_out, rest, outs[1:])]
 
-    def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    def transpose(self, cts: Values, *args: Any, **params: Any) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
         split = _split(params, linear)
         assert split is not None, "the condition of a loop that is linear in its carry is not linear"
@@ -194,7 +179,7 @@ class Bounded(Primitive):
         cts_in = merge(halves.unknown_in, cts_in, [None] * halves.unknown_in.count(False))
         return [*[None] * (1 + params["cond_nconsts"]), *cts_in]
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    def batch(self, axis: AxisData, args: Values, dims: Sequence[int | None], **params: Any) -> Any:
         layout, cond, body = WhileLayout.of(params), params["cond_jaxpr"], params["body_jaxpr"]
         cond_dims, const_dims, carry_dims = map(tuple, layout.split(dims[1:]))
         start = tuple(dim is not None for dim in carry_dims)
@@ -212,7 +197,7 @@ class Bounded(Primitive):
         return outs, [None, *(dim if b else None for dim, b in zip(first, batched, strict=True))]
 
     def _batch_by_element(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
+        self, axis: AxisData, args: Values, dims: Sequence[int | None], params: dict[str, Any]
     ) -> Any:
         layout, cond, body = WhileLayout.of(params), params["cond_jaxpr"], params["body_jaxpr"]
         check_collectives(axis, cond, body)
@@ -228,7 +213,7 @@ class Bounded(Primitive):
         _, _, *outs = self.run(params["length"], *masked, np.int32(params["length"]), *parts)
         return outs, [0] * (1 + len(carry)) + [1] * (len(outs) - 1 - len(carry))
 
-    def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+    def keys(self, line: Any, operands: Values, **params: Any) -> list[Any]:
         carry = carry_keys(operands[1:], params, params["length"])
         num_ys = len(params["body_jaxpr"].outvars) - len(carry)
         return [None, *carry, *[None] * num_ys]
@@ -238,7 +223,7 @@ class Bounded(Primitive):
     ) -> tuple[list[Any], Report | None]:
         """As of `while_p`."""
 
-        def loop(cond: Jaxpr, body: Jaxpr, *parts: Sequence[Any]) -> list[Any]:
+        def loop(cond: Jaxpr, body: Jaxpr, *parts: Values) -> list[Any]:
             return self.run(params["length"], cond, body, limit, *parts)
 
         parts = WhileLayout.of(params).split(args)
@@ -299,7 +284,7 @@ def _split(params: dict[str, Any], unknown: Mask) -> tuple[Halves, Jaxpr] | None
 
 
 def _known_and_unknown(
-    halves: Halves, args: Sequence[Any], unknown: Sequence[bool], params: dict[str, Any]
+    halves: Halves, args: Values, unknown: Sequence[bool], params: dict[str, Any]
 ) -> tuple[list[list[Any]], list[list[Any]]]:
     """The known operands in parts, and the unknown constants of the body and parts of the carry."""
     layout = WhileLayout.of(params)
@@ -317,7 +302,7 @@ def _run_unknown(halves: Halves, length: int, n: Any, *operands: Any) -> list[An
 
 
 def _as_scan(
-    halves: Halves, length: int, saved: Residuals, consts: Sequence[Any], carry: Sequence[Any]
+    halves: Halves, length: int, saved: Residuals, consts: Values, carry: Values
 ) -> tuple[list[Any], dict[str, Any]]:
     """Operands and parameters of the unknown half as a counted scan, but for the count."""
     saved_consts, saved_xs = saved

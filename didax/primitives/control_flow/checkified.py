@@ -15,11 +15,11 @@ import numpy as np
 from didax.core.avals import aval_of
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.passes.checkify import Kinds, Report, Site, checkify_jaxpr, nothing_failed, report_of
-from didax.primitives.control_flow.common import trace_closed
-from didax.primitives.control_flow.layout import BodyLayout, split_at
+from didax.primitives.control_flow.layout import BodyLayout, Values, split_at
 from didax.primitives.control_flow.unchanged import Loop
 from didax.primitives.select import select_n
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 
 @cached_on_jaxpr
@@ -44,12 +44,7 @@ def checkify_scan_body(jaxpr: Jaxpr, kinds: Kinds, layout: BodyLayout) -> tuple[
 
 
 def run_checkified(
-    loop: Loop,
-    kinds: Kinds,
-    parts: Sequence[Sequence[Any]],
-    cond: Jaxpr,
-    body: Jaxpr,
-    num_before: int = 0,
+    loop: Loop, kinds: Kinds, parts: Sequence[Values], cond: Jaxpr, body: Jaxpr, num_before: int = 0
 ) -> tuple[list[Any], Report | None]:
     """Results of a while loop, and the report on its checks.
 

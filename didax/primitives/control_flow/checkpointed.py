@@ -27,19 +27,13 @@ from didax.primitives.control_flow.agreement import checkpointed_differs, condit
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
-from didax.primitives.control_flow.common import (
-    COUNT,
-    INT32,
-    Unbounded,
-    carry_types,
-    run_compiled,
-    trace_closed,
-    with_invars,
-)
+from didax.primitives.control_flow.common import COUNT, INT32, Unbounded, carry_types, with_invars
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element, without_effects
 from didax.primitives.control_flow.layout import (
     BodyLayout,
     Mask,
+    Pair,
+    Values,
     WhileLayout,
     fixpoint,
     instantiated,
@@ -62,6 +56,7 @@ from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.split import Split
 from didax.transforms.transpose import is_undef
 from didax.xla.lowering import lower_jaxpr_body
@@ -77,12 +72,11 @@ class Checkpointed(Unbounded):
     carries, stacked, with one row more, which has no meaning.
     """
 
-    multiple_results = True
-    pushes_programs = True
+    main = "body_jaxpr"
     differs, agree = checkpointed_differs, condition_agreed
 
     def run(
-        self, params: dict[str, Any], cond: Jaxpr, body: Jaxpr, *parts: Sequence[Any], save: bool = False
+        self, params: dict[str, Any], cond: Jaxpr, body: Jaxpr, *parts: Values, save: bool = False
     ) -> list[Any]:
         """A loop with as many checkpoints, on operands in parts: constants of condition and body, the carry."""
         operands, sizes = WhileLayout.join(*parts)
@@ -94,9 +88,6 @@ class Checkpointed(Unbounded):
         cond_consts, consts, carry = WhileLayout.of(params).split(args)
         cond, body, consts, carry = fit_while(cond_jaxpr, body_jaxpr, cond_consts, consts, carry)
         return super().bind(*cond_consts, *consts, *carry, cond_jaxpr=cond, body_jaxpr=body, **params)
-
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["cond_jaxpr"].axis_names | params["body_jaxpr"].axis_names
 
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         cond_consts, consts, carry = WhileLayout.of(params).split(avals)
@@ -112,20 +103,10 @@ class Checkpointed(Unbounded):
         places = count.update(shape=(k,))
         return [count, *types, places, places, *(x.with_axis(0, k + 1) for x in types)]
 
-    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
-        return run_compiled(self, args, "body_jaxpr", params)
-
     def lower(self, ctx: FunctionContext, *args: Value, **params: Any) -> list[Value]:
         return lower_jaxpr_body(ctx, _loops(params, plain=True), args)
 
-    def jvp(
-        self,
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        forward: Forward = jvp_jaxpr,
-        **params: Any,
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Values, tangents: Values, *, forward: Forward = jvp_jaxpr, **params: Any) -> Pair:
         layout, save = WhileLayout.of(params), params["save"]
         cond_consts, consts, carry = layout.split(primals)
         _, const_dots, carry_dots = layout.split(tangents)
@@ -142,9 +123,7 @@ class Checkpointed(Unbounded):
         where = (False, *out, *([False, False, *out] if save else []))
         return outs, fill_zeros([*last_dots, *saved_dots], where, [aval_of(y) for y in outs])
 
-    def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
         """The linear half is a replay of the carries that the loop goes through, of which some are saved."""
         if params["save"]:
             return jit_p.linearize(primals, tangents, jaxpr=_loops(params))
@@ -163,7 +142,7 @@ class Checkpointed(Unbounded):
         outs = [*n, *last]
         return outs, fill_zeros(dots, (False, *out), [aval_of(y) for y in outs])
 
-    def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    def transpose(self, cts: Values, *args: Any, **params: Any) -> list[Any]:
         """What is not linear runs now; the rest is a replay of its carries, which is transposed."""
         if params["save"]:
             return jit_p.transpose(cts, *args, jaxpr=_loops(params))
@@ -185,7 +164,7 @@ class Checkpointed(Unbounded):
         ct_carry = merge(new.linear, ct_carry, [None] * new.linear.count(False))
         return [*[None] * len(cond_consts), *ct_consts, *ct_carry]
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    def batch(self, axis: AxisData, args: Values, dims: Sequence[int | None], **params: Any) -> Any:
         layout, cond, body = WhileLayout.of(params), params["cond_jaxpr"], params["body_jaxpr"]
         cond_dims, const_dims, carry_dims = map(tuple, layout.split(dims))
         start = tuple(dim is not None for dim in carry_dims)
@@ -203,7 +182,7 @@ class Checkpointed(Unbounded):
         return outs, [None, *along[0], *([None, None, *along[1]] if params["save"] else [])]
 
     def _batch_by_element(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
+        self, axis: AxisData, args: Values, dims: Sequence[int | None], params: dict[str, Any]
     ) -> Any:
         layout, save = WhileLayout.of(params), params["save"]
         cond_dims, const_dims, carry_dims = map(tuple, layout.split(dims))
@@ -219,7 +198,7 @@ class Checkpointed(Unbounded):
         along = [0] * (1 + len(carry)) + [None] * len(places) + [1] * len(saved)
         return [counts, *last, *places, *saved], along
 
-    def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+    def keys(self, line: Any, operands: Values, **params: Any) -> list[Any]:
         carry = carry_keys(operands, params)
         return [None, *carry, *[None] * ((2 + len(carry)) * params["save"])]
 
@@ -351,9 +330,9 @@ def _as_loops(
 def while_checkpointed(
     cond: Jaxpr,
     body: Jaxpr,
-    cond_consts: Sequence[Any],
-    consts: Sequence[Any],
-    carry: Sequence[Any],
+    cond_consts: Values,
+    consts: Values,
+    carry: Values,
     checkpoints: int,
     steps: int | None = None,
 ) -> list[Any]:

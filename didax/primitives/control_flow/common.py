@@ -5,8 +5,8 @@ Read next: `layout.py`, which operands are which; then `cond.py`, `while_loop.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,30 +15,39 @@ from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive, infer
 from didax.primitives.call import jit_p
+from didax.primitives.control_flow.layout import Values
 from didax.transforms.cache import cached_on_jaxpr
-from didax.transforms.staging import trace_to_jaxpr
 
 BOOL = np.dtype(bool)
 INT32 = np.dtype(np.int32)
 COUNT = ShapedArray((), INT32)  # the type of a number of steps
 
 
-class Unbounded(Primitive):
+class LoopPrimitive(Primitive):
+    """A primitive that runs jaxprs in steps; its programs are remembered with the jaxpr of the parameter `main`."""
+
+    multiple_results = True
+    pushes_programs = True
+    main: ClassVar[str] = "jaxpr"
+
+    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
+        return run_compiled(self, args, self.main, params)
+
+
+class Unbounded(LoopPrimitive):
     """A loop that may not end."""
+
+
+def may_not_end(jaxpr: Jaxpr) -> bool:
+    """Whether there is a while loop in the program."""
+    return any(
+        isinstance(eqn.primitive, Unbounded) or any(map(may_not_end, eqn.jaxprs)) for eqn in jaxpr.eqns
+    )
 
 
 def with_invars(jaxpr: Jaxpr, invars: Sequence[Var]) -> Jaxpr:
     """The jaxpr with its inputs in another order, or with more of them."""
     return Jaxpr(invars, jaxpr.eqns, jaxpr.outvars, jaxpr.name)
-
-
-def trace_closed(
-    f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], what: str = "a loop"
-) -> Jaxpr:
-    """The jaxpr of a function that captures no arrays, on operands of these types; errors call it `what`."""
-    jaxpr, captured = trace_to_jaxpr(f, avals, what=what)
-    assert not captured, "the function captures no arrays"
-    return jaxpr
 
 
 def carry_types(loop: str, before: Sequence[ShapedArray], after: Sequence[ShapedArray]) -> list[ShapedArray]:
@@ -60,7 +69,7 @@ def carry_types(loop: str, before: Sequence[ShapedArray], after: Sequence[Shaped
     ]
 
 
-def run_compiled(primitive: Primitive, args: Sequence[Any], main: str, params: dict[str, Any]) -> list[Any]:
+def run_compiled(primitive: Primitive, args: Values, main: str, params: dict[str, Any]) -> list[Any]:
     """Apply a primitive to concrete arrays as a compiled program, which is remembered with the jaxpr `params[main]`."""
     others = tuple((name, value) for name, value in params.items() if name != main)
     avals = tuple([aval_of(x) for x in args])

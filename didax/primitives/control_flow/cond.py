@@ -36,9 +36,18 @@ from didax.primitives.control_flow import padded
 from didax.primitives.control_flow.agreement import branches_differ, first_agreed
 from didax.primitives.control_flow.batches import along_first, fill_inactive, replace_inactive
 from didax.primitives.control_flow.bodies import batch_dims
-from didax.primitives.control_flow.common import BOOL, INT32, trace_closed, with_invars
+from didax.primitives.control_flow.common import BOOL, INT32, with_invars
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element
-from didax.primitives.control_flow.layout import Mask, nonzero, nonzero_only, union, where_false, where_true
+from didax.primitives.control_flow.layout import (
+    Mask,
+    Pair,
+    Values,
+    nonzero,
+    nonzero_only,
+    union,
+    where_false,
+    where_true,
+)
 from didax.primitives.control_flow.varying import fit_branches
 from didax.primitives.convert import ConvertElementType, StopGradient
 from didax.primitives.elementwise import eq
@@ -53,6 +62,7 @@ from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.split import Split, run_split
 from didax.transforms.transpose import is_undef, transpose_jaxpr
 from didax.transforms.weak_types import strong_cotangents
@@ -77,9 +87,6 @@ class Cond(Primitive):
             branches, operands = fit_branches(branches, args[0], args[1:])
             return super().bind(args[0], *operands, branches=branches)
         return eval_jaxpr(branches[int(index)], args[1:])
-
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return frozenset[str]().union(*(branch.axis_names for branch in params["branches"]))
 
     def type(self, index: ShapedArray, *avals: ShapedArray, branches: Branches) -> list[ShapedArray]:
         if index.shape != () or index.dtype != INT32:
@@ -109,22 +116,15 @@ class Cond(Primitive):
         return outs[count:]
 
     def jvp(
-        self,
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        branches: Branches,
-        forward: Forward = jvp_jaxpr,
-    ) -> tuple[list[Any], list[Any]]:
+        self, primals: Values, tangents: Values, *, branches: Branches, forward: Forward = jvp_jaxpr
+    ) -> Pair:
         tangents = tangents[1:]  # the index has none
         new, nonzero_out = _jvp(branches[0], branches[1:], nonzero(tangents), forward)
         outs = self.bind(*primals, *nonzero_only(tangents), branches=new)
         n = len(nonzero_out)
         return outs[:n], fill_zeros(outs[n:], nonzero_out, branches[0].out_avals)
 
-    def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
-    ) -> tuple[list[Any], list[Any]]:
+    def linearize(self, primals: Values, tangents: Values, *, branches: Branches) -> Pair:
         (index, *args), tangents = primals, tangents[1:]
         split = _linearize(branches[0], branches[1:], nonzero(tangents))
         n = len(split.unknown_out)
@@ -133,16 +133,14 @@ class Cond(Primitive):
         out_dots = self.bind(index, *residuals, *nonzero_only(tangents), branches=split.unknown)
         return outs[:n], fill_zeros(out_dots, split.unknown_out, branches[0].out_avals)
 
-    def transpose(self, cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -> list[Any]:
+    def transpose(self, cts: Values, index: Any, *args: Any, branches: Branches) -> list[Any]:
         linear = tuple(is_undef(x) for x in args)
         strong = strong_cotangents(cts, *branches)
         new, sent = _transpose(branches[0], branches[1:], linear, nonzero(cts), strong)
         ct_args = self.bind(index, *where_false(args, linear), *nonzero_only(cts), branches=new)
         return [None, *scatter_cotangents(ct_args, sent, linear)]
 
-    def batch(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
-    ) -> Any:
+    def batch(self, axis: AxisData, args: Values, dims: Sequence[int | None], *, branches: Branches) -> Any:
         if dims[0] is not None:
             _check_collectives(axis, branches)
             sources = _handed_on(branches)
@@ -163,7 +161,7 @@ class Cond(Primitive):
             split, known_args, unknown_args, lambda half, *xs: self.bind(index, *xs, branches=half)
         )
 
-    def keys(self, line: Any, operands: Sequence[Any], *, branches: Branches) -> Sequence[Any]:
+    def keys(self, line: Any, operands: Values, *, branches: Branches) -> Values:
         return branch_keys(branches, operands[1:])
 
     def checkify(
@@ -400,7 +398,7 @@ def _check_collectives(axis: AxisData, branches: Branches) -> None:
 
 
 def _batch_by_element(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], branches: Branches
+    axis: AxisData, args: Values, dims: Sequence[int | None], branches: Branches
 ) -> tuple[list[Any], list[int]]:
     index, *operands = [
         x if d is None else array_ops.move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)
@@ -443,9 +441,7 @@ def _reused(x: Any) -> Any:
     return random_clone_p.bind(x) if holds_keys(aval_of(x)) else x
 
 
-def _run_elements(
-    branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Sequence[Any]
-) -> list[Any]:
+def _run_elements(branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Values) -> list[Any]:
     """Results of a branch over the batch, right for the elements that take it."""
     if axis.size == 0 or all(isinstance(eqn.primitive, _FUSED) for eqn in branch.eqns):
         return _run_fused(branch, axis, batched, taken, operands)
@@ -458,9 +454,7 @@ def _run_elements(
     )
 
 
-def _run_fused(
-    branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Sequence[Any]
-) -> list[Any]:
+def _run_fused(branch: Jaxpr, axis: AxisData, batched: Mask, taken: Any, operands: Values) -> list[Any]:
     # An operand that all elements share is repeated, so that the cotangents of its copies are masked before their sum.
     repeated = [
         not b and dtypes.is_inexact(v.aval.dtype) for v, b in zip(branch.invars, batched, strict=True)

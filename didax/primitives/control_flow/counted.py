@@ -24,9 +24,9 @@ from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
 from didax.primitives.control_flow.agreement import counted_differs, first_agreed
 from didax.primitives.control_flow.batches import batch_first
-from didax.primitives.control_flow.common import COUNT, INT32, run_compiled
+from didax.primitives.control_flow.common import COUNT, INT32, LoopPrimitive
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element
-from didax.primitives.control_flow.layout import BodyLayout, split_at
+from didax.primitives.control_flow.layout import BodyLayout, Pair, Values, split_at
 from didax.primitives.control_flow.lowering import ScanWriter, lower_loop
 from didax.primitives.control_flow.masked import masked_counted
 from didax.primitives.control_flow.scan import Scan, scan_p
@@ -39,30 +39,22 @@ from didax.transforms.jvp import Forward, jvp_jaxpr
 from didax.xla.text import FunctionContext, Value
 
 
-class Counted(Primitive):
+class Counted(LoopPrimitive):
     """`counted_p.bind(n, *consts, *carry, *xs, ...)`: the carry after `n` steps, then the stacked outputs.
 
     The parameters are the parameters of `scan_p`. `n` is an int32 from 0 to `length`. With `reverse` row `n - 1` comes
     first.
     """
 
-    multiple_results = True
-    pushes_programs = True
     differs, agree = counted_differs, first_agreed
 
     def bind(self, n: Any, *args: Any, **params: Any) -> list[Any]:
         """As of `scan_p`."""
         return _CountedRules(n).bind(*args, **params)
 
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["jaxpr"].axis_names
-
     def type(self, n: ShapedArray, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         check_count(n)
         return scan_p.type(*avals, **params)
-
-    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
-        return run_compiled(self, args, "jaxpr", params)
 
     def lower(self, ctx: FunctionContext, n: Value, *args: Value, **params: Any) -> list[Value]:
         writer, carry = ScanWriter.of(args, params)
@@ -80,19 +72,10 @@ class Counted(Primitive):
 
         return lower_loop(ctx, [ctx.scalar(0, INT32), *carry, *ys], condition, body)[1:]
 
-    def jvp(
-        self,
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        forward: Forward = jvp_jaxpr,
-        **params: Any,
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Values, tangents: Values, *, forward: Forward = jvp_jaxpr, **params: Any) -> Pair:
         return _CountedRules(primals[0]).jvp(primals[1:], tangents[1:], forward=forward, **params)
 
-    def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
         return _CountedRules(primals[0]).linearize(primals[1:], tangents[1:], **params)
 
     def partial_eval(self, unknown: Sequence[bool], *args: Any, **params: Any) -> list[Any]:
@@ -100,10 +83,10 @@ class Counted(Primitive):
             return self.bind(*args, **params)
         return _CountedRules(args[0]).partial_eval(unknown[1:], *args[1:], **params)
 
-    def transpose(self, cts: Sequence[Any], n: Any, *args: Any, **params: Any) -> list[Any]:
+    def transpose(self, cts: Values, n: Any, *args: Any, **params: Any) -> list[Any]:
         return [None, *_CountedRules(n).transpose(cts, *args, **params)]
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    def batch(self, axis: AxisData, args: Values, dims: Sequence[int | None], **params: Any) -> Any:
         if dims[0] is None:
             return _CountedRules(args[0]).batch(axis, args[1:], dims[1:], **params)
         if runs_by_element(params["jaxpr"]):
@@ -111,7 +94,7 @@ class Counted(Primitive):
         return self._batch_counts(axis, args, dims, params)
 
     def _batch_counts(
-        self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
+        self, axis: AxisData, args: Values, dims: Sequence[int | None], params: dict[str, Any]
     ) -> Any:
         counts = batch_first(axis, args[0], dims[0])
         layout, reverse = BodyLayout.of(params), params["reverse"]
@@ -126,7 +109,7 @@ class Counted(Primitive):
         outs = _CountedRules(most).run(params, new, [counts, *consts], [first, *carry], xs)[1:]
         return outs, [0] * len(carry) + [1] * (len(outs) - len(carry))
 
-    def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+    def keys(self, line: Any, operands: Values, **params: Any) -> list[Any]:
         return scan_p.keys(line, operands[1:], **params)
 
     def checkify(self, kinds: Kinds, n: Any, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:

@@ -19,14 +19,14 @@ from didax.core.jaxpr import Jaxpr
 from didax.core.primitive import Primitive, eager_trace, infer
 from didax.core.tracing import current_trace
 from didax.passes.checkify import CHECK
-from didax.primitives.control_flow.common import trace_closed
-from didax.primitives.control_flow.layout import BodyLayout, merge, where_false
+from didax.primitives.control_flow.layout import BodyLayout, Values, merge, where_false
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.filled import zeros
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.batching import AxisData, batched_aval, element_aval
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 
 def runs_by_element(*jaxprs: Jaxpr) -> bool:
@@ -40,7 +40,7 @@ def runs_by_element(*jaxprs: Jaxpr) -> bool:
 def run_by_element(
     primitive: Primitive,
     axis: AxisData,
-    args: Sequence[Any],
+    args: Values,
     dims: Sequence[int | None],
     params: dict[str, Any],
     unroll: bool = False,
@@ -67,9 +67,7 @@ def run_by_element(
     return outs, [0] * len(outs)
 
 
-def _one_by_one(
-    apply: Callable[..., list[Any]], size: int, shared: Sequence[Any], rows: Sequence[Any]
-) -> list[Any]:
+def _one_by_one(apply: Callable[..., list[Any]], size: int, shared: Values, rows: Values) -> list[Any]:
     results: list[list[Any]] = []
     for i in range(size):
         row = [reshape(slice_axis(x, i, i + 1, 0), aval_of(x).shape[1:]) for x in rows]

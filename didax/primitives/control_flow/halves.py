@@ -11,13 +11,13 @@ Read next: `scan.py`, which runs halves; `bounded.py` and `checkpointed.py`, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from didax.passes.simplify import dce_jaxpr
 from didax.primitives.control_flow.common import with_invars
-from didax.primitives.control_flow.layout import BodyLayout, Mask, all_false, fixpoint
+from didax.primitives.control_flow.layout import BodyLayout, Mask, Pair, Values, all_false, fixpoint
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.partial_eval import partial_eval_jaxpr
@@ -51,7 +51,7 @@ class Halves(NamedTuple):
     unknown_in: Mask
     unknown_out: Mask
 
-    def residuals(self, known_args: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def residuals(self, known_args: Values, outs: Values) -> Pair:
         """The residual constants and the residual xs of the unknown half, by operands and results of the known one."""
         once = eval_jaxpr(self.once, self.layout.split(known_args)[0])
         values = {"in": known_args, "once": once, "out": outs}

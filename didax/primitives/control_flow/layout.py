@@ -21,6 +21,10 @@ from typing import Any, ClassVar, Self
 from didax.core.array_ops import Zero, instantiate
 
 Mask = tuple[bool, ...]
+Values = Sequence[
+    Any
+]  # one for each operand, or each result: arrays, tangents, cotangents, operands of a lowering
+Pair = tuple[list[Any], list[Any]]  # two such lists, as the results and their tangents
 
 
 # --- Masks ----------------------------------------------------------------------------------------
@@ -36,7 +40,7 @@ def where_false(values: Iterable[Any], mask: Sequence[bool]) -> list[Any]:
     return [x for x, m in zip(values, mask, strict=True) if not m]
 
 
-def merge(mask: Sequence[bool], on_true: Sequence[Any], on_false: Sequence[Any]) -> list[Any]:
+def merge(mask: Sequence[bool], on_true: Values, on_false: Values) -> list[Any]:
     """The inverse of `where_true` and `where_false`: their values in one list."""
     given = {True: iter(on_true), False: iter(on_false)}
     return [next(given[bool(m)]) for m in mask]
@@ -59,17 +63,17 @@ def fixpoint(mask: Mask, step: Callable[[Mask], Sequence[bool]]) -> Mask:
     return mask
 
 
-def nonzero(tangents: Sequence[Any]) -> Mask:
+def nonzero(tangents: Values) -> Mask:
     """Which tangents are more than symbolic zeros."""
     return tuple(type(t) is not Zero for t in tangents)
 
 
-def nonzero_only(tangents: Sequence[Any]) -> list[Any]:
+def nonzero_only(tangents: Values) -> list[Any]:
     """The tangents that are more than symbolic zeros."""
     return [t for t in tangents if type(t) is not Zero]
 
 
-def instantiated(tangents: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+def instantiated(tangents: Values, mask: Sequence[bool]) -> list[Any]:
     """The tangents at which the mask is true, symbolic zeros among them as arrays of zeros."""
     return [instantiate(t) for t in where_true(tangents, mask)]
 
@@ -77,7 +81,7 @@ def instantiated(tangents: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
 # --- Layouts --------------------------------------------------------------------------------------
 
 
-def split_at(values: Sequence[Any], *sizes: int) -> list[Any]:
+def split_at(values: Values, *sizes: int) -> list[Any]:
     """Consecutive parts of these sizes, and a last part of all that is left."""
     parts: list[Any] = []
     start = 0
@@ -99,15 +103,15 @@ class Layout(tuple[int, ...]):
         return cls([params[name] for name in cls.parameters])
 
     @classmethod
-    def join(cls, *parts: Sequence[Any]) -> tuple[list[Any], dict[str, int]]:
+    def join(cls, *parts: Values) -> tuple[list[Any], dict[str, int]]:
         """The operands in order, and the parameters that state how they are laid out."""
         return [x for part in parts for x in part], dict(zip(cls.parameters, map(len, parts), strict=False))
 
-    def split(self, values: Sequence[Any]) -> list[Any]:
+    def split(self, values: Values) -> list[Any]:
         """The parts of the operands, or of anything that has one entry for each operand."""
         return split_at(values, *self)
 
-    def split_by(self, mask: Mask, values: Sequence[Any]) -> tuple[list[list[Any]], list[list[Any]]]:
+    def split_by(self, mask: Mask, values: Values) -> tuple[list[list[Any]], list[list[Any]]]:
         """The parts of the values at which the mask is false, and the parts of the values at which it is true."""
         pairs = list(zip(self.split(values), self.split(mask), strict=True))
         return [where_false(*pair) for pair in pairs], [where_true(*pair) for pair in pairs]
@@ -130,7 +134,7 @@ class BodyLayout(Layout):
     def num_carry(self) -> int:
         return self[1]
 
-    def split_results(self, results: Sequence[Any]) -> list[Any]:
+    def split_results(self, results: Values) -> list[Any]:
         """The carry and the ys."""
         return split_at(results, self.num_carry)
 

@@ -31,7 +31,7 @@ from didax.primitives import padded
 from didax.primitives.call import jit_p
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims
-from didax.primitives.control_flow.layout import Mask, fixpoint, nonzero, split_at, union
+from didax.primitives.control_flow.layout import Mask, Pair, Values, fixpoint, nonzero, split_at, union
 from didax.primitives.convert import stop_gradient_p
 from didax.primitives.elementwise import neg
 from didax.transforms.batching import AxisData, batch_jaxpr
@@ -54,9 +54,6 @@ class LinearSolve(Primitive):
     multiple_results = True
     padded = padded.solved(jit_p)
 
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return frozenset[str]().union(*(jaxpr.axis_names for jaxpr in params["jaxprs"]))
-
     def effects(self, params: dict[str, Any]) -> Effects:
         return params["jaxprs"][1].effects
 
@@ -71,25 +68,15 @@ class LinearSolve(Primitive):
     def lower(self, ctx: Any, *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Value]:
         return call(ctx, jaxprs[1], args)
 
-    def jvp(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Values, tangents: Values, **params: Any) -> Pair:
         return self._push(jit_p.jvp, primals, tangents, **params)
 
-    def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
         return self._push(jit_p.linearize, primals, tangents, **params)
 
     def _push(
-        self,
-        push: Callable[..., tuple[list[Any], list[Any]]],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        jaxprs: Jaxprs,
-        num_consts: int,
-    ) -> tuple[list[Any], list[Any]]:
+        self, push: Callable[..., Pair], primals: Values, tangents: Values, *, jaxprs: Jaxprs, num_consts: int
+    ) -> Pair:
         """Results and tangents; `push` is the rule of a call that the operator is differentiated by."""
         outs = self.bind(*primals, jaxprs=jaxprs, num_consts=num_consts)
         consts, (const_dots, rhs) = primals[:num_consts], split_at(tangents, num_consts)
@@ -104,7 +91,7 @@ class LinearSolve(Primitive):
             out_dots[: len(rhs)] = x_dots[: len(rhs)]
         return outs, out_dots
 
-    def transpose(self, cts: Sequence[Any], *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Any]:
+    def transpose(self, cts: Values, *args: Any, jaxprs: Jaxprs, num_consts: int) -> list[Any]:
         consts, b = split_at(args, num_consts)
         if any(map(is_undef, consts)):
             raise ValueError(
@@ -130,13 +117,7 @@ class LinearSolve(Primitive):
         return [*[None] * num_consts, *(ct if is_undef(x) else None for x, ct in sent)]
 
     def batch(
-        self,
-        axis: AxisData,
-        args: Sequence[Any],
-        dims: Sequence[int | None],
-        *,
-        jaxprs: Jaxprs,
-        num_consts: int,
+        self, axis: AxisData, args: Values, dims: Sequence[int | None], *, jaxprs: Jaxprs, num_consts: int
     ) -> Any:
         const_dims, b_dims = split_at(dims, num_consts)
         new, batched, out = _batch(
@@ -146,7 +127,7 @@ class LinearSolve(Primitive):
         b = batch_carry(axis, b, b_dims, batched)
         return self.bind(*consts, *b, jaxprs=new, num_consts=num_consts), list(batch_dims(out))
 
-    def keys(self, line: Any, operands: Sequence[Any], *, jaxprs: Jaxprs, num_consts: int) -> Sequence[Any]:
+    def keys(self, line: Any, operands: Values, *, jaxprs: Jaxprs, num_consts: int) -> Values:
         return summarise(jaxprs[1]).apply(operands, line)
 
     def checkify(

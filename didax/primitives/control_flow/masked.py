@@ -23,8 +23,8 @@ from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.passes.checkify import CHECK
 from didax.primitives.control_flow.batches import along_first, fill_inactive, select_active
-from didax.primitives.control_flow.common import BOOL, COUNT, INT32, Unbounded, trace_closed
-from didax.primitives.control_flow.layout import split_at
+from didax.primitives.control_flow.common import BOOL, COUNT, INT32, may_not_end
+from didax.primitives.control_flow.layout import Values, split_at
 from didax.primitives.convert import ConvertElementType, convert_element_type
 from didax.primitives.elementwise import add, and_, lt, sub
 from didax.primitives.families import Elementwise
@@ -32,6 +32,7 @@ from didax.primitives.reductions import reduce_or_p
 from didax.primitives.select import SelectN, select_n
 from didax.transforms.batching import AxisData, batch_jaxpr
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 Dims = tuple[int | None, ...]
 
@@ -100,23 +101,14 @@ def costs_little(cond: Jaxpr) -> bool:
 _FEW = 4
 
 
-def _masked_step(
-    body: Jaxpr, pred: Any, const_args: Sequence[Any], carry: Sequence[Any], const_dims: Dims
-) -> list[Any]:
+def _masked_step(body: Jaxpr, pred: Any, const_args: Values, carry: Values, const_dims: Dims) -> list[Any]:
     """One step of the elements for which `pred` holds; the others keep what they have."""
     entering = [*const_args, *carry]
     checks = CHECK in body.effects or config.state().error_checking_behavior_oob == "raise"
-    if checks or _may_not_end(body):
+    if checks or may_not_end(body):
         entering = _filled(pred, entering, (*const_dims, *[0] * len(carry)))
     after = eval_jaxpr(body, entering)
     return [select_active(pred, y, x) for x, y in zip(carry, after, strict=True)]
-
-
-def _may_not_end(jaxpr: Jaxpr) -> bool:
-    """Whether there is a while loop in the program."""
-    return any(
-        isinstance(eqn.primitive, Unbounded) or any(map(_may_not_end, eqn.jaxprs)) for eqn in jaxpr.eqns
-    )
 
 
 @cached_on_jaxpr
@@ -209,9 +201,7 @@ def masked_step_of_replay(step: Jaxpr, axis: AxisData, dims: Dims, num_consts: i
 # --- Elements that are through --------------------------------------------------------------------
 
 
-def _filled(
-    active: Any, values: Sequence[Any], dims: Sequence[int | None], linear: bool = False
-) -> list[Any]:
+def _filled(active: Any, values: Values, dims: Sequence[int | None], linear: bool = False) -> list[Any]:
     """The values, with copies of an active element at inactive ones; in an empty batch there are none to copy."""
     if aval_of(active).size == 0:
         return list(values)

@@ -19,6 +19,7 @@ from didax.core.dims import may_exceed
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.primitive import Primitive
 from didax.primitives import padded, split
+from didax.primitives.control_flow.layout import Pair, Values
 from didax.primitives.gather import gather_p, scatter_add_p, scatter_p
 from didax.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p, split_p
 from didax.transforms.batching import AxisData
@@ -50,13 +51,13 @@ class Fence(Primitive):
     def lower(self, ctx: FunctionContext, *xs: Value) -> list[Value]:
         return materialized(ctx, xs)
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Values, tangents: Values) -> Pair:
         return self.bind(*primals), list(tangents)
 
-    def transpose(self, cts: Sequence[Any], *xs: Any) -> list[Any]:
+    def transpose(self, cts: Values, *xs: Any) -> list[Any]:
         return [ct if is_undef(x) else None for x, ct in zip(xs, cts, strict=True)]
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    def batch(self, axis: AxisData, args: Values, dims: Sequence[int | None]) -> Any:
         return self.bind(*args), list(dims)
 
 

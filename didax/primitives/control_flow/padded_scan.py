@@ -2,9 +2,9 @@
 
     for i, x in enumerate(xs): h, y = (f(h, x) if i < n else (h, anything))
 
-A step with effects is refused, as it would be run too often. A step that holds a loop without an end in sight becomes a
-branch: such a loop may never end on elements that are arbitrary. All other steps are computed, and their carry is not
-taken, which is faster.
+A step with effects is refused, as it would be run too often. A body that holds a while loop is put into a branch,
+because such a loop may never end on arbitrary elements. Any other body is computed in the padded steps, too, and the
+carry that it returns there is dropped: this is faster than a branch.
 Read first: `padded.py`.
 """
 
@@ -18,12 +18,13 @@ from didax.core.array_ops import array_ops
 from didax.core.dims import is_symbolic
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.passes.buckets import NUMBER, PaddedEqn
-from didax.primitives.control_flow.common import Unbounded, trace_closed
+from didax.primitives.control_flow.common import may_not_end
 from didax.primitives.control_flow.layout import BodyLayout, split_at
 from didax.primitives.control_flow.padded import sizes_first
 from didax.primitives.convert import convert_element_type, iota
 from didax.primitives.elementwise import lt
 from didax.primitives.select import where
+from didax.transforms.rewriting import trace_closed
 
 _INT32 = np.dtype(np.int32)
 
@@ -47,9 +48,9 @@ def scanned(self: Any, eqn: PaddedEqn, *args: Any, **params: Any) -> Any:
 
 
 def _stopping(eqn: PaddedEqn, body: Jaxpr, num_consts: int, num_carry: int) -> Jaxpr:
-    """A body that takes a number of steps after its constants, and the number of the step after its rows."""
+    """The body with two more operands: after the constants the number of real steps, and last that of the step."""
     avals = body.in_avals
-    skipped = _skipped(body, num_consts, num_carry) if _may_not_end(body) else None
+    skipped = _skipped(body, num_consts, num_carry) if may_not_end(body) else None
 
     def run(*args: Any) -> list[Any]:
         consts, (count,), rest = split_at(args, num_consts, 1)
@@ -72,9 +73,3 @@ def _skipped(body: Jaxpr, num_consts: int, num_carry: int) -> Jaxpr:
         return [*same, *map(array_ops.zeros, body.out_avals[num_carry:])]
 
     return trace_closed(stay, body.in_avals)
-
-
-def _may_not_end(jaxpr: Jaxpr) -> bool:
-    return any(
-        isinstance(eqn.primitive, Unbounded) or any(map(_may_not_end, eqn.jaxprs)) for eqn in jaxpr.eqns
-    )

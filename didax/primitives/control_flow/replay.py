@@ -22,24 +22,18 @@ from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from didax.core.jaxpr_check import check_jaxpr_operands
-from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report
 from didax.primitives.call import fill_zeros, jit_p, scatter_cotangents
 from didax.primitives.control_flow.batches import batch_carry, batch_first
 from didax.primitives.control_flow.bodies import batch_body, batch_dims, dce_body, jvp_body
-from didax.primitives.control_flow.common import (
-    COUNT,
-    INT32,
-    carry_types,
-    run_compiled,
-    trace_closed,
-    with_invars,
-)
+from didax.primitives.control_flow.common import COUNT, INT32, LoopPrimitive, carry_types, with_invars
 from didax.primitives.control_flow.counted import check_count
 from didax.primitives.control_flow.halves import partial_eval_body
 from didax.primitives.control_flow.layout import (
     BodyLayout,
     Layout,
+    Pair,
+    Values,
     all_false,
     instantiated,
     nonzero,
@@ -59,6 +53,7 @@ from didax.primitives.slicing import concatenate
 from didax.transforms.batching import AxisData
 from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import Forward, jvp_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.transpose import is_undef
 from didax.transforms.weak_types import strong_cotangents
 from didax.xla.lowering import lower_jaxpr_body
@@ -74,7 +69,7 @@ class ReplayLayout(Layout):
     parameters = ("body_nconsts", "num_consts")
 
 
-class Replay(Primitive):
+class Replay(LoopPrimitive):
     """`replay_p.bind(n, steps, levels, *saved, *body_consts, *consts, *state, ...)`: the state after a step per carry.
 
     `steps`, `levels` and `saved` are the saved carries of a loop of `n` steps of `body_jaxpr` (`saved_carries.py`).
@@ -82,27 +77,16 @@ class Replay(Primitive):
     `reverse` from the last to the first. Carries that are computed again are saved in as many `checkpoints`.
     """
 
-    multiple_results = True
-    pushes_programs = True
-
     def __init__(self, name: str, loop: CheckpointedLoop):
         super().__init__(name)
         self.loop = loop  # runs a while loop so that both modes can differentiate it
 
     def run(
-        self,
-        params: dict[str, Any],
-        head: Sequence[Any],
-        saved: Sequence[Any],
-        *parts: Sequence[Any],
-        **changed: Any,
+        self, params: dict[str, Any], head: Values, saved: Values, *parts: Values, **changed: Any
     ) -> list[Any]:
         """A replay with these parameters, some of them `changed`, on operands in parts (`_split`)."""
         operands, sizes = ReplayLayout.join(*parts)
         return self.bind(*head, *saved, *operands, **{**params, **sizes, **changed})
-
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["jaxpr"].axis_names | params["body_jaxpr"].axis_names
 
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         head, saved, body_consts, consts, state = _split(avals, params)
@@ -114,20 +98,10 @@ class Replay(Primitive):
         _, before, _ = _step_layout(params).split(step.in_avals)
         return carry_types("a replay", before, step.out_avals)
 
-    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
-        return run_compiled(self, args, "jaxpr", params)
-
     def lower(self, ctx: FunctionContext, *args: Value, **params: Any) -> list[Value]:
         return lower_jaxpr_body(ctx, self._loops(params, plain=True), args)
 
-    def jvp(
-        self,
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        forward: Forward = jvp_jaxpr,
-        **params: Any,
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Values, tangents: Values, *, forward: Forward = jvp_jaxpr, **params: Any) -> Pair:
         head, saved, body_consts, consts, state = _split(primals, params)
         _, saved_dots, body_dots, const_dots, state_dots = _split(tangents, params)
         dots = nonzero([*body_dots, *saved_dots])
@@ -147,12 +121,10 @@ class Replay(Primitive):
         last, last_dots = split_at(outs, len(state))
         return last, fill_zeros(last_dots, out, [aval_of(y) for y in last])
 
-    def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
         return jit_p.linearize(primals, tangents, jaxpr=self._loops(params))
 
-    def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    def transpose(self, cts: Values, *args: Any, **params: Any) -> list[Any]:
         """The replay of the transposed step, in the other direction."""
         head, saved, body_consts, consts, state = _split(args, params)
         step, layout = params["jaxpr"], _step_layout(params)
@@ -172,7 +144,7 @@ class Replay(Primitive):
         found = [ct if lin else None for ct, lin in zip(found, linear, strict=True)]
         return [*[None] * (len(args) - len(found)), *found]
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    def batch(self, axis: AxisData, args: Values, dims: Sequence[int | None], **params: Any) -> Any:
         if dims[1] is not None or dims[2] is not None:  # each element has saved other steps
             return jit_p.batch(axis, args, dims, jaxpr=self._loops(params))
         (n, steps, levels), saved, body_consts, consts, state = _split(args, params)
@@ -205,7 +177,7 @@ class Replay(Primitive):
         )
         return outs, list(out_dims)
 
-    def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+    def keys(self, line: Any, operands: Values, **params: Any) -> list[Any]:
         """Keys of carries that are computed again were used by the loop that computed them first."""
         return [None] * len(params["jaxpr"].outvars)
 
@@ -247,7 +219,7 @@ class Replay(Primitive):
         return _as_loops(params["jaxpr"], **others, loop=None if plain else self.loop)
 
 
-def _split(values: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+def _split(values: Values, params: dict[str, Any]) -> list[Any]:
     """Number of steps, steps and levels of saved carries; these carries; constants of loop and step; the state."""
     head, saved, others = split_at(values, 3, len(params["body_jaxpr"].outvars))
     return [head, saved, *ReplayLayout.of(params).split(others)]
@@ -287,14 +259,14 @@ def _as_loops(
     def run(n: Any, steps: Any, levels: Any, *args: Any) -> list[Any]:
         saved, body_consts, consts, state = split_at(args, num_rows, body_nconsts, num_consts)
 
-        def advance(carry: Sequence[Any]) -> list[Any]:
+        def advance(carry: Values) -> list[Any]:
             return eval_jaxpr(body_jaxpr, [*body_consts, *carry])
 
         def forward(i: Any, *rest: Any) -> list[Any]:
             carry, state = split_at(rest, num_rows)
             return [add(i, 1), *advance(carry), *eval_jaxpr(jaxpr, [*consts, *state, *carry])]
 
-        def reload(i: Any, steps: Any, levels: Any, saved: Sequence[Any]) -> list[Any]:
+        def reload(i: Any, steps: Any, levels: Any, saved: Values) -> list[Any]:
             """The carry before step `i`, and what is saved after it was computed."""
             steps = select_n(gt(steps, i), steps, full((checkpoints,), np.int32(-1), INT32))
             place = argmax_p.bind(steps, axes=(0,), index_dtype=INT32)

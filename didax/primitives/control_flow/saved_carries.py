@@ -12,7 +12,6 @@ Read next: `checkpointed.py`, the loop that saves; `replay.py`, which reads, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from didax.core.array_ops import array_ops
 from didax.core.avals import aval_of
 from didax.primitives.control_flow.common import INT32
+from didax.primitives.control_flow.layout import Values
 from didax.primitives.convert import iota
 from didax.primitives.elementwise import add, and_, eq, gt, lt, or_
 from didax.primitives.reductions import argmax_p, reduce_max_p, reduce_or_p
@@ -37,7 +37,7 @@ _MOST = np.int32(np.iinfo(np.int32).max)
 # loop runs from the last saved carry to the current step, and saves by the same rule on the way.
 
 
-def first_saved(carry: Sequence[Any], checkpoints: int) -> list[Any]:
+def first_saved(carry: Values, checkpoints: int) -> list[Any]:
     """Steps, levels and carries of the places at the start, where only the first carry is saved."""
     first = eq(iota(INT32, (checkpoints,), 0), 0)
     steps = select_n(first, np.int32(-1), np.int32(0))
@@ -46,7 +46,7 @@ def first_saved(carry: Sequence[Any], checkpoints: int) -> list[Any]:
 
 
 def save_carry(
-    i: Any, carry: Sequence[Any], steps: Any, levels: Any, saved: Sequence[Any], wanted: Any = True
+    i: Any, carry: Values, steps: Any, levels: Any, saved: Values, wanted: Any = True
 ) -> list[Any]:
     """The places after step `i - 1`, with the carry before step `i` saved if the rule says so and it is `wanted`.
 

@@ -22,7 +22,6 @@ from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.jaxpr import Eqn, Jaxpr, Var
 from didax.core.jaxpr_check import check_jaxpr_operands
-from didax.core.primitive import Primitive
 from didax.passes.checkify import Kinds, Report, nothing_failed, report_of
 from didax.passes.key_reuse import loop_keys, row_of, summarise, use_rows
 from didax.passes.sparsity import Dependence, columns_of, dependence, everything, stack, step_row
@@ -31,11 +30,13 @@ from didax.primitives.control_flow.agreement import scan_differs
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_body, dce_body, jvp_body
 from didax.primitives.control_flow.checkified import checkify_scan_body
-from didax.primitives.control_flow.common import carry_types, run_compiled
+from didax.primitives.control_flow.common import LoopPrimitive, carry_types
 from didax.primitives.control_flow.halves import Halves, linearize_body, partial_eval_body, split_recomputed
 from didax.primitives.control_flow.layout import (
     BodyLayout,
     Mask,
+    Pair,
+    Values,
     instantiated,
     merge,
     nonzero,
@@ -61,7 +62,7 @@ from didax.xla.text import FunctionContext, Value
 _MAX_FOLLOWED = 10_000  # steps of a loop that are followed one by one, in search of what depends on what
 
 
-class Scan(Primitive):
+class Scan(LoopPrimitive):
     """`scan_p.bind(*consts, *carry, *xs, ...)`: the last carry, then the stacked outputs.
 
     `jaxpr` maps `num_consts` constants, `num_carry` parts of the carry and a row of each of the xs to the next carry
@@ -69,8 +70,6 @@ class Scan(Primitive):
     `unroll` steps make one step of the loop.
     """
 
-    multiple_results = True
-    pushes_programs = True
     padded = scanned
     differs = scan_differs
 
@@ -94,9 +93,7 @@ class Scan(Primitive):
         jaxpr, operands = fit_loop(params["jaxpr"], args, params["num_consts"], params["num_carry"])
         return super().bind(*operands, **{**params, "jaxpr": jaxpr})
 
-    def run(
-        self, params: dict[str, Any], jaxpr: Jaxpr, *parts: Sequence[Any], reverse: bool = False
-    ) -> list[Any]:
+    def run(self, params: dict[str, Any], jaxpr: Jaxpr, *parts: Values, reverse: bool = False) -> list[Any]:
         """A scan with these parameters but of another body, on these constants, this carry and these xs.
 
         With `reverse` it runs in the other direction.
@@ -104,9 +101,6 @@ class Scan(Primitive):
         operands, sizes = BodyLayout.join(*parts)
         backwards = params["reverse"] != reverse
         return self.bind(*operands, **{**params, **sizes, "jaxpr": jaxpr, "reverse": backwards})
-
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["jaxpr"].axis_names
 
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         jaxpr, length, layout = params["jaxpr"], params["length"], BodyLayout.of(params)
@@ -124,9 +118,6 @@ class Scan(Primitive):
         after, ys = layout.split_results(jaxpr.out_avals)
         types = carry_types("scan", layout.split(jaxpr.in_avals)[1], after)
         return [*types, *(y.with_axis(0, length) for y in ys)]
-
-    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
-        return run_compiled(self, args, "jaxpr", params)
 
     def lower(self, ctx: FunctionContext, *args: Any, **params: Any) -> list[Value]:
         writer, carry = ScanWriter.of(args, params)
@@ -149,14 +140,7 @@ class Scan(Primitive):
         ys = zip(columns, avals[len(carry) :], strict=True)
         return [*carry, *(stack(column, aval, columns_of(operands)) for column, aval in ys)]
 
-    def jvp(
-        self,
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        forward: Forward = jvp_jaxpr,
-        **params: Any,
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Values, tangents: Values, *, forward: Forward = jvp_jaxpr, **params: Any) -> Pair:
         layout = BodyLayout.of(params)
         new, out = jvp_body(params["jaxpr"], layout, nonzero(tangents), forward)
         consts, carry, xs = layout.split(primals)
@@ -169,9 +153,7 @@ class Scan(Primitive):
         outs = [*last, *ys]
         return outs, fill_zeros([*last_dots, *y_dots], out, [aval_of(y) for y in outs])
 
-    def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
         layout = BodyLayout.of(params)
         halves = linearize_body(params["jaxpr"], layout, nonzero(tangents))
         const_dots, carry_dots, x_dots = layout.split(tangents)
@@ -188,8 +170,8 @@ class Scan(Primitive):
         return merge(halves.unknown_out, unknown_outs, outs)
 
     def _run_halves(
-        self, params: dict[str, Any], halves: Halves, known: Sequence[Any], unknown: Sequence[Sequence[Any]]
-    ) -> tuple[list[Any], list[Any]]:
+        self, params: dict[str, Any], halves: Halves, known: Values, unknown: Sequence[Values]
+    ) -> Pair:
         """Results of the known half, and of the unknown half on `unknown` (constants, carry, xs)."""
         consts, carry, xs = unknown
         outs: list[Any] = []
@@ -201,7 +183,7 @@ class Scan(Primitive):
             unknown_outs = self.run(params, halves.unknown, [*saved_consts, *consts], carry, [*saved_xs, *xs])
         return outs[: halves.num_outs], unknown_outs
 
-    def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    def transpose(self, cts: Values, *args: Any, **params: Any) -> list[Any]:
         jaxpr, layout = params["jaxpr"], BodyLayout.of(params)
         linear = tuple(is_undef(x) for x in args)
         halves = partial_eval_body(jaxpr, layout, linear)
@@ -219,7 +201,7 @@ class Scan(Primitive):
         return [ct if lin else None for ct, lin in zip(found, linear, strict=True)]
 
     def _transpose_unknown(
-        self, params: dict[str, Any], halves: Halves, cts: Sequence[Any], args: Sequence[Any]
+        self, params: dict[str, Any], halves: Halves, cts: Values, args: Values
     ) -> list[Any]:
         """Run the half that is not linear, and transpose the other half with the residuals."""
         now, (consts, carry, xs) = BodyLayout.of(params).split_by(halves.unknown_in, args)
@@ -234,7 +216,7 @@ class Scan(Primitive):
         known_cts = [None] * halves.unknown_in.count(False)
         return merge(halves.unknown_in, [*ct_consts, *ct_carry, *ct_xs], known_cts)
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    def batch(self, axis: AxisData, args: Values, dims: Sequence[int | None], **params: Any) -> Any:
         layout = BodyLayout.of(params)
         consts, carry, xs = layout.split(args)
         const_dims, carry_dims, x_dims = layout.split(dims)
@@ -247,13 +229,13 @@ class Scan(Primitive):
         first = [0] * len(carry) + [1] * (len(outs) - len(carry))
         return outs, [dim if b else None for dim, b in zip(first, batched, strict=True)]
 
-    def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+    def keys(self, line: Any, operands: Values, **params: Any) -> list[Any]:
         length, layout = params["length"], BodyLayout.of(params)
         consts, carry, xs = layout.split(operands)
         body = summarise(params["jaxpr"])
         rows: list[Any] = []
 
-        def step(carry: Sequence[Any]) -> list[Any]:
+        def step(carry: Values) -> list[Any]:
             rows[:] = [row_of(x) for x in xs]
             return layout.split_results(body.apply([*consts, *carry, *rows], None))[0]
 

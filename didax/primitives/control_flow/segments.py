@@ -22,9 +22,9 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.jaxpr import Jaxpr, Var
 from didax.primitives.checkpoint import checkpoint_p
 from didax.primitives.control_flow.bounded import bounded_p
-from didax.primitives.control_flow.common import COUNT, INT32, trace_closed, with_invars
+from didax.primitives.control_flow.common import COUNT, INT32, with_invars
 from didax.primitives.control_flow.counted import counted_p
-from didax.primitives.control_flow.layout import BodyLayout, split_at
+from didax.primitives.control_flow.layout import BodyLayout, Values, split_at
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.convert import iota, stop_gradient_p
 from didax.primitives.elementwise import add, div, lt, min_, sub
@@ -32,6 +32,7 @@ from didax.primitives.select import select_n
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import concatenate, slice_axis
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 _UNCUT = 16  # A loop of at most so many steps is not cut: all of its steps are saved.
 _FORWARD = {"reverse": False, "unroll": 1}
@@ -49,12 +50,7 @@ def _copy(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def while_bounded(
-    cond: Jaxpr,
-    body: Jaxpr,
-    cond_consts: Sequence[Any],
-    consts: Sequence[Any],
-    carry: Sequence[Any],
-    steps: int,
+    cond: Jaxpr, body: Jaxpr, cond_consts: Values, consts: Values, carry: Values, steps: int
 ) -> list[Any]:
     """`while_p` that stops after at most so many steps."""
     if steps <= _UNCUT:
@@ -85,7 +81,7 @@ def _while_of_segments(
     return with_invars(cond, [*cond_invars, Var(COUNT), *carry_invars]), _checkpointed(segment, avals)
 
 
-def for_counted(body: Jaxpr, n: Any, consts: Sequence[Any], carry: Sequence[Any], steps: int) -> list[Any]:
+def for_counted(body: Jaxpr, n: Any, consts: Values, carry: Values, steps: int) -> list[Any]:
     """`n` steps, at most `steps`, of a body that maps constants and carry to the next carry."""
     if steps <= _UNCUT:
         operands, sizes = BodyLayout.join(consts, carry)
@@ -113,7 +109,7 @@ def _count_of_segments(body: Jaxpr, num_consts: int, length: int) -> Jaxpr:
     return _checkpointed(segment, [COUNT, *consts, COUNT, *carry])
 
 
-def scan_in_segments(args: Sequence[Any], params: dict[str, Any], count: int) -> list[Any]:
+def scan_in_segments(args: Values, params: dict[str, Any], count: int) -> list[Any]:
     """`scan_p` with these parameters in at most `count` segments of equal length, whose first carries are saved.
 
     The last segment may be shorter. Segments then count their steps, so that one body serves all of them.
@@ -157,7 +153,7 @@ def _scan_of_segment(jaxpr: Jaxpr, length: int, unroll: int, counted: bool, **ot
     return _checkpointed(segment, [*consts, *carry, *([COUNT] if counted else []), *xs])
 
 
-def _checkpointed(f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:
+def _checkpointed(f: Callable[..., Values], avals: Sequence[ShapedArray]) -> Jaxpr:
     """A jaxpr that runs `f` as a checkpointed call."""
     # prevent_cse is not needed: nothing can be merged with the first computation, which is in another loop.
     params = {"jaxpr": trace_closed(f, avals), "prevent_cse": False, "policy": None}

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from didax.core.array_ops import array_ops
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
 from didax.primitives.control_flow.accumulate import accumulate_in_place
-from didax.primitives.control_flow.common import trace_closed
 from didax.primitives.control_flow.layout import BodyLayout, Mask, fixpoint, split_at, where_true
 from didax.primitives.elementwise import add
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.transforms.transpose import cotangent_avals, transpose_jaxpr
 
 

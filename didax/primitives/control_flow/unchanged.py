@@ -8,15 +8,23 @@ Read next: `scan.py` and `while_loop.py`, which bind their loops in this form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from didax.core.jaxpr import Jaxpr, Var
-from didax.primitives.control_flow.layout import BodyLayout, Mask, merge, split_at, where_false, where_true
+from didax.primitives.control_flow.layout import (
+    BodyLayout,
+    Mask,
+    Values,
+    merge,
+    split_at,
+    where_false,
+    where_true,
+)
 from didax.transforms.cache import cached_on_jaxpr
 
 # condition, body, constants of each, carry -> carry
-Loop = Callable[[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
+Loop = Callable[[Jaxpr, Jaxpr, Values, Values, Values], list[Any]]
 
 
 class ChangedOnly(NamedTuple):
@@ -57,12 +65,7 @@ def changed_only(jaxpr: Jaxpr, layout: BodyLayout) -> ChangedOnly:
 
 
 def loop_over_changed(
-    loop: Loop,
-    cond: Jaxpr,
-    body: Jaxpr,
-    cond_consts: Sequence[Any],
-    consts: Sequence[Any],
-    carry: Sequence[Any],
+    loop: Loop, cond: Jaxpr, body: Jaxpr, cond_consts: Values, consts: Values, carry: Values
 ) -> list[Any]:
     """The carry that a while loop ends with; `loop` runs it for the parts of the carry that the body changes."""
     fixed = _unchanged(body, len(consts))

@@ -12,23 +12,22 @@ Read next: `primitives/varying.py`; `scan.py`, `while_loop.py`, `cond.py`, which
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from didax.core.avals import aval_of
 from didax.core.errors import message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
-from didax.primitives.control_flow.common import trace_closed
-from didax.primitives.control_flow.layout import split_at
+from didax.primitives.control_flow.layout import Values, split_at
 from didax.primitives.varying import pvary
 from didax.transforms.cache import cached_on_jaxpr
+from didax.transforms.rewriting import trace_closed
 
 Axes = frozenset[str]
 NO_AXES: Axes = frozenset()
 
 
 def fit_loop(
-    body: Jaxpr, operands: Sequence[Any], num_consts: int, num_carry: int, uneven: Axes = NO_AXES
+    body: Jaxpr, operands: Values, num_consts: int, num_carry: int, uneven: Axes = NO_AXES
 ) -> tuple[Jaxpr, list[Any]]:
     """The body and the operands of a loop, whose types say along which axes they vary.
 
@@ -73,7 +72,7 @@ def returning_varying(jaxpr: Jaxpr, wanted: tuple[Axes, ...]) -> Jaxpr:
     return trace_closed(lambda *args: list(map(pvary, eval_jaxpr(jaxpr, args), wanted)), jaxpr.in_avals)
 
 
-def fit_condition(cond: Jaxpr, operands: Sequence[Any]) -> Jaxpr:
+def fit_condition(cond: Jaxpr, operands: Values) -> Jaxpr:
     """The condition of a loop on operands that may vary along more axes."""
     avals = [a.update(vma=a.vma | aval_of(x).vma) for a, x in zip(cond.in_avals, operands, strict=True)]
     return cond if avals == list(cond.in_avals) else _on(cond, tuple(avals))
@@ -85,13 +84,8 @@ def _on(jaxpr: Jaxpr, avals: tuple[Any, ...]) -> Jaxpr:
 
 
 def fit_while(
-    cond: Jaxpr,
-    body: Jaxpr,
-    cond_consts: Sequence[Any],
-    consts: Sequence[Any],
-    carry: Sequence[Any],
-    uneven: Axes = NO_AXES,
-) -> tuple[Jaxpr, Jaxpr, Sequence[Any], Sequence[Any]]:
+    cond: Jaxpr, body: Jaxpr, cond_consts: Values, consts: Values, carry: Values, uneven: Axes = NO_AXES
+) -> tuple[Jaxpr, Jaxpr, Values, Values]:
     """Condition, body, constants and carry of a loop that ends by a condition, which may differ between devices.
 
     Along the axes in `uneven` devices take different numbers of steps whatever the condition says.
@@ -108,7 +102,7 @@ def fit_while(
 
 
 def fit_branches(
-    branches: tuple[Jaxpr, ...], index: Any, operands: Sequence[Any]
+    branches: tuple[Jaxpr, ...], index: Any, operands: Values
 ) -> tuple[tuple[Jaxpr, ...], list[Any]]:
     """The branches, whose results vary along the same axes, and also where the choice differs; and their operands."""
     uneven = aval_of(index).vma

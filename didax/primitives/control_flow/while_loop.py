@@ -29,11 +29,13 @@ from didax.primitives.control_flow.agreement import condition_agreed, while_diff
 from didax.primitives.control_flow.batches import batch_carry
 from didax.primitives.control_flow.bodies import batch_dims, jvp_body
 from didax.primitives.control_flow.checkified import run_checkified
-from didax.primitives.control_flow.common import BOOL, Unbounded, carry_types, run_compiled, with_invars
+from didax.primitives.control_flow.common import BOOL, Unbounded, carry_types, with_invars
 from didax.primitives.control_flow.effects import run_by_element, runs_by_element, without_effects
 from didax.primitives.control_flow.layout import (
     BodyLayout,
     Mask,
+    Pair,
+    Values,
     WhileLayout,
     fixpoint,
     instantiated,
@@ -70,8 +72,7 @@ class While(Unbounded):
     constants and the carry to the next carry.
     """
 
-    multiple_results = True
-    pushes_programs = True
+    main = "body_jaxpr"
     padded = padded.while_loop
     differs, agree = while_differs, condition_agreed
 
@@ -79,31 +80,16 @@ class While(Unbounded):
         """As of every primitive, but what the body hands on unchanged is a result at once."""
         return self.run(cond_jaxpr, body_jaxpr, *WhileLayout.of(sizes).split(args))
 
-    def run(
-        self,
-        cond: Jaxpr,
-        body: Jaxpr,
-        cond_consts: Sequence[Any],
-        consts: Sequence[Any],
-        carry: Sequence[Any],
-    ) -> list[Any]:
+    def run(self, cond: Jaxpr, body: Jaxpr, cond_consts: Values, consts: Values, carry: Values) -> list[Any]:
         """The loop, on operands in parts."""
         return loop_over_changed(self._apply, cond, body, cond_consts, consts, carry)
 
     def _apply(
-        self,
-        cond: Jaxpr,
-        body: Jaxpr,
-        cond_consts: Sequence[Any],
-        consts: Sequence[Any],
-        carry: Sequence[Any],
+        self, cond: Jaxpr, body: Jaxpr, cond_consts: Values, consts: Values, carry: Values
     ) -> list[Any]:
         cond, body, consts, carry = fit_while(cond, body, cond_consts, consts, carry)
         operands, sizes = WhileLayout.join(cond_consts, consts, carry)
         return super().bind(*operands, cond_jaxpr=cond, body_jaxpr=body, **sizes)
-
-    def named_axes(self, params: dict[str, Any]) -> frozenset[str]:
-        return params["cond_jaxpr"].axis_names | params["body_jaxpr"].axis_names
 
     def type(self, *avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
@@ -116,9 +102,6 @@ class While(Unbounded):
                 message("The condition of while is a bool scalar.", f"condition: {pred}", fix="Reduce it.")
             )
         return carry_types("while", body_jaxpr.in_avals[len(body_consts) :], body_jaxpr.out_avals)
-
-    def evaluate(self, *args: Any, **params: Any) -> list[Any]:
-        return run_compiled(self, args, "body_jaxpr", params)
 
     def lower(self, ctx: FunctionContext, *args: Any, **params: Any) -> list[Value]:
         cond_jaxpr = simplify_jaxpr(params["cond_jaxpr"])
@@ -135,14 +118,7 @@ class While(Unbounded):
         _, consts, carry = WhileLayout.of(params).split(operands)
         return settled(lambda carry: dependence(params["body_jaxpr"], [*consts, *carry]), carry)
 
-    def jvp(
-        self,
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        forward: Forward = jvp_jaxpr,
-        **params: Any,
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Values, tangents: Values, *, forward: Forward = jvp_jaxpr, **params: Any) -> Pair:
         layout = WhileLayout.of(params)
         cond_consts, consts, carry = layout.split(primals)
         _, const_dots, carry_dots = layout.split(tangents)
@@ -155,9 +131,7 @@ class While(Unbounded):
         n = len(carry)
         return outs[:n], fill_zeros(outs[n:], out, [aval_of(x) for x in carry])
 
-    def linearize(
-        self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def linearize(self, primals: Values, tangents: Values, **params: Any) -> Pair:
         """The linear half is the whole loop in forward mode: it takes the primal steps again."""
         outs = self.bind(*primals, **params)
         if not any(nonzero(tangents[params["cond_nconsts"] :])):
@@ -165,7 +139,7 @@ class While(Unbounded):
         again = {name: without_effects(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
         return outs, self.jvp(primals, tangents, **{**params, **again})[1]
 
-    def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> NoReturn:
+    def transpose(self, cts: Values, *args: Any, **params: Any) -> NoReturn:
         raise ValueError(
             message(
                 "Reverse mode does not run through a while_loop: it would have to remember every step, and "
@@ -177,7 +151,7 @@ class While(Unbounded):
             )
         )
 
-    def batch(self, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    def batch(self, axis: AxisData, args: Values, dims: Sequence[int | None], **params: Any) -> Any:
         layout, cond, body = WhileLayout.of(params), params["cond_jaxpr"], params["body_jaxpr"]
         cond_dims, const_dims, carry_dims = map(tuple, layout.split(dims))
         start = tuple(dim is not None for dim in carry_dims)
@@ -218,7 +192,7 @@ class While(Unbounded):
         later = self.bind(*args, **params) if any(carry_unknown) else carry
         return merge(carry_unknown, where_true(later, carry_unknown), now)
 
-    def keys(self, line: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
+    def keys(self, line: Any, operands: Values, **params: Any) -> list[Any]:
         return carry_keys(operands, params)
 
     def checkify(self, kinds: Kinds, *args: Any, **params: Any) -> tuple[list[Any], Report | None]:
@@ -246,9 +220,7 @@ class While(Unbounded):
 while_p = While("while")
 
 
-def while_of(
-    loop: Loop, cond: Callable[..., Any], body: Callable[..., list[Any]], init: Sequence[Any]
-) -> list[Any]:
+def while_of(loop: Loop, cond: Callable[..., Any], body: Callable[..., list[Any]], init: Values) -> list[Any]:
     """The loop of two functions, which may close over arrays; `loop` runs it."""
     avals = [aval_of(x).strip_weak_type() for x in init]
     cond_jaxpr, cond_consts = trace_to_jaxpr(lambda *xs: [cond(*xs)], avals, what="a loop")
@@ -297,12 +269,12 @@ def _batch(
 # --- Keys -----------------------------------------------------------------------------------------
 
 
-def carry_keys(operands: Sequence[Any], params: dict[str, Any], most_steps: int = 2) -> list[Any]:
+def carry_keys(operands: Values, params: dict[str, Any], most_steps: int = 2) -> list[Any]:
     """The random keys that a loop of so many steps carries in the end; keys that it uses up are marked."""
     cond, body = summarise(params["cond_jaxpr"]), summarise(params["body_jaxpr"])
     cond_consts, consts, carry = WhileLayout.of(params).split(operands)
 
-    def step(carry: Sequence[Any]) -> list[Any]:
+    def step(carry: Values) -> list[Any]:
         cond.apply([*cond_consts, *carry], None)
         return body.apply([*consts, *carry], None)[: len(carry)]
 

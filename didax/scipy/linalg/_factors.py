@@ -11,7 +11,7 @@ import didax.numpy as dnp
 from didax.api.custom import custom_jvp
 from didax.api.results import array_function
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
 from didax.lax.loops import fori_loop
@@ -21,14 +21,6 @@ from didax.numpy.promotion import ArrayLike, broadcast, broadcast_shapes, promot
 from didax.primitives.linalg import matrix, similarity
 from didax.primitives.linalg import qr as qr_
 from didax.scipy.linalg._systems import sylvester
-
-
-def _one_of(name: str, option: str, value: Any, *choices: str) -> None:
-    if value not in choices:
-        fix = f"Use {' or '.join(map(repr, choices))}."
-        raise ArgumentError(
-            message(f"{name} has {len(choices)} choices of {option}.", f"{option}: {value!r}", fix=fix)
-        )
 
 
 @array_function
@@ -69,7 +61,7 @@ def qr(
     >>> [x.shape for x in linalg.qr(dnp.ones((3, 2)), mode="economic", pivoting=True)]
     [(3, 2), (2, 2), (2,)]
     """
-    _one_of("qr", "mode", mode, "full", "r", "economic")
+    check_choice("qr", "mode", mode, "full", "r", "economic")
     q, *rest = lax_linalg.qr(matrices("qr", a), pivoting=pivoting, full_matrices=mode != "economic")
     return tuple(rest) if mode == "r" else (q, *rest)
 
@@ -93,7 +85,7 @@ def qr_multiply(
     >>> [x.shape for x in linalg.qr_multiply(dnp.ones((3, 2)), dnp.ones((5, 3)))]
     [(5, 2), (2, 2)]
     """
-    _one_of("qr_multiply", "mode", mode, "left", "right")
+    check_choice("qr_multiply", "mode", mode, "left", "right")
     x, y = [dnp.asarray(v) for v in promote_dtypes("qr_multiply", a, c, to_inexact=True)]
     matrix.check_matrices("qr_multiply", x.aval, "a")
     q, *rest = lax_linalg.qr(x.astype(x.dtype), pivoting=pivoting, full_matrices=False)
@@ -198,7 +190,7 @@ def eigh_tridiagonal(
     >>> linalg.eigh_tridiagonal(dnp.array([2.0, 1.0]), dnp.array([0.0]), eigvals_only=True)
     Array([1., 2.], dtype=float32)
     """
-    _one_of("eigh_tridiagonal", "select", select, "a", "i")
+    check_choice("eigh_tridiagonal", "select", select, "a", "i")
     x, y = [dnp.asarray(v) for v in promote_dtypes("eigh_tridiagonal", d, e, to_inexact=True)]
     if not x.ndim or not y.ndim or y.shape[-1] != x.shape[-1] - 1:
         raise ArgumentError(
@@ -237,7 +229,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     >>> dnp.allclose(abs(t), dnp.eye(2), atol=1e-6)
     Array(True, dtype=bool)
     """
-    _one_of("schur", "output", output, "real", "complex")
+    check_choice("schur", "output", output, "real", "complex")
     x = square_matrices("schur", a)
     t, z = similarity.schur(x.astype(dtypes.complex_dtype(x.dtype)) if output == "complex" else x)
     return t, z
@@ -349,8 +341,8 @@ def polar(
     Array([[1., 0.],
            [0., 2.]], dtype=float32)
     """
-    _one_of("polar", "side", side, "right", "left")
-    _one_of("polar", "method", method, "qdwh", "svd")
+    check_choice("polar", "side", side, "right", "left")
+    check_choice("polar", "method", method, "qdwh", "svd")
     x = matrices("polar", a)
     rows, columns = x.shape[-2:]
     if side == "left":  # x^H = u^H p

@@ -13,7 +13,7 @@ import didax.numpy as dnp
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import min_dim
-from didax.core.errors import ArgumentError, message
+from didax.core.errors import ArgumentError, check_choice, message
 from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
 from didax.lax.loops import fori_loop
@@ -195,11 +195,7 @@ def solve(
     >>> linalg.solve(dnp.array([[4.0, 0.0], [0.0, 16.0]]), dnp.array([4.0, 16.0]), assume_a="pos")
     Array([1., 1.], dtype=float32)
     """
-    if assume_a not in ("gen", "sym", "her", "pos"):
-        fix = "Use 'gen', 'sym', 'her' or 'pos'."
-        raise ArgumentError(
-            message("solve knows four kinds of matrices.", f"assume_a: {assume_a!r}", fix=fix)
-        )
+    check_choice("solve", "assume_a", assume_a, "gen", "sym", "her", "pos")
     if assume_a != "pos":
         return linalg.solve(a, b)
 
@@ -302,9 +298,7 @@ def solve_sylvester(
     >>> linalg.solve_sylvester(dnp.array([[1.0]]), dnp.array([[2.0]]), dnp.array([[6.0]]))
     Array([[2.]], dtype=float32)
     """
-    if method not in ("schur", "eigen"):
-        fix = "Use 'schur' or 'eigen'."
-        raise ArgumentError(message("solve_sylvester has two methods.", f"method: {method!r}", fix=fix))
+    check_choice("solve_sylvester", "method", method, "schur", "eigen")
     operands = [dnp.asarray(x) for x in promote_dtypes("solve_sylvester", A, B, C, to_inexact=True)]
     a, b, c = [x.astype(x.dtype) for x in operands]
     matrix.check_square("solve_sylvester", a.aval, "A")

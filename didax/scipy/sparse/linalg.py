@@ -16,7 +16,7 @@ from typing import Any
 import didax.numpy as dnp
 from didax import lax
 from didax.core import dtypes, pytree
-from didax.core.errors import api_boundary, message
+from didax.core.errors import api_boundary, check_choice, message
 from didax.core.value import Array
 
 __all__ = ["bicgstab", "cg", "gmres"]
@@ -102,14 +102,7 @@ def gmres(
     >>> gmres(dnp.array([[2.0, 1.0], [0.0, 4.0]]), dnp.array([4.0, 4.0]))[0].round(4)
     Array([1.5, 1. ], dtype=float32)
     """
-    if solve_method not in ("batched", "incremental"):
-        raise ValueError(
-            message(
-                "gmres knows two values of solve_method.",
-                f"solve_method: {solve_method!r:.100}",
-                fix="Use 'batched' or 'incremental'.",
-            )
-        )
+    check_choice("gmres", "solve_method", solve_method, "batched", "incremental")
     return _solve("gmres", functools.partial(_gmres, restart), A, b, x0, tol, atol, maxiter, M)
 
 

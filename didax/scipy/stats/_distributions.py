@@ -64,7 +64,8 @@ class Distribution(types.ModuleType):
         def __getattr__(self, name: str) -> Callable[..., Array]: ...
 
 
-def _module(name: str, doc: str, functions: dict[str, Formula]) -> Distribution:
+def made_of(name: str, doc: str, functions: dict[str, Formula]) -> Distribution:
+    """The namespace of a distribution, with these functions."""
     made = Distribution(f"didax.scipy.stats.{name}", doc)
     vars(made).update(functions, __all__=sorted(functions))
     return made
@@ -127,7 +128,7 @@ def continuous(
 
         return _public(name, kind, [share if of_share else "x", *names], {"loc": 0, "scale": 1}, function)
 
-    return _module(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
+    return made_of(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
 
 
 def discrete(
@@ -162,7 +163,7 @@ def discrete(
 
         return _public(name, kind, ["k", *names], {"loc": 0}, function)
 
-    return _module(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
+    return made_of(name, doc, {kind: make(kind) for kind in [*formulas, *also.split()]})
 
 
 def _standard(kind: str, formulas: dict[str, Formula]) -> Formula:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import didax.numpy as dnp
 from didax.api.vmap import vmap
 from didax.core import dtypes
-from didax.core.errors import ArgumentError, api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, check_choice, message
 from didax.core.value import Array
 from didax.numpy.promotion import ArrayLike, as_array, inexact
 
@@ -96,9 +96,7 @@ def rankdata(
     >>> stats.rankdata(dnp.array([10, 30, 10]))
     Array([1.5, 3. , 1.5], dtype=float32)
     """
-    if method not in _RANKS:
-        fix = f"Use one of {', '.join(map(repr, _RANKS))}."
-        raise ArgumentError(message("rankdata knows five ways.", f"method: {method!r}", fix=fix))
+    check_choice("rankdata", "method", method, *_RANKS)
     x, along = _sample("rankdata", a, axis, nan_policy)
     dtype = inexact(x.dtype, x.weak_type)[0]
     ranks, moved = _along_rows(x, along, lambda row: _row_ranks(row, method).astype(dtype))

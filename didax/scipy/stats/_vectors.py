@@ -11,7 +11,7 @@ from didax.core.value import Array
 from didax.lax import linalg
 from didax.numpy.promotion import ArrayLike, as_array, broadcast, broadcast_shapes, promote_dtypes
 from didax.scipy.special import gammaln, xlogy
-from didax.scipy.stats._distributions import Distribution
+from didax.scipy.stats._distributions import made_of
 
 
 def _strong(name: str, *args: Any) -> list[Array]:
@@ -125,10 +125,8 @@ def multivariate_normal_pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Ar
     return dnp.exp(multivariate_normal_logpdf(x, mean, cov))
 
 
-def _of(name: str, doc: str, **functions: Any) -> Distribution:
-    made = Distribution(f"didax.scipy.stats.{name}", doc)
-    vars(made).update(functions, __all__=sorted(functions))
-    return made
+def _of(name: str, doc: str, **functions: Any) -> Any:
+    return made_of(name, doc, functions)
 
 
 VECTORS = [

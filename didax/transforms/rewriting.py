@@ -1,0 +1,58 @@
+"""Programs made of programs: what a pass shares with every other pass over equations.
+
+    interpret(jaxpr, args, apply)        `eval_jaxpr`, where `apply(eqn, inputs)` says what an equation results in
+    rewritten(jaxpr, apply, what=...)    the same program, with each equation replaced by what `apply` binds
+    trace_closed(fun, in_avals)          the program of a function that captures no arrays
+
+What the values are is the pass's affair: arrays, tracers, or what is known of them (`passes/sparsity.py`).
+Read next: `didax/passes/physical.py`, a rewriting pass, and `didax/passes/uneven.py`, which has both kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from didax.core.avals import ShapedArray
+from didax.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from didax.core.source import follows_equations
+from didax.transforms.staging import trace_to_jaxpr
+
+Apply = Callable[[Eqn, list[Any]], Sequence[Any]]  # the results of an equation, from what its inputs are
+
+
+def _value(x: Literal) -> Any:
+    return x.val
+
+
+@follows_equations()
+def interpret(
+    jaxpr: Jaxpr, args: Sequence[Any], apply: Apply, literal: Callable[[Literal], Any] = _value
+) -> list[Any]:
+    """Run a jaxpr in which `apply` gives the results of each equation, and `literal` the value of a literal."""
+    env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        inputs = [env[x] if type(x) is Var else literal(x) for x in eqn.invars]  # type: ignore[arg-type]
+        env.update(zip(eqn.outvars, apply(eqn, inputs), strict=True))
+    return [env[x] if type(x) is Var else literal(x) for x in jaxpr.outvars]  # type: ignore[arg-type]
+
+
+def rewritten(
+    jaxpr: Jaxpr, apply: Apply, *, what: str, in_avals: Sequence[ShapedArray] | None = None
+) -> Jaxpr:
+    """The jaxpr of what `apply` binds for each equation; `in_avals` where types of inputs change, too."""
+    avals = jaxpr.in_avals if in_avals is None else in_avals
+    return trace_closed(lambda *args: interpret(jaxpr, args, apply), avals, what=what, name=jaxpr.name)
+
+
+def trace_closed(
+    fun: Callable[..., Sequence[Any]],
+    in_avals: Sequence[ShapedArray],
+    *,
+    what: str = "a loop",
+    name: str | None = None,
+) -> Jaxpr:
+    """The jaxpr of a function that captures no arrays; errors call it `what`. Its `name` is that of the function."""
+    new, captured = trace_to_jaxpr(fun, in_avals, what=what)
+    assert not captured, "jaxprs are closed"
+    return new if name is None else Jaxpr(new.invars, new.eqns, new.outvars, name)
