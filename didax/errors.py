@@ -39,6 +39,7 @@ from didax.core.errors import (
     TypePromotionError,
     UnexpectedTracerError,
 )
+from didax.core.missing_names import MissingNameError
 
 __all__ = [
     "ArgumentError",
@@ -52,6 +53,7 @@ __all__ = [
     "JaxprTypeError",
     "KeyReuseError",
     "KeyReuseWarning",
+    "MissingNameError",
     "MissingRuleError",
     "NaNError",
     "NonConcreteBooleanIndexError",

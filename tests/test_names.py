@@ -2,12 +2,14 @@
 
 import importlib
 import inspect
+import pickle
 import pkgutil
 import re
 import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -162,6 +164,31 @@ def test_public_modules_are_attributes() -> None:
     )
     output = subprocess.check_output([sys.executable, "-c", program], text=True)
     assert output == "module 'didax.scipy' has no attribute 'nosuch'\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "advice"),
+    [
+        (dx, "sin", "Use didax.numpy.sin or didax.lax.sin."),
+        (dx, "sparse_hessian", "Use didax.experimental.sparse_derivatives.sparse_hessian."),
+        (dnp, "random", "Use didax.random."),  # the module of this name, and none that another module imports
+        (dnp, "sinn", "Did you mean didax.numpy.sin?"),
+        (dx.lax, "enisum", "Did you mean didax.numpy.einsum?"),
+        (dx.random, "norml", "Did you mean didax.random.normal?"),
+    ],
+)
+def test_a_missing_name_says_where_such_a_name_is(module: Any, name: str, advice: str) -> None:
+    with pytest.raises(dx.errors.MissingNameError) as error:
+        getattr(module, name)
+    assert str(error.value) == f"module {module.__name__!r} has no attribute {name!r}.\n{advice}"
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+    assert not hasattr(module, name)
+
+
+def test_a_private_name_gets_no_advice() -> None:
+    with pytest.raises(AttributeError) as error:
+        getattr(dnp, "_sin")  # noqa: B009
+    assert str(error.value) == "module 'didax.numpy' has no attribute '_sin'"
 
 
 # Keywords of JAX that are absent, and named so in docs/differences.md or specific to one of JAX's implementations.

@@ -6,7 +6,7 @@
         __getattr__, __dir__ = on_access(__name__, "scipy")
 
 So `import didax` stays fast, every public module is an attribute of its package, and `dir` lists it. Only type checkers
-read the import.
+read the import. A name that is nowhere in the package raises `MissingNameError`, which says where such a name is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from didax.core.missing_names import MissingNameError
 
 
 def on_access(
@@ -27,7 +29,7 @@ def on_access(
             return importlib.import_module(f"{package}.{name}")  # which makes it an attribute of the package
         if name in homes:
             return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise MissingNameError(package, name)
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules, *homes})

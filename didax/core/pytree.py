@@ -686,10 +686,16 @@ def _too_deep(tree: Any, error: SystemError) -> Exception:
             f"  tree{keystr(outer)} is one object with tree{keystr(inner)}\n"
             "Put a copy, or something else, in one of the two places."
         )
+    rule, fix = (
+        "A pytree is nested too deeply to be taken apart.",
+        "Make it flatter, such as one list of all levels",
+    )
+    if sys.version_info >= (3, 12):  # from which on compiled functions have a limit of their own
+        return RecursionError(f"{rule}\n{fix}: the limit of compiled functions is Python's own and fixed.")
     return RecursionError(
-        "A pytree is nested too deeply to be taken apart.\n"
+        f"{rule}\n"
         f"  Python's limit (sys.getrecursionlimit()): {sys.getrecursionlimit()} levels of calls\n"
-        "Make it flatter, such as one list of all levels, or raise the limit by sys.setrecursionlimit."
+        f"{fix}, or raise the limit by sys.setrecursionlimit."
     )
 
 

@@ -6,6 +6,9 @@ primitives, a file in `didax/primitives/`.
 """
 
 # ruff: noqa: F403
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access as _on_access
 from didax.lax import composites as _composites
 from didax.lax import control_flow as _control_flow
 from didax.lax import convert as _convert
@@ -72,3 +75,6 @@ __all__ += _solvers.__all__
 __all__ += _sort.__all__
 __all__ += _special.__all__
 __all__ += _windows.__all__
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _on_access(__name__)

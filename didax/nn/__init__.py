@@ -7,6 +7,9 @@ Each function, and each derivative, is finite wherever its limit is. Read next: 
 `attention.py`, `initializers.py`.
 """
 
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access as _on_access
 from didax.nn import initializers
 from didax.nn.activations import (
     celu,
@@ -82,3 +85,6 @@ __all__ = [
     "swish",
     "tanh",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _on_access(__name__)

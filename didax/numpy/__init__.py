@@ -10,6 +10,7 @@ Read in this order: `promotion.py`, `ufunc.py`, `ufuncs.py`, `creation.py`, then
 # ruff: noqa: F403  (the public face: each module lists its names in __all__)
 from typing import TYPE_CHECKING
 
+from didax.core.modules import on_access as _on_access
 from didax.core.value import Array as ndarray
 from didax.numpy import array_methods as _array_methods
 from didax.numpy import fft as fft
@@ -63,3 +64,5 @@ if TYPE_CHECKING:
     uint16: ScalarType
     uint32: ScalarType
     uint64: ScalarType
+else:
+    __getattr__, __dir__ = _on_access(__name__)

@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from didax.api.results import array_function
 from didax.core import dtypes
 from didax.core.dims import max_dim
 from didax.core.errors import ArgumentError, ConcretizationTypeError, check_choice, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.lax import linalg as lax_linalg
 from didax.lax.dot import PrecisionLike
@@ -55,6 +56,9 @@ __all__ = [
     "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd",
     "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 Axes = tuple[int, ...]
 

@@ -10,6 +10,9 @@ Read next: `_keys.py` (keys), `_samplers.py`, `_transformed.py`, `_gamma.py` and
 (distributions), `_choices.py` (permutations and choices).
 """
 
+from typing import TYPE_CHECKING
+
+from didax.core.modules import on_access as _on_access
 from didax.random._choices import categorical, choice, permutation
 from didax.random._gamma import (
     ball,
@@ -72,3 +75,6 @@ __all__ = [
     "ball", "beta", "binomial", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma",
     "multinomial", "poisson", "t", "multivariate_normal", "orthogonal",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _on_access(__name__)

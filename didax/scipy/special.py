@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import didax.numpy as dnp
 from didax import nn
 from didax.core.dtypes import default_dtype
 from didax.core.errors import api_boundary, message
+from didax.core.modules import on_access
 from didax.core.value import Array
 from didax.nn import logsumexp
 from didax.numpy.promotion import promote_dtypes
@@ -42,6 +43,9 @@ __all__ = [
     "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma",
     "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_access(__name__)
 
 ArrayLike = Any
 Axes = int | tuple[int, ...] | None

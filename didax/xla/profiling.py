@@ -6,6 +6,7 @@ Read next: `didax/profiler.py`, what users of JAX's names call; `didax/api/profi
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
@@ -103,12 +104,16 @@ class Recording:
         self.events: list[Measured] = []
         self.threads: list[str] = []
         ends: dict[Any, float] = {}  # of instructions that end in another thread
-        for plane in ProfileData.from_serialized_xspace(serialized).planes:
-            self.began = float(dict(plane.stats).get("profile_start_time", self.began))
-            for line in plane.lines:
-                if line.name not in _DERIVED:
-                    self.threads.append(f"{plane.name} {line.name}")
-                    self._read(line, len(self.threads) - 1, ends)
+        # jaxlib makes a class at the first look at statistics, and Python warns of how that class is made. Where
+        # warnings are errors, jaxlib would end the process.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            for plane in ProfileData.from_serialized_xspace(serialized).planes:
+                self.began = float(dict(plane.stats).get("profile_start_time", self.began))
+                for line in plane.lines:
+                    if line.name not in _DERIVED:
+                        self.threads.append(f"{plane.name} {line.name}")
+                        self._read(line, len(self.threads) - 1, ends)
         for i, event in enumerate(self.events):
             if (end := ends.get(event.details.get("_p"))) is not None and event.run is not None:
                 self.events[i] = event._replace(done=max(event.end, end))
