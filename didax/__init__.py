@@ -7,6 +7,7 @@
 A reader's map of the package is `MAP.md` beside this file.
 """
 
+import gc
 import sys
 
 from didax.version import __version__, check_jaxlib, installed_jaxlib
@@ -19,159 +20,180 @@ if sys.argv[:2] == ["-m", "doctor"]:
 check_jaxlib(installed_jaxlib())
 
 # ruff: noqa: E402
-from typing import TYPE_CHECKING
+# Nothing that an import makes is garbage: the search for some would be a tenth of the time.
+_searches = gc.isenabled()
+gc.disable()
+try:
+    from didax import (
+        checkpoint_policies,
+        core,
+        custom_derivatives,
+        dlpack,
+        dtypes,
+        errors,
+        lax,
+        numpy,
+        random,
+        ref,
+        sharding,
+        tree,
+    )
+    from didax.api.autodiff import grad, jvp, linearize, value_and_grad, vjp
+    from didax.api.buckets import Buckets
+    from didax.api.callbacks import effects_barrier, io_callback, pure_callback
+    from didax.api.checkpoint import checkpoint, checkpoint_name, remat
+    from didax.api.context import named_call, named_scope
+    from didax.api.custom import custom_jvp, custom_rules, custom_vjp
+    from didax.api.devices import (
+        block_until_ready,
+        copy_to_host_async,
+        default_backend,
+        device_count,
+        device_get,
+        device_put,
+        devices,
+        host_count,
+        host_id,
+        host_ids,
+        local_device_count,
+        local_devices,
+        process_count,
+        process_index,
+        process_indices,
+    )
+    from didax.api.environment import live_arrays, print_environment_info
+    from didax.api.explicit import reshard
+    from didax.api.forward_backward import fwd_and_bwd
+    from didax.api.inspect import eval_shape, explain, make_jaxpr, typeof
+    from didax.api.jacobians import hessian, jacfwd, jacrev
+    from didax.api.jacobians import jacrev as jacobian
+    from didax.api.jit import jit
+    from didax.api.linear_transpose import linear_transpose
+    from didax.api.options import (
+        allow_f16_reductions,
+        array_garbage_collection_guard,
+        auto_pcast,
+        check_tracer_leaks,
+        checking_leaks,
+        clear_caches,
+        compile_in_background,
+        debug_infs,
+        debug_key_reuse,
+        debug_nans,
+        default_device,
+        default_matmul_precision,
+        default_prng_impl,
+        disable_jit,
+        enable_checks,
+        enable_custom_prng,
+        enable_x64,
+        explain_cache_misses,
+        jax2tf_associative_scan_reductions,
+        legacy_prng_key,
+        log_compiles,
+        make_user_context,
+        no_execution,
+        no_tracing,
+        numpy_dtype_promotion,
+        numpy_rank_promotion,
+        optimize_loops,
+        remove_size_one_mesh_axis_from_type,
+        softmax_custom_jvp,
+        thread_guard,
+        threefry_partitionable,
+        transfer_guard,
+        transfer_guard_device_to_device,
+        transfer_guard_device_to_host,
+        transfer_guard_host_to_device,
+        wait_for_compilations,
+    )
+    from didax.api.placement import (
+        make_array_from_callback,
+        make_array_from_process_local_data,
+        make_array_from_single_device_arrays,
+        make_mesh,
+        set_mesh,
+    )
+    from didax.api.pmap import pmap
+    from didax.api.shard_map import shard_map, smap
+    from didax.api.stages import ShapeDtypeStruct
+    from didax.api.vmap import vmap
+    from didax.core.compile_time import ensure_compile_time_eval
+    from didax.core.dtypes import float0
+    from didax.core.jax_options import Config
+    from didax.core.modules import on_access
+    from didax.core.sharding import NamedSharding
+    from didax.core.sharding import PartitionSpec as P
+    from didax.core.value import Array
+    from didax.custom_derivatives import closure_convert, custom_gradient
+    from didax.numpy.dynamic_slices import ds
+    from didax.ref import Ref, empty_ref, free_ref, freeze, new_ref
+    from didax.runtime.array import Shard
+finally:
+    if _searches:
+        gc.enable()
 
-from didax import (
-    ad,
-    ad_checkpoint,
-    checkify,
-    checkpoint_policies,
-    core,
-    custom_batching,
-    custom_derivatives,
-    debug,
-    dlpack,
-    dtypes,
-    errors,
-    experimental,
-    extend,
-    lax,
-    memory,
-    nn,
-    numpy,
-    ops,
-    random,
-    ref,
-    sharding,
-    stages,
-    tree,
-    tree_util,
-    typing,
-)
-from didax.api.autodiff import grad, jvp, linearize, value_and_grad, vjp
-from didax.api.buckets import Buckets
-from didax.api.callbacks import effects_barrier, io_callback, pure_callback
-from didax.api.checkpoint import checkpoint, checkpoint_name, remat
-from didax.api.context import named_call, named_scope
-from didax.api.custom import custom_jvp, custom_rules, custom_vjp
-from didax.api.devices import (
-    block_until_ready,
-    copy_to_host_async,
-    default_backend,
-    device_count,
-    device_get,
-    device_put,
-    devices,
-    host_count,
-    host_id,
-    host_ids,
-    local_device_count,
-    local_devices,
-    process_count,
-    process_index,
-    process_indices,
-)
-from didax.api.environment import live_arrays, print_environment_info
-from didax.api.explicit import reshard
-from didax.api.forward_backward import fwd_and_bwd
-from didax.api.inspect import eval_shape, explain, make_jaxpr, typeof
-from didax.api.jacobians import hessian, jacfwd, jacrev
-from didax.api.jacobians import jacrev as jacobian
-from didax.api.jit import jit
-from didax.api.linear_transpose import linear_transpose
-from didax.api.options import (
-    allow_f16_reductions,
-    array_garbage_collection_guard,
-    auto_pcast,
-    check_tracer_leaks,
-    checking_leaks,
-    clear_caches,
-    compile_in_background,
-    debug_infs,
-    debug_key_reuse,
-    debug_nans,
-    default_device,
-    default_matmul_precision,
-    default_prng_impl,
-    disable_jit,
-    enable_checks,
-    enable_custom_prng,
-    enable_x64,
-    explain_cache_misses,
-    jax2tf_associative_scan_reductions,
-    legacy_prng_key,
-    log_compiles,
-    make_user_context,
-    no_execution,
-    no_tracing,
-    numpy_dtype_promotion,
-    numpy_rank_promotion,
-    optimize_loops,
-    remove_size_one_mesh_axis_from_type,
-    softmax_custom_jvp,
-    thread_guard,
-    threefry_partitionable,
-    transfer_guard,
-    transfer_guard_device_to_device,
-    transfer_guard_device_to_host,
-    transfer_guard_host_to_device,
-    wait_for_compilations,
-)
-from didax.api.placement import (
-    make_array_from_callback,
-    make_array_from_process_local_data,
-    make_array_from_single_device_arrays,
-    make_mesh,
-    set_mesh,
-)
-from didax.api.pmap import pmap
-from didax.api.shard_map import shard_map, smap
-from didax.api.stages import ShapeDtypeStruct
-from didax.api.vmap import vmap
-from didax.core.compile_time import ensure_compile_time_eval
-from didax.core.dtypes import float0
-from didax.core.jax_options import Config
-from didax.core.modules import on_access
-from didax.core.sharding import NamedSharding
-from didax.core.sharding import PartitionSpec as P
-from didax.core.value import Array
-from didax.custom_derivatives import closure_convert, custom_gradient
-from didax.debug._mode import debug_mode
-from didax.numpy.dynamic_slices import ds
-from didax.ref import Ref, empty_ref, free_ref, freeze, new_ref
-from didax.runtime.array import Shard
+from typing import TYPE_CHECKING
 
 config = Config()
 
 if TYPE_CHECKING:
+    from didax import ad as ad
+    from didax import ad_checkpoint as ad_checkpoint
+    from didax import checkify as checkify
     from didax import checkpoints as checkpoints
+    from didax import custom_batching as custom_batching
+    from didax import debug as debug
     from didax import distributed as distributed
     from didax import example_libraries as example_libraries
+    from didax import experimental as experimental
     from didax import export as export
+    from didax import extend as extend
     from didax import ffi as ffi
     from didax import flatten_util as flatten_util
     from didax import image as image
+    from didax import memory as memory
     from didax import monitoring as monitoring
+    from didax import nn as nn
+    from didax import ops as ops
     from didax import profiler as profiler
     from didax import scipy as scipy
+    from didax import stages as stages
     from didax import test_util as test_util
+    from didax import tree_util as tree_util
+    from didax import typing as typing
     from didax.api.profile import profile as profile
     from didax.debug._explore import explore as explore
+    from didax.debug._mode import debug_mode as debug_mode
     from didax.xla.client import Device as Device
 else:
     __getattr__, __dir__ = on_access(
         __name__,
+        "ad",
+        "ad_checkpoint",
+        "checkify",
         "checkpoints",
+        "custom_batching",
+        "debug",
         "distributed",
         "example_libraries",
+        "experimental",
         "export",
+        "extend",
         "ffi",
         "flatten_util",
         "image",
+        "memory",
         "monitoring",
+        "nn",
+        "ops",
         "profiler",
         "scipy",
+        "stages",
         "test_util",
+        "tree_util",
+        "typing",
+        debug_mode="debug._mode",
         explore="debug._explore",
         profile="api.profile",
         Device="xla.client",

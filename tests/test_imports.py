@@ -151,13 +151,22 @@ def test_nothing_imports_jax():
     assert not strays, f"jax is a test oracle, never a dependency:\n{strays}"
 
 
-def test_import_didax_loads_neither_xla_nor_scipy_nor_jax():
-    """They cost hundreds of milliseconds; each is loaded when first needed."""
-    program = "import sys, didax; print(*sys.modules, sep='\\n')"
+def test_import_didax_loads_what_the_first_operations_need():
+    """XLA, SciPy and jax cost hundreds of milliseconds, each module half of one, and so does a search for garbage."""
+    program = (
+        "import gc, sys\n"
+        "def searches(): return sum(generation['collections'] for generation in gc.get_stats())\n"
+        "before = searches(); import didax; print(searches() - before, gc.isenabled(), *sys.modules, sep='\\n')\n"
+    )
     output = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True)
-    loaded = set(output.split())
-    assert "didax" in loaded
-    assert not loaded & {"jaxlib._jax", "scipy", "jax"}
+    searches, enabled, *loaded = output.split()
+    assert int(searches) < 20  # of 120
+    assert enabled == "True"
+    assert "didax.numpy" in loaded
+    late = {"jaxlib._jax", "scipy", "jax", "logging", "difflib", "bdb", "tempfile"}
+    late |= {"didax.checkify", "didax.debug", "didax.extend", "didax.nn", "didax.scipy"}
+    assert not late & set(loaded)
+    assert sum(within(name, "didax") for name in loaded) <= 350
 
 
 SOURCE = """

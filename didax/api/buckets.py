@@ -10,12 +10,12 @@ Read next: `didax/primitives/bucketed.py`, the call; `didax/passes/buckets.py`, 
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from didax.api.cache_misses import tell
 from didax.api.donation import DonatedArguments
 from didax.api.flat import FlatFunction, argument_names, positional_names
 from didax.api.jit_cache import JitCache
@@ -43,7 +43,6 @@ from didax.runtime.sharded import ShardedArray
 from didax.transforms.named_axes import axis_env
 from didax.transforms.staging import StagingTrace, stage_program
 
-logger = logging.getLogger("didax")
 _SMALLEST = 8  # the smallest bucket where none are given: shorter arrays cost as much
 
 
@@ -387,7 +386,7 @@ class BucketCalls:
         if config.state().explain_cache_misses:
             of = ", ".join(f"{name} = {n}" for name, n in sizes.items())
             why = "its other traces do not hold at these sizes" if again else "its first call"
-            logger.warning("%s is traced for all sizes, from %s: %s.", describe_function(self._fun), of, why)
+            tell("%s is traced for all sizes, from %s: %s.", describe_function(self._fun), of, why)
         longest = {name: self._settings.bucket.longest(name) for name in sizes}
         scope = ObservedScope({name: n for name, n in longest.items() if n is not None})
         types = _symbolic_types(texts, avals, names, scope)
@@ -416,7 +415,7 @@ class BucketCalls:
                     f"{name} = {n} padded to {most}"
                     for (name, n), (_, most) in zip(call.sizes, call.bucket, strict=True)
                 ]
-                logger.warning(
+                tell(
                     "%s is compiled for a bucket: %s. It has %s others.",
                     describe_function(self._fun), ", ".join(sizes), len(trace.programs),
                 )  # fmt: skip

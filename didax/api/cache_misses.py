@@ -24,6 +24,13 @@ Signature = tuple[Any, ...]  # structure, options, types, static arguments, name
 _explained: weakref.WeakSet[Any] = weakref.WeakSet()  # the code of functions whose first call was explained
 
 
+def tell(text: str, *parts: Any) -> None:
+    """Give the logger 'didax' a line."""
+    import logging  # of which `import didax` takes no time
+
+    logging.getLogger("didax").warning(text, *parts, stacklevel=2)
+
+
 def explain_miss(fun: Any, new: Signature, known: Iterable[Signature], names: Sequence[str]) -> str:
     """What differs between a signature and the known one that is most like it; `names` are those of the leaves."""
     head = f"{describe_function(fun)} is traced"

@@ -8,12 +8,11 @@ Read next: `specialization.py`, `runtime/compiled.py` (running), `primitives/cal
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from didax.api.buckets import UNPADDED, BucketCalls, as_buckets
-from didax.api.cache_misses import explain_miss, traced_before
+from didax.api.cache_misses import explain_miss, tell, traced_before
 from didax.api.donation import DonatedArguments
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments
 from didax.api.function_objects import FunctionObject, update_wrapper
@@ -37,7 +36,6 @@ from didax.transforms.staging import stage_program, values_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-logger = logging.getLogger("didax")
 
 
 class JitFunction(RepeatedCalls[P, R], FunctionObject):
@@ -94,7 +92,7 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
             given, args = args, with_gaps(args, static)
             names = argument_names(self._fun, args, kwargs)
             if state.explain_cache_misses:
-                logger.warning(explain_miss(self._fun, signature, self._cache.specializations, names))
+                tell(explain_miss(self._fun, signature, self._cache.specializations, names))
             flat = FlatFunction(self._static.filled(static), tree, "jit")
             flat = laid_out(self._fun, flat, self._settings.shardings, given, kwargs, names)
             refs = [i for i, aval in enumerate(avals) if isinstance(aval, RefType)]

@@ -109,13 +109,13 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
 # --- vectorize ----------------------------------------------------------------------------------------------
 
 _AXES = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
-_SIGNATURE = re.compile(rf"\s*{_AXES}(?:\s*,\s*{_AXES})*\s*->\s*{_AXES}(?:\s*,\s*{_AXES})*\s*")
+_SIGNATURE = rf"\s*{_AXES}(?:\s*,\s*{_AXES})*\s*->\s*{_AXES}(?:\s*,\s*{_AXES})*\s*"
 Dims = list[tuple[str, ...]]
 
 
 def _parse(signature: str) -> tuple[Dims, Dims]:
     """Parse a signature like "(n,m),(m)->(n)" into the names of the core axes of the arguments and results."""
-    if not _SIGNATURE.fullmatch(signature):
+    if not re.fullmatch(_SIGNATURE, signature):
         fix = "Write the core axes of arguments and results, as in '(n,m),(m)->(n)'."
         raise ValueError(
             message("vectorize takes a signature of NumPy's form.", f"signature: {signature!r}", fix=fix)

@@ -59,7 +59,8 @@ def _without_dead_results(eqn: Eqn, used: Sequence[bool]) -> Eqn:
 
 
 def merge_equal(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with equal equations merged into the first of them."""
+    """The jaxpr with equal equations merged into the first of them; the same object if no two are equal."""
+    pure = not jaxpr.effects  # asked once: most programs have no effects
     renamed: dict[Var, Var] = {}
     seen: dict[Any, Eqn] = {}
     eqns: list[Eqn] = []
@@ -69,11 +70,13 @@ def merge_equal(jaxpr: Jaxpr) -> Jaxpr:
         if eqn.primitive.exact_params:
             params = exact(params)
         key = (eqn.primitive, tuple([x if type(x) is Var else _identity(x) for x in invars]), params)
-        first = eqn if eqn.effects else seen.setdefault(key, eqn)
+        first = seen.setdefault(key, eqn) if pure or not eqn.effects else eqn
         if first is not eqn:
             renamed.update(zip(eqn.outvars, first.outvars, strict=True))
             continue
         eqns.append(eqn.replace(invars=invars) if renamed else eqn)
+    if not renamed:
+        return jaxpr
     outs = [renamed.get(x, x) if type(x) is Var else x for x in jaxpr.outvars]
     return Jaxpr(jaxpr.invars, eqns, outs, jaxpr.name)
 

@@ -14,7 +14,6 @@ import hashlib
 import os
 import platform
 import sys
-import tempfile
 import threading
 import traceback
 import warnings
@@ -702,6 +701,8 @@ class DiskStore:
 
     def write(self, name: str, body: bytes) -> None:
         """Add an entry whole or not at all, then drop the oldest beyond the bound."""
+        import tempfile  # with ten modules, which a process that finds its programs does not load
+
         handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as f:

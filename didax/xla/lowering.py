@@ -105,8 +105,8 @@ def function_text(module: Module, jaxpr: Jaxpr, attributes: Sequence[str] | None
 
     `attributes` are those of the arguments of `main`, which makes the tokens that other functions take and return.
     """
-    is_ordered = has_order(jaxpr.effects)
     jaxpr = simplify_jaxpr(jaxpr)
+    is_ordered = has_order(jaxpr.effects)
     ctx = FunctionContext(module)
     ctx.path = f"{jaxpr.name}/" if jaxpr.name else ""
     args = [Value(f"%arg{i}", v.aval) for i, v in enumerate(jaxpr.invars)]

@@ -183,7 +183,7 @@ _NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8
 
 
 # Where an operation comes from, as it is written behind the operation. Functions that differ in it are equal.
-PLACE = re.compile(r' loc\("(?:[^"\\]|\\.)*"(?:\("(?:[^"\\]|\\.)*":\d+:\d+\))?\)')
+PLACE = r' loc\("(?:[^"\\]|\\.)*"(?:\("(?:[^"\\]|\\.)*":\d+:\d+\))?\)'
 
 
 def quoted(text: str) -> str:
@@ -219,7 +219,7 @@ class Module:
 
     def add(self, text: str, name: str, calls_python: bool) -> str:
         """The name of the private function with this text: `name` or one made of it. Equal texts are one function."""
-        key = PLACE.sub("", text) if self.located else text
+        key = re.sub(PLACE, "", text) if self.located else text
         found = self._by_text.get(key)
         if found is None:
             found = self._by_text[key] = self._fresh_name(name)

@@ -10,7 +10,7 @@ import pytest
 import didax as dx
 from didax import lax
 from didax.core.effects import NO_EFFECTS, Effect, union_within
-from didax.core.jaxpr import Jaxpr, nested_jaxprs
+from didax.core.jaxpr import Eqn, Jaxpr, nested_jaxprs
 from didax.core.primitive import Primitive
 from didax.core.primitive_names import by_name
 from didax.passes.simplify import dce_jaxpr, simplify_jaxpr
@@ -120,3 +120,10 @@ def test_effects_of_debug_callbacks_are_of_jax_s_classes() -> None:
     assert isinstance(effect, dx.debug.DebugEffect) and isinstance(effect, dx.debug.OrderedDebugEffect)
     (kept,) = dx.make_jaxpr(lambda x: lax.dce_sink(x))(1.0).jaxpr.effects
     assert not isinstance(kept, dx.debug.DebugEffect)
+
+
+def test_lowering_asks_each_application_for_its_effects_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(Eqn, "effects", property(lambda eqn: asked.append(eqn.primitive.name) or NO_EFFECTS))
+    dx.jit(lambda x: lax.sin(lax.cos(x)) * 2.0).lower(1.0).as_text()
+    assert sorted(asked) == ["cos", "mul", "sin"]
