@@ -5,11 +5,21 @@
 
 XLA multiplies a Gram matrix as any product, NumPy asks for half of it. And XLA reads a matrix that is summed down its
 columns line by line of the cache, where lines at distances of powers of two displace each other. Processor
-milliseconds, float32, one loaded core of an AMD EPYC, as XLA does it -> here, NumPy: `x.T @ x` of (512, 512) 4.8 ->
-3.1, 2.0, of (1024, 1024) 61 -> 32, 21, of (1000, 1000) 27 -> 20, 13, of (4096, 256) 8.4 -> 7.1, 3.9, of (4096, 512)
-49 -> 31, 21; `x @ x.T` of (1000, 1000) 34 -> 21, 13. `x.T @ y` of (2048, 1024) and (2048, 1024) 110 -> 69, 50, of (4096, 512) and
-(4096, 512) 41 -> 32, 25, of (2048, 512) and (2048, 64) 4.4 -> 3.0, 2.1; but of (2048, 256) and (2048, 256) 4.4 -> 5.3,
-of (1000, 1000) and (1000, 1000) 28 -> 34. Read next: `dot.py`, which asks for this.
+milliseconds, float32, one loaded core of an AMD EPYC:
+
+    product, shapes                        XLA's    here    NumPy
+    x.T @ x, (512, 512)                     4.8      3.1      2.0
+    x.T @ x, (1024, 1024)                  61       32       21
+    x.T @ x, (1000, 1000)                  27       20       13
+    x.T @ x, (4096, 256)                    8.4      7.1      3.9
+    x.T @ x, (4096, 512)                   49       31       21
+    x @ x.T, (1000, 1000)                  34       21       13
+    x.T @ y, (2048, 1024), (2048, 1024)   110       69       50
+    x.T @ y, (4096, 512), (4096, 512)      41       32       25
+    x.T @ y, (2048, 512), (2048, 64)        4.4      3.0      2.1
+
+Left to XLA, because they took longer: x.T @ y of twice (2048, 256) 4.4, transposed 5.3, of twice (1000, 1000) 28, 34;
+x.T @ x of (512, 2048) 75, in blocks 108. Read next: `dot.py`, which asks for this.
 """
 
 from __future__ import annotations
