@@ -169,6 +169,16 @@ def test_extrema_of_long_rows(axes: tuple[int, ...]) -> None:
     assert_close(empty, np.full(empty.shape, -np.inf, np.float32))
 
 
+def test_rows_are_dealt_out_to_lanes_that_divide_them() -> None:
+    for row, lanes in ((96, 32), (100, 25), (1050, 25), (45, 15)):
+        text = dx.jit(lambda x: lax.reduce_max(x, (1,))).lower(np.zeros((7, row), np.float32)).as_text()
+        assert f"tensor<7x{row // lanes}x{lanes}xf32>" in text and "stablehlo.slice" not in text
+    assert (
+        "stablehlo.slice"
+        in dx.jit(lambda x: lax.reduce_max(x, (1,))).lower(np.zeros((7, 101), "f")).as_text()
+    )
+
+
 def test_the_extreme_zero_of_a_long_row_has_its_sign() -> None:
     x = -np.zeros((40, 40), np.float32)
     x[np.arange(39), np.arange(39)] = 0.0
