@@ -284,7 +284,6 @@ def _scan_rows(
         ctx,
         "scan",
         [flat],
-        flat.aval,
         lambda inner, x: _blocks(inner, x, block, by_row, reverse, combine, identity),
     )
     return ctx.reshape(out, x.aval.shape)

@@ -29,6 +29,7 @@ from didax.core.primitive import Primitive, Rule, infer
 from didax.passes.sparsity import Dependence, by_basis
 from didax.primitives import padded, split
 from didax.primitives.convert import convert_element_type
+from didax.primitives.products import lower_product
 from didax.primitives.shape import transpose
 from didax.transforms.batching import AxisData
 from didax.transforms.jet import Series, cauchy
@@ -234,6 +235,10 @@ class DotGeneral(BilinearContraction):
         runs = _neighbours(x_contract, y_contract)
         x, x_contract, x_batch = _merged(ctx, x, [run for run, _ in runs], x_batch)
         y, y_contract, y_batch = _merged(ctx, y, [run for _, run in runs], y_batch)
+        if x.aval.ndim == y.aval.ndim == 2 and len(x_contract) == len(y_contract) == 1 and out.dtype == inner:
+            found = lower_product(ctx, x, y, x_contract[0], y_contract[0], precision_names(precision))
+            if found is not None:
+                return found
         batching = f"batching_dims = {list(x_batch)} x {list(y_batch)}, " if x_batch else ""
         return ctx.emit(
             f"stablehlo.dot_general {x}, {y}, {batching}"

@@ -296,7 +296,6 @@ def one_kernel(
     ctx: FunctionContext,
     name: str,
     operands: Sequence[Value],
-    out: ShapedArray,
     write: Callable[..., Value],
 ) -> Value:
     """A call of a function that XLA compiles, loops and all, as a kernel. `write(inner, *arguments)` writes its body.
@@ -306,16 +305,37 @@ def one_kernel(
     hidden = ctx.emit_many(
         f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}", [x.aval for x in operands]
     )
+    return _call_written(ctx, name, hidden, lambda inner, *xs: [write(inner, *xs)], _ONE_KERNEL)[0]
+
+
+def kept_apart(
+    ctx: FunctionContext, name: str, operands: Sequence[Value], write: Callable[..., Sequence[Value]]
+) -> list[Value]:
+    """The results of a call of a function that XLA does not fuse with what is around it.
+
+    `write(inner, *arguments)` writes its body.
+    """
+    return _call_written(ctx, name, operands, write, _NOT_INLINED)
+
+
+def _call_written(
+    ctx: FunctionContext,
+    name: str,
+    operands: Sequence[Value],
+    write: Callable[..., Sequence[Value]],
+    marks: str,
+) -> list[Value]:
     inner = FunctionContext(ctx.module)
     arguments = [Value(f"%arg{i}", x.aval) for i, x in enumerate(operands)]
-    result = write(inner, *arguments)
+    results = write(inner, *arguments)
     parameters = ", ".join([f"{x}: {x.type}" for x in arguments])
-    lines = "\n".join([*inner.lines, f"return {result} : {result.type}"])
-    function = ctx.module.add(f"({parameters}) -> {result.type} {{\n{lines}\n}}", name, False)
-    return ctx.emit(
-        f"func.call @{function}({names(hidden)}) {{mhlo.frontend_attributes = {{{_ONE_KERNEL}}}}} : "
-        f"({types(hidden)}) -> {result.type}",
-        out,
+    lines = "\n".join([*inner.lines, f"return {names(results)} : {types(results)}"])
+    head = f"({parameters}) -> ({types(results)})"
+    function = ctx.module.add(f"{head} {{\n{lines}\n}}", name, False)
+    return ctx.emit_many(
+        f"func.call @{function}({names(operands)}) {{mhlo.frontend_attributes = {{{marks}}}}} : "
+        f"({types(operands)}) -> ({types(results)})",
+        [x.aval for x in results],
     )
 
 

@@ -286,6 +286,7 @@ class FunctionContext:
         "run",
         "stored",
         "tokens",
+        "transposed",
     )
 
     def __init__(self, module: Module, outer: FunctionContext | None = None):
@@ -303,6 +304,7 @@ class FunctionContext:
         # Names of values that lie in memory before the program starts: the arguments of `main`.
         self.stored: frozenset[str] = frozenset() if outer is None else outer.stored
         self.masks: dict[str, Value] = {}  # the booleans that a value was converted from, by its name
+        self.transposed: dict[str, Value] = {}  # the matrix that a value is the transpose of, by its name
         self.out_avals: tuple[ShapedArray, ...] = ()
 
     def emit(self, text: str, aval: ShapedArray) -> Value:

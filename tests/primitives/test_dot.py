@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import didax as dx
+import didax.numpy as dnp
 from didax import lax
 from didax.core import config
 
@@ -141,3 +142,31 @@ def test_dot_algorithms_stand_for_precisions() -> None:
     assert lax.DotAlgorithm("float16", "float16", "float32").precision() is lax.Precision.DEFAULT
     with pytest.raises(ValueError, match="rounds operands to floats, in 1, 3, 6 or 9 products"):
         lax.dot(x, x, precision=lax.DotAlgorithm("int8", "int8", "int32"))
+
+
+def test_large_products_of_matrices_are_written_for_the_cpu() -> None:
+    """Gram matrices in blocks; matrices that are summed down long rows of powers of two are transposed first."""
+    rng = np.random.default_rng(0)
+    x, y = [rng.standard_normal(shape).astype(np.float32) for shape in ((301, 258), (256, 512))]
+    z = rng.standard_normal((256, 70)).astype(np.float32)
+    # The function, how many products it is written as, and whether an operand is transposed first.
+    functions = [
+        (lambda x, y, z: x.T @ x, 4, False),
+        (lambda x, y, z: y @ y.T, 4, False),
+        (lambda x, y, z: (x + 1).T @ x, 1, False),
+        (lambda x, y, z: y.T @ z, 1, True),
+        (lambda x, y, z: dx.grad(lambda w: (y @ w).sum())(dnp.ones((512, 64))), 1, True),
+        (lambda x, y, z: z @ z.T, 1, False),  # little is summed
+        (lambda x, y, z: dx.vmap(lambda y: y.T @ y)(dnp.stack([y, y])), 1, False),
+    ]
+    found = dx.jit(lambda *args: [f(*args) for f, *_ in functions])(x, y, z)
+    x64, y64, z64 = [a.astype(np.float64) for a in (x, y, z)]
+    expected = [
+        x64.T @ x64, y64 @ y64.T, (x64 + 1).T @ x64, y64.T @ z64, np.repeat(y64.sum(0)[:, None], 64, 1),
+        z64 @ z64.T, np.stack([y64.T @ y64] * 2),
+    ]  # fmt: skip
+    for ours, theirs, (f, products, transposed) in zip(found, expected, functions, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-4)
+        text = dx.jit(f).lower(x, y, z).as_text()
+        assert text.count("stablehlo.dot_general") == products
+        assert ("optimization_barrier" in text) == transposed

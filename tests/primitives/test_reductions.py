@@ -169,6 +169,16 @@ def test_extrema_of_long_rows(axes: tuple[int, ...]) -> None:
     assert_close(empty, np.full(empty.shape, -np.inf, np.float32))
 
 
+def test_rows_are_dealt_out_to_lanes_that_divide_them() -> None:
+    for row, lanes in ((96, 32), (100, 25), (1050, 25), (45, 15)):
+        text = dx.jit(lambda x: lax.reduce_max(x, (1,))).lower(np.zeros((7, row), np.float32)).as_text()
+        assert f"tensor<7x{row // lanes}x{lanes}xf32>" in text and "stablehlo.slice" not in text
+    assert (
+        "stablehlo.slice"
+        in dx.jit(lambda x: lax.reduce_max(x, (1,))).lower(np.zeros((7, 101), "f")).as_text()
+    )
+
+
 def test_the_extreme_zero_of_a_long_row_has_its_sign() -> None:
     x = -np.zeros((40, 40), np.float32)
     x[np.arange(39), np.arange(39)] = 0.0
@@ -199,6 +209,90 @@ def test_arguments_of_extrema_along_long_axes(shape: tuple[int, ...], axis: int,
         x[rng.random(shape) < 0.001] = special
     assert_close(dx.jit(lambda x: lax.argmax(x, axis, np.int32))(x), np.argmax(x, axis).astype(np.int32))
     assert_close(dx.jit(lambda x: lax.argmin(x, axis, np.int32))(x), np.argmin(x, axis).astype(np.int32))
+
+
+# Reduced in steps, from 32,768 elements on: rows of (blocks, rows, lanes), leading axes, several axes; lengths that
+# cannot be cut, and arrays that are too small.
+STEPS = [
+    ((33000,), (0,)),
+    ((40, 1000), (1,)),
+    ((1000, 40), (0,)),
+    ((20, 20, 100), (0, 2)),
+    ((20, 20, 100), (0, 1)),
+]
+WHOLE = [((32771,), (0,)), ((8, 4096 - 1), (0, 1)), ((2, 20000), (0,)), ((0, 40000), (0,))]
+
+
+def test_all_and_any_of_large_arrays() -> None:
+    rng = np.random.default_rng(0)
+    cases = [(rng.random(shape) > density, axes) for shape, axes in STEPS + WHOLE for density in (0, 1e-4, 1)]
+    ints = rng.integers(0, 1 << 30, (40, 1000), np.int32)
+
+    def program(xs: list[Any], ints: Any) -> Any:
+        both = [(x.all(axes), x.any(axes)) for x, (_, axes) in zip(xs, cases, strict=True)]
+        return both, lax.reduce_xor(ints, (1,)), dx.vmap(lambda x: x.all(1))(xs[3].reshape(2, 20, 1000))
+
+    compiled = dx.jit(program)
+    found, xors, mapped = compiled([x for x, _ in cases], ints)
+    for (x, axes), (all_, any_) in zip(cases, found, strict=True):
+        np.testing.assert_array_equal(all_, x.all(axes))
+        np.testing.assert_array_equal(any_, x.any(axes))
+    np.testing.assert_array_equal(xors, np.bitwise_xor.reduce(ints, 1))
+    np.testing.assert_array_equal(mapped, cases[3][0].reshape(2, 20, 1000).all(2))
+    for (shape, axes), count in [*((case, 2) for case in STEPS), *((case, 1) for case in WHOLE[:3])]:
+        text = dx.jit(lambda x, axes=axes: x.all(axes)).lower(np.zeros(shape, bool)).as_text()
+        assert text.count("stablehlo.reduce(") == count, (shape, axes)
+
+
+PASSES = [((4000, 40), 1), ((500, 100), 0), ((40, 1009), 1), ((40000,), 0), ((10, 33, 100), 1)]
+PAIRS = [((8000, 16), 1), ((300000,), 0), ((40, 100), 1)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+def test_arguments_of_extrema_of_large_arrays(dtype: str) -> None:
+    """Searched in two passes and not: ties, NaN, infinities, zeros of both signs, extreme integers."""
+    rng = np.random.default_rng(0)
+    xs = []
+    for shape, axis in PASSES + PAIRS:
+        x = rng.integers(0, 50, shape).astype(dtype)
+        if np.dtype(dtype).kind == "f":
+            x -= 25
+            x[rng.random(shape) < 0.3] = -0.0
+            for special in (np.nan, np.inf, -np.inf):
+                x[rng.random(shape) < 0.0003] = special
+            if x.ndim > 1:
+                np.moveaxis(x, axis, 0)[:, 0] = -np.inf
+                np.moveaxis(x, axis, 0)[:, 1] = np.inf
+        else:
+            limits = np.iinfo(dtype)
+            x[rng.random(shape) < 0.0003] = limits.min
+            x[rng.random(shape) < 0.0003] = limits.max
+        xs.append(x)
+
+    def program(xs: list[Any]) -> Any:
+        return [
+            (lax.argmax(x, axis, np.int32), lax.argmin(x, axis, np.int8 if x.shape[axis] < 128 else np.int64))
+            for x, (_, axis) in zip(xs, PASSES + PAIRS, strict=True)
+        ]
+
+    for x, (_, axis), (largest, least) in zip(xs, PASSES + PAIRS, dx.jit(program)(xs), strict=True):
+        np.testing.assert_array_equal(largest, x.argmax(axis))
+        np.testing.assert_array_equal(least, x.argmin(axis))
+        assert least.dtype == (np.int8 if x.shape[axis] < 128 else np.int64)
+
+
+def test_passes_over_computed_values_see_the_same_numbers() -> None:
+    x = np.random.default_rng(0).standard_normal((1000, 100)).astype(np.float32)
+    f = lambda x: lax.argmax(dnp.exp(x) * x * 1.0001 + x * 3.3, 1, np.int32)
+    found = np.asarray(dx.jit(f)(x))
+    assert (found == np.argmax(np.exp(x) * x * np.float32(1.0001) + x * np.float32(3.3), 1)).mean() > 0.99
+    for (shape, axis), count in [*((case, 1) for case in PASSES), *((case, 0) for case in PAIRS)]:
+        text = (
+            dx.jit(lambda x, axis=axis: lax.argmax(x, axis, np.int32))
+            .lower(np.zeros(shape, np.float32))
+            .as_text()
+        )
+        assert text.count("call @argmax") == count, (shape, axis)
 
 
 # --- lax.reduce

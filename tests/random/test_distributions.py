@@ -435,3 +435,20 @@ def test_multivariate_normal_has_the_dtype_of_its_parameters(x64: None) -> None:
         mean, cov = np.zeros(2, dtypes[0]), np.eye(2, dtype=dtypes[1])
         want = jax.random.multivariate_normal(jax.random.key(0), mean, cov).dtype
         assert random.multivariate_normal(random.key(0), mean, cov).dtype == want
+
+
+def test_many_gamma_numbers_are_those_of_few() -> None:
+    """Large arrays are drawn in fewer places than they have elements, by threefry; other generators draw batches."""
+    given = np.resize(np.float32([0.3, 1.0, 2.5, 700.0, np.nan, -1.0, np.inf]), 16384)
+    many = np.asarray(dx.jit(random.gamma)(random.key(0), given))
+    few = np.asarray(dx.jit(random.gamma)(random.key(0), given[:40]))
+    np.testing.assert_array_equal(many[:40], few)
+    np.testing.assert_array_equal(np.isnan(many), np.isnan(given) | (given < 0))
+    assert (
+        0.29 < many[::7].mean() < 0.31
+        and (many[6::7] == np.inf).all()
+        and (many[np.isfinite(many)] > 0).all()
+    )
+    for impl, in_places in (("threefry2x32", True), ("rbg", False)):
+        text = str(dx.make_jaxpr(lambda key: random.gamma(key, 2.0, (16384,)))(random.key(0, impl=impl)))
+        assert ("cumsum" in text) == in_places
