@@ -12,6 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from didax.core.avals import aval_of
 from didax.primitives.composed import composed, like, polynomial, where_usable
 from didax.primitives.elementwise import (
     RoundingMethod,
@@ -130,20 +133,29 @@ def _root_of_quotient(z: Any, m: Any, inverse: bool) -> Any:
     return where(or_(eq(power, math.inf), eq(power, 0)), power, mul(power, exp(mul(exponent, half))))
 
 
+def artanh_series(square: Any, first: int = 1) -> Any:
+    """1 / first + z / (first + 2) + z^2 / (first + 4) + ..., for squares z <= 1/9: artanh(r) is r times that of r^2."""
+    terms = 8 if aval_of(square).dtype == np.float32 else 17
+    return polynomial(square, [1 / n for n in range(first, first + 2 * terms, 2)])
+
+
+def small_bend(m: Any) -> Any:
+    """m - log(1 + m) without cancellation, for |m| <= 1/2: log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
+    r = div(m, add(m, 2))
+    return sub(mul(m, r), mul(mul(2, mul(r, square(r))), artanh_series(square(r), 3)))
+
+
 def minus_log1p(m: Any) -> Any:
-    """m - log(1 + m), without cancellation near 0: there log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
+    """m - log(1 + m)."""
     near = lt(abs_(m), 0.5)
-    small = where(near, m, like(0, m))
-    r = div(small, add(small, 2))
-    tail = polynomial(square(r), [1 / n for n in range(3, 35, 2)])
-    return where(near, sub(mul(small, r), mul(mul(2, mul(r, square(r))), tail)), sub(m, log1p(m)))
+    return where(near, small_bend(where(near, m, like(0, m))), sub(m, log1p(m)))
 
 
 def deviance(x: Any, mean: Any) -> Any:
     """x log(x / mean) + mean - x of positive numbers, without cancellation where they are near."""
     v = div(sub(mean, x), x)
     near = lt(abs_(v), 0.5)
-    close = mul(x, minus_log1p(where(near, v, like(0, x))))
+    close = mul(x, small_bend(where(near, v, like(0, x))))
     apart = where(near, mul(x, 2), mean)
     return where(near, close, add(mul(x, log(div(x, apart))), sub(apart, x)))
 

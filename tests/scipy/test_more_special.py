@@ -268,3 +268,38 @@ def test_float64_of_wide_ranges() -> None:
         found = dx.jit(lambda: [f() for f, _ in calls.values()])()
     for (name, (_, wanted)), value in zip(calls.items(), found, strict=True):
         np.testing.assert_allclose(value, wanted, 2e-13 if name == "gammainc" else 1e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_inverse_of_erf_and_normal_tails_keep_their_digits(dtype: str) -> None:
+    """At the joint of the two polynomials, far in the tails, and where 1 - x has few digits."""
+    eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).tiny
+    x = np.array([1e-20, 0.3, 0.75 - eps, 0.75, 0.7500001, 0.99, 1 - 4 * eps, 1 - eps], dtype)
+    p = np.array([tiny, 1e-30, 1e-8, 0.124, 0.126, 0.5, 0.875, 0.99, 1 - eps], dtype)
+    z = np.array([-12.5, -5.3, -1e-3, 0.7, 5.0], dtype)
+    with dx.enable_x64(dtype == "float64"):
+        found = dx.jit(
+            lambda x, p, z: (
+                *map(special.erfinv, (x, -x)),
+                special.ndtri(p),
+                special.ndtr(z),
+                special.log_ndtr(z),
+                special.erfcx(-z),
+            )
+        )(x, p, z)
+    x, p, z = np.float64(x), np.float64(p), np.float64(z)
+    inverse = scipy.special.erfinv(x)
+    upper = [
+        scipy.special.ndtri(p),
+        scipy.special.ndtr(z),
+        scipy.special.log_ndtr(z),
+        scipy.special.erfcx(-z),
+    ]
+    for y, wanted in zip(found, [inverse, -inverse, *upper], strict=True):
+        np.testing.assert_allclose(np.asarray(y), wanted.astype(dtype), rtol=30 * eps, atol=tiny)
+
+
+def test_polygamma_between_poles_where_powers_overflow() -> None:
+    """psi_30(-1/2) is what is left of two powers that cancel; elsewhere the nearer pole has the sign."""
+    found = special.polygamma(np.float32([30, 50, 50, 51]), np.float32([-0.5, -9.31, -9.69, -9.31]))
+    np.testing.assert_allclose(found, [-9.2221271e26, np.inf, -np.inf, np.inf], rtol=1e-4)
