@@ -283,8 +283,16 @@ def _ndtri(p: Any) -> Any:
     return where(ge(q, 0), value, like(math.nan, p))
 
 
-erfcx = composed("erfcx", _erfcx,
-               lambda t, y, x: mul(t, sub(mul(mul(x, 2), y), 2 / math.sqrt(math.pi))))  # fmt: skip
+def _erfcx_slope(x: Any, y: Any) -> Any:
+    """2 x y - 2 / sqrt(pi) for y = erfcx(x); for large x, where that would cancel, by its asymptotic series."""
+    large = gt(x, 6 if aval_of(x).dtype == np.float32 else 10)
+    inverse = div(1, square(where(large, x, like(10, x))))
+    terms = [0, *[math.prod(range(1, 2 * k, 2)) / (-2) ** k for k in range(1, 14)]]
+    near = sub(mul(mul(where(large, like(1, x), x), 2), y), 2 / math.sqrt(math.pi))
+    return where(large, mul(polynomial(inverse, terms), 2 / math.sqrt(math.pi)), near)
+
+
+erfcx = composed("erfcx", _erfcx, lambda t, y, x: mul(t, _erfcx_slope(x, y)))
 normal_density = composed("normal_density", lambda x: mul(normal_weight(x), 1 / math.sqrt(2 * math.pi)),
                           lambda t, y, x: neg(mul(t, mul(x, y))))  # fmt: skip
 ndtr = composed("ndtr", normal_share, lambda t, y, x: mul(t, normal_density(x)))

@@ -3,6 +3,7 @@
     xlogy(x, y)     x log y, and 0 where x is 0           entropies and likelihoods at probability 0
     xlog1py(x, y)   x log(1 + y), and 0 where x is 0
     rel_entr(p, q)  p log(p / q), and 0 where p is 0; kl_div(p, q) is p log(p / q) - p + q
+    log_quotient(p, q)  log(p / q)
     logit(x)        log(x / (1 - x))
     spence(x)       the integral of log(t) / (1 - t) from 1 to x
     excess(x, y)    x - y, and 0 for equal infinities
@@ -89,6 +90,11 @@ def _log_ratio(p: Any, q: Any) -> Any:
     return where(near, mul(mul(r, 2), artanh_series(square(r))), _log_far_ratio(p, q, ratio))
 
 
+log_quotient = composed(
+    "log_quotient", _log_ratio, lambda t, z, p, q: div(t, p), lambda t, z, p, q: neg(div(t, q))
+)
+
+
 def _relative_entropy(p: Any, q: Any, positive: Any, value: Any) -> Any:
     """p times the logarithm that is `value` where p and q are positive."""
     nothing = and_(eq(p, 0), ge(q, 0))
@@ -108,7 +114,7 @@ def _has_slope(p: Any, q: Any) -> Any:
 rel_entr = composed(
     "rel_entr",
     _rel_entr,
-    lambda t, z, p, q: mul(t, where(_has_slope(p, q), add(sub(log(p), log(q)), 1), like(0, p))),
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), add(log_quotient(p, q), 1), like(0, p))),
     lambda t, z, p, q: neg(mul(t, where(_has_slope(p, q), _ratio(p, q), like(0, p)))),
 )
 
@@ -123,11 +129,18 @@ def _kl_div(p: Any, q: Any) -> Any:
     return where(near, close, where(outside, relative, add(relative, where(outside, like(0, p), sub(q, p)))))
 
 
+def _kl_div_by_q(p: Any, q: Any) -> Any:
+    """1 - p / q, which keeps its digits where p and q are near."""
+    gap = sub(q, p)
+    near = lt(abs_(gap), mul(q, 0.5))
+    return where(near, div(where(near, gap, q), q), sub(1, _ratio(p, q)))
+
+
 kl_div = composed(
     "kl_div",
     _kl_div,
-    lambda t, z, p, q: mul(t, where(_has_slope(p, q), sub(log(p), log(q)), like(0, p))),
-    lambda t, z, p, q: mul(t, where(_has_slope(p, q), sub(1, _ratio(p, q)), like(0, p))),
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), log_quotient(p, q), like(0, p))),
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), _kl_div_by_q(p, q), like(0, p))),
 )
 
 

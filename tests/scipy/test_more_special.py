@@ -303,3 +303,27 @@ def test_polygamma_between_poles_where_powers_overflow() -> None:
     """psi_30(-1/2) is what is left of two powers that cancel; elsewhere the nearer pole has the sign."""
     found = special.polygamma(np.float32([30, 50, 50, 51]), np.float32([-0.5, -9.31, -9.69, -9.31]))
     np.testing.assert_allclose(found, [-9.2221271e26, np.inf, -np.inf, np.inf], rtol=1e-4)
+
+
+def test_slopes_that_would_cancel_or_overflow() -> None:
+    """Of erfcx far out, of relative entropies of equal shares, of a hypergeometric function that is constant."""
+
+    def slopes(x: Any, p: Any, q: Any) -> Any:
+        by_x = dx.grad(lambda x: special.erfcx(x).sum())
+        by_p, by_q = [dx.grad(lambda *a: special.kl_div(*a).sum(), i)(p, q) for i in range(2)]
+        constant = dx.grad(lambda x: special.hyp1f1(0.0, 1.0, x).sum())(100 * x)
+        return by_x(x), dx.grad(lambda x: by_x(x).sum())(x), by_p, by_q, constant
+
+    x, p, q = (
+        np.float32([5.0, 50.0, 1e4]),
+        np.float32([0.5, 0.3, 2.0]),
+        np.float32([0.50001, 0.29999, 2.00001]),
+    )
+    first, second, by_p, by_q, constant = dx.jit(slopes)(x, p, q)
+    wanted = [-0.0213327898, -2.25540563e-4, -5.6418957e-9], [8.08137782e-3, 9.0162171e-6, 1.1283792e-12]
+    np.testing.assert_allclose(first, wanted[0], rtol=2e-5)
+    np.testing.assert_allclose(second, wanted[1], rtol=2e-3)
+    p, q = np.float64(p), np.float64(q)
+    np.testing.assert_allclose(by_p, np.log(p / q), rtol=1e-5)
+    np.testing.assert_allclose(by_q, 1 - p / q, rtol=1e-5)
+    np.testing.assert_array_equal(constant, 0)
