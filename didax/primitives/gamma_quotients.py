@@ -161,20 +161,30 @@ def deviance(x: Any, mean: Any) -> Any:
 
 
 def digamma_drop(a: Any, b: Any) -> Any:
-    """digamma(a) - digamma(a + b); for large a by the difference of its asymptotic series, term by term."""
-    far = and_(ge(a, 10), gt(b, 0))
-    large, more = where(far, a, like(10, a)), where(far, b, like(1, a))
-    total = add(large, more)
-    half = mul(div(more, mul(large, total)), 0.5)
-    series = neg(add(add(log1p(div(more, large)), half), sub(_digamma_rest(large), _digamma_rest(total))))
-    near = where(far, like(1, a), a)
-    return where(far, series, sub(digamma(near), digamma(add(near, b))))
+    """digamma(a) - digamma(a + b), which keeps its digits for small b, too.
 
-
-def _digamma_rest(x: Any) -> Any:
-    """log(x) - 1 / (2 x) - digamma(x), for x >= 10."""
-    inverse = square(div(1, x))
-    return mul(inverse, polynomial(inverse, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760]))
+    For positive arguments by differences of digamma's recurrence up to 10, and from there on of its asymptotic series,
+    each of which is a multiple of b: of powers u^k - v^k by their divided differences.
+    """
+    positive = and_(gt(a, 0), gt(add(a, b), 0))
+    start, more = where(positive, a, like(10, a)), where(positive, b, like(1, a))
+    end = add(start, more)
+    low = or_(lt(start, 10), lt(end, 10))
+    steps = like(0, a)
+    for k in range(10):
+        steps = add(steps, div(div(more, add(start, k)), add(end, k)))
+    large, total = where(low, add(start, 10), start), where(low, add(end, 10), end)
+    share = div(div(more, large), total)
+    u, v = square(div(1, large)), square(div(1, total))
+    # log(x) - 1 / (2 x) - digamma(x) = 1 / (12 x^2) - 1 / (120 x^4) + ..., for x >= 10
+    value, difference = like(-3617 / 8160, a), like(0, a)
+    for c in (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12, 0):
+        value, difference = add(mul(value, v), c), add(mul(difference, u), value)
+    rest = mul(difference, mul(share, add(div(1, large), div(1, total))))
+    series = add(add(log1p(div(more, large)), mul(share, 0.5)), rest)
+    drop = neg(where(low, add(steps, series), series))
+    other = where(positive, like(1, a), a)
+    return where(positive, drop, sub(digamma(other), digamma(where(positive, like(1, a), add(a, b)))))
 
 
 poch = composed(

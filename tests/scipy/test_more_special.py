@@ -327,3 +327,17 @@ def test_slopes_that_would_cancel_or_overflow() -> None:
     np.testing.assert_allclose(by_p, np.log(p / q), rtol=1e-5)
     np.testing.assert_allclose(by_q, 1 - p / q, rtol=1e-5)
     np.testing.assert_array_equal(constant, 0)
+
+
+def test_slopes_of_beta_by_a_large_argument_beside_a_small_one() -> None:
+    """digamma(b) - digamma(a + b) without cancellation, also where one of the sums is below 10."""
+    a, b = np.float32([1e-5, 2e-6, 1e-3, 15.0]), np.float32([2.0, 0.3, 50.0, 0.7])
+    slope = dx.jit(lambda a, b: dx.grad(lambda b: special.betaln(a, b).sum())(b))(a, b)
+    a, b = np.float64(a), np.float64(b)
+    wanted = scipy.special.digamma(b) - scipy.special.digamma(a + b)
+    np.testing.assert_allclose(slope, wanted, rtol=2e-6)
+    poch = dx.jit(lambda z, m: dx.grad(lambda z: special.poch(z, m).sum())(z))(
+        np.float32([20.8]), np.float32([-20.2])
+    )
+    by_z = scipy.special.digamma(0.6) - scipy.special.digamma(20.8)
+    np.testing.assert_allclose(poch, scipy.special.poch(20.8, -20.2) * by_z, rtol=1e-5)
