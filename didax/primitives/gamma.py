@@ -189,20 +189,25 @@ def _scaled_zeta(s: Any, q: Any, scale: Any) -> Any:
     """scale * zeta(s, q), also for q < 0 and whole s, where the powers of negative numbers are real.
 
     The sum over all whole k of (k + q)^-s does not change with q by whole numbers. So for q < 0 it is the sum from
-    q - floor(q) on, and, with the sign of (-1)^s, that from floor(q) + 1 - q on less that from 1 - q on.
+    q - floor(q) on, and, with the sign of (-1)^s, that from floor(q) + 1 - q on less that from 1 - q on. Midway between
+    two poles and for odd s the first two cancel, and where both overflow the sign is that of the nearer pole.
     """
     negative = lt(q, 0)
     below = floor(q)
     after, before = sub(q, below), sub(add(below, 1), q)
     sign, zero = where(negative, parity(s), like(0, q)), like(0, q)
+    midway = and_(eq(after, before), lt(sign, 0))
+    of_after, of_before = where(midway, zero, like(1, q)), where(midway, zero, sign)
 
     def part(k: Any, total: Any) -> Any:
         base = where(eq(k, 0), after, where(eq(k, 1), before, sub(1, q)))
-        weight = where(eq(k, 0), like(1, q), where(eq(k, 1), sign, neg(sign)))
+        weight = where(eq(k, 0), of_after, where(eq(k, 1), of_before, neg(sign)))
         found = _positive_zeta(s, where(negative, base, q), scale)
         return add(total, where(eq(weight, 0), zero, mul(weight, found)))
 
     value = repeat(part, zero, lambda k: lt(k, 1), negative, 3)
+    overflown = where(lt(after, before), like(math.inf, q), mul(sign, math.inf))
+    value = where(and_(negative, ne(value, value)), overflown, value)
     pole = where(eq(after, 0), like(math.inf, q), where(eq(s, floor(s)), value, like(math.nan, q)))
     return where(negative, pole, value)
 

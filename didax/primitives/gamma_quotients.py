@@ -12,6 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from didax.core.avals import aval_of
 from didax.primitives.composed import composed, like, polynomial, where_usable
 from didax.primitives.elementwise import (
     RoundingMethod,
@@ -130,39 +133,58 @@ def _root_of_quotient(z: Any, m: Any, inverse: bool) -> Any:
     return where(or_(eq(power, math.inf), eq(power, 0)), power, mul(power, exp(mul(exponent, half))))
 
 
+def artanh_series(square: Any, first: int = 1) -> Any:
+    """1 / first + z / (first + 2) + z^2 / (first + 4) + ..., for squares z <= 1/9: artanh(r) is r times that of r^2."""
+    terms = 8 if aval_of(square).dtype == np.float32 else 17
+    return polynomial(square, [1 / n for n in range(first, first + 2 * terms, 2)])
+
+
+def small_bend(m: Any) -> Any:
+    """m - log(1 + m) without cancellation, for |m| <= 1/2: log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
+    r = div(m, add(m, 2))
+    return sub(mul(m, r), mul(mul(2, mul(r, square(r))), artanh_series(square(r), 3)))
+
+
 def minus_log1p(m: Any) -> Any:
-    """m - log(1 + m), without cancellation near 0: there log(1 + m) = 2 artanh(r) with r = m / (2 + m)."""
+    """m - log(1 + m)."""
     near = lt(abs_(m), 0.5)
-    small = where(near, m, like(0, m))
-    r = div(small, add(small, 2))
-    tail = polynomial(square(r), [1 / n for n in range(3, 35, 2)])
-    return where(near, sub(mul(small, r), mul(mul(2, mul(r, square(r))), tail)), sub(m, log1p(m)))
+    return where(near, small_bend(where(near, m, like(0, m))), sub(m, log1p(m)))
 
 
 def deviance(x: Any, mean: Any) -> Any:
     """x log(x / mean) + mean - x of positive numbers, without cancellation where they are near."""
     v = div(sub(mean, x), x)
     near = lt(abs_(v), 0.5)
-    close = mul(x, minus_log1p(where(near, v, like(0, x))))
+    close = mul(x, small_bend(where(near, v, like(0, x))))
     apart = where(near, mul(x, 2), mean)
     return where(near, close, add(mul(x, log(div(x, apart))), sub(apart, x)))
 
 
 def digamma_drop(a: Any, b: Any) -> Any:
-    """digamma(a) - digamma(a + b); for large a by the difference of its asymptotic series, term by term."""
-    far = and_(ge(a, 10), gt(b, 0))
-    large, more = where(far, a, like(10, a)), where(far, b, like(1, a))
-    total = add(large, more)
-    half = mul(div(more, mul(large, total)), 0.5)
-    series = neg(add(add(log1p(div(more, large)), half), sub(_digamma_rest(large), _digamma_rest(total))))
-    near = where(far, like(1, a), a)
-    return where(far, series, sub(digamma(near), digamma(add(near, b))))
+    """digamma(a) - digamma(a + b), which keeps its digits for small b, too.
 
-
-def _digamma_rest(x: Any) -> Any:
-    """log(x) - 1 / (2 x) - digamma(x), for x >= 10."""
-    inverse = square(div(1, x))
-    return mul(inverse, polynomial(inverse, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760]))
+    For positive arguments by differences of digamma's recurrence up to 10, and from there on of its asymptotic series,
+    each of which is a multiple of b: of powers u^k - v^k by their divided differences.
+    """
+    positive = and_(gt(a, 0), gt(add(a, b), 0))
+    start, more = where(positive, a, like(10, a)), where(positive, b, like(1, a))
+    end = add(start, more)
+    low = or_(lt(start, 10), lt(end, 10))
+    steps = like(0, a)
+    for k in range(10):
+        steps = add(steps, div(div(more, add(start, k)), add(end, k)))
+    large, total = where(low, add(start, 10), start), where(low, add(end, 10), end)
+    share = div(div(more, large), total)
+    u, v = square(div(1, large)), square(div(1, total))
+    # log(x) - 1 / (2 x) - digamma(x) = 1 / (12 x^2) - 1 / (120 x^4) + ..., for x >= 10
+    value, difference = like(-3617 / 8160, a), like(0, a)
+    for c in (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12, 0):
+        value, difference = add(mul(value, v), c), add(mul(difference, u), value)
+    rest = mul(difference, mul(share, add(div(1, large), div(1, total))))
+    series = add(add(log1p(div(more, large)), mul(share, 0.5)), rest)
+    drop = neg(where(low, add(steps, series), series))
+    other = where(positive, like(1, a), a)
+    return where(positive, drop, sub(digamma(other), digamma(where(positive, like(1, a), add(a, b)))))
 
 
 poch = composed(

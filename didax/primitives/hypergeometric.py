@@ -32,6 +32,8 @@ from didax.primitives.elementwise import (
     log,
     log1p,
     lt,
+    max_,
+    min_,
     mul,
     ne,
     neg,
@@ -120,7 +122,8 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     safe_b, safe_x = where(bad, one, b), where(bad, like(0, x), x)
     first, argument = where(flip, sub(safe_b, a), a), where(flip, neg(safe_x), safe_x)
     total, _ = _kummer_series(first, safe_b, argument, "a")
-    near = where(flip, mul(total, exp(safe_x)), total)
+    root = exp(mul(safe_x, 0.5))  # which does not vanish where the product with the large sum does not
+    near = where(flip, mul(mul(total, root), root), total)
     far_b = where(pole, one, b)
     value = where(far, _kummer_far(a, far_b, where(far, x, like(100, x))), near)
     value = where(pole, like(math.inf, x), value)
@@ -161,6 +164,12 @@ def _kummer_slope(by: str) -> Callable[[Any, Any, Any], Any]:
     return slope
 
 
+def _times(factor: Any, value: Any) -> Any:
+    """Their product, and 0 where the factor is: the function is constant there, whatever has overflown."""
+    nothing = eq(factor, 0)
+    return mul(factor, where(nothing, like(1, factor), value))
+
+
 def _no_second(name: str, arity: int, function: Any) -> Any:
     return composed(name, function, *[no_derivative(name, "parameter")] * arity)
 
@@ -172,7 +181,7 @@ hyp1f1 = composed(
     _hyp1f1,
     lambda t, y, a, b, x: mul(t, hyp1f1_grad_a(a, b, x)),
     lambda t, y, a, b, x: mul(t, hyp1f1_grad_b(a, b, x)),
-    lambda t, y, a, b, x: mul(t, mul(div(a, b), hyp1f1(add(a, 1), add(b, 1), x))),
+    lambda t, y, a, b, x: mul(t, _times(div(a, b), hyp1f1(add(a, 1), add(b, 1), x))),
 )
 
 # --- Gauss's function ---------------------------------------------------------------------------------------
@@ -209,6 +218,7 @@ def _gauss_inside(a: Any, b: Any, c: Any, x: Any, polynomial: Any) -> Any:
     """For x < 1, or everywhere where the series ends."""
     one, zero = like(1, x), like(0, x)
     turned = and_(lt(x, 0), not_(polynomial))  # F = (1 - x)^-a F(a, c - b; c; x / (x - 1))
+    a, b = max_(a, b), min_(a, b)  # of the two ways to turn it the one with fewer changes of sign
     argument = where(turned, div(x, sub(where(turned, x, zero), 1)), x)
     second = where(turned, sub(c, b), b)
     excess = sub(sub(c, a), second)
@@ -263,5 +273,5 @@ hyp2f1 = composed(
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_a(a, b, c, x)),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_b(a, b, c, x)),
     lambda t, y, a, b, c, x: mul(t, hyp2f1_grad_c(a, b, c, x)),
-    lambda t, y, a, b, c, x: mul(t, mul(div(mul(a, b), c), hyp2f1(add(a, 1), add(b, 1), add(c, 1), x))),
+    lambda t, y, a, b, c, x: mul(t, _times(div(mul(a, b), c), hyp2f1(add(a, 1), add(b, 1), add(c, 1), x))),
 )

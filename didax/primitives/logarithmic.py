@@ -3,6 +3,7 @@
     xlogy(x, y)     x log y, and 0 where x is 0           entropies and likelihoods at probability 0
     xlog1py(x, y)   x log(1 + y), and 0 where x is 0
     rel_entr(p, q)  p log(p / q), and 0 where p is 0; kl_div(p, q) is p log(p / q) - p + q
+    log_quotient(p, q)  log(p / q)
     logit(x)        log(x / (1 - x))
     spence(x)       the integral of log(t) / (1 - t) from 1 to x
     excess(x, y)    x - y, and 0 for equal infinities
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from didax.core.avals import aval_of
 from didax.primitives.composed import composed, like, polynomial
 from didax.primitives.elementwise import (
     abs_,
@@ -27,7 +29,6 @@ from didax.primitives.elementwise import (
     eq,
     ge,
     gt,
-    is_finite,
     log,
     log1p,
     lt,
@@ -41,7 +42,7 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )
-from didax.primitives.gamma_quotients import minus_log1p
+from didax.primitives.gamma_quotients import artanh_series, small_bend
 from didax.primitives.select import where
 
 
@@ -69,21 +70,41 @@ xlog1py = composed(
 )
 
 
+def _log_far_ratio(p: Any, q: Any, ratio: Any) -> Any:
+    """log(p / q) of positive numbers, also where the ratio itself over- or underflows: then it is scaled."""
+    power = 64 if aval_of(p).dtype == np.float32 else 512
+    one, shift = like(1, p), 2 * power * math.log(2)
+    over, under = gt(ratio, 2.0**power), lt(ratio, 2.0**-power)
+    large, small = like(2.0**power, p), like(2.0**-power, p)
+    p_scaled = mul(p, where(over, small, where(under, large, one)))
+    scaled = div(p_scaled, mul(q, where(over, large, where(under, small, one))))
+    return add(log(scaled), where(over, like(shift, p), where(under, like(-shift, p), like(0, p))))
+
+
 def _log_ratio(p: Any, q: Any) -> Any:
-    """log(p / q) of positive numbers: precise near 1, and where the ratio itself over- or underflows."""
+    """log(p / q) of positive numbers: precise near 1, where it is 2 artanh((p - q) / (p + q))."""
     ratio = div(p, q)
-    near = and_(gt(ratio, 0.8), lt(ratio, 1.25))
-    usable = and_(is_finite(ratio), gt(ratio, 1e-30))
-    close = log1p(where(near, div(sub(p, q), q), like(0, p)))
-    return where(near, close, where(usable, log(where(usable, ratio, like(1, p))), sub(log(p), log(q))))
+    near = and_(gt(ratio, 0.5), lt(ratio, 2))
+    v = where(near, div(sub(p, q), q), like(0, p))
+    r = div(v, add(v, 2))  # p + q may overflow
+    return where(near, mul(mul(r, 2), artanh_series(square(r))), _log_far_ratio(p, q, ratio))
+
+
+log_quotient = composed(
+    "log_quotient", _log_ratio, lambda t, z, p, q: div(t, p), lambda t, z, p, q: neg(div(t, q))
+)
+
+
+def _relative_entropy(p: Any, q: Any, positive: Any, value: Any) -> Any:
+    """p times the logarithm that is `value` where p and q are positive."""
+    nothing = and_(eq(p, 0), ge(q, 0))
+    outside = where(or_(ne(p, p), ne(q, q)), like(math.nan, p), like(math.inf, p))
+    return where(positive, mul(p, value), where(nothing, like(0, p), outside))
 
 
 def _rel_entr(p: Any, q: Any) -> Any:
     positive = and_(gt(p, 0), gt(q, 0))
-    value = mul(where(positive, p, like(1, p)), _log_ratio(*[where(positive, x, like(1, p)) for x in (p, q)]))
-    nothing = and_(eq(p, 0), ge(q, 0))
-    outside = where(or_(ne(p, p), ne(q, q)), like(math.nan, p), like(math.inf, p))
-    return where(positive, value, where(nothing, like(0, p), outside))
+    return _relative_entropy(p, q, positive, _log_ratio(*[where(positive, x, like(1, p)) for x in (p, q)]))
 
 
 def _has_slope(p: Any, q: Any) -> Any:
@@ -93,35 +114,43 @@ def _has_slope(p: Any, q: Any) -> Any:
 rel_entr = composed(
     "rel_entr",
     _rel_entr,
-    lambda t, z, p, q: mul(t, where(_has_slope(p, q), add(sub(log(p), log(q)), 1), like(0, p))),
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), add(log_quotient(p, q), 1), like(0, p))),
     lambda t, z, p, q: neg(mul(t, where(_has_slope(p, q), _ratio(p, q), like(0, p)))),
 )
 
 
 def _kl_div(p: Any, q: Any) -> Any:
     """q (1 + u) log(1 + u) - q u with u = p / q - 1, which is p (m - log(1 + m)) with m = q / p - 1."""
-    relative = _rel_entr(p, q)
     m = div(sub(q, p), p)
     near = and_(gt(p, 0), lt(abs_(m), 0.5))
-    close = mul(p, minus_log1p(where(near, m, like(0, p))))
+    close = mul(p, small_bend(where(near, m, like(0, p))))
+    relative = _relative_entropy(p, q, and_(gt(p, 0), gt(q, 0)), _log_far_ratio(p, q, div(p, q)))
     outside = eq(relative, math.inf)
     return where(near, close, where(outside, relative, add(relative, where(outside, like(0, p), sub(q, p)))))
+
+
+def _kl_div_by_q(p: Any, q: Any) -> Any:
+    """1 - p / q, which keeps its digits where p and q are near."""
+    gap = sub(q, p)
+    near = lt(abs_(gap), mul(q, 0.5))
+    return where(near, div(where(near, gap, q), q), sub(1, _ratio(p, q)))
 
 
 kl_div = composed(
     "kl_div",
     _kl_div,
-    lambda t, z, p, q: mul(t, where(_has_slope(p, q), sub(log(p), log(q)), like(0, p))),
-    lambda t, z, p, q: mul(t, where(_has_slope(p, q), sub(1, _ratio(p, q)), like(0, p))),
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), log_quotient(p, q), like(0, p))),
+    lambda t, z, p, q: mul(t, where(_has_slope(p, q), _kl_div_by_q(p, q), like(0, p))),
 )
 
 
 def _logit(x: Any) -> Any:
-    """log(x / (1 - x)); near 1/2, where that is a small logarithm, by log1p."""
-    near = and_(gt(x, 0.4), lt(x, 0.6))
-    d = where(near, sub(mul(x, 2), 1), like(0, x))
-    far = where(near, like(0.5, x), x)
-    return where(near, sub(log1p(d), log1p(neg(d))), log(div(far, sub(1, far))))
+    """log(x / (1 - x)); near 1/2, where that is a small logarithm, 2 artanh(2 x - 1)."""
+    d = sub(mul(x, 2), 1)
+    near = lt(abs_(d), 1 / 3)
+    d = where(near, d, like(0, x))
+    far = log(div(x, sub(1, x)))
+    return where(near, mul(mul(d, 2), artanh_series(square(d))), far)
 
 
 logit = composed("logit", _logit, lambda t, y, x: div(t, mul(x, sub(1, x))))

@@ -9,8 +9,9 @@ With W = x^a exp(-x) / Gamma(a + 1) two expansions share the plane (Abramowitz a
     P = W S     S = 1 + x/(a + 1) + x^2/((a + 1)(a + 2)) + ...             where x <= 1 or x <= a
     Q = W a h   h = 1/(x + 1 - a - 1(1 - a)/(x + 3 - a - 2(2 - a)/(...)))  elsewhere
 
-Each expansion is evaluated together with its derivative by `a`, until no element changes. An operation of this file
-is lowered as the jaxpr of a Python function over other primitives. Read next: `control_flow/while_loop.py`.
+Each expansion is evaluated until no element changes, together with its derivative by `a` where that is asked for. An
+operation of this file is lowered as the jaxpr of a Python function over other primitives. Read next:
+`control_flow/while_loop.py`.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class _Series(NamedTuple):
     d_total: Any
 
 
-def _series(a: Any, x: Any) -> tuple[Any, Any]:
-    """S(a, x) and its derivative by `a`."""
+def _series(a: Any, x: Any, sloped: bool) -> tuple[Any, Any]:
+    """S(a, x) and its derivative by `a`, which is right only if `sloped`: else no step waits for it."""
 
     def step(s: _Series) -> _Series:
         n = add(s.n, 1)
@@ -76,7 +77,8 @@ def _series(a: Any, x: Any) -> tuple[Any, Any]:
         return _Series(n, term, add(s.total, term), d_term, add(s.d_total, d_term))
 
     def moves(s: _Series) -> Any:
-        return or_(_matters(s.term, s.total), _matters(s.d_term, s.d_total))
+        term_matters = _matters(s.term, s.total)
+        return or_(term_matters, _matters(s.d_term, s.d_total)) if sloped else term_matters
 
     zero, one = like(0, a), like(1, a)
     last = iterate(step, moves, _Series(zero, one, one, zero, zero))
@@ -96,8 +98,8 @@ class _Fraction(NamedTuple):
     d_change: Any
 
 
-def _fraction(a: Any, x: Any) -> tuple[Any, Any]:
-    """h(a, x) by Lentz's method, and its derivative by `a`. The n-th partial numerator is n (a - n)."""
+def _fraction(a: Any, x: Any, sloped: bool) -> tuple[Any, Any]:
+    """h(a, x) by Lentz's method, and its derivative by `a` if `sloped`. The n-th partial numerator is n (a - n)."""
 
     zero, one = like(0, a), like(1, a)
 
@@ -115,7 +117,9 @@ def _fraction(a: Any, x: Any) -> tuple[Any, Any]:
         return _Fraction(n, b, c, d, h, d_c, d_d, d_h, change, d_change)
 
     def moves(s: _Fraction) -> Any:
-        return or_(_matters(s.change, one), _matters(s.d_change, add(abs_(s.h), abs_(s.d_h))))
+        change_matters = _matters(s.change, one)
+        d_change_matters = _matters(s.d_change, add(abs_(s.h), abs_(s.d_h)))
+        return or_(change_matters, d_change_matters) if sloped else change_matters
 
     b = add(sub(x, a), 1)
     d = div(1, b)
@@ -158,15 +162,15 @@ class _Plane(NamedTuple):
     d_h: Any
 
 
-def _expand(a: Any, x: Any) -> _Plane:
+def _expand(a: Any, x: Any, sloped: bool) -> _Plane:
     """Both expansions, each evaluated at a harmless point where it is not the one to use."""
     low = or_(le(x, 1), le(x, a))
     usable = and_(
         and_(gt(a, 0), gt(x, 0)), and_(le(x, float(dtypes.finfo(aval_of(a).dtype).max)), not_(_large(a)))
     )
     by_series, by_fraction = and_(usable, low), and_(usable, not_(low))
-    s, d_s = _series(where(by_series, a, like(1, a)), where(by_series, x, like(0, a)))
-    h, d_h = _fraction(where(by_fraction, a, like(1, a)), where(by_fraction, x, like(3, a)))
+    s, d_s = _series(where(by_series, a, like(1, a)), where(by_series, x, like(0, a)), sloped)
+    h, d_h = _fraction(where(by_fraction, a, like(1, a)), where(by_fraction, x, like(3, a)), sloped)
     return _Plane(by_series, by_fraction, s, d_s, h, d_h)
 
 
@@ -224,7 +228,7 @@ def _igammac(a: Any, x: Any) -> Any:
 
 def _distribution(a: Any, x: Any, upper: bool) -> Any:
     """P(a, x), or Q(a, x) if `upper`; the expansion at a point gives one of the two, and the other is 1 minus it."""
-    at = _expand(a, x)
+    at = _expand(a, x, sloped=False)
     weight = _weight(a, x)
     p, q = mul(weight, at.s), mul(mul(weight, a), at.h)
     inside = where(at.by_series, sub(1, p) if upper else p, q if upper else sub(1, q))
@@ -285,7 +289,7 @@ def _log_random_gamma_grad(a: Any, log_x: Any) -> Any:
 
 def _relative_grad(a: Any, x: Any, log_x: Any) -> Any:
     """(dx/da) / x, finite also where `x` has rounded to 0 and only `log_x` knows its value."""
-    at = _expand(a, x)
+    at = _expand(a, x, sloped=True)
     below = neg(div(add(mul(sub(log_x, digamma(add(a, 1))), at.s), at.d_s), a))
     above = add(mul(sub(log_x, digamma(a)), at.h), at.d_h)
     normal = mul(add(div(1, a), div(1, x)), 0.5)

@@ -268,3 +268,76 @@ def test_float64_of_wide_ranges() -> None:
         found = dx.jit(lambda: [f() for f, _ in calls.values()])()
     for (name, (_, wanted)), value in zip(calls.items(), found, strict=True):
         np.testing.assert_allclose(value, wanted, 2e-13 if name == "gammainc" else 1e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_inverse_of_erf_and_normal_tails_keep_their_digits(dtype: str) -> None:
+    """At the joint of the two polynomials, far in the tails, and where 1 - x has few digits."""
+    eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).tiny
+    x = np.array([1e-20, 0.3, 0.75 - eps, 0.75, 0.7500001, 0.99, 1 - 4 * eps, 1 - eps], dtype)
+    p = np.array([tiny, 1e-30, 1e-8, 0.124, 0.126, 0.5, 0.875, 0.99, 1 - eps], dtype)
+    z = np.array([-12.5, -5.3, -1e-3, 0.7, 5.0], dtype)
+    with dx.enable_x64(dtype == "float64"):
+        found = dx.jit(
+            lambda x, p, z: (
+                *map(special.erfinv, (x, -x)),
+                special.ndtri(p),
+                special.ndtr(z),
+                special.log_ndtr(z),
+                special.erfcx(-z),
+            )
+        )(x, p, z)
+    x, p, z = np.float64(x), np.float64(p), np.float64(z)
+    inverse = scipy.special.erfinv(x)
+    upper = [
+        scipy.special.ndtri(p),
+        scipy.special.ndtr(z),
+        scipy.special.log_ndtr(z),
+        scipy.special.erfcx(-z),
+    ]
+    for y, wanted in zip(found, [inverse, -inverse, *upper], strict=True):
+        np.testing.assert_allclose(np.asarray(y), wanted.astype(dtype), rtol=30 * eps, atol=tiny)
+
+
+def test_polygamma_between_poles_where_powers_overflow() -> None:
+    """psi_30(-1/2) is what is left of two powers that cancel; elsewhere the nearer pole has the sign."""
+    found = special.polygamma(np.float32([30, 50, 50, 51]), np.float32([-0.5, -9.31, -9.69, -9.31]))
+    np.testing.assert_allclose(found, [-9.2221271e26, np.inf, -np.inf, np.inf], rtol=1e-4)
+
+
+def test_slopes_that_would_cancel_or_overflow() -> None:
+    """Of erfcx far out, of relative entropies of equal shares, of a hypergeometric function that is constant."""
+
+    def slopes(x: Any, p: Any, q: Any) -> Any:
+        by_x = dx.grad(lambda x: special.erfcx(x).sum())
+        by_p, by_q = [dx.grad(lambda *a: special.kl_div(*a).sum(), i)(p, q) for i in range(2)]
+        constant = dx.grad(lambda x: special.hyp1f1(0.0, 1.0, x).sum())(100 * x)
+        return by_x(x), dx.grad(lambda x: by_x(x).sum())(x), by_p, by_q, constant
+
+    x, p, q = (
+        np.float32([5.0, 50.0, 1e4]),
+        np.float32([0.5, 0.3, 2.0]),
+        np.float32([0.50001, 0.29999, 2.00001]),
+    )
+    first, second, by_p, by_q, constant = dx.jit(slopes)(x, p, q)
+    wanted = [-0.0213327898, -2.25540563e-4, -5.6418957e-9], [8.08137782e-3, 9.0162171e-6, 1.1283792e-12]
+    np.testing.assert_allclose(first, wanted[0], rtol=2e-5)
+    np.testing.assert_allclose(second, wanted[1], rtol=2e-3)
+    p, q = np.float64(p), np.float64(q)
+    np.testing.assert_allclose(by_p, np.log(p / q), rtol=1e-5)
+    np.testing.assert_allclose(by_q, 1 - p / q, rtol=1e-5)
+    np.testing.assert_array_equal(constant, 0)
+
+
+def test_slopes_of_beta_by_a_large_argument_beside_a_small_one() -> None:
+    """digamma(b) - digamma(a + b) without cancellation, also where one of the sums is below 10."""
+    a, b = np.float32([1e-5, 2e-6, 1e-3, 15.0]), np.float32([2.0, 0.3, 50.0, 0.7])
+    slope = dx.jit(lambda a, b: dx.grad(lambda b: special.betaln(a, b).sum())(b))(a, b)
+    a, b = np.float64(a), np.float64(b)
+    wanted = scipy.special.digamma(b) - scipy.special.digamma(a + b)
+    np.testing.assert_allclose(slope, wanted, rtol=2e-6)
+    poch = dx.jit(lambda z, m: dx.grad(lambda z: special.poch(z, m).sum())(z))(
+        np.float32([20.8]), np.float32([-20.2])
+    )
+    by_z = scipy.special.digamma(0.6) - scipy.special.digamma(20.8)
+    np.testing.assert_allclose(poch, scipy.special.poch(20.8, -20.2) * by_z, rtol=1e-5)

@@ -250,3 +250,25 @@ def test_logsf_where_the_tail_of_the_gamma_distribution_vanishes() -> None:
     for value, slope in zip(values, slopes, strict=True):
         np.testing.assert_allclose(value, [scipy.stats.gamma.logsf(88.0, 2.5), -906.454507], 1e-6)
         np.testing.assert_allclose(slope, [-hazard, -0.66716617], 1e-5)
+
+
+def test_logarithms_of_shares_go_on_where_the_shares_vanish() -> None:
+    """With finite derivatives: SciPy's float64 and differences of it are what they are compared with."""
+    cases = {
+        "gamma logcdf": [(1e-30, 3.0), (100.0, 500.0), (0.5, 60.0), (2.0, 2.0)],
+        "beta logcdf": [(1e-30, 3.0, 0.5), (1e-3, 40.0, 7.0), (0.4, 900.0, 300.0), (0.3, 2.0, 2.0)],
+        "beta logsf": [(0.7, 0.01, 300.0), (0.999, 7.0, 40.0), (0.9, 900.0, 300.0), (0.3, 2.0, 2.0)],
+    }
+    for name, points in cases.items():
+        module, kind = name.split()
+        args = np.float32(points).T
+        found, slope = dx.jit(jvp_by_first, static_argnums=0)(getattr(getattr(stats, module), kind), *args)
+        function = getattr(getattr(scipy.stats, module), kind)
+        z, *shapes = np.float64(args)
+        after, before = [function(z * (1 + step), *shapes) for step in (1e-6, -1e-6)]
+        np.testing.assert_allclose(np.asarray(found), function(z, *shapes), rtol=2e-6)
+        np.testing.assert_allclose(np.asarray(slope), (after - before) / (2e-6 * z), rtol=1e-4)
+
+
+def jvp_by_first(function: Any, z: Any, *shapes: Any) -> Any:
+    return dx.jvp(lambda z: function(z, *shapes), (z,), (dnp.ones_like(z),))

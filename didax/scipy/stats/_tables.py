@@ -27,14 +27,22 @@ from didax.scipy.special import (
     xlog1py,
     xlogy,
 )
-from didax.scipy.stats._distributions import Distribution, continuous, discrete, log_of_smaller
+from didax.scipy.stats._distributions import Distribution, continuous, discrete
+from didax.scipy.stats._gamma_and_beta import (
+    beta_logcdf,
+    beta_logpdf,
+    beta_logsf,
+    beta_sf,
+    gamma_logcdf,
+    gamma_logpdf,
+    gamma_logsf,
+)
 from didax.scipy.stats._parts import (
     LOG_2PI,
     exp_or_inf,
     log1mexp_of_exp,
     log1p_square,
     log_binomial,
-    log_gamma_density,
     log_mass,
     log_poisson,
     log_ratio,
@@ -76,45 +84,6 @@ def _cauchy_ppf(q: Any) -> Any:
     far = 1 / dnp.tan(math.pi * tail)
     value = dnp.where(middle, dnp.tan(math.pi * dnp.where(middle, q - 0.5, 0)), dnp.where(q > 0.5, far, -far))
     return dnp.where(inner, value, dnp.where(q > 0.5, math.inf, -math.inf))
-
-
-def _beta_sf(z: Any, a: Any, b: Any) -> Any:
-    """Below the mean as 1 - cdf: there 1 - z would lose digits of z."""
-    below = z * (a + b + 2) < a + 1
-    return dnp.where(below, 1 - betainc(a, b, z), betainc(b, a, 1 - z))
-
-
-def _gamma_logpdf(z: Any, a: Any) -> Any:
-    """At 0 the density may vanish; its logarithm has no derivative there."""
-    end = (z == 0) & (a > 1)
-    return dnp.where(end, -math.inf, log_gamma_density(dnp.where(end, 1, z), a))
-
-
-def _gamma_logsf(z: Any, a: Any) -> Any:
-    """Where the tail vanishes, by the continued fraction of gammaincc (DLMF 8.9.2), whose first terms suffice there."""
-    tiny = 1e3 * float(dnp.finfo(z.dtype).tiny)
-    far = (z > a + 1) & (log_gamma_density(dnp.where(z > 0, z, 1), a) < math.log(tiny))
-    usual = _gamma_logsf_near(dnp.where(far, a, z), a)
-    x, shape = dnp.where(far, z, 100), dnp.where(far, a, 1)
-    below = x + 25 - shape
-    for k in range(12, 0, -1):
-        below = x + (2 * k - 1) - shape - k * (k - shape) / below
-    return dnp.where(far, log_gamma_density(x, shape) + dnp.log(x / below), usual)
-
-
-_gamma_logsf_near = log_of_smaller(lambda z, a: gammaincc(a, z), lambda z, a: gammainc(a, z))
-
-
-def _beta_logpdf(z: Any, a: Any, b: Any) -> Any:
-    """The beta distribution is a + b - 1 times the binomial one of a - 1 successes among a + b - 2 trials."""
-    end = ((z == 0) & (a > 1)) | ((z == 1) & (b > 1))
-    z = dnp.where(end, 0.5, z)
-    large = (a > 10) & (b > 10)
-    m, n = dnp.where(large, a - 1, 1), dnp.where(large, b - 1, 1)
-    binomial = log_binomial(m + n, m, dnp.where(large, z, 0.5)) + dnp.log(m + n + 1)
-    a, b = dnp.where(large, 1, a), dnp.where(large, 1, b)
-    value = dnp.where(large, binomial, xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b))
-    return dnp.where(end, -math.inf, value)
 
 
 def _t_logpdf(z: Any, df: Any) -> Any:
@@ -161,19 +130,19 @@ CONTINUOUS: list[Distribution] = [
         logpdf=lambda z: -z, logsf=lambda z: -z, sf=lambda z: dnp.exp(-z), cdf=lambda z: -dnp.expm1(-z),
         logcdf=log1mexp, ppf=lambda q: -dnp.log1p(-q)),
     continuous(
-        "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf logcdf",
-        logpdf=_gamma_logpdf, cdf=lambda z, a: gammainc(a, z),
-        sf=lambda z, a: gammaincc(a, z), logsf=_gamma_logsf),
+        "gamma", "The gamma distribution of shape a.", "a", support=_from(0), valid=_positive, also="pdf",
+        logpdf=gamma_logpdf, logcdf=gamma_logcdf, cdf=lambda z, a: gammainc(a, z),
+        sf=lambda z, a: gammaincc(a, z), logsf=gamma_logsf),
     continuous(
         "chi2", "The chi-square distribution of df degrees of freedom.", "df", support=_from(0), valid=_positive,
-        also="pdf logcdf",
-        logpdf=lambda z, df: _gamma_logpdf(z / 2, df / 2) - LOG_2,
+        logpdf=lambda z, df: gamma_logpdf(z / 2, df / 2) - LOG_2,
+        logcdf=lambda z, df: gamma_logcdf(z / 2, df / 2),
         cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2),
-        logsf=lambda z, df: _gamma_logsf(z / 2, df / 2)),
+        logsf=lambda z, df: gamma_logsf(z / 2, df / 2)),
     continuous(
         "beta", "The beta distribution of shapes a and b.", "a b", support=_between(0, 1), valid=_positive,
-        also="pdf logcdf logsf",
-        logpdf=_beta_logpdf, cdf=lambda z, a, b: betainc(a, b, z), sf=_beta_sf),
+        logpdf=beta_logpdf, cdf=lambda z, a, b: betainc(a, b, z), sf=beta_sf, logcdf=beta_logcdf,
+        logsf=beta_logsf),
     continuous(
         "cauchy", "The Cauchy distribution.", also="pdf logcdf logsf",
         logpdf=lambda z: -math.log(math.pi) - log1p_square(z), cdf=lambda z: dnp.arctan2(1, -z) / math.pi,
