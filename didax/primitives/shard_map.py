@@ -40,6 +40,7 @@ from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
 from didax.primitives.varying import sum_over
 from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
 from didax.transforms.named_axes import axis_env
@@ -63,7 +64,8 @@ class ShardMap(Primitive):
 
     def bind(self, *args: Any, jaxpr: Jaxpr, in_specs: Specs, **params: Any) -> list[Any]:
         """As of every primitive, but where types do not say what differs, devices agree before they exchange."""
-        jaxpr = _agreeing(jaxpr, in_specs, **{name: params[name] for name in ("mesh", "axes", "tracked")})
+        if not params["tracked"]:
+            jaxpr = _agreeing(jaxpr, in_specs, params["mesh"], params["axes"])
         return super().bind(*args, jaxpr=jaxpr, in_specs=in_specs, **params)
 
     def differs(
@@ -398,11 +400,13 @@ def _split_batch(
 # --- Devices that choose ------------------------------------------------------------------------------
 
 
-def _agreeing(jaxpr: Jaxpr, in_specs: Specs, **how: Any) -> Jaxpr:
-    """The program in which devices compare what they choose a branch or the length of a loop with a collective by."""
-    if how["tracked"]:
-        return jaxpr
-    return _choosing_by(agreed, jaxpr, in_specs, **how)
+@cached_on_jaxpr
+def _agreeing(jaxpr: Jaxpr, in_specs: Specs, mesh: Mesh, axes: tuple[str, ...]) -> Jaxpr:
+    """The program in which devices compare what they choose a branch or the length of a loop with a collective by.
+
+    For a program in which types do not say what differs.
+    """
+    return _choosing_by(agreed, jaxpr, in_specs, mesh=mesh, axes=axes, tracked=False)
 
 
 def _choosing_by(compare: Callable[[Any, Axes], Any], jaxpr: Jaxpr, in_specs: Specs, **how: Any) -> Jaxpr:

@@ -453,3 +453,17 @@ def test_pmap_lowers_with_the_arguments_of_its_calls() -> None:
     )
     compiled = f.lower({"x": dnp.arange(8.0)}, 3, 2.0).compile()
     assert compiled({"x": dnp.arange(8.0)}, 2.0).tolist() == f({"x": dnp.arange(8.0)}, 3, 2.0).tolist()
+
+
+def test_a_program_is_searched_once_for_uneven_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    from didax.extend.core import jaxpr_as_fun
+    from didax.primitives import shard_map
+
+    loop = lambda x: lax.fori_loop(0, 3, lambda i, c: lax.psum(c, "x") + x, x)
+    staged = dx.make_jaxpr(on_line(loop, check_vma=False))(X)
+    searched = []
+    agreeing = shard_map.agreeing
+    monkeypatch.setattr(shard_map, "agreeing", lambda *args: (searched.append(1), agreeing(*args))[1])
+    for repeated in (dx.make_jaxpr, dx.make_jaxpr, dx.vmap, dx.vmap):
+        repeated(lambda x: jaxpr_as_fun(staged)(x))(X if repeated is dx.make_jaxpr else X[None])
+    assert len(searched) == 1, "once more for the program of a batch"
