@@ -426,7 +426,13 @@ def test_windows_and_matrices_of_symbolic_sizes() -> None:
         n = x.shape[0]
         largest = lax.reduce_window(x, -np.inf, lax.max, (n,), (1,), "VALID")
         matrices = [linalg.hilbert(n), linalg.dft(n), linalg.dft(n, "sqrtn"), linalg.helmert(n, full=True)]
-        return largest, matrices, linalg.helmert(n)
+        matrices += [
+            linalg.pascal(n),
+            linalg.pascal(n, "upper"),
+            linalg.invpascal(n, "lower"),
+            linalg.invpascal(n),
+        ]
+        return largest, matrices, linalg.helmert(n), linalg.invhilbert(n), dx.numpy.insert(x, 1, 7.0)
 
     shape = struct("n")
     summed = export.deserialize(export.export(dx.jit(sums))(shape).serialize(vjp_order=1))

@@ -201,9 +201,12 @@ def _flat_callback(
     leaves: Sequence[Any],
     is_array: Sequence[bool],
     avals: Sequence[ShapedArray],
-    effect: Effect = DEBUG,
+    effect: Effect | None = None,
 ) -> FlatCallback:
-    """The callback as a function of flat arrays, which puts leaves that are no arrays back in their places."""
+    """The callback as a function of flat arrays, which puts leaves that are no arrays back in their places.
+
+    A debug callback has an effect, and nobody asks what it returns.
+    """
     fixed = {i: x for i, (x, yes) in enumerate(zip(leaves, is_array, strict=True)) if not yes}
     places = [i for i, yes in enumerate(is_array) if yes]
     kinds = [dtypes.as_extended(aval.dtype) and aval.dtype for aval in avals]
@@ -213,10 +216,11 @@ def _flat_callback(
         filled = dict(fixed)
         filled.update(zip(places, map(_of_kind, arrays, kinds), strict=True))
         args, kwargs = pytree.unflatten(tree, [filled[i] for i in range(count)])
-        return pytree.leaves(callback(*args, **kwargs))
+        found = callback(*args, **kwargs)
+        return pytree.leaves(found) if effect is None else []
 
     key = tree, tuple(kinds), tuple((i, id(x)) for i, x in fixed.items()), effect
-    return FlatCallback(callback, key, call, effect)
+    return FlatCallback(callback, key, call, effect or DEBUG)
 
 
 def _of_kind(x: np.ndarray[Any, Any], dtype: Any) -> Any:

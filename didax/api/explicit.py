@@ -51,6 +51,12 @@ def reshard(xs: T, out_shardings: Any) -> T:
                     fix="Use lax.with_sharding_constraint, or a mesh with axis_types=AxisType.Explicit.",
                 )
             )
+        if sharding and sharding.constrained is not sharding and sharding.mesh.are_all_axes_explicit:
+            rule, fix = (
+                "reshard says of each axis how it is split.",
+                "Write None for an axis that is not split.",
+            )
+            raise ValueError(message(rule, f"spec: {sharding.spec}", fix=fix))
     return constrained_tree("reshard", xs, out_shardings)
 
 

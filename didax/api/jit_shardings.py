@@ -46,7 +46,7 @@ class LaidOut:
         each = spread("jit out_shardings", self.out_shardings, results, "the results")
         facts = f"function: {describe_function(self.fun)}"
         names = [f"{facts}, {result_name(self.flat.out_tree, i)}" for i in range(len(outs))]
-        return [constrained(y, s, name) for y, s, name in zip(outs, each, names, strict=True)]
+        return [constrained(y, s, name, as_stated=True) for y, s, name in zip(outs, each, names, strict=True)]
 
 
 def _constrained(x: Any, asked: Asked | None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from didax.core import pytree
 from didax.core.avals import aval_of
-from didax.core.errors import message
+from didax.core.errors import NoMeshError, message
 from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, Sharding
 from didax.primitives.sharding import sharding_constraint_p
@@ -35,7 +35,7 @@ def as_sharding(what: str, sharding: Any, *where: str) -> NamedSharding | None:
     if isinstance(sharding, PartitionSpec):
         mesh = current_mesh()
         if mesh is None:
-            raise ValueError(
+            raise NoMeshError(
                 message(
                     f"{what} with a PartitionSpec needs a mesh that it refers to.",
                     *where,
@@ -63,8 +63,11 @@ def as_seen_here(mesh: AbstractMesh) -> AbstractMesh:
     return mesh.abstract_mesh.with_types(names, AxisType.Manual) if names else mesh.abstract_mesh
 
 
-def constrained(x: Any, sharding: NamedSharding | None, *where: str) -> Any:
-    """The array, laid out as the sharding says; itself without one. `where` says in errors what it is."""
+def constrained(x: Any, sharding: NamedSharding | None, *where: str, as_stated: bool = False) -> Any:
+    """The array, laid out as the sharding says; itself without one. `where` says in errors what it is.
+
+    Over explicit mesh axes its sharding has, unless `as_stated`, an entry for each axis, as types have.
+    """
     if sharding is None:
         return x
     for name in sharding.axes and manual_names():
@@ -73,6 +76,8 @@ def constrained(x: Any, sharding: NamedSharding | None, *where: str) -> Any:
             fix = f"Leave {name!r} out."
             raise ValueError(message(rule, *where, f"axis: {name!r}, sharding: {sharding}", fix=fix))
     sharding.check_shape(aval_of(x).shape, *where)
+    if sharding.mesh.explicit_axes and not as_stated:
+        sharding = sharding.of_rank(aval_of(x).ndim)
     return sharding_constraint_p.bind(x, sharding=sharding)
 
 

@@ -19,7 +19,7 @@ from didax.api.devices import devices as all_devices
 from didax.api.layouts import as_seen_here, as_sharding
 from didax.core import config, dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.mesh import AbstractMesh, AxisType, Mesh, current_mesh
 from didax.core.sharding import NamedSharding
 from didax.core.value import Array
@@ -71,6 +71,9 @@ def set_mesh(mesh: AbstractMesh | None) -> Any:
     ...     dx.device_put(1.0, dx.P()).sharding.mesh.axis_names
     ('data',)
     """
+    if mesh is not None and not isinstance(mesh, AbstractMesh):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fix = "Pass what make_mesh returns, or None."
+        raise ArgumentError(message("set_mesh takes a mesh.", f"got: {mesh!r:.200}", fix=fix))
     return _MeshSetting(mesh)
 
 

@@ -85,6 +85,12 @@ def pmap(
             )
         return program(*leaves)
 
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        """The program for these arguments, as `lower` of a jitted function."""
+        numbers = as_numbers(static_broadcasted_argnums)
+        return jit(mapped, static_argnums=numbers, donate_argnums=donate_argnums).lower(*args, **kwargs)
+
+    mapped.__dict__["lower"] = lower
     return mapped
 
 

@@ -14,13 +14,14 @@ from typing import Any, cast
 from didax.api.flat import FlatFunction, argument_names, check_callable, flatten_arguments, result_name
 from didax.core import config, pytree
 from didax.core.avals import aval_of
-from didax.core.errors import api_boundary, message
+from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.mesh import AbstractMesh, Mesh, current_mesh
 from didax.core.sharding import NamedSharding, PartitionSpec, entry_names
 from didax.core.source import describe_function
 from didax.primitives.shard_map import manual_axes, part, shard_map_p, split_axes
 from didax.primitives.varying import pvary
 from didax.runtime.sharded import ShardedArray
+from didax.transforms.named_axes import manual_names
 from didax.transforms.staging import trace_to_jaxpr
 
 AXES_OF_TYPES: Any = object()  # the default of `in_axes` of smap: None means an argument that is not split
@@ -68,11 +69,15 @@ def shard_map(
             check_vma=check_vma,
         )
     check_callable("shard_map", f)
+    if isinstance(axis_names, str):
+        rule, fix = "axis_names of shard_map is a set of names.", f"Pass {{{axis_names!r}}}."
+        raise ArgumentError(message(rule, f"axis_names: {axis_names!r}", fix=fix))
+    names = frozenset(axis_names)
 
     @functools.wraps(f)
     @api_boundary
     def mapped(*args: Any) -> Any:
-        return _run(f, args, mesh, in_specs, out_specs, frozenset(axis_names), check_vma)
+        return _run(f, args, mesh, in_specs, out_specs, names, check_vma)
 
     return mapped
 
@@ -129,8 +134,13 @@ def _run(
     check: bool,
 ) -> Any:
     found = _concrete_mesh(f, mesh)
-    axes = tuple(name for name in found.axis_names if name in names or not names)
+    outer = frozenset(manual_names())
+    axes = tuple(name for name in found.axis_names if name in names or (not names and name not in outer))
     _check_names(f, "axis_names", names, found)
+    if taken := sorted(outer.intersection(axes)):
+        rule = "A shard_map within another one is over axes along which that one leaves values whole."
+        facts = f"function: {describe_function(f)}; axis {taken[0]!r} is manual already"
+        raise ValueError(message(rule, facts, fix="Name others: axis_names={...}."))
     leaves, tree = flatten_arguments(args, {})
     how: dict[str, Any] = {"mesh": found, "axes": axes, "tracked": check}
     arg_names = argument_names(f, args, {})
@@ -177,6 +187,9 @@ def _say_as_stated(y: Any, stated: NamedSharding) -> None:
 
 
 def _concrete_mesh(f: Any, mesh: AbstractMesh | None) -> Mesh:
+    if mesh is not None and not isinstance(mesh, AbstractMesh):  # pyright: ignore[reportUnnecessaryIsInstance]
+        rule, facts = "mesh of shard_map is a mesh.", f"function: {describe_function(f)}, mesh: {mesh!r:.200}"
+        raise ArgumentError(message(rule, facts, fix="Pass what make_mesh returns, or leave it out."))
     found = current_mesh() if mesh is None or not isinstance(mesh, Mesh) else mesh
     if not isinstance(found, Mesh) or (mesh is not None and found.abstract_mesh is not mesh.abstract_mesh):
         raise ValueError(
@@ -203,8 +216,9 @@ def _spread(f: Any, what: str, specs: Any, tree: Any, axes: Sequence[str], mesh:
     if isinstance(specs, list) and isinstance(tree, tuple):
         specs = tuple(cast("list[Any]", specs))
     found = pytree.broadcast_prefix(
-        specs, tree, f"shard_map {what}", lambda s: isinstance(s, PartitionSpec), of
+        specs, tree, f"shard_map {what}", lambda s: s is None or isinstance(s, PartitionSpec), of
     )
+    found = [PartitionSpec() if spec is None else spec for spec in found]
     for spec in found:
         if not isinstance(spec, PartitionSpec):
             rule, fix = f"{what} of shard_map holds PartitionSpecs.", "Write didax.P(...) for each array."

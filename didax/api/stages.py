@@ -18,12 +18,14 @@ from didax.core.dtypes import dtype as as_dtype
 from didax.core.errors import ArgumentError, message
 from didax.core.jaxpr import ClosedJaxpr, Jaxpr
 from didax.core.ref import Ref
-from didax.core.sharding import Sharding
+from didax.core.sharding import NamedSharding, Sharding
 from didax.core.tracing import Tracer
 from didax.passes.loops import report
 from didax.runtime.collectives import collectives_in
 from didax.runtime.collectives import report as exchanges_report
 from didax.runtime.compiled import Program
+from didax.runtime.partitioned import Asked, check_placed
+from didax.runtime.sharded import ShardedArray, place
 from didax.xla.device_text import Collective
 from didax.xla.lapack import platform
 
@@ -51,7 +53,7 @@ class ShapeDtypeStruct:
             )
         if not (sharding is None or isinstance(sharding, Sharding) or hasattr(sharding, "device_set")):
             fix = "Leave sharding out, or pass that of an array (x.sharding)."
-            raise TypeError(
+            raise ArgumentError(
                 message(
                     "A sharding says on which devices arrays are.", f"sharding: {sharding!r:.100}", fix=fix
                 )
@@ -92,7 +94,11 @@ class ShapeDtypeStruct:
         return self.shape[0]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and other.aval is self.aval
+        return (
+            isinstance(other, ShapeDtypeStruct)
+            and other.aval is self.aval
+            and other.sharding == self.sharding
+        )
 
     def __hash__(self) -> int:
         return hash(self.aval)
@@ -100,7 +106,8 @@ class ShapeDtypeStruct:
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         varying = f", manual_axis_type={self.manual_axis_type}" if self.aval.vma else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak}{varying})"
+        lies = f", sharding={self.sharding}" if isinstance(self.sharding, NamedSharding) else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{lies}{weak}{varying})"
 
 
 def _varying(kinds: ManualAxisType | None) -> frozenset[str]:
@@ -335,7 +342,20 @@ class Compiled(Stage):
                     fix="Cast or reshape the arguments, or call the jitted function, which compiles anew.",
                 )
             )
-        return pytree.unflatten(self.out_tree, self._traced.run(leaves, self._program))
+        return pytree.unflatten(self.out_tree, self._traced.run(self._placed(leaves), self._program))
+
+    def _placed(self, leaves: list[Any]) -> list[Any]:
+        """The arguments where the program wants them; ValueError where the user has placed one elsewhere."""
+        if not (laid := getattr(self._executable, "in_shardings", ())):
+            return leaves
+        kept = range(len(leaves)) if self._program.kept is None else self._program.kept
+        placed = list(leaves)
+        for i, sharding in zip(kept, laid[len(laid) - len(kept) :], strict=True):
+            where = f"argument {i} of the compiled function {self._traced.fun_name}"
+            check_placed(leaves[i], Asked(sharding, where))
+            if not isinstance(leaves[i], ShardedArray | Ref):
+                placed[i] = place(leaves[i], sharding)
+        return placed
 
     call = __call__
 

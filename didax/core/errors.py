@@ -33,6 +33,10 @@ class ArgumentError(TypeError, ValueError):
     """
 
 
+class NoMeshError(ValueError, RuntimeError):
+    """A spec that refers to a mesh where none is in force: an error of either class in JAX, by function."""
+
+
 class PositionError(ArgumentError, IndexError):
     """An axis or a position that an array does not have, or index arrays that do not fit together."""
 

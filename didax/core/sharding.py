@@ -302,6 +302,11 @@ class NamedSharding(Sharding):
             texts.append(f"{length}@{joined}" if names else length)
         return texts
 
+    def of_rank(self, ndim: int) -> NamedSharding:
+        """The same layout of arrays with `ndim` axes, in a spec with an entry for each axis."""
+        left = ndim - len(self.spec)
+        return self.update(spec=(*self.spec, *[None] * left)) if left > 0 else self
+
     @property
     def constrained(self) -> NamedSharding:
         """The sharding in which axes that were left to the partitioner are not split."""

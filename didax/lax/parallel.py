@@ -21,7 +21,7 @@ from didax.api.layouts import constrained_tree, spread
 from didax.core import dtypes, pytree
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.dtypes import PYTHON_SCALARS
-from didax.core.errors import message
+from didax.core.errors import ArgumentError, message
 from didax.core.primitive import infer
 from didax.core.sharding import PartitionSpec
 from didax.lax.operands import operation
@@ -364,6 +364,9 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     >>> f(dx.numpy.ones(2))
     Array([1., 1.], dtype=float32)
     """
+    if to not in ("varying", "unreduced", "reduced", "invarying"):
+        fix = 'Use to="varying".'
+        raise ArgumentError(message("pcast makes values vary.", f"to: {to!r}", fix=fix))
     if to != "varying":
         raise NotImplementedError(
             message(

@@ -15,6 +15,7 @@ transformation, with an index in range. Read next: `index_parsing.py`, `primitiv
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.core import config, dtypes
+from didax.core.array_ops import array_ops
 from didax.core.avals import ShapedArray, aval_of
 from didax.core.device_types import loosened
 from didax.core.dims import as_length, is_symbolic, max_dim
@@ -411,7 +413,14 @@ def _write_window(x: Array, window: _StaticWindow, kind: str, values: Any) -> Ar
     if kind != "set":
         values = _UPDATES[kind].combine(_take_static(x, window), values)
     new = _unflipped(_fitting_values(values, x.aval, window.layout.final_shape, kind), window.layout)
-    return dynamic_update_slice_p.bind(x, reshape(new, window.sizes), *_starts(window))
+    part = reshape(new, window.sizes)
+    if (layout := x.aval.layout) is not None and aval_of(part).layout is None:
+        whole = [n == m for n, m in zip(x.aval.shape, window.sizes, strict=True)]
+        if all(map(operator.or_, whole, [entry is None for entry in layout.spec])):
+            part = array_ops.with_layout(
+                part, layout
+            )  # along the axes that are split it is as long as the array
+    return dynamic_update_slice_p.bind(x, part, *_starts(window))
 
 
 def _scatter(x: Array, entries: Sequence[Entry], kind: str, values: Any, options: _Options) -> Array:

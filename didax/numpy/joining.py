@@ -439,7 +439,7 @@ def _between(x: Array, runs: Sequence[tuple[int, int]], axis: int) -> list[Array
 
 def _without_empty_parts(parts: Sequence[Array], axis: int) -> Array:
     """Return the parts joined; of parts that are all empty, one."""
-    return join([x for x in parts if x.shape[axis]] or parts[:1], axis)
+    return join([x for x in parts if is_symbolic(x.shape[axis]) or x.shape[axis]] or parts[:1], axis)
 
 
 def _others(length: int, positions: Array) -> Array:

@@ -34,16 +34,16 @@ from didax.passes.uneven import Axes, Follow, agreeing, differing
 from didax.primitives.call import fill_zeros, scatter_cotangents
 from didax.primitives.check import row
 from didax.primitives.control_flow.agreement import agreed, lowest
-from didax.primitives.control_flow.varying import would_wait
 from didax.primitives.elementwise import div, not_
 from didax.primitives.reductions import argmin_p
 from didax.primitives.scalars import scalar_like
 from didax.primitives.shape import reshape
 from didax.primitives.varying import sum_over
 from didax.transforms.batching import AxisData, batch_jaxpr
+from didax.transforms.cache import cached_on_jaxpr
 from didax.transforms.jvp import jvp_jaxpr
 from didax.transforms.linearize import linearize_jaxpr
-from didax.transforms.named_axes import axis_env, manual_names
+from didax.transforms.named_axes import axis_env
 from didax.transforms.partial_eval import partial_eval_jaxpr
 from didax.transforms.rewriting import trace_closed
 from didax.transforms.split import Split
@@ -64,7 +64,8 @@ class ShardMap(Primitive):
 
     def bind(self, *args: Any, jaxpr: Jaxpr, in_specs: Specs, **params: Any) -> list[Any]:
         """As of every primitive, but where types do not say what differs, devices agree before they exchange."""
-        jaxpr = _agreeing(jaxpr, in_specs, **{name: params[name] for name in ("mesh", "axes", "tracked")})
+        if not params["tracked"]:
+            jaxpr = _agreeing(jaxpr, in_specs, params["mesh"], params["axes"])
         return super().bind(*args, jaxpr=jaxpr, in_specs=in_specs, **params)
 
     def differs(
@@ -399,19 +400,13 @@ def _split_batch(
 # --- Devices that choose ------------------------------------------------------------------------------
 
 
-def _agreeing(jaxpr: Jaxpr, in_specs: Specs, **how: Any) -> Jaxpr:
-    """The program in which devices compare what they choose a branch or the length of a loop with a collective by."""
-    if how["tracked"]:
-        return jaxpr
-    mesh, axes = how["mesh"], how["axes"]
-    left = [n for n in mesh.axis_names if mesh.shape[n] > 1 and n not in axes and n not in manual_names()]
+@cached_on_jaxpr
+def _agreeing(jaxpr: Jaxpr, in_specs: Specs, mesh: Mesh, axes: tuple[str, ...]) -> Jaxpr:
+    """The program in which devices compare what they choose a branch or the length of a loop with a collective by.
 
-    def compare(x: Any, over: Axes) -> Any:
-        if left:  # the partitioner cuts values along these, and cannot call back where devices disagree
-            raise would_wait("A loop or branch that devices may not take together", over)
-        return agreed(x, over)
-
-    return _choosing_by(compare, jaxpr, in_specs, **how)
+    For a program in which types do not say what differs.
+    """
+    return _choosing_by(agreed, jaxpr, in_specs, mesh=mesh, axes=axes, tracked=False)
 
 
 def _choosing_by(compare: Callable[[Any, Axes], Any], jaxpr: Jaxpr, in_specs: Specs, **how: Any) -> Jaxpr:

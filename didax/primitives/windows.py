@@ -24,7 +24,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import max_dim, may_exceed
 from didax.core.errors import ArgumentError, message
 from didax.core.primitive import Primitive
-from didax.primitives import padded_windows
+from didax.primitives import padded_windows, split
 from didax.primitives.convert import computed_once
 from didax.primitives.elementwise import eq
 from didax.primitives.families import NOT_LINEAR
@@ -130,6 +130,9 @@ class ReduceWindow(Primitive):
 
     in_supported_dtype = True
     padded = padded_windows.window_reduced
+    sharding = split.along_whole_axes(
+        lambda x, **params: [i for i, w in enumerate(windows_of(**params)) if w != _ONE]
+    )
 
     def __init__(
         self, name: str, op: str, ufunc: np.ufunc, accepts: str, identity: Callable[[np.dtype[Any]], Any]

@@ -292,7 +292,11 @@ class Program:
             raise explained from error
         if partition is not None and partition.meshes:
             found = zip(executable.out_shardings, out_avals, strict=True)
-            executable.out_shardings = [labelled(s, aval, partition.meshes) for s, aval in found]
+            stated = partition.results or [None] * len(out_avals)
+            executable.out_shardings = [
+                labelled(s, aval, partition.meshes, said)
+                for (s, aval), said in zip(found, stated, strict=True)
+            ]
         return executable
 
     def run(self, args: Sequence[Any]) -> list[Any]:

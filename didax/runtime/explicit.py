@@ -105,8 +105,10 @@ def without_types(jaxpr: Jaxpr, meshes: tuple[Mesh, ...]) -> Jaxpr:
     return trace_closed(run, _untyped_avals(jaxpr), what="lowering", name=jaxpr.name)
 
 
-def labelled(found: NamedSharding, aval: ShapedArray, meshes: Sequence[Mesh]) -> NamedSharding:
-    """The sharding of a result, in the words of its type."""
-    if aval.layout is None or found.in_types(aval.ndim) is aval.layout:
-        return found
-    return on_devices(aval.layout, meshes)
+def labelled(
+    found: NamedSharding, aval: ShapedArray, meshes: Sequence[Mesh], stated: NamedSharding | None
+) -> NamedSharding:
+    """The sharding of a result, in the words of its type, or in those that the program says of it."""
+    if aval.layout is not None and found.in_types(aval.ndim) is not aval.layout:
+        return on_devices(aval.layout, meshes)
+    return found.of_rank(aval.ndim) if found.mesh.explicit_axes and found is not stated else found

@@ -41,7 +41,7 @@ def partition_of(jaxpr: Jaxpr, args: Sequence[Any], asked: Sequence[Asked | None
     layouts = [_layout(x) for x in args]
     for i, how in enumerate(asked, len(args) - len(asked)):
         if how is not None:
-            _check_placed(args[i], how)
+            check_placed(args[i], how)
             layouts[i] = how.sharding.constrained
     meshes = [*[layout.concrete_mesh for layout in layouts if layout is not None], *_meshes_in(jaxpr)]
     if not meshes and shardings.in_types:
@@ -67,7 +67,8 @@ def _is_of_devices(sharding: NamedSharding) -> bool:
     return isinstance(sharding.mesh, Mesh) and sharding.constrained is sharding
 
 
-def _check_placed(x: Any, asked: Asked) -> None:
+def check_placed(x: Any, asked: Asked) -> None:
+    """ValueError where the user has placed an argument otherwise than asked."""
     found = x.sharding if getattr(x, "committed", True) and hasattr(x, "sharding") else None
     if found is None or asked.sharding.is_equivalent_to(found, x.ndim):
         return

@@ -34,6 +34,9 @@ from didax.core.process import after_fork, lock_for_forks
 from didax.xla.signals import fragile, raise_held, sound
 
 T = TypeVar("T")
+Tell = Callable[
+    [BaseException], None
+]  # lets the other processes of a run know that a callback has failed here
 
 CPU_TARGET = "didax_python_callback"
 GPU_TARGET = "xla_ffi_python_gpu_callback"
@@ -165,7 +168,7 @@ def depth() -> int:
 def others_wait() -> bool:
     """Whether this code is in a callback of a program that other processes run, too."""
     runs = _enclosing.get()
-    return bool(runs) and any(run.others is not None for run in runs)
+    return bool(runs) and any(run.tell_others is not None for run in runs)
 
 
 def wait_for_runs() -> None:
@@ -180,6 +183,15 @@ def wait_for_runs() -> None:
         _ended.wait_for(lambda: begun.isdisjoint(_runs.values()))
 
 
+class Caller(NamedTuple):
+    """A device that comes to a call which several devices come to, each with the same values."""
+
+    device: int
+    first: int  # of those that come
+    here: int  # how many of these this process has
+    calls: int  # whether this process has the first
+
+
 class _Made:
     """A call that several devices come to, made by one of them."""
 
@@ -191,13 +203,6 @@ class _Made:
         self.taken = 0
 
 
-class Others(NamedTuple):
-    """The other processes that run the program too."""
-
-    calls: bool  # whether it is this process that makes the calls which all devices come to
-    tell: Callable[[BaseException], None]  # lets the others know that a callback has failed here
-
-
 def _nothing(callback: HostCallback) -> list[np.ndarray[Any, Any]]:
     """Results of a call that nobody makes, or that has failed."""
     return [np.zeros(a.shape, w) for a, w in zip(callback.out_avals, callback.wire_out, strict=True)]
@@ -206,14 +211,16 @@ def _nothing(callback: HostCallback) -> list[np.ndarray[Any, Any]]:
 class Run:
     """One run of a program with callbacks: a context manager in which the program runs."""
 
-    __slots__ = ("_context", "_made", "_turns", "callbacks", "error", "num_devices", "number", "others")
+    __slots__ = ("_context", "_made", "_turns", "callbacks", "error", "num_devices", "number", "tell_others")
 
-    def __init__(self, callbacks: Sequence[HostCallback], num_devices: int = 1, others: Others | None = None):
+    def __init__(
+        self, callbacks: Sequence[HostCallback], num_devices: int = 1, tell_others: Tell | None = None
+    ):
         self.callbacks = callbacks
         self.num_devices = num_devices  # of this process
-        self.others = others
+        self.tell_others = tell_others
         self._turns: dict[tuple[int, int], int] = {}
-        self._made: dict[tuple[int, int], _Made] = {}
+        self._made: dict[tuple[int, int, int], _Made] = {}
         self.error: BaseException | None = None
         self.number = -1
         self._context = contextvars.copy_context()
@@ -236,19 +243,20 @@ class Run:
             raise RuntimeError("a callback of this run has failed before")  # the user sees `self.error`
         return self._context.copy().run(self._call, index, arrays)
 
-    def call_once(self, index: int, arrays: Sequence[Any], device: int) -> list[np.ndarray[Any, Any]]:
-        """The results of a call that all devices come to, and that the first one makes; the others wait for it.
+    def call_once(self, index: int, arrays: Sequence[Any], caller: Caller) -> list[np.ndarray[Any, Any]]:
+        """The results of a call that several devices come to, and that one of them makes; the others wait for it.
 
-        Devices do the same in the same order, so the n-th time that each of them comes to a callback is one call.
+        They do the same in the same order, so the n-th time that each of them comes to a callback is one call.
         """
-        if self.others is not None and not (self.others.calls or self.callbacks[index].everywhere):
+        if not (caller.calls or self.callbacks[index].everywhere):
             return _nothing(self.callbacks[index])
         with _ended:
-            turn = self._turns[index, device] = self._turns.get((index, device), -1) + 1
-            made = self._made.get((index, turn))
+            turn = self._turns[index, caller.device] = self._turns.get((index, caller.device), -1) + 1
+            key = index, caller.first, turn
+            made = self._made.get(key)
             first = made is None
             if made is None:
-                made = self._made[index, turn] = _Made()
+                made = self._made[key] = _Made()
         if first:
             try:
                 made.results = self.call(index, arrays)
@@ -258,8 +266,8 @@ class Run:
         made.done.wait()
         with _ended:
             made.taken += 1
-            if made.taken == self.num_devices:
-                del self._made[index, turn]
+            if made.taken == caller.here:
+                del self._made[key]
         if made.results is None:
             raise RuntimeError("a callback of this run has failed before")  # the user sees `self.error`
         return made.results
@@ -268,8 +276,8 @@ class Run:
         """Remember the first exception, which the run will raise."""
         if self.error is None:
             self.error = error
-            if self.others is not None:
-                self.others.tell(error)
+            if self.tell_others is not None:
+                self.tell_others(error)
 
     def around(self, work: Callable[[], T]) -> T:
         """`work()`, which calls the callbacks of this run itself: a program that is evaluated, not compiled."""
@@ -415,16 +423,18 @@ def _answer(frame: _CallFrame) -> None:
     run = _runs[ctypes.cast(number.data, ctypes.POINTER(ctypes.c_int64))[0]]
     scalar = ctypes.cast(frame.attributes.items[0], ctypes.POINTER(_Scalar)).contents
     index = scalar.value[0]
-    device: int | None = None
-    if frame.attributes.count > 1:  # all devices come to this call, each with its number
-        device = ctypes.cast(pointers.pop(0).data, ctypes.POINTER(ctypes.c_uint32))[0]
+    caller: Caller | None = None
+    if frame.attributes.count > 1:  # several devices come to this call
+        caller = Caller(
+            *ctypes.cast(pointers.pop(0).data, ctypes.POINTER(ctypes.c_uint32))[: len(Caller._fields)]
+        )
     tokens = len(pointers) - len(run.callbacks[index].in_avals)
     results = [frame.rets.items[i].contents.data for i in range(tokens, frame.rets.count)]
     try:
-        _call(run, index, [p.data for p in pointers[tokens:]], results, device)
+        _call(run, index, [p.data for p in pointers[tokens:]], results, caller)
     except BaseException as error:
         run.keep(error)
-        if run.others is None and (run.num_devices == 1 or device is not None):
+        if run.tell_others is None and run.num_devices == (1 if caller is None else caller.here):
             raise
         # The other devices may wait for this one, so the program goes on to its end; nobody sees its results.
         _write(_nothing(run.callbacks[index]), results)
@@ -432,7 +442,7 @@ def _answer(frame: _CallFrame) -> None:
 
 @sound
 def _call(
-    run: Run, index: int, operands: Sequence[int | None], results: Sequence[int], device: int | None
+    run: Run, index: int, operands: Sequence[int | None], results: Sequence[int], caller: Caller | None
 ) -> None:
     """Call a callback on the memory at the addresses `operands`, and write its results to the addresses `results`."""
     raise_held()
@@ -443,7 +453,7 @@ def _call(
     arrays = [x for x, _ in inputs]
     del inputs
     try:
-        outs = run.call(index, arrays) if device is None else run.call_once(index, arrays, device)
+        outs = run.call(index, arrays) if caller is None else run.call_once(index, arrays, caller)
     except BaseException as error:
         if owners:  # so that no debugger reads memory that XLA uses again
             traceback.clear_frames(error.__traceback__)

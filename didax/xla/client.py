@@ -92,6 +92,12 @@ class SingleDeviceSharding(xe.SingleDeviceSharding):
     addressable_devices = device_set
     num_devices = 1
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SingleDeviceSharding) and other._device is self._device
+
+    def __hash__(self) -> int:
+        return hash((SingleDeviceSharding, self._device))
+
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, tuple[slice, ...]]:
         """The device, and the part of an array of this shape that it holds: all."""
         return {self._device: (slice(None),) * len(global_shape)}

@@ -33,7 +33,7 @@ from didax.core.sharding import NamedSharding, PartitionSpec
 from didax.version import __version__, installed_jaxlib
 from didax.xla.agreement import agree, processes_of
 from didax.xla.buffers import lend, put
-from didax.xla.callbacks import HostCallback, Others, Run, depth, dispatchers, others_wait, register_handler
+from didax.xla.callbacks import HostCallback, Run, depth, dispatchers, others_wait, register_handler
 from didax.xla.client import Backend, backend, calling_backend, forked, is_forked, xe
 from didax.xla.device_text import Partition
 from didax.xla.partition import layout_found, moved_shards, put_shards, xla_sharding
@@ -269,7 +269,7 @@ class SharedCallingExecutable(SharedExecutable):
             now.tell(f"{failures}/{now.index}", f"{type(error).__name__}: {error}".encode())
 
         here = sum(device.process_index == now.index for device in devices)
-        run = Run(self._callbacks, here, Others(devices[0].process_index == now.index, tell))
+        run = Run(self._callbacks, here, tell)
 
         def put_number(number: int) -> Any:
             whole = NamedSharding(self.partition.mesh, PartitionSpec())

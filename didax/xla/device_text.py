@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -58,9 +59,7 @@ class DeviceWriter:
     @property
     def partitioned_here(self) -> bool:
         """Whether the partitioner cuts what is being written: not where the function decides along every axis."""
-        if self.manual is None:
-            return len(self.partition.devices) > 1
-        mesh, axes = self.manual
+        mesh, axes = self._surroundings()
         return any(size > 1 for name, size in mesh.shape_tuple if name not in axes)
 
     @property
@@ -117,11 +116,14 @@ class DeviceWriter:
     def whole_computation(
         self, given: Sequence[Any], inner: Sequence[Any], returned: Sequence[Any], out_types: str, lines: str
     ) -> str:
-        """An operation that every device does on whole values: `inner` are the names of those `given` within."""
-        mesh = self.partition.mesh
+        """An operation that every device does on values that are whole, but for how a `shard_map` around it cuts them.
+
+        `inner` are the names of the values `given` within.
+        """
+        mesh, outer = self._surroundings()
         whole = [f"<@{self.mesh(mesh)}, [{', '.join(['{}'] * x.aval.ndim)}]>" for x in given]
         outs = [f"<@{self.mesh(mesh)}, [{', '.join(['{}'] * aval.ndim)}]>" for aval in returned]
-        axes = ", ".join(map(quoted_name, mesh.axis_names))
+        axes = ", ".join(quoted_name(name) for name in mesh.axis_names if name not in outer)
         header = ", ".join(f"{x}: {x.type}" for x in inner)
         return (
             f"sdy.manual_computation({', '.join(map(str, given))}) in_shardings=[{', '.join(whole)}] "
@@ -129,9 +131,31 @@ class DeviceWriter:
             f"({', '.join(x.type for x in given)}) -> ({out_types})"
         )
 
+    def sharers(self) -> list[list[int]]:
+        """The groups of devices that have the same values here, as far as values are whole."""
+        mesh, outer = self._surroundings()
+        return self._groups(mesh, [name for name in mesh.axis_names if name not in outer])
+
+    def callers(self) -> np.ndarray[Any, Any]:
+        """Who makes a call that all `sharers` come to, in a row for each device.
+
+        The device's number, the number of the first of its group, how many of the group its process has, and whether
+        its process has the first.
+        """
+        devices = self.partition.devices
+        processes = [device.process_index for device in devices]
+        rows = np.empty((len(devices), 4), UINT32.dtype)
+        for group in self.sharers():
+            here = Counter(processes[i] for i in group)
+            for i in group:
+                rows[i] = i, group[0], here[processes[i]], processes[i] == processes[group[0]]
+        return rows
+
     def groups(self, primitive: Primitive, axes: Sequence[str]) -> list[list[int]]:
         """The devices that a collective over manual axes joins: groups of numbers, the first axis varying slowest."""
-        mesh = self._manual_mesh(primitive, axes)
+        return self._groups(self._manual_mesh(primitive, axes), axes)
+
+    def _groups(self, mesh: Mesh, axes: Sequence[str]) -> list[list[int]]:
         numbers = self._device_numbers(mesh)
         along = [mesh.axis_names.index(name) for name in axes]
         rest = [i for i in range(numbers.ndim) if i not in along]
@@ -168,6 +192,10 @@ class DeviceWriter:
         self._channels += 1
         return f"channel_handle = #stablehlo.channel_handle<handle = {self._channels}, type = 1>"
 
+    def _surroundings(self) -> Manual:
+        """The mesh of what is being written, and the axes along which a `shard_map` cuts values here."""
+        return self.manual if self.manual is not None else Manual(self.partition.mesh, frozenset())
+
     def _device_numbers(self, mesh: Mesh) -> np.ndarray[Any, Any]:
         number = {device: i for i, device in enumerate(self.partition.devices)}
         return np.array([number[device] for device in mesh.devices.flat]).reshape(mesh.devices.shape)
@@ -178,24 +206,26 @@ class DeviceWriter:
         return self.manual.mesh
 
 
-def of_first_device(ctx: Any, devices: DeviceWriter, number: Any, x: Any) -> Any:
-    """The value that the first device has, on all devices: bits are exchanged, so that it is the same to the last."""
+def of_first_device(ctx: Any, devices: DeviceWriter, is_first: Any, x: Any) -> Any:
+    """The value that the first of the `sharers` has, on all of them: bits are exchanged, so that no digit differs."""
     dtype = x.aval.dtype
     if dtype.kind == "c":
         part = x.aval.update(dtype=np.dtype(f"f{dtype.itemsize // 2}"))
-        parts = [of_first_device(ctx, devices, number, ctx.op(name, [x], part)) for name in ("real", "imag")]
+        parts = [
+            of_first_device(ctx, devices, is_first, ctx.op(name, [x], part)) for name in ("real", "imag")
+        ]
         return ctx.op("complex", parts, x.aval)
     word = x.aval.update(dtype=np.dtype(f"u{dtype.itemsize}"))
     is_bool = dtype.kind == "b"
     bits = ctx.convert(x, word.dtype) if is_bool else ctx.op("bitcast_convert", [x], word)
-    is_first = ctx.compare("EQ", number, ctx.scalar(0, UINT32.dtype))
     bits = ctx.select(is_first, bits, ctx.constant(0, word))
     args, header = ctx.block([ShapedArray((), word.dtype)] * 2)
     total = ctx.region()
     body = total.body([total.op("add", args)], header)
-    groups = f"dense<[{list(range(len(devices.partition.devices)))}]> : tensor<1x{len(devices.partition.devices)}xi64>"
+    groups = devices.sharers()
     bits = ctx.emit(
-        f'"stablehlo.all_reduce"({bits}) <{{replica_groups = {groups}, {devices.channel()}, use_global_device_ids}}> '
+        f'"stablehlo.all_reduce"({bits}) <{{replica_groups = dense<{groups}> : '
+        f"tensor<{len(groups)}x{len(groups[0])}xi64>, {devices.channel()}, use_global_device_ids}}> "
         f"({body}) : ({bits.type}) -> {bits.type}",
         word,
     )

@@ -459,30 +459,27 @@ def _call_once(
     num_tokens: int,
     how: tuple[str, bool],
 ) -> list[Value]:
-    """A call on whole values where a program is partitioned: all devices come to it, and one of them calls.
+    """A call where values are cut by the partitioner: all devices that share a value come to it, and one of them calls.
 
-    Each device says its number, by which the run knows that they come to the same call (`Run.call_once`).
+    Each device says who they are, by which the run knows that they come to the same call (`Run.call_once`).
     """
     devices = ctx.module.devices
     assert devices is not None
-    if devices.manual is not None:
-        raise NotImplementedError(
-            message(
-                "A shard_map over some axes of a mesh cannot call back into Python: along the others values are cut by "
-                "the partitioner.",
-                f"manual axes: {sorted(devices.manual.axes)}, mesh: {devices.manual.mesh!r}",
-                fix="Call back outside of it, or in a shard_map over all axes.",
-            )
-        )
     inner, _ = ctx.block([x.aval for x in given])
     region = ctx.region()
+    callers = devices.callers()
     number = region.emit("stablehlo.partition_id : tensor<ui32>", UINT32)
+    table = region.constant(callers, ShapedArray(callers.shape, UINT32.dtype))
+    caller = region.dynamic_slice(table, [number, region.constant(0, UINT32)], [1, callers.shape[1]])
     config, side_effect = how
     outs = _emit_call(
-        region, [inner[0], number, *inner[1:]], returned, (f"{config}, once = 1 : ui64", side_effect)
+        region, [inner[0], caller, *inner[1:]], returned, (f"{config}, once = 1 : ui64", side_effect)
     )
     if devices.num_processes > 1:  # only one of them calls
-        told = [of_first_device(region, devices, number, y) for y in outs[num_tokens:]]
+        first = region.compare(
+            "EQ", number, region.op("reshape", [region.slice_axis(caller, 1, 2, 1)], UINT32)
+        )
+        told = [of_first_device(region, devices, first, y) for y in outs[num_tokens:]]
         outs = [*outs[:num_tokens], *told]
     lines = "\n".join([*region.lines, f"sdy.return {names(outs)} : {types(outs)}" if outs else "sdy.return"])
     return ctx.emit_many(devices.whole_computation(given, inner, returned, types(outs), lines), returned)

@@ -529,3 +529,8 @@ def test_programs_with_callbacks_do_not_take_the_hot_path():
 def test_a_jaxpr_shows_the_callback():
     text = str(dx.make_jaxpr(lambda x: dx.pure_callback(fails, x, x))(1.0))
     assert re.search(r"pure_callback\[.*callback=<fails \(.*test_callbacks\.py:\d+\)>", text)
+
+
+def test_what_a_debug_callback_returns_is_not_used():
+    f = lambda x: (dx.debug.callback(lambda a: {"of": a * 2}, x), x)[1]
+    assert float(f(3.0)) == float(dx.jit(f)(3.0)) == 3.0

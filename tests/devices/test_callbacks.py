@@ -83,15 +83,61 @@ def test_what_a_callback_raises_is_raised() -> None:
         f(rows())
     with pytest.raises(KeyError, match="three"):
         dx.jit(lambda x: dx.pure_callback(lambda a: fails(3), F32, x) + x)(rows())
-    some = dx.shard_map(
-        lambda a: dx.pure_callback(np.sin, a, a),
-        mesh=MESH,
-        in_specs=P("x"),
-        out_specs=P("x"),
-        axis_names={"x"},
-    )
-    with pytest.raises(NotImplementedError, match="A shard_map over some axes of a mesh cannot call back"):
-        some(rows())
+
+
+def test_a_shard_map_over_some_axes_calls_once_for_each_part() -> None:
+    """Along the other axes the value is whole, however the partitioner cuts it."""
+    calls: list[tuple[str, list[float]]] = []
+
+    def doubled(a: np.ndarray) -> np.ndarray:
+        calls.append(("pure", a.ravel().tolist()))
+        return a * 2
+
+    @dx.jit
+    @dx.shard_map(mesh=MESH, in_specs=P("y"), out_specs=P("y"), axis_names={"y"})
+    def f(a):
+        steps = lax.select(lax.axis_index("y") == 0, 1, 2)  # of each part its own number
+        a = lax.fori_loop(0, steps, lambda i, a: dx.pure_callback(doubled, a, a), a)
+        for name in ("first", "second"):
+            dx.debug.callback(lambda a, name=name: calls.append((name, [float(a)])), a.sum())
+        inner = dx.shard_map(
+            lambda b: dx.io_callback(doubled, b, b), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
+        )
+        return inner(a) + dx.io_callback(doubled, F32, lax.psum(a.sum(), "y"), ordered=True)
+
+    x = np.arange(16.0, dtype="float32").reshape(8, 2)
+    halves, later = [x[:4] * 2, x[4:] * 4], []
+    np.testing.assert_allclose(f(rows()), np.concatenate(halves) * 2 + 2 * (56 + 368))
+    for half in halves:
+        sums = [call for call in calls if call[0] != "pure" and call[1] == [half.sum()]]
+        assert sums == [("first", [half.sum()]), ("second", [half.sum()])]
+        later += [*half.tolist(), [56 + 368]]
+    first = [x[:4].ravel().tolist(), x[4:].ravel().tolist(), (x[4:] * 2).ravel().tolist()]
+    assert sorted(values for kind, values in calls if kind == "pure") == sorted([*first, *later])
+
+
+def test_what_fails_in_one_part_is_raised() -> None:
+    def some(body):
+        return dx.shard_map(
+            body, mesh=MESH, in_specs=P("y"), out_specs=P(), axis_names={"y"}, check_vma=False
+        )
+
+    def fails(a: np.ndarray) -> np.ndarray:
+        return np.float32({28.0: 0}[float(a)])
+
+    def checked(a):
+        dx.debug.check(a.sum() < 30, "{s} is too large", s=a.sum())
+        return lax.psum(a.sum(), "y")
+
+    def uneven(a):
+        return lax.cond(a.sum() < 30, lambda s: lax.psum(s, "y"), lambda s: s, a.sum())
+
+    with pytest.raises(KeyError, match="92"):
+        some(lambda a: lax.psum(dx.pure_callback(fails, F32, a.sum()), "y"))(rows())
+    with pytest.raises(dx.errors.CheckError, match=r"92.0 is too large"):
+        dx.jit(some(checked))(rows())
+    with pytest.raises(dx.errors.CheckError, match=r"along 'y' the condition, .* goes from 0 to 1"):
+        some(uneven)(rows())
 
 
 def test_callbacks_run_programs_on_the_same_devices() -> None:

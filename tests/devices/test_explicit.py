@@ -16,6 +16,10 @@ WHOLE = P()
 MESH = dx.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 
 
+def window_sums(x, *sizes: int):
+    return lax.reduce_window(x, 0.0, lax.add, sizes, sizes, "SAME")
+
+
 @pytest.fixture(autouse=True)
 def explicit_mesh():
     with dx.set_mesh(MESH):
@@ -81,6 +85,10 @@ TYPES = {
     "take along": (lambda x, w, r, v: dnp.take_along_axis(v, dnp.zeros((8, 1), int), 1), "float32[8@x,1]"),
     "take": (lambda x, w, r, v: dnp.take(r, dnp.arange(8, out_sharding=P("x")), 0), "float32[8@x,8]"),
     "update": (lambda x, w, r, v: w.at[3].add(1.0), "float32[8,8@y]"),
+    "window": (lambda x, w, r, v: window_sums(r, 1, 2), "float32[8,4]"),
+    "window of split rows": (lambda x, w, r, v: dx.grad(lambda v: window_sums(v, 1, 2).sum())(v), "float32[8@x,8]"),
+    "window over split rows": (lambda x, w, r, v: window_sums(v, 2, 1), "works along axes that are not split"),
+    "row written": (lambda x, w, r, v: w.at[3].set(0.0), "float32[8,8@y]"),
     "update of split rows": (lambda x, w, r, v: x.at[3].set(1.0), "writes a part that is split as the array is"),
     "scatter": (lambda x, w, r, v: w.at[dnp.array([3, 1])].set(0.0), "float32[8,8@y]"),
     "scatter to split rows": (lambda x, w, r, v: x.at[dnp.array([3, 1])].set(0.0), "A scatter writes to places"),
@@ -405,3 +413,15 @@ def test_refusals(name: str) -> None:
     with pytest.raises(error) as caught:
         f(matrix(P("x", "y")))
     assert text in str(caught.value)
+
+
+def test_results_say_of_each_axis_how_it_is_split() -> None:
+    """As types do; what the user states of a result of `jit` stands in the user's words."""
+    with dx.set_mesh(MESH):
+        x = dx.device_put(dnp.ones((8, 8)), NamedSharding(MESH, P("x")))
+        f = lambda x: (x * 2, reshard(x, P()), dnp.sort(x, 1))
+        assert [y.sharding.spec for y in dx.jit(f)(x)] == [P("x", None), P(None, None), P("x", None)]
+        assert reshard(x, P("y")).sharding.spec == P("y", None)
+        assert dx.jit(lambda x: x, out_shardings=P("y"))(x).sharding.spec == P("y")
+        with pytest.raises(ValueError, match="says of each axis"):
+            reshard(x, P(P.UNCONSTRAINED))

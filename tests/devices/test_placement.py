@@ -9,7 +9,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import NamedSharding, P, sharding
+from didax import NamedSharding, P, lax, sharding
 from didax.as_jax.small import Format, Layout
 from didax.sharding import AbstractMesh, AxisType, Mesh
 
@@ -290,3 +290,37 @@ def test_types_say_along_which_manual_axes_values_vary() -> None:
     ):
         with pytest.raises(error, match=text):
             run()
+
+
+def test_shardings_and_structs_compare_by_what_they_say() -> None:
+    from didax.sharding import SingleDeviceSharding
+
+    first, second = (SingleDeviceSharding(device) for device in dx.devices()[:2])
+    assert first == SingleDeviceSharding(dx.devices()[0]) != second
+    assert len({first, second, SingleDeviceSharding(dx.devices()[1])}) == 2
+    mesh = dx.make_mesh((8,), ("x",))
+    rows = NamedSharding(mesh, P("x"))
+    struct = dx.ShapeDtypeStruct((8,), "float32", sharding=rows)
+    assert struct != dx.ShapeDtypeStruct((8,), "float32") and "spec=P('x',)" in repr(struct)
+    with pytest.raises(ValueError, match="sharding: 'x'"):
+        dx.ShapeDtypeStruct((8,), "float32", sharding="x")
+    with pytest.raises(ValueError, match="set_mesh takes a mesh"):
+        dx.set_mesh("x")  # type: ignore[arg-type]
+    for f in (lambda x: lax.with_sharding_constraint(x, P("x")), dx.jit(lambda x: x, in_shardings=P("x"))):
+        with pytest.raises(RuntimeError, match="needs a mesh"):  # and a ValueError
+            f(dnp.ones(8))
+
+
+def test_a_compiled_function_takes_arguments_that_lie_as_it_was_compiled_for() -> None:
+    mesh = dx.make_mesh((2, 4), ("a", "b"))
+    on = lambda *spec: dx.device_put(dnp.arange(8.0), NamedSharding(mesh, P(*spec)))
+    compiled = dx.jit(lambda unused, x: x * 2).lower(1.0, on("a")).compile()
+    assert (
+        compiled(1.0, on("a")).sharding.spec
+        == P("a")
+        == compiled(1.0, np.arange(8.0, dtype="float32")).sharding.spec
+    )
+    with pytest.raises(
+        ValueError, match=r"argument 1 of the compiled function <lambda>\n.*P\('a',\)\)\n.*P\('b',\)"
+    ):
+        compiled(1.0, on("b"))

@@ -58,6 +58,16 @@ def own(a):
 assert float(dx.jit(everywhere(lambda a: lax.psum(dx.pure_callback(own, F32, a), "data")))(x)) == 28
 assert sorted(calls) == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]][me]
 
+# Over some axes of a mesh there is a call for each part, by the process of the part's first device.
+grid = dx.sharding.Mesh(mesh.devices.reshape(2, 2), ("a", "b"))
+def twice(a):
+    calls.append(a.tolist())
+    return a * 2
+for axis, here in (("a", [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]), ("b", [[[0, 1, 2, 3], [4, 5, 6, 7]], []])):
+    calls.clear()
+    part = dx.shard_map(lambda a: dx.pure_callback(twice, a, a), mesh=grid, in_specs=dx.P(axis), out_specs=dx.P(axis), axis_names={axis})
+    assert float(dx.jit(lambda x: (part(x) * dnp.arange(8)).sum())(x)) == 280 and sorted(calls) == here[me], calls
+
 # What fails in one process is an error in all that depend on it, and the next program runs.
 for failing, kind, words in (
     (lambda a: 1 / 0, ZeroDivisionError, ("process 0", "ZeroDivisionError: division by zero")),

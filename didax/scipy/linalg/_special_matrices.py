@@ -16,6 +16,7 @@ from didax.core import dtypes
 from didax.core.dims import as_length, is_symbolic, max_dim, may_exceed, min_dim
 from didax.core.errors import ArgumentError, message
 from didax.core.value import Array
+from didax.lax import scan
 from didax.numpy.promotion import ArrayLike, DTypeLike, as_array, broadcast, broadcast_shapes, promote_dtypes
 
 # --- Of vectors ---------------------------------------------------------------------------------------------
@@ -297,6 +298,11 @@ def invhilbert(n: int) -> Array:
            [-6., 12.]], dtype=float32)
     """
     n = _size("invhilbert", n, 0)
+    if is_symbolic(n):
+        i = _as_floats(dnp.arange(n))
+        steps = dnp.where(i == 0, n, (n + i) * (n - i) / dnp.maximum(i * i, 1))
+        ways = dnp.cumprod(steps) * (1 - 2 * (i % 2))
+        return ways[:, None] * ways / (i[:, None] + i + 1)
 
     def entry(i: int, j: int) -> int:
         ways = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1) * math.comb(i + j, i) ** 2
@@ -312,6 +318,22 @@ def _triangle_kind(name: str, kind: Any) -> str:
     return kind or "symmetric"
 
 
+def _triangle(n: Any) -> Array:
+    """Pascal's triangle as the lower half of a matrix: each row is the one before, added to itself moved by one."""
+    first = _as_floats(dnp.arange(n) == 0)
+    # What moving turns around is 0, but for the last row, which no other follows.
+    return scan(lambda row, _: (row + dnp.roll(row, 1), row), first, None, length=n)[1]
+
+
+def _pascal_of(lower: Array, kind: str, inverse: bool = False) -> Array:
+    """The matrix of a kind, whose lower factor this is: the first factor of its product with the upper one, or of the
+    inverse the second."""
+    if kind != "symmetric":
+        return lower if kind == "lower" else lower.T
+    left, right = (lower.T, lower) if inverse else (lower, lower.T)
+    return dnp.matmul(left, right, precision="highest")
+
+
 @array_function
 def pascal(n: int, kind: str | None = None) -> Array:
     """Return Pascal's triangle as a "symmetric" (the default), "lower" or "upper" triangular n x n matrix.
@@ -323,6 +345,8 @@ def pascal(n: int, kind: str | None = None) -> Array:
            [1., 3., 6.]], dtype=float32)
     """
     n, kind = _size("pascal", n, 0), _triangle_kind("pascal", kind)
+    if is_symbolic(n):
+        return _pascal_of(_triangle(n), kind)
     entry = {
         "symmetric": lambda i, j: math.comb(i + j, i),
         "lower": math.comb,
@@ -341,6 +365,9 @@ def invpascal(n: int, kind: str | None = None) -> Array:
            [-1.,  1.]], dtype=float32)
     """
     n, kind = _size("invpascal", n, 0), _triangle_kind("invpascal", kind)
+    if is_symbolic(n):
+        signs = _as_floats(1 - 2 * (dnp.arange(n) % 2))
+        return _pascal_of(_triangle(n) * signs[:, None] * signs, kind, inverse=True)
 
     def lower(i: int, j: int) -> int:
         return (-1) ** (i - j) * math.comb(i, j) if i >= j else 0
