@@ -6,11 +6,13 @@ from didax.api.jit import JitFunction
 from didax.core import config
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
+from didax.runtime.sharded import ShardedArray
 
 # Programs look at the names of classes: at `PjitFunction` to see that a function is jitted.
 NAMED_IN_JAX: dict[type, tuple[str, str]] = {
     Array: ("jax", "Array"),
     ConcreteArray: ("jaxlib._jax", "ArrayImpl"),
+    ShardedArray: ("jaxlib._jax", "ArrayImpl"),
     JitFunction: ("jaxlib._jax", "PjitFunction"),
 }
 
