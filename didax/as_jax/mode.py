@@ -21,8 +21,8 @@ def enter() -> None:
     """Behave as JAX does where Didax differs on purpose.
 
     Classes have the names that they have in JAX. Under `as_in_jax` dtypes of 64 bits are truncated unless x64 is on,
-    static positions out of range are no errors, callbacks are given arrays of the library, and their exceptions are JaxRuntimeErrors. A random key may be used
-    again.
+    static positions out of range are no errors, callbacks are given arrays of the library, and their exceptions are
+    JaxRuntimeErrors. A random key may be used again.
     """
     config.update("as_in_jax", True)
     config.update("debug_key_reuse", "off")
