@@ -24,6 +24,9 @@ from didax.core.dtypes import ALL_DTYPES
 from didax.export import _file
 
 W = np.arange(9.0, dtype="float32").reshape(3, 3) / 9
+MESH = dx.NamedSharding(
+    dx.make_mesh((1,), ("a",), axis_types=(dx.sharding.AxisType.Auto,)), dx.sharding.PartitionSpec("a")
+)
 P = {"x": np.arange(1.0, 4.0, dtype="float32") / 3}
 
 
@@ -271,6 +274,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: export.export(dx.jit(lambda x: dx.pure_callback(np.sin, x, x)))(W),
         ValueError,
         "calls Python",
+    ),
+    "mesh": (
+        lambda: export.export(dx.jit(lambda x: x, in_shardings=MESH))(W[0]),
+        NotImplementedError,
+        "program of several devices",
     ),
     "key": (lambda: export.export(dx.jit(lambda k: k))(key), ValueError, "key_data"),
     "types": (

@@ -80,7 +80,7 @@ ABSENT_MODULES = """
     experimental.compute_on experimental.control_deps experimental.custom_partitioning experimental.fused
     experimental.hijax experimental.jax2tf experimental.key_reuse experimental.layout
     experimental.mosaic experimental.pallas
-    experimental.profiler experimental.random experimental.roofline
+    experimental.profiler experimental.roofline
     experimental.scheduling_groups experimental.serialize_executable experimental.shard_alike
     experimental.source_mapper experimental.topologies
     experimental.transfer experimental.xla_metadata

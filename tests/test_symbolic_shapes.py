@@ -360,7 +360,7 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
     x = struct("b, n")
     errors: list[tuple[Callable[[Any], Any], str]] = [
         (lambda x: x.reshape(3, -1), "reshape finds at most one length"),
-        (lambda x: x + dnp.ones(3), "shapes broadcast"),
+        (lambda x: x + dnp.ones(3), "shapes for broadcasting"),
         (lambda x: dnp.concatenate([x, x.T]), "agree in all axes but one"),
         (lambda x: [row for row in x], "has no value while the program is traced"),
         (

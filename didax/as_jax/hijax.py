@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 from didax.api.flat import as_array
 from didax.api.inspect import typeof as type_of_array
 from didax.as_jax.core_names import AbstractValue
+from didax.as_jax.hijax_rules import VJPHiPrimitive
 from didax.as_jax.interpreters.ad import is_undefined_primal
 from didax.core.array_ops import Zero, instantiate
 from didax.core.avals import ShapedArray, aval_of
@@ -182,14 +183,6 @@ class HiPrimitive:
         """Do it under that trace."""
         with set_current_trace(trace):
             return self.bind(*args, **params)
-
-
-class VJPHiPrimitive:
-    """An operation with a rule for reverse mode."""
-
-    def __init__(self, *_: Any, **__: Any):
-        rule = f"{type(self).__name__} is an operation of a kind that Didax has not."
-        raise NotImplementedError(message(rule, fix="Use jax.custom_vjp."))
 
 
 def cur_qdd(x: Any) -> Any:

@@ -6,11 +6,13 @@ from didax.api.jit import JitFunction
 from didax.core import config
 from didax.core.value import Array
 from didax.runtime.array import ConcreteArray
+from didax.runtime.sharded import ShardedArray
 
 # Programs look at the names of classes: at `PjitFunction` to see that a function is jitted.
 NAMED_IN_JAX: dict[type, tuple[str, str]] = {
     Array: ("jax", "Array"),
     ConcreteArray: ("jaxlib._jax", "ArrayImpl"),
+    ShardedArray: ("jaxlib._jax", "ArrayImpl"),
     JitFunction: ("jaxlib._jax", "PjitFunction"),
 }
 
@@ -19,8 +21,8 @@ def enter() -> None:
     """Behave as JAX does where Didax differs on purpose.
 
     Classes have the names that they have in JAX. Under `as_in_jax` dtypes of 64 bits are truncated unless x64 is on,
-    callbacks are given arrays of the library, and their exceptions are JaxRuntimeErrors. A random key may be used
-    again.
+    static positions out of range are no errors, callbacks are given arrays of the library, and their exceptions are
+    JaxRuntimeErrors. A random key may be used again.
     """
     config.update("as_in_jax", True)
     config.update("debug_key_reuse", "off")

@@ -149,5 +149,5 @@ DIFFERENT = {
     "jax.experimental.hijax.HiPrimitive": "runs its to_lojax at once; rules for derivatives are refused, not followed",
     "jax.experimental.hijax.HiType": "its values are arguments and results of jit alone; functions may close over them",
     "jax.experimental.hijax.MutableHiType": "as HiType; a value that a function closes over keeps its structure",
-    "jax.experimental.hijax.VJPHiPrimitive": "can be declared and not made",
+    "jax.experimental.hijax.VJPHiPrimitive": "runs as a function with rules; where one is missing, expand is followed",
 }

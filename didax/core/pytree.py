@@ -268,11 +268,11 @@ def _walk_with_path(
     return _load().flatten_with_path(tree, is_leaf)
 
 
-def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
+def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     """The children of a node and its metadata; ValueError for a leaf.
 
     >>> flatten_one_level({"b": [1, 2], "a": 3})
-    ([3, [1, 2]], ('a', 'b'))
+    ((3, [1, 2]), ('a', 'b'))
     """
     level = _load().flatten_one_level(tree)
     if level is None:
@@ -281,8 +281,7 @@ def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
             f"  tree is a leaf of type {type(tree).__name__}\n"
             "Pass a container, or register the class with `register_pytree_node`."
         )
-    children, metadata = level
-    return list(children), metadata
+    return level
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], Any]:

@@ -24,6 +24,7 @@ from didax.core.avals import ShapedArray, aval_of
 from didax.core.dims import Scope, evaluate, is_symbolic, variable
 from didax.core.errors import ArgumentError, api_boundary, message
 from didax.core.jaxpr import Jaxpr, eval_jaxpr
+from didax.core.mesh import AbstractMesh
 from didax.export import _file
 from didax.export._symbolic import SymbolicScope, scope_of, solve
 from didax.export._text import MARK, TextProgram, write_text
@@ -328,6 +329,10 @@ def export(
     >>> float(f.call(0.0)), float(dx.grad(f.call)(0.0))
     (0.0, 2.0)
     """
+    if callable(fun_jit) and str(getattr(fun_jit, "__module__", "")).startswith("didax."):
+        fun_jit = (
+            fun_jit if hasattr(fun_jit, "trace") else jit(fun_jit)
+        )  # functions of JAX's library are jitted
     if not hasattr(fun_jit, "trace"):
         rule = "export takes a jitted function."
         raise ArgumentError(message(rule, f"got: {fun_jit!r:.100}", fix="Write export(jit(f))."))
@@ -432,6 +437,10 @@ def _module(
             message(rule, facts, fix="Export it in a process of each platform, or with symbolic shapes.")
         )
     staged = jit(closed).trace(*in_avals).jaxpr
+    if (found := _operation_on_devices(staged.jaxpr)) is not None:
+        rule = "A program of several devices is not exported: Didax writes no meshes to the file."
+        facts = f"program: {name}, operation: {found}"
+        raise NotImplementedError(message(rule, facts, fix="Export the function without shardings."))
     callbacks: list[Any] = []
     text = lower_module(staged.jaxpr, name="exported", callbacks=callbacks, alone=True)
     if staged.consts or callbacks:
@@ -439,6 +448,17 @@ def _module(
         raise ValueError(message(rule, f"program: {name}", fix="Pass what it captures as arguments."))
     _check_calls(name, text, checks)
     return serialize_module(text)
+
+
+def _operation_on_devices(jaxpr: Jaxpr) -> str | None:
+    """The name of an operation that speaks of a mesh; None where there is none."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.sets_sharding or isinstance(eqn.params.get("mesh"), AbstractMesh):
+            return eqn.primitive.name
+        for inner in eqn.jaxprs:
+            if (found := _operation_on_devices(inner)) is not None:
+                return found
+    return None
 
 
 def _check_calls(name: str, text: str, checks: Sequence[DisabledSafetyCheck]) -> None:

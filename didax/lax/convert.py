@@ -210,14 +210,14 @@ def full(shape: Sequence[int], fill_value: Any, dtype: DTypeLike | None = None) 
 
 
 @operation
-def empty(shape: Sequence[int], dtype: DTypeLike) -> Any:
+def empty(shape: int | Sequence[int], dtype: DTypeLike) -> Any:
     """Return an array of a shape and dtype whose elements do not matter; they are zeros.
 
     >>> from didax import lax
     >>> lax.empty((2, 3), "int8").shape
     (2, 3)
     """
-    return full(shape, 0, dtype)
+    return full((shape,) if isinstance(shape, int) else shape, 0, dtype)
 
 
 @operation(exact=("fill_value",))

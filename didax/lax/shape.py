@@ -50,7 +50,7 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
     """Return an array of a shape in which axis broadcast_dimensions[i] is axis i of `operand`.
 
-    It repeats the operand along the other axes.
+    It repeats the operand along the other axes. The axes may be named in any order.
 
     >>> import numpy as np
     >>> from didax import lax
@@ -59,9 +59,11 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
            [1, 1],
            [2, 2]], dtype=int32)
     """
-    return primitives.broadcast_in_dim_p.bind(
-        operand, shape=tuple(shape), broadcast_dimensions=tuple(broadcast_dimensions)
-    )
+    dimensions = tuple(broadcast_dimensions)
+    order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
+    if order != list(range(len(order))) and len(order) == aval_of(operand).ndim:
+        operand, dimensions = transpose(operand, order), tuple(sorted(dimensions))
+    return primitives.broadcast_in_dim_p.bind(operand, shape=tuple(shape), broadcast_dimensions=dimensions)
 
 
 @operation
@@ -96,7 +98,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     if found is None:
         raise ValueError(
             message(
-                "Shapes broadcast when each pair of lengths, from the last axis on, is equal or has a 1.",
+                "Incompatible shapes for broadcasting: from the last axis on, lengths are equal or one is 1.",
                 f"shapes: {', '.join(str(tuple(s)) for s in shapes)}",
                 fix="Reshape or transpose one of the arrays.",
             )

@@ -28,8 +28,9 @@ from didax.numpy import indexing, joining, linear, manipulation, positions, redu
 from didax.numpy.promotion import DTypeLike, as_operand
 from didax.numpy.ufunc import binary_operator, reflected_operator, unary_operator
 from didax.primitives.convert import bitcast_convert_type_p, copy_p
+from didax.primitives.elementwise.signs_and_parts import complex_
 from didax.primitives.shape import reshape
-from didax.primitives.slicing import slice_axis
+from didax.primitives.slicing import rev, slice_axis
 from didax.runtime.array import ConcreteArray
 
 BINARY = {
@@ -138,24 +139,40 @@ def _transpose(self: Array, *axes: Any) -> Array:
 
 @array_function
 def _view(self: Array, dtype: DTypeLike = None) -> Array:
-    """Return the same bytes read as another dtype; the last axis grows or shrinks with the size of the elements."""
+    """Return the same bytes read as another dtype; the last axis grows or shrinks with the size of the elements.
+
+    A byte that is not 0 is True.
+    """
     if dtype is None:
         return self
     new, old = dtypes.dtype(dtype), self.dtype
-    if np.bool_ in (new, old) or (not self.ndim and new.itemsize != old.itemsize):
+    if not self.ndim and new.itemsize != old.itemsize:
         raise TypeError(
             message(
-                "view reads bytes as another dtype; not as bool, and scalars only as one of the same size.",
+                "view reads the bytes of a scalar only as another dtype of the same size.",
                 f"array: {self.aval}, dtype: {new.name}",
                 fix="Convert the values with astype instead.",
             )
         )
+    if new != old and np.bool_ in (new, old):  # XLA does not say which bytes its booleans have
+        return self.astype(np.uint8).view(new) if old == np.bool_ else self.view(np.uint8) != 0
     ratio = new.itemsize // old.itemsize
     x = reshape(self, (*self.shape[:-1], self.shape[-1] // ratio, ratio)) if ratio > 1 else self
     out = bitcast_convert_type_p.bind(x, new_dtype=new)
     return (
         reshape(out, (*self.shape[:-1], self.shape[-1] * old.itemsize // new.itemsize)) if self.ndim else out
     )
+
+
+@array_function
+def _byteswap(self: Array) -> Array:
+    """Return the elements with their bytes in the opposite order."""
+    if dtypes.is_complex(self.dtype):
+        return complex_(_byteswap(self.real), _byteswap(self.imag))
+    if self.itemsize == 1:
+        return self
+    swapped = rev(bitcast_convert_type_p.bind(self, new_dtype=np.dtype(np.uint8)), (self.ndim,))
+    return bitcast_convert_type_p.bind(swapped, new_dtype=self.dtype)
 
 
 def _copy(self: Array) -> Array:
@@ -267,7 +284,6 @@ class Absent:
 _AS_NUMPY = "Use that of a NumPy array: np.asarray(x).{name}; np.array(x) is one to write to."
 ABSENT = {
     "base": _AS_NUMPY,
-    "byteswap": _AS_NUMPY,
     "ctypes": _AS_NUMPY,
     "data": "Use memoryview(np.asarray(x)), or x.unsafe_buffer_pointer() for the address.",
     "dump": "Use pickle.dump(x, file).",
@@ -320,6 +336,7 @@ OTHERS = {
     "compress": _compress,
     "reshape": _reshape,
     "transpose": _transpose,
+    "byteswap": _byteswap,
     "view": _view,
     "copy": _copy,
     "item": _item,

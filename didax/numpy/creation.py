@@ -7,6 +7,7 @@ TracerIntegerConversionError. Read next: `promotion.py` (what counts as an array
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import numpy as np
 from didax.api.devices import beside, device_put
 from didax.api.layouts import constrained_tree
 from didax.api.results import array_function
+from didax.api.vmap import vmap
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.core.device_types import loosened
@@ -60,6 +62,7 @@ from didax.primitives.narrow import halves_in_float32
 from didax.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, move_axis, reshape
 from didax.primitives.sharding import with_layout
 from didax.primitives.slicing import concatenate
+from didax.runtime.numpy_plans import NUMPY_MAX_ELEMENTS, evaluates_with_numpy
 
 __all__ = [
     "arange", "array", "asarray", "copy", "empty", "empty_like", "eye", "from_dlpack", "frombuffer",
@@ -600,6 +603,8 @@ def linspace(
 
 def _spaced(first: Array, last: Array, count: int, intervals: int, endpoint: bool) -> Array:
     """Return weighted means of both ends, so that the first and the last value are exact."""
+    if (found := _spaced_by_numpy(first, last, count, endpoint)) is not None:
+        return found
     shape = (count, *first.shape)
     weights = iota(dtypes.real_dtype(first.dtype), shape, 0)
     weights = cast(el.div(weights, number(max_dim(intervals, 1), weights.dtype)), first.dtype)
@@ -612,6 +617,21 @@ def _spaced(first: Array, last: Array, count: int, intervals: int, endpoint: boo
     positions = iota(np.dtype(np.int32), shape, 0)
     is_last = el.eq(positions, number(count - 1, positions.dtype))
     return where(el.and_(is_last, el.gt(positions, 0)) if is_symbolic(count) else is_last, stop, values)
+
+
+def _spaced_by_numpy(first: Array, last: Array, count: int, endpoint: bool) -> Array | None:
+    """Return the values with 64 bits, rounded once; None where NumPy does not compute, or has no more bits.
+
+    The edges of a histogram of integers are then integers, where they are meant to be.
+    """
+    small = not is_symbolic(count) and count * first.size <= NUMPY_MAX_ELEMENTS
+    wide = np.dtype(np.complex128 if dtypes.is_complex(first.dtype) else np.float64)
+    if not small or first.dtype == wide or not (evaluates_with_numpy(first) and evaluates_with_numpy(last)):
+        return None
+    start, stop = [np.asarray(x).astype(wide) for x in (first, last)]
+    if not (np.isfinite(start).all() and np.isfinite(stop).all()):
+        return None
+    return from_numpy(np.linspace(start, stop, count, endpoint).astype(first.dtype))
 
 
 @api_boundary
@@ -822,7 +842,10 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = None, sparse: bool = F
 
 @api_boundary
 def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwargs: Any) -> Any:
-    """Return `function` called with the index arrays of a grid of the given shape.
+    """Return what `function` gives for the indices of each point of a grid of the given shape.
+
+    It is called once, with scalars that are mapped over the axes of the grid (`vmap`), so its results have these axes
+    first, whatever it returns.
 
     >>> import didax.numpy as dnp
     >>> dnp.fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
@@ -830,7 +853,11 @@ def fromfunction(function: Any, shape: Any, *, dtype: DTypeLike = float, **kwarg
            [1, 2]], dtype=int32)
     """
     lengths = canonical_shape("fromfunction", shape)
-    return function(*[iota(dtypes.dtype(dtype), lengths, axis) for axis in range(len(lengths))], **kwargs)
+    positions = [iota(dtypes.dtype(dtype), (n,), 0) for n in lengths]
+    mapped = functools.partial(function, **kwargs)
+    for axis in reversed(range(len(lengths))):
+        mapped = vmap(mapped, in_axes=tuple([0 if i == axis else None for i in range(len(lengths))]))
+    return mapped(*positions)
 
 
 @array_function

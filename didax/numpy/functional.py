@@ -76,7 +76,8 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) ->
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """Return for each element the result of the function (or the constant) of the last condition that holds.
 
-    One more function than conditions is the function of the elements for which no condition holds.
+    One more function than conditions is the function of the elements for which no condition holds. An array of
+    scalar conditions, one for each function, chooses the function of all elements.
 
     Every function is computed for all of `x`: where one has a NaN or infinite derivative, replace its operand
     there.
@@ -88,7 +89,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     """
     value = as_array("piecewise", x)
     if isinstance(condlist, Array | np.ndarray) and condlist.ndim == value.ndim:
-        condlist = [condlist]
+        fits = condlist.ndim == 1 and len(funclist) in (len(condlist), len(condlist) + 1)
+        of_all_elements = fits and (len(funclist) > 2 or len(condlist) != len(value))
+        condlist = condlist if of_all_elements else [condlist]
     conditions = [as_array("piecewise", c, "condlist") for c in condlist]
     if len(funclist) not in (len(conditions), len(conditions) + 1):
         raise ValueError(

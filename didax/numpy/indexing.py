@@ -120,6 +120,21 @@ def _static_window(x: ShapedArray, key: tuple[Any, ...]) -> _StaticWindow:
     )
 
 
+def _window_within(x: ShapedArray, key: tuple[Any, ...]) -> _StaticWindow | None:
+    """Return `_static_window`; None where a position is out of range, but is to be treated as a traced one."""
+    try:
+        return _static_window(x, key)
+    except IndexError:
+        if _raises_out_of_range(None):
+            raise
+        return None
+
+
+def _raises_out_of_range(mode: Any) -> bool:
+    """Whether a static position out of range is an error; in JAX it is moved or dropped, as a traced one is."""
+    return mode is None and not config.state().as_in_jax
+
+
 def _bounds(axes: Sequence[Entry], shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return starts, limits and steps; an axis whose position is not static is taken whole."""
     bounds = [_axis_bounds(e, n) for e, n in zip(axes, shape, strict=True)]
@@ -203,7 +218,8 @@ def getitem(x: ArrayLike, index: Any) -> Array:
 
 def _read(x: Array, index: Any) -> Array:
     key = _static_key(index)
-    return _get(x, index, _Options()) if key is None else _take_static(x, _static_window(x.aval, key))
+    window = None if key is None else _window_within(x.aval, key)
+    return _get(x, index, _Options()) if window is None else _take_static(x, window)
 
 
 def _read_with_numpy(x: Any, index: Any) -> Array | None:
@@ -249,7 +265,7 @@ def _is_numpy_integers(item: Any) -> bool:
 def _get(x: Array, index: Any, options: _Options, fill_value: Any = None) -> Array:
     x, items = lift_scalar_masks(x, items_of(index))
     mode = options.mode
-    entries = parse(x.aval, options.items(x.aval, items), mode is None, options.wraps)
+    entries = parse(x.aval, options.items(x.aval, items), _raises_out_of_range(mode), options.wraps)
     fills = mode is _DROP and not all(e.static for e in entries if type(e) is Point)
     layout = layout_of(entries)
     if 0 in layout.shape:
@@ -342,16 +358,15 @@ def _update(x: Array, index: Any, kind: str, values: Any, options: _Options) -> 
             return found
     values = _checked_values(kind, values, x.aval)
     key = _static_key(index) if plain else None
-    window = None if key is None else _static_window(x.aval, key)
+    window = None if key is None else _window_within(x.aval, key)
     if window is not None and window.steps is None:
         return _write_window(x, window, kind, values)
     if _is_traced_mask(index) and aval_of(values).ndim == 0 and index.shape == x.shape[: index.ndim]:
         mask = broadcast_in_dim(index, x.shape, tuple(range(index.ndim)))
         return where(mask, _fitting_values(_UPDATES[kind].combine(x, values), x.aval, x.shape, kind), x)
     lifted, items = lift_scalar_masks(x, items_of(index))
-    entries = parse(
-        lifted.aval, options.items(lifted.aval, items), options.mode is None, options.wraps, drops=True
-    )
+    checked = _raises_out_of_range(options.mode)
+    entries = parse(lifted.aval, options.items(lifted.aval, items), checked, options.wraps, drops=True)
     return reshape(_scatter(lifted, entries, kind, values, options), x.shape)
 
 

@@ -34,10 +34,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _coefficients(name: str, *args: Any, to_inexact: bool = False) -> list[Array]:
+def _coefficients(name: str, *args: Any, to_inexact: bool = False, many: bool = False) -> list[Array]:
+    """The coefficients as arrays of one dtype: vectors, or with `many` the polynomials along the first axis."""
     xs = [atleast_1d(as_array(name, x, i)) for i, x in enumerate(args)]
     for x in xs:
-        if x.ndim != 1:
+        if x.ndim != 1 and not many:
             fix = "Pass one polynomial; vmap over more."
             raise ValueError(message(f"{name} takes vectors of coefficients.", f"got: {x.aval}", fix=fix))
     return [as_array(name, x) for x in promote_dtypes(name, *xs, to_inexact=to_inexact)]
@@ -76,26 +77,27 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
 
 @array_function
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Return the sum of two polynomials.
+    """Return the sum of two polynomials, or of polynomials whose coefficients are along the first axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.polyadd(dnp.array([1, 2]), dnp.array([5]))
     Array([1, 7], dtype=int32)
     """
-    x, y = _coefficients("polyadd", a1, a2)
+    x, y = _coefficients("polyadd", a1, a2, many=True)
     length = max_dim(x.shape[0], y.shape[0])
-    return ufuncs.add(pad(x, (length - x.shape[0], 0)), pad(y, (length - y.shape[0], 0)))
+    longer = lambda p: pad(p, ((length - p.shape[0], 0), *[(0, 0)] * (p.ndim - 1)))
+    return ufuncs.add(longer(x), longer(y))
 
 
 @array_function
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Return the difference of two polynomials.
+    """Return the difference of two polynomials, or of those along the first axis.
 
     >>> import didax.numpy as dnp
     >>> dnp.polysub(dnp.array([1, 2]), dnp.array([5]))
     Array([ 1, -3], dtype=int32)
     """
-    x, y = _coefficients("polysub", a1, a2)
+    x, y = _coefficients("polysub", a1, a2, many=True)
     return polyadd(x, ufuncs.negative(y))
 
 

@@ -193,7 +193,7 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
     if found is None:
         raise ArgumentError(
             message(
-                f"{name} takes arrays whose shapes broadcast: from the last axis on, lengths agree or are 1.",
+                f"Incompatible shapes for broadcasting by {name}: from the last axis on, lengths agree or are 1.",
                 f"shapes: {', '.join(map(str, shapes))}",
                 fix="Add axes where they are meant to repeat (x[:, None]), or check for a missing transpose.",
             )

@@ -382,11 +382,8 @@ def average(
     axes = canonical_axes("average", axis, x.ndim)
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
-        return (
-            (result, broadcast(number(_count("average", x, axes, None, False), result.dtype), result.shape))
-            if returned
-            else result
-        )
+        count = number(_count("average", x, axes, None, False), result.dtype)
+        return (result, broadcast(as_array("average", count), result.shape)) if returned else result
     w = as_array("average", weights, "weights")
     w = weights_over("average", x, w, axis)
     dtype = inexact(*dtypes.result_type((x.dtype, x.weak_type), (w.dtype, w.weak_type)))[0]

@@ -94,3 +94,19 @@ def test_item_of_a_float_in_an_eager_gradient() -> None:
         assert dx.grad(lambda x: x * x.item())(3.0) == 3
     with pytest.raises(TypeError, match="lose its derivative"):
         dx.grad(lambda x: x * x.item())(3.0)
+
+
+def test_a_position_out_of_range_is_treated_as_a_traced_one() -> None:
+    """A read moves it inside, a write is dropped. In Didax itself both raise, where the position is known."""
+    x, m = dnp.arange(5.0), dnp.ones((2, 3))
+    with config.override(as_in_jax=True):
+        reads = x[10], x[-10], x.at[10].get(), x[np.array([0, 7])], x[10, None], m[5, 1], m[5], m[:, 5]
+        assert [y.tolist() for y in reads] == [4, 0, 4, [0, 4], [4], 1, [1, 1, 1], [1, 1]]
+        for write in (x.at[10].set(7), x.at[-7].add(7), x.at[np.array([9])].mul(7)):
+            assert write.tolist() == x.tolist()
+        compiled = dx.jit(lambda x: (x[10], x.at[10].set(7.0), dx.grad(lambda x: x[10])(x)))(x)
+        assert [y.tolist() for y in compiled] == [4, x.tolist(), [0, 0, 0, 0, 1]]
+        with pytest.raises(IndexError, match="no elements"):
+            dnp.ones((0, 3))[0]
+    with pytest.raises(IndexError, match="out of range"):
+        x.at[10].set(7)

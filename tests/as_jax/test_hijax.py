@@ -10,6 +10,7 @@ import didax as dx
 import didax.numpy as dnp
 from didax import lax
 from didax.as_jax import high_arguments, hijax
+from didax.core.avals import ShapedArray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,5 +222,88 @@ def test_values_that_do_not_change() -> None:
     assert Steep("steep").bind(3.0) == 6.0
     with pytest.raises(NotImplementedError, match="'steep' has a derivative rule of its own"):
         dx.grad(Steep("steep").bind)(1.0)
-    with pytest.raises(NotImplementedError, match=r"Use jax\.custom_vjp"):
+
+
+SCALAR = ShapedArray((), np.dtype("float32"))
+
+
+class Sine(hijax.VJPHiPrimitive):
+    """A sine whose derivatives show which rule gave them."""
+
+    def __init__(self, scale: float) -> None:
+        self.in_avals, self.out_aval, self.params = (SCALAR,), SCALAR, {"scale": scale}
+        super().__init__()
+
+    def expand(self, x: Any) -> Any:
+        return dnp.sin(x) * self.scale
+
+    def vjp_fwd(self, nonzero: Any, x: Any) -> Any:
+        assert nonzero == (True,)
+        return self(x), dnp.cos(x)
+
+    def vjp_bwd_retval(self, cos_x: Any, ct: Any) -> Any:
+        return (ct * cos_x * 100,)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        return self(*primals), tangents[0] * 7
+
+
+class Both(hijax.VJPHiPrimitive):
+    """A product and a sum, by accumulators and a rule for batches that counts them."""
+
+    def __init__(self) -> None:
+        self.in_avals, self.out_aval, self.params = (SCALAR, {"b": SCALAR}), [SCALAR, SCALAR], {}
+        super().__init__()
+
+    def expand(self, x: Any, other: Any) -> Any:
+        return [x * other["b"], x + other["b"]]
+
+    def vjp_fwd(self, nonzero: Any, x: Any, other: Any) -> Any:
+        return self.expand(x, other), (x, other["b"])
+
+    def vjp_bwd(self, saved: Any, ct: Any, *sums: Any) -> None:
+        x, b = saved
+        sums[0].accum(ct[0] * b)
+        sums[0].accum(ct[1] * 7)
+        sums[1]["b"].accum(ct[0] * x)
+
+    def batch(self, axis_data: Any, args: Any, dims: Any) -> Any:
+        return [dnp.full_like(args[0], axis_data.size), args[1]["b"]], [dims[0], dims[1]["b"]]
+
+
+class Linear(hijax.VJPHiPrimitive):
+    def __init__(self) -> None:
+        self.in_avals, self.out_aval, self.params = (SCALAR,), SCALAR, {}
+        super().__init__()
+
+    def expand(self, x: Any) -> Any:
+        return x**2
+
+    def lin(self, nonzero: Any, x: Any) -> Any:
+        return x**2, x
+
+    def linearized(self, x: Any, t: Any) -> Any:
+        return 2.5 * x * t
+
+
+def test_operations_declared_as_classes_follow_their_rules() -> None:
+    sine, both = Sine(3.0), Both()
+    assert float(dx.grad(sine)(0.0)) == float(dx.jit(dx.grad(sine))(0.0)) == 100
+    assert float(dx.jvp(sine, (0.0,), (1.0,))[1]) == 7
+    assert dx.vmap(dx.grad(sine))(dnp.zeros(2)).tolist() == [100, 100]
+    assert float(dx.grad(lambda c: lax.scan(lambda c, _: (sine(c), None), c, None, length=2)[0])(0.0)) == 1e4
+    grads = dx.grad(lambda x, other: sum(both(x, other)), (0, 1))(2.0, {"b": 3.0})
+    assert dx.tree.map(float, grads) == (10, {"b": 2})
+    mapped = dx.vmap(both)(dnp.arange(2.0), {"b": dnp.ones(2)})
+    assert [y.tolist() for y in mapped] == [[2, 2], [1, 1]]
+    assert float(dx.linearize(Linear(), 3.0)[1](1.0)) == 7.5
+    assert sine == Sine(3.0) != Sine(4.0) and hash(sine) == hash(Sine(3.0))
+
+
+def test_operations_declared_as_classes_say_what_they_lack() -> None:
+    with pytest.raises(AttributeError, match="in_avals is missing"):
         hijax.VJPHiPrimitive()
+    with pytest.raises(TypeError, match="arguments of its in_avals"):
+        Both()(1.0, 2.0)
+    with pytest.raises(NotImplementedError, match=r"Use jax\.custom_vjp"):
+        type("Effectful", (Sine,), {"effects": frozenset({"io"})})(1.0)

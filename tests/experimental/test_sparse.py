@@ -222,6 +222,15 @@ def test_sparsify_composes_with_jit_vmap_and_programs() -> None:
     check(summed[1], reference(x).transpose(0, 2, 1), "scan")
 
 
+def test_gradients_inside_of_sparsified_functions() -> None:
+    """Cotangents that are one number everywhere meet operations that have no sparse operand."""
+    x, p = made(LAYOUTS[0]), dnp.arange(5.0)
+    loss = lambda x, p: ((x @ p - 1) ** 2).sum()
+    wanted = dx.value_and_grad(loss, 1)(dnp.asarray(reference(x)), p)
+    for one, other in zip(sparsify(dx.value_and_grad(loss, 1))(x, p), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
 def with_rules() -> list[Callable[[Any], Any]]:
     by_jvp, by_vjp = dx.custom_jvp(lambda x: dnp.sin(x) * 2), dx.custom_vjp(lambda x: dnp.sinh(x) * 3)
     by_jvp.defjvp(lambda primals, tangents: (by_jvp(*primals), 5 * tangents[0]))

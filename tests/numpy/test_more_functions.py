@@ -190,7 +190,7 @@ def dx_gradient_of_first_product() -> Any:
         (lambda: dnp.histogram(dnp.ones(2), "auto"), r"not chosen by a rule"),
         (lambda: dnp.cov(dnp.ones(2), fweights=dnp.ones(3)), r"weight per observation\.\n.*float32\[3\]"),
         (lambda: dnp.cov(dnp.ones((2, 2, 2))), r"vectors and matrices"),
-        (lambda: dnp.polyval and dnp.polyadd(dnp.ones((2, 2)), 1), r"vectors of coefficients"),
+        (lambda: dnp.polyval and dnp.polymul(dnp.ones((2, 2)), 1), r"vectors of coefficients"),
         (lambda: dnp.polyder(dnp.ones(2), -1), r"at least 0 times"),
         (lambda: dnp.vectorize(dnp.sum, signature="(n")(dnp.ones(2)), r"signature of NumPy's form"),
         (lambda: dnp.vectorize(dnp.dot, signature="(n),(n)->()")(dnp.ones(2), dnp.ones(3)), r"one length"),
@@ -233,6 +233,29 @@ def test_keys_without_axes_have_one_order() -> None:
 def test_conditions_and_choices_in_arrays() -> None:
     conditions, choices = np.array([[True, False], [True, True]]), np.int32([[1, 2], [3, 4]])
     assert dx.jit(dnp.select)(conditions, choices).tolist() == [1, 4]
+
+
+def test_functions_of_several_polynomials_and_of_each_point() -> None:
+    """Polynomials lie along the first axis; scalar conditions choose for all elements; a grid is mapped over."""
+    a, b, x = np.arange(6).reshape(2, 3), np.array([[5, 7, 3]]), np.arange(-4, 5)
+    assert dnp.polyadd(a, b).tolist() == [[0, 1, 2], [8, 11, 8]]
+    assert dnp.polysub(b, a).tolist() == [[0, -1, -2], [2, 3, -2]]
+    scaled = [lambda x: x * 0, lambda x: x * 10, lambda x: x * 100]
+    assert dnp.piecewise(x, dnp.array([False, True, False]), scaled).tolist() == (x * 10).tolist()
+    assert dnp.piecewise(x, dnp.array([True, True]), scaled[:2]).tolist() == (x * 10).tolist()
+    assert dnp.piecewise(x, x < 0, scaled[:2]).tolist() == np.where(x < 0, 0, x * 10).tolist()
+    grid = dnp.fromfunction(lambda i, k=0: (i + k) * dnp.arange(3), (2,), k=1)
+    assert grid.tolist() == [[0, 1, 2], [0, 2, 4]] and dnp.fromfunction(lambda i, j: 1, (2, 0)).shape == (
+        2,
+        0,
+    )
+
+
+def test_edges_that_are_integers_are_exact() -> None:
+    """An element on an edge belongs to the bin that begins there."""
+    counts, edges = dnp.histogram(dnp.array([1, 2, 3, 10, 11, 15, 19, 25]), range=(0, 25), bins=5)
+    assert edges.tolist() == [0, 5, 10, 15, 20, 25] and counts.tolist() == [3, 0, 2, 2, 1]
+    assert all(isinstance(y, dx.Array) for y in dnp.average(dnp.ones((2, 3)), 0, returned=True))
 
 
 def test_frexp_at_the_corners() -> None:

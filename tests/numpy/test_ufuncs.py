@@ -211,7 +211,7 @@ ERRORS = [
     (
         lambda: dnp.zeros(2) + dnp.zeros(3),
         ValueError,
-        r"shapes broadcast.*\n  shapes: \(2,\), \(3,\)\nAdd axes",
+        r"shapes for broadcasting.*\n  shapes: \(2,\), \(3,\)\nAdd axes",
     ),
     (
         lambda: -dnp.zeros(2, bool),

@@ -161,6 +161,10 @@ def test_statistics_of_samples() -> None:
         for method in ("average", "min", "max", "dense", "ordinal"):
             wanted = scipy.stats.rankdata(x, method, axis=axis).astype("float32")
             assert_close(stats.rankdata(x, method, axis=axis), wanted, what=f"{method} {axis}")
+    holes = np.float32([[1, 2, NAN, 4], [NAN, 5, 5, 9]])
+    for axis in (1, None):
+        wanted = scipy.stats.sem(holes, axis, nan_policy="omit")
+        assert_close(stats.sem(holes, axis, nan_policy="omit"), np.float32(wanted), 1e-5)
     assert dnp.isnan(stats.rankdata(np.float32([1, NAN, 2]))).all()
     assert stats.mode(np.zeros((0, 2), "float32")).count.shape == (2,)
 

@@ -80,8 +80,9 @@ class SpreadTracer(Tracer):
         self.aval = aval_of(number).update(shape=shape)
 
     def array(self) -> Any:
-        """The array."""
-        return dnp.broadcast_to(self.number, self.aval.shape)
+        """The array, made outside of the `SparseTrace`, which would spread the number again."""
+        with set_current_trace(self.owner.parent):
+            return dnp.broadcast_to(self.number, self.aval.shape)
 
     def known(self) -> Any:
         with set_current_trace(eager_trace):

@@ -132,9 +132,14 @@ def sem(
 ) -> Array:
     """Return the standard error of the mean along an axis, or (None) of all elements: std(ddof) / sqrt(n).
 
+    NaN propagates, or is left out with `nan_policy="omit"`.
+
     >>> from didax.scipy import stats
     >>> round(float(stats.sem(dnp.array([1.0, 2.0, 3.0]))), 4)
     0.5774
     """
-    x, along = _sample("sem", a, axis, nan_policy)
+    x, along = _sample("sem", a, axis, "propagate" if nan_policy == "omit" else nan_policy)
+    if nan_policy == "omit" and dtypes.is_inexact(x.dtype):
+        spread = dnp.nanstd(x, axis=along, ddof=ddof, keepdims=keepdims)
+        return spread / dnp.sqrt((~dnp.isnan(x)).sum(along, keepdims=keepdims).astype(spread.dtype))
     return dnp.std(x, axis=along, ddof=ddof, keepdims=keepdims) / x.shape[along] ** 0.5
