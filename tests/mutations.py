@@ -61,8 +61,8 @@ MUTATIONS = [
     Mutation(
         "jvp of integer_pow",
         f"{ELEMENTWISE}/powers.py",
-        "y=y - 1 if y else 0), y))]",
-        "y=y - 1 if y else 0), 2))]",
+        "y=y - 1), y))]",
+        "y=y - 1), 2))]",
         f"{OPERATIONS} elementwise-integer_pow-",
     ),
     Mutation(

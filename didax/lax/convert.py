@@ -64,6 +64,8 @@ def _converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Any:
         x = _constant(dtype.type(dtypes.saturated(x, dtype)))
     elif type(x) in (bool, int, float) and not dtypes.as_extended(dtype):
         x = _constant(dtypes.numpy_scalar(x, dtype))
+    elif type(x) is complex:
+        x = _constant(np.complex128(x))
     return ops.convert_element_type(x, dtype, weak_type)
 
 

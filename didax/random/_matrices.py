@@ -109,4 +109,4 @@ def _orthogonal(words: Any, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
     d = dnp.diagonal(r, axis1=-2, axis2=-1)
     d = dnp.where(d == 0, 1, d)
     q = q * (d / dnp.abs(d))[..., None, :]
-    return dnp.conj(dnp.swapaxes(q, -1, -2)) if n < m else q
+    return dnp.swapaxes(q, -1, -2) if n < m else q

@@ -285,6 +285,8 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     dtype('int32')
     """
     dtype = dtypes.default_dtype("i") if dtype is None else dtypes.dtype(dtype)
+    if dtypes.kind_of(dtype) not in "iufc":
+        raise _dtype_error("rademacher", dtype, "numbers")
     return _rademacher(consumed("rademacher", key), shape=canonical_shape("rademacher", shape), dtype=dtype)
 
 
@@ -293,8 +295,8 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     """Return integers uniformly distributed in [minval, maxval), which are broadcast to `shape`.
 
     Bounds that are floats lose their fractions, as in a cast. A `maxval` above the largest integer of `dtype`
-    includes this integer. Where no integer lies between the bounds, known bounds raise ValueError and traced
-    bounds give `minval`.
+    includes this integer. Where no integer lies between the bounds, known bounds raise ValueError, if an
+    integer is drawn, and traced bounds give `minval`.
 
     >>> from didax import random
     >>> int(random.randint(random.key(0), (), 5, 6))
@@ -306,7 +308,8 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     if not dtypes.is_integer(dtype) or dtypes.iinfo(dtype).bits < 8:
         raise _dtype_error("randint", dtype, "an integer dtype of 8 bits or more")
     minval, maxval = _integer_bound("minval", minval), _integer_bound("maxval", maxval)
-    _check_interval(minval, maxval)
+    if 0 not in shape:
+        _check_interval(minval, maxval)
     info, narrow = dtypes.iinfo(dtype), dtype.itemsize < 4
     inner = np.dtype(np.int32) if narrow else dtype  # 8 or 16 bits would favour some integers
     low, _ = _clipped(minval, info.min, info.max, inner)

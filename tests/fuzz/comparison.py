@@ -264,7 +264,14 @@ def differences_of_reals(
 # --- Finite differences -------------------------------------------------------------------------------------------
 
 STEP = 1e-5
-OTHER_DERIVATIVES = ("custom_jvp", "custom_vjp", "custom_gradient", "stop_gradient", "pure_callback")
+OTHER_DERIVATIVES = (
+    "custom_jvp",
+    "custom_vjp",
+    "custom_gradient",
+    "stop_gradient",
+    "pure_callback",
+    "reduce_precision",
+)
 
 
 def check_finite_differences(program: Program, f: Callable[..., Any], outcome: Outcome) -> None:

@@ -38,6 +38,7 @@ KNOWN = [
         "fft of float16 and bfloat16 is computed in float32",
     ),
     ("jax refuses", r"^(nn|special)\.", "activations and special functions take integers and narrow floats"),
+    ("jax refuses", r"failed to legalize operation .chlo\..*f8E", "special functions of narrow floats"),
     ("didax refuses", r"hfft transforms at least one point", "hfft of one point, as in NumPy"),
     (
         "didax refuses",

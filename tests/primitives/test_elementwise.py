@@ -238,6 +238,7 @@ def test_grads_of_pow_are_finite_at_zero() -> None:
     assert both_grads(dx.grad(lambda x: lax.pow(x, np.float32(2))), 0.0) == [2]
     assert both_grads(dx.grad(lambda x: lax.integer_pow(x, 2)), 0.0) == [2]
     assert both_grads(dx.grad(lambda x: lax.integer_pow(x, 1)), 0.0) == [0]
+    assert both_grads(lambda x: 1 / (x**0 - 1), 2.0) == [0]  # not infinity times zero
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])

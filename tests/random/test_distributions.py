@@ -405,6 +405,9 @@ def test_orthogonal(dtype: str, n: int, m: int) -> None:
     adjoint = np.conj(np.swapaxes(q, -1, -2))
     product = q @ adjoint if n < m else adjoint @ q
     np.testing.assert_allclose(product, np.broadcast_to(np.eye(min(n, m)), product.shape), atol=1e-5)
+    if n < m:
+        wanted = jax.random.orthogonal(jax.random.key(0), n, (50,), dtype, m)
+        np.testing.assert_allclose(q, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_orthogonal_matrices_are_uniform() -> None:

@@ -287,6 +287,7 @@ ERRORS = {
         "floating-point or complex dtype",
     ),
     "signed bits": (lambda: random.bits(KEY, (), "int32"), ValueError, "an unsigned integer dtype"),
+    "boolean signs": (lambda: random.rademacher(KEY, (), bool), ValueError, "rademacher draws numbers"),
     "float randint": (lambda: random.randint(KEY, (), 0, 5, float), ValueError, "an integer dtype"),
     "no integer between": (
         lambda: random.randint(KEY, (3,), 5, 5),
@@ -381,3 +382,7 @@ def test_bounds_of_randint_are_finite_and_real():
 def test_permutation_of_no_rows() -> None:
     for shape, axis in [((0, 3), 0), ((2, 0), 1), ((0, 3), 1)]:
         assert random.permutation(random.key(0), np.zeros(shape, "float32"), axis).shape == shape
+
+
+def test_nothing_is_drawn_from_nothing() -> None:
+    assert random.choice(KEY, 0, (0,)).shape == random.randint(KEY, (0,), 5, 5).shape == (0,)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from didax.core import dtypes
-from didax.core.avals import ShapedArray
+from didax.core.array_ops import Zero
+from didax.core.avals import ShapedArray, aval_of
 from didax.core.errors import message
 from didax.primitives import complex_functions as at_corners
 from didax.primitives import numpy_rules
@@ -38,6 +39,12 @@ class IntegerPow(Elementwise):
             )
         return super().type(*avals, **params)
 
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        if params["y"] != 0:
+            return super().jvp(primals, tangents, **params)
+        out = self.bind(*primals, **params)  # ones: a factor of 0 would make NaN of an infinite tangent
+        return out, Zero(aval_of(out).tangent())
+
 
 def _integer_power(
     x: Any, y: int, one: Any, times: Callable[[Any, Any], Any], over: Callable[[Any, Any], Any]
@@ -65,7 +72,7 @@ def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
 integer_pow = IntegerPow(
     "integer_pow", 1, hlo="power", eager=_integer_pow_eager, accepts="iufc", numpy_kinds="iuf",
     lower=_integer_pow_lower,
-    jvp=[lambda t, z, x, *, y: mul(t, mul(integer_pow(x, y=y - 1 if y else 0), y))],
+    jvp=[lambda t, z, x, *, y: mul(t, mul(integer_pow(x, y=y - 1), y))],
 )  # fmt: skip
 
 
