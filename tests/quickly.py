@@ -12,8 +12,13 @@ import os
 from importlib.metadata import version
 from typing import Any
 
-COMPILE_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}
-AS_USERS: dict[str, Any] = {"xla_backend_optimization_level": 3}
+# These passes look for what loops compute again and again, a quarter of the time that a program with large loops takes.
+OF_LOOPS = (
+    "while-loop-invariant-code-motion,simplify-while-loops,while-loop-trip-count-annotator,reshape-mover"
+)
+
+COMPILE_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_disable_hlo_passes": OF_LOOPS}
+AS_USERS: dict[str, Any] = {"xla_backend_optimization_level": 3, "xla_disable_hlo_passes": ""}
 if version("jaxlib").startswith("0.10."):  # later ones end the process over a name they do not know
     COMPILE_QUICKLY |= {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
     AS_USERS["xla_cpu_use_fusion_emitters"] = True

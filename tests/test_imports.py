@@ -85,13 +85,16 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from statements(child)
 
 
+parsed = functools.cache(ast.parse)  # two tests read every file
+
+
 def imports_of(source: str, module: str, *, is_package: bool, modules: set[str]) -> list[Import]:
     """What a file imports."""
     package = module if is_package else module.rpartition(".")[0]
     has_calls = "import_module" in source or "__import__" in source
     return [
         (name, node.lineno)
-        for node in (ast.walk if has_calls else statements)(ast.parse(source))
+        for node in (ast.walk if has_calls else statements)(parsed(source))
         for name in dict.fromkeys(names_in(node, package, modules))
     ]
 
@@ -211,7 +214,7 @@ def test_the_reader_of_imports_sees_every_form():
 
 def assignments_to_imports(path: Path) -> Iterator[tuple[str, int]]:
     """Attributes that a module sets, at its top level, on what it imported."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path.read_text())
     imported = {
         alias.asname or alias.name
         for node in statements(tree)

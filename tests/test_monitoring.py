@@ -70,6 +70,7 @@ def test_listeners_come_and_go() -> None:
         monitoring.register_scalar_listener(3)
 
 
+@pytest.mark.usefixtures("few_programs")
 def test_a_profile_has_the_names_of_operations_and_marks(tmp_path: Path) -> None:
     from didax import profiler
 

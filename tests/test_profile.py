@@ -18,6 +18,8 @@ from didax.core import config
 from didax.xla.hlo import Origin
 from didax.xla.shares import NOWHERE, Place, Program
 
+pytestmark = pytest.mark.usefixtures("few_programs")
+
 HERE = __file__
 
 
@@ -35,7 +37,7 @@ def line_of(text: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def found() -> Any:
+def found(few_programs: None) -> Any:
     """A profile of a program with one heavy line, which takes some 1,000 times as long as the others."""
     x = dnp.ones((500, 500)) * 0.001
     return dx.profile(dx.jit(heavy_and_light), x, x, runs=3)
