@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import didax.numpy as dnp
+from didax import lax
 from didax.core import dtypes
 from didax.core.dims import is_symbolic, max_dim
 from didax.core.errors import api_boundary, message
@@ -49,7 +50,8 @@ def dot_product_attention(
         of padding are 0.
       local_window_size: query t sees the keys from t - left to t + right: one number for both, or two.
       implementation: "xla", the only one there is.
-      return_residual: also return the logsumexp of the logits, of shape (B, T, N) and the dtype of `key`.
+      return_residual: also return the logsumexp of the logits, of shape (B, T, N) and the dtype of `key`. It has
+        no derivative, as in JAX.
 
     Logits and softmax are computed in float32 at least. The result is an array like `query`.
 
@@ -82,8 +84,9 @@ def dot_product_attention(
     if queries is not None:
         is_query = dnp.arange(sizes[2])[None] < queries[:, None]
         out = dnp.where(is_query[:, :, None, None], out, 0)
-    residual = dnp.moveaxis(logsumexp(logits, axis=-1), 1, 2).astype(k.dtype)
-    results = [out, residual] if return_residual else [out]
+    results = [out]
+    if return_residual:
+        results += [dnp.moveaxis(logsumexp(lax.stop_gradient(logits), axis=-1), 1, 2).astype(k.dtype)]
     results = results if has_batch else [x[0] for x in results]
     return tuple(results) if return_residual else results[0]
 

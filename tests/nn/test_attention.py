@@ -48,6 +48,13 @@ def test_values_and_gradients(options: dict[str, Any]) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
 
 
+def test_the_residual_has_no_derivative() -> None:
+    slope = dx.grad(lambda q: dot_product_attention(q, K, V, is_causal=True, return_residual=True)[1].sum())(
+        Q
+    )
+    assert not np.any(slope)
+
+
 def test_narrow_floats_and_no_batch() -> None:
     q, k, v = [x.astype(jnp.bfloat16)[0] for x in (Q, K, V)]
     wanted = jax.nn.dot_product_attention(*map(jnp.asarray, (q, k, v)))
