@@ -57,7 +57,7 @@ _ERFCX = (
     5.068148904796111e-17,
 )  # fmt: skip
 _ERFINV_MIDDLE = (
-    0.9744859196197088, 0.09767121365429762, 0.0106798426748877, 0.00145839261934236,
+    -0.0255140803802912, 0.09767121365429762, 0.0106798426748877, 0.00145839261934236,
     0.00022139561793534646, 3.5754642695386944e-05, 6.013052435846527e-06, 1.0405605281919531e-06,
     1.8393099988652242e-07, 3.3048595802566894e-08, 6.015922964924221e-09, 1.1067505460742694e-09,
     2.0540500062873634e-10, 3.8404854958353785e-11, 7.226135143013051e-12, 1.3670906380006421e-12,
@@ -65,7 +65,7 @@ _ERFINV_MIDDLE = (
     3.5229350975383005e-16, 6.810937482440025e-17, 1.319990081950303e-17,
 )  # fmt: skip
 _ERFINV_TAIL = (
-    0.8968834736512381, 0.14127565380871124, -0.05053652192175127, 0.011747197242753978,
+    -0.1031165263487619, 0.14127565380871124, -0.05053652192175127, 0.011747197242753978,
     -0.0022229663742906447, 0.0002741832458929162, 2.7334794389260826e-06, -1.680472489198842e-05,
     6.510239690377185e-06, -1.8166487791668277e-06, 3.5503517016019853e-07, -4.848551910456256e-08,
     -4.057035477368975e-09, 3.915104747600187e-09, -1.8107330903153218e-09, 4.190570647960932e-10,
@@ -260,15 +260,18 @@ def _log_ndtr_slope(x: Any) -> Any:
 
 
 def _inverse(x: Any, q: Any) -> Any:
-    """The inverse of erf at x, whose distance to 1 or -1 is q: a polynomial in x^2, or in r = sqrt(-log(q))."""
+    """The inverse of erf at x, whose distance to 1 or -1 is q, by polynomials in x^2, or in r = sqrt(-log(q)).
+
+    They are of the relative distance to x or r, which is smaller than 1, and so are their rounding errors.
+    """
     middle = gt(q, 0.25)
     inner = where(middle, x, like(0, x))
-    near = mul(inner, chebyshev(sub(mul(square(inner), 2 / 0.75**2), 1), _ERFINV_MIDDLE))
+    near = add(inner, mul(inner, chebyshev(sub(mul(square(inner), 2 / 0.75**2), 1), _ERFINV_MIDDLE)))
     vanishes = eq(q, 0)
     r = sqrt(neg(log(where(or_(middle, vanishes), like(0.25, q), q))))
     # This is linear in (r - 3) / (r + 3), and -1 for q = 1/4, 1 for r = 27.4: beyond is no number of float64.
     y = sub(1.318611550278009902094782808960551, div(9.685791128451501023681397392400764, add(r, 3)))
-    far = where(vanishes, like(math.inf, q), mul(r, chebyshev(y, _ERFINV_TAIL)))
+    far = where(vanishes, like(math.inf, q), add(r, mul(r, chebyshev(y, _ERFINV_TAIL))))
     return where(middle, near, mul(sign(x), far))
 
 
