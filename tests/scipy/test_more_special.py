@@ -341,3 +341,16 @@ def test_slopes_of_beta_by_a_large_argument_beside_a_small_one() -> None:
     )
     by_z = scipy.special.digamma(0.6) - scipy.special.digamma(20.8)
     np.testing.assert_allclose(poch, scipy.special.poch(20.8, -20.2) * by_z, rtol=1e-5)
+
+
+def test_slopes_of_halves_are_computed_in_float32() -> None:
+    """Angles, differences and products on the way have more digits, and a wider range, than halves have."""
+    x = dnp.array([1.5, 7.3, 9.1], "bfloat16")
+
+    def slopes(x: Any) -> Any:
+        functions = lambda x: special.fresnel(x)[0].sum(), lambda x: special.beta(x, x).sum()
+        return [dx.grad(f)(x) for f in functions]
+
+    for half, single in zip(*[dx.jit(slopes)(y) for y in (x, x.astype("float32"))], strict=True):
+        assert half.dtype == x.dtype
+        np.testing.assert_allclose(np.float32(half), single, rtol=2e-2)
