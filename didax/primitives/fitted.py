@@ -249,8 +249,8 @@ def _log_ndtr(x: Any) -> Any:
     left = lt(x, 0)
     rest = sub(1, tail)
     u = where(left, where(eq(size, math.inf), like(1, x), scaled), rest)
-    more = where(left, neg(mul(mul(size, 0.5), size)), div(sub(sub(1, rest), tail), rest))
-    return add(log(u), more)
+    less = where(left, mul(mul(size, 0.5), size), div(sub(tail, sub(1, rest)), rest))
+    return neg(sub(less, log(u)))  # -0.0 at infinity
 
 
 def _log_ndtr_slope(x: Any) -> Any:
