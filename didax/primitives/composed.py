@@ -28,14 +28,16 @@ from didax.xla.lowering import lower_function
 def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = None) -> Elementwise:
     """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
 
-    `function` is given arrays of at least float32. Its result is cast to the dtype of the operands.
+    `function` is given arrays of at least float32. Its result is cast to the dtype of the operands. The same holds for
+    the rules of `jvp`, unless NumPy computes the operation (`eager`): such have rules of a single operation.
     """
     widened = halves_in_float32(function)
+    rules = jvp if eager is not None else [halves_in_float32(rule) for rule in jvp]
 
     def lower(ctx: Any, *xs: Any) -> Any:
         return lower_function(ctx, widened, xs)[0]
 
-    return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=jvp, lower=lower)
+    return Elementwise(name, len(jvp), hlo=name, eager=eager, accepts="f", jvp=rules, lower=lower)
 
 
 def like(value: float, x: Any) -> Any:

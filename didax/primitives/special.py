@@ -77,7 +77,7 @@ def _series(a: Any, x: Any, sloped: bool) -> tuple[Any, Any]:
         return _Series(n, term, add(s.total, term), d_term, add(s.d_total, d_term))
 
     def moves(s: _Series) -> Any:
-        term_matters = _matters(s.term, s.total)
+        term_matters = _matters(s.term, s.total, digits=0.5)  # further terms are left out, too
         return or_(term_matters, _matters(s.d_term, s.d_total)) if sloped else term_matters
 
     zero, one = like(0, a), like(1, a)
@@ -128,9 +128,9 @@ def _fraction(a: Any, x: Any, sloped: bool) -> tuple[Any, Any]:
     return last.h, last.d_h
 
 
-def _matters(change: Any, total: Any) -> Any:
-    eps = 4 * float(dtypes.finfo(aval_of(change).dtype).eps)  # more than the rounding error of two products
-    return gt(abs_(change), mul(abs_(total), eps))
+def _matters(change: Any, total: Any, digits: float = 4) -> Any:
+    """By default changes count that are more than the rounding error of two products, 4 in the last digit."""
+    return gt(abs_(change), mul(abs_(total), digits * float(dtypes.finfo(aval_of(change).dtype).eps)))
 
 
 # --- The functions made of them -----------------------------------------------------------------------------
