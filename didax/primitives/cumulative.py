@@ -35,8 +35,8 @@ from didax.primitives.shape import LinearUnary, reshape
 from didax.primitives.slicing import concatenate, rev, slice_axis
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.lowering import one_kernel
 from didax.xla.text import FunctionContext, Value, int_array, int_matrix, lower_combination
+from didax.xla.written_calls import one_kernel
 
 Combine = Callable[[FunctionContext, Value, Value], Value]
 _INT32 = np.dtype(np.int32)

@@ -37,8 +37,8 @@ from didax.primitives.slicing import concatenate, slice_axis
 from didax.primitives.steps import Steps, has_steps, reduce_by, reduce_in_steps, steps_of
 from didax.transforms.batching import AxisData
 from didax.transforms.jvp import jvp_flat
-from didax.xla.lowering import kept_apart
 from didax.xla.text import function_type, keep_nan, lower_combination, lower_order
+from didax.xla.written_calls import kept_apart
 
 _BOOL = np.dtype(bool)
 
@@ -351,6 +351,7 @@ def _block_length(x: ShapedArray, axis: int) -> int | None:
     if (
         is_symbolic(n)
         or n < 256
+        or not x.size
         or not (x.dtype.name in ("float32", "float64") or dtypes.is_integer(x.dtype))
     ):
         return None

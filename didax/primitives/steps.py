@@ -19,8 +19,8 @@ from typing import NamedTuple
 from didax.core.avals import ShapedArray
 from didax.core.dims import is_symbolic
 from didax.primitives.reduced import reduced_from
-from didax.xla.lowering import kept_apart
 from didax.xla.text import FunctionContext, Value
+from didax.xla.written_calls import kept_apart
 
 Reduce = Callable[[FunctionContext, Sequence[Value], Sequence[int]], list[Value]]
 

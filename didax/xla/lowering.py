@@ -260,8 +260,8 @@ def lower_region(ctx: FunctionContext, jaxpr: Jaxpr, operands: Sequence[Value]) 
 
 
 # Attributes that tell XLA not to inline a function, and to compile it as one kernel.
-_NOT_INLINED = 'inlineable = "false"'
-_ONE_KERNEL = f'{_NOT_INLINED}, xla_cpu_small_call = "true"'
+NOT_INLINED = 'inlineable = "false"'
+ONE_KERNEL = f'{NOT_INLINED}, xla_cpu_small_call = "true"'
 
 
 def call(
@@ -282,7 +282,7 @@ def call(
     if name in ctx.module.calling_python:
         operands = [ctx.run.use(), *operands]
     results = ", ".join([tensor_type(aval) for aval in avals])
-    marks = _ONE_KERNEL if one_kernel else "" if inline else _NOT_INLINED
+    marks = ONE_KERNEL if one_kernel else "" if inline else NOT_INLINED
     attributes = f" {{mhlo.frontend_attributes = {{{marks}}}}}" if marks else ""
     outs = ctx.emit_many(
         f"func.call @{name}({names(operands)}){attributes} : ({types(operands)}) -> ({results})", avals
@@ -290,53 +290,6 @@ def call(
     if is_ordered:
         ctx.tokens, outs = outs[:1], outs[1:]
     return outs
-
-
-def one_kernel(
-    ctx: FunctionContext,
-    name: str,
-    operands: Sequence[Value],
-    write: Callable[..., Value],
-) -> Value:
-    """A call of a function that XLA compiles, loops and all, as a kernel. `write(inner, *arguments)` writes its body.
-
-    The body has to read each of the arguments, in a way that XLA cannot simplify: otherwise XLA ends the process.
-    """
-    hidden = ctx.emit_many(
-        f"stablehlo.optimization_barrier {names(operands)} : {types(operands)}", [x.aval for x in operands]
-    )
-    return _call_written(ctx, name, hidden, lambda inner, *xs: [write(inner, *xs)], _ONE_KERNEL)[0]
-
-
-def kept_apart(
-    ctx: FunctionContext, name: str, operands: Sequence[Value], write: Callable[..., Sequence[Value]]
-) -> list[Value]:
-    """The results of a call of a function that XLA does not fuse with what is around it.
-
-    `write(inner, *arguments)` writes its body.
-    """
-    return _call_written(ctx, name, operands, write, _NOT_INLINED)
-
-
-def _call_written(
-    ctx: FunctionContext,
-    name: str,
-    operands: Sequence[Value],
-    write: Callable[..., Sequence[Value]],
-    marks: str,
-) -> list[Value]:
-    inner = FunctionContext(ctx.module)
-    arguments = [Value(f"%arg{i}", x.aval) for i, x in enumerate(operands)]
-    results = write(inner, *arguments)
-    parameters = ", ".join([f"{x}: {x.type}" for x in arguments])
-    lines = "\n".join([*inner.lines, f"return {names(results)} : {types(results)}"])
-    head = f"({parameters}) -> ({types(results)})"
-    function = ctx.module.add(f"{head} {{\n{lines}\n}}", name, False)
-    return ctx.emit_many(
-        f"func.call @{function}({names(operands)}) {{mhlo.frontend_attributes = {{{marks}}}}} : "
-        f"({types(operands)}) -> ({types(results)})",
-        [x.aval for x in results],
-    )
 
 
 def lower_function(

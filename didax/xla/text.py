@@ -411,7 +411,10 @@ class FunctionContext:
             return x
         out = x.aval.update(shape=tuple([x.aval.shape[i] for i in permutation]))
         text = f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}"
-        return self.emit(text, out)
+        found = self.emit(text, out)
+        if out.ndim == 2:
+            self.transposed[found.name] = x
+        return found
 
     def slice(
         self, x: Value, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int] | None = None

@@ -286,6 +286,7 @@ def test_passes_over_computed_values_see_the_same_numbers() -> None:
     f = lambda x: lax.argmax(dnp.exp(x) * x * 1.0001 + x * 3.3, 1, np.int32)
     found = np.asarray(dx.jit(f)(x))
     assert (found == np.argmax(np.exp(x) * x * np.float32(1.0001) + x * np.float32(3.3), 1)).mean() > 0.99
+    assert dx.jit(lambda x: lax.argmax(x, 1, np.int32))(np.zeros((0, 5000), np.float32)).shape == (0,)
     for (shape, axis), count in [*((case, 1) for case in PASSES), *((case, 0) for case in PAIRS)]:
         text = (
             dx.jit(lambda x, axis=axis: lax.argmax(x, axis, np.int32))
