@@ -79,14 +79,18 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Return the sum of two polynomials, or of polynomials whose coefficients are along the first axis.
 
+    The shorter operand broadcasts to the last rows of the longer one.
+
     >>> import didax.numpy as dnp
     >>> dnp.polyadd(dnp.array([1, 2]), dnp.array([5]))
     Array([1, 7], dtype=int32)
     """
     x, y = _coefficients("polyadd", a1, a2, many=True)
+    if x.ndim > 1 or y.ndim > 1:
+        short, long = (y, x) if y.shape[0] <= x.shape[0] else (x, y)
+        return long.at[long.shape[0] - short.shape[0] :].add(short)
     length = max_dim(x.shape[0], y.shape[0])
-    longer = lambda p: pad(p, ((length - p.shape[0], 0), *[(0, 0)] * (p.ndim - 1)))
-    return ufuncs.add(longer(x), longer(y))
+    return ufuncs.add(pad(x, (length - x.shape[0], 0)), pad(y, (length - y.shape[0], 0)))
 
 
 @array_function

@@ -239,6 +239,9 @@ def test_functions_of_several_polynomials_and_of_each_point() -> None:
     """Polynomials lie along the first axis; scalar conditions choose for all elements; a grid is mapped over."""
     a, b, x = np.arange(6).reshape(2, 3), np.array([[5, 7, 3]]), np.arange(-4, 5)
     assert dnp.polyadd(a, b).tolist() == [[0, 1, 2], [8, 11, 8]]
+    assert dnp.polyadd(a, np.array([2])).tolist() == [[0, 1, 2], [5, 6, 7]]
+    with pytest.raises(ValueError, match="broadcast"):
+        dnp.polyadd(np.arange(3), a)
     assert dnp.polysub(b, a).tolist() == [[0, -1, -2], [2, 3, -2]]
     scaled = [lambda x: x * 0, lambda x: x * 10, lambda x: x * 100]
     assert dnp.piecewise(x, dnp.array([False, True, False]), scaled).tolist() == (x * 10).tolist()
