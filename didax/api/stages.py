@@ -75,13 +75,13 @@ class ShapeDtypeStruct:
 
     @staticmethod
     def like(x: Any) -> ShapeDtypeStruct:
-        """The shape, dtype, weak type and sharding of an array, or of what may stand for one.
+        """The shape, dtype, weak type of an array, or of what may stand for one; its sharding if the user placed it.
 
         >>> ShapeDtypeStruct.like(2.0)
         ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
         """
         aval = aval_of(x)
-        sharding = getattr(x, "sharding", None)
+        sharding = getattr(x, "sharding", None) if getattr(x, "committed", True) else None
         return struct_of(aval, sharding)
 
     def update(self, **parts: Any) -> ShapeDtypeStruct:
