@@ -112,7 +112,9 @@ def _layout(x: Any) -> NamedSharding | None:
     if isinstance(x, ConcreteArray) and not isinstance(x, ShardedArray):
         return None
     sharding = getattr(x, "sharding", None)
-    return sharding if isinstance(sharding, NamedSharding) else None
+    if not isinstance(sharding, NamedSharding) or not sharding.mesh.axis_names:
+        return None  # an aval that no mesh splits has a mesh without axes
+    return sharding
 
 
 _known_meshes: WeakKeyDictionary[Jaxpr, dict[Any, list[Any]]] = WeakKeyDictionary()

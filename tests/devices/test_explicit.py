@@ -425,3 +425,12 @@ def test_results_say_of_each_axis_how_it_is_split() -> None:
         assert dx.jit(lambda x: x, out_shardings=P("y"))(x).sharding.spec == P("y")
         with pytest.raises(ValueError, match="says of each axis"):
             reshard(x, P(P.UNCONSTRAINED))
+
+
+def test_a_type_that_no_mesh_splits_is_that_of_one_device() -> None:
+    """Once an array was split over explicit axes, each type has a sharding: here, over a mesh without axes."""
+    matrix(P("x"))
+    with dx.set_mesh(None):
+        aval = dx.typeof(np.ones((2, 3), np.float32))
+        assert aval.sharding.mesh.axis_names == ()
+        assert dx.jit(lambda x: x.sum(0)).lower(aval).out_info.shape == (3,)
