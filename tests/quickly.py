@@ -13,9 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 # These passes look for what loops compute again and again, a quarter of the time that a program with large loops takes.
-OF_LOOPS = (
-    "while-loop-invariant-code-motion,simplify-while-loops,while-loop-trip-count-annotator,reshape-mover"
-)
+OF_LOOPS = "while-loop-invariant-code-motion,simplify-while-loops,reshape-mover"
 
 COMPILE_QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_disable_hlo_passes": OF_LOOPS}
 AS_USERS: dict[str, Any] = {"xla_backend_optimization_level": 3, "xla_disable_hlo_passes": ""}
