@@ -56,6 +56,19 @@ def test_a_wrong_result_on_a_page_is_found():
         run(second, namespace, Path("page.md"), line)
 
 
+def broken_rows(text: str) -> list[str]:
+    """The rows of tables that have more or fewer cells than the head of their table: readers do not see such cells."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    tables = [table[0].splitlines() for table in re.finditer(r"(?:^\|.*\n?)+", text, re.MULTILINE)]
+    cells = lambda row: len(re.findall(r"(?<!\\)\|", row))
+    return [row for table in tables for row in table if cells(row) != cells(table[0])]
+
+
+def test_rows_of_tables_have_the_cells_of_their_heads():
+    assert {page.name: rows for page in PAGES if (rows := broken_rows(page.read_text()))} == {}
+    assert broken_rows("| a | b |\n|---|---|\n| 1 | 2 | 3 |\n| x \\| y | 4 |\n") == ["| 1 | 2 | 3 |"]
+
+
 def heading_anchors(page: Path) -> set[str]:
     """The anchors a renderer gives to the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)

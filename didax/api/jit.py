@@ -129,6 +129,8 @@ class JitFunction(RepeatedCalls[P, R], FunctionObject):
         consts = values_of(found.captured)
         trees, hidden = (tree, found.out_tree), len(found.written)
         donated = self._donated.of_leaves(with_gaps(dynamic, static), named)
+        refs = [] if found.refs is None else found.captured[found.refs.num_constants :]
+        leaves = [*refs, *leaves]  # all that the program takes
         return Traced(name, found.jaxpr, consts, *trees, found.program, found.run, hidden, leaves, donated)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:

@@ -210,6 +210,7 @@ class Traced(Stage):
         self.run = run
         self._program = program
         self._leaves = leaves
+        self.num_captured = len(leaves) - in_tree.num_leaves  # Refs of the surroundings, before the arguments
         avals = self.jaxpr.in_avals[len(self.jaxpr.in_avals) - in_tree.num_leaves :]
         marks = donated or [False] * len(avals)
         self.args_info = pytree.unflatten(in_tree, list(map(ArgInfo, avals, marks)))
@@ -346,11 +347,10 @@ class Compiled(Stage):
 
     def _placed(self, leaves: list[Any]) -> list[Any]:
         """The arguments where the program wants them; ValueError where the user has placed one elsewhere."""
-        if not (laid := getattr(self._executable, "in_shardings", ())):
+        if not getattr(self._executable, "in_shardings", ()):
             return leaves
-        kept = range(len(leaves)) if self._program.kept is None else self._program.kept
         placed = list(leaves)
-        for i, sharding in zip(kept, laid[len(laid) - len(kept) :], strict=True):
+        for i, sharding in self._layouts().items():
             where = f"argument {i} of the compiled function {self._traced.fun_name}"
             check_placed(leaves[i], Asked(sharding, where))
             if not isinstance(leaves[i], ShardedArray | Ref):
@@ -366,16 +366,22 @@ class Compiled(Stage):
     @property
     def input_shardings(self) -> tuple[Any, dict[str, Any]]:
         """How the arguments lie on devices: positional ones and keywords, in their structure."""
-        kept = self._program.kept
-        every = range(self.in_tree.num_leaves) if kept is None else kept
-        found = self._shardings("in_shardings")
-        given = dict(zip(every, found[len(found) - len(every) :], strict=True))
+        given = self._layouts()
         return pytree.unflatten(self.in_tree, [given.get(i) for i in range(self.in_tree.num_leaves)])
 
     @property
     def output_shardings(self) -> Any:
         """How the results lie on devices, in their structure."""
-        return pytree.unflatten(self.out_tree, self._shardings("out_shardings"))
+        found = self._shardings("out_shardings")
+        return pytree.unflatten(self.out_tree, found[len(found) - self.out_tree.num_leaves :])
+
+    def _layouts(self) -> dict[int, Any]:
+        """How each argument that the program uses lies on devices, by its number."""
+        program, first, count = self._program, self._traced.num_captured, self.in_tree.num_leaves
+        kept = range(program.num_arguments) if program.kept is None else program.kept
+        found = self._shardings("in_shardings")
+        laid = zip(kept, found[len(found) - len(kept) :], strict=True)
+        return {i - first: sharding for i, sharding in laid if first <= i < first + count}
 
     def _shardings(self, which: str) -> list[Any]:
         from didax.xla.client import backend

@@ -330,9 +330,8 @@ def export(
     (0.0, 2.0)
     """
     if callable(fun_jit) and str(getattr(fun_jit, "__module__", "")).startswith("didax."):
-        fun_jit = (
-            fun_jit if hasattr(fun_jit, "trace") else jit(fun_jit)
-        )  # functions of JAX's library are jitted
+        # The functions of JAX's own library are jitted.
+        fun_jit = fun_jit if hasattr(fun_jit, "trace") else jit(fun_jit)
     if not hasattr(fun_jit, "trace"):
         rule = "export takes a jitted function."
         raise ArgumentError(message(rule, f"got: {fun_jit!r:.100}", fix="Write export(jit(f))."))

@@ -15,6 +15,7 @@ import numpy as np
 
 from didax.api.results import array_function
 from didax.api.vmap import vmap
+from didax.core.dims import is_symbolic
 from didax.core.errors import message
 from didax.core.value import Array
 from didax.numpy import ufuncs
@@ -89,9 +90,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     """
     value = as_array("piecewise", x)
     if isinstance(condlist, Array | np.ndarray) and condlist.ndim == value.ndim:
-        fits = condlist.ndim == 1 and len(funclist) in (len(condlist), len(condlist) + 1)
-        of_all_elements = fits and (len(funclist) > 2 or len(condlist) != len(value))
-        condlist = condlist if of_all_elements else [condlist]
+        condlist = (
+            condlist if _are_scalar_conditions(condlist.shape, value.shape, len(funclist)) else [condlist]
+        )
     conditions = [as_array("piecewise", c, "condlist") for c in condlist]
     if len(funclist) not in (len(conditions), len(conditions) + 1):
         raise ValueError(
@@ -107,6 +108,17 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     for condition, out in zip(conditions, outs, strict=True):
         result = ufuncs.where(condition, as_array("piecewise", out).astype(value.dtype), result)
     return result
+
+
+def _are_scalar_conditions(conditions: tuple[int, ...], shape: tuple[int, ...], functions: int) -> bool:
+    """Whether an array of conditions has one for each function, where it may have one for each element."""
+    if (
+        len(conditions) != 1
+        or is_symbolic(conditions[0])
+        or functions not in (conditions[0], conditions[0] + 1)
+    ):
+        return False
+    return functions > 2 or conditions != shape
 
 
 # --- vectorize ----------------------------------------------------------------------------------------------

@@ -432,9 +432,8 @@ def _write_window(x: Array, window: _StaticWindow, kind: str, values: Any) -> Ar
     if (layout := x.aval.layout) is not None and aval_of(part).layout is None:
         whole = [n == m for n, m in zip(x.aval.shape, window.sizes, strict=True)]
         if all(map(operator.or_, whole, [entry is None for entry in layout.spec])):
-            part = array_ops.with_layout(
-                part, layout
-            )  # along the axes that are split it is as long as the array
+            # Along the axes that are split the part is as long as the array.
+            part = array_ops.with_layout(part, layout)
     return dynamic_update_slice_p.bind(x, part, *_starts(window))
 
 

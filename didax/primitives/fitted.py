@@ -14,6 +14,7 @@ Read next: `special.py`, functions that need a loop; `didax/scipy/special.py`, w
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -143,6 +144,13 @@ _EI_FAR = (
 )  # fmt: skip
 
 
+@functools.cache
+def _powers(coefficients: tuple[float, ...]) -> list[float] | None:
+    """The same polynomial in powers; None where their coefficients would cancel."""
+    powers = np.polynomial.chebyshev.cheb2poly(coefficients)
+    return powers.tolist() if np.abs(powers).sum() <= 2 * np.abs(coefficients).sum() else None
+
+
 def chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
     """c0 T0(y) + c1 T1(y) + ... for |y| <= 1, with as many terms as the dtype has digits for.
 
@@ -151,9 +159,8 @@ def chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
     """
     least = max(map(abs, coefficients)) * float(dtypes.finfo(aval_of(y).dtype).eps) / 64
     coefficients = coefficients[: 1 + max(k for k, c in enumerate(coefficients) if abs(c) >= least)]
-    powers = np.polynomial.chebyshev.cheb2poly(coefficients)
-    if np.abs(powers).sum() <= 2 * np.abs(coefficients).sum():
-        return polynomial(y, powers.tolist())
+    if (powers := _powers(tuple(coefficients))) is not None:
+        return polynomial(y, powers)
     twice = mul(y, 2)
     b, after = like(coefficients[-1], y), like(0, y)
     for c in coefficients[-2:0:-1]:
@@ -265,17 +272,17 @@ def _log_ndtr_slope(x: Any) -> Any:
 def _inverse(x: Any, q: Any) -> Any:
     """The inverse of erf at x, whose distance to 1 or -1 is q, by polynomials in x^2, or in r = sqrt(-log(q)).
 
-    They are of the relative distance to x or r, which is smaller than 1, and so are their rounding errors.
+    They are of the relative distance to |x| or r, which is smaller than 1, and so are their rounding errors.
     """
     middle = gt(q, 0.15)
-    inner = where(middle, x, like(0, x))
+    inner = where(middle, abs_(x), like(0, x))
     near = add(inner, mul(inner, chebyshev(sub(mul(square(inner), 2 / 0.85**2), 1), _ERFINV_MIDDLE)))
     vanishes = eq(q, 0)
     r = sqrt(neg(log(where(or_(middle, vanishes), like(0.15, q), q))))
     # This is linear in (r - 3) / (r + 3), and -1 for q = 0.15, 1 for r = 27.4: beyond is no number of float64.
     y = sub(1.3364270306191951, div(10.227381730823531, add(r, 3)))
     far = where(vanishes, like(math.inf, q), add(r, mul(r, chebyshev(y, _ERFINV_TAIL))))
-    return where(middle, near, mul(sign(x), far))
+    return mul(sign(x), where(middle, near, far))
 
 
 def _erfinv(x: Any) -> Any:

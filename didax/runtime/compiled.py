@@ -91,6 +91,7 @@ class Program:
         "jaxpr",
         "kept",
         "key_flow",
+        "num_arguments",
         "options",
         "uncompiled",
     )
@@ -118,6 +119,7 @@ class Program:
         if not keep_unused:
             jaxpr, used = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars))
         needs = used[len(constants) :]
+        self.num_arguments = len(needs)
         constants = list(compress(constants, used))
         new_position = {i: n for n, i in enumerate(compress(range(len(used)), used))}
         # Position of an input that is used -> the output that takes its place.

@@ -34,9 +34,8 @@ from didax.core.process import after_fork, lock_for_forks
 from didax.xla.signals import fragile, raise_held, sound
 
 T = TypeVar("T")
-Tell = Callable[
-    [BaseException], None
-]  # lets the other processes of a run know that a callback has failed here
+# What lets the other processes of a run know that a callback has failed here.
+Tell = Callable[[BaseException], None]
 
 CPU_TARGET = "didax_python_callback"
 GPU_TARGET = "xla_ffi_python_gpu_callback"

@@ -8,7 +8,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
-from didax import NamedSharding, P, lax, nn
+from didax import NamedSharding, P, lax, nn, random
 from didax.errors import ShardingTypeError
 from didax.sharding import AxisType, auto_axes, explicit_axes, reshard
 
@@ -434,3 +434,14 @@ def test_a_type_that_no_mesh_splits_is_that_of_one_device() -> None:
         aval = dx.typeof(np.ones((2, 3), np.float32))
         assert aval.sharding.mesh.axis_names == ()
         assert dx.jit(lambda x: x.sum(0)).lower(aval).out_info.shape == (3,)
+
+
+def test_rejection_samplers_split_what_they_draw_as_their_parameters() -> None:
+    many, few = [dx.device_put(dnp.full(n, 2.0), NamedSharding(MESH, P("x"))) for n in (1 << 14, 8)]
+    key = random.key(0)
+    assert type_of(random.gamma, key, many) == "float32[16384@x]"
+    assert type_of(dx.grad(lambda a: random.loggamma(key, a).sum()), few) == "float32[8@x]"
+    assert type_of(random.poisson, key, few) == "int32[8@x]"
+    assert type_of(random.binomial, key, few, few / 4) == "float32[8@x]"
+    with dx.debug_key_reuse("off"):
+        np.testing.assert_array_equal(random.gamma(key, few), random.gamma(key, np.asarray(few)))

@@ -285,6 +285,12 @@ def test_jit_lays_out_arguments_and_results() -> None:
         rows,
         {"y": columns},
     )
+    state = dx.new_ref(dx.device_put(x, rows))
+    add = lambda unused, x: dx.ref.addupdate(state, ..., x) or x * 2
+    compiled = dx.jit(add).lower(x, x).compile()
+    assert compiled.input_shardings[0][0] is None
+    np.testing.assert_array_equal(compiled(x, x), x * 2)
+    np.testing.assert_array_equal(state[...], x * 2)
     assert dx.grad(lambda x: f(x, x)[0].sum())(x).sharding is rows
     assert dx.vmap(f)(x[None], x[None])[1]["y"].sharding.spec == P(None, "b")
     assert dx.jit(lambda n, x: x * n, static_argnums=0, in_shardings=(rows,))(3, x).sharding is rows

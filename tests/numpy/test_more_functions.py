@@ -8,6 +8,7 @@ import pytest
 
 import didax as dx
 import didax.numpy as dnp
+from didax import export
 from didax.core.errors import TracerIntegerConversionError
 from tests.numpy.oracle import assert_same, check, compare, sample
 
@@ -247,6 +248,8 @@ def test_functions_of_several_polynomials_and_of_each_point() -> None:
     assert dnp.piecewise(x, dnp.array([False, True, False]), scaled).tolist() == (x * 10).tolist()
     assert dnp.piecewise(x, dnp.array([True, True]), scaled[:2]).tolist() == (x * 10).tolist()
     assert dnp.piecewise(x, x < 0, scaled[:2]).tolist() == np.where(x < 0, 0, x * 10).tolist()
+    of_any_length = dx.ShapeDtypeStruct(export.symbolic_shape("n"), "float32")
+    assert str(dx.eval_shape(lambda x: dnp.piecewise(x, x < 0, scaled[:2]), of_any_length).shape) == "(n,)"
     grid = dnp.fromfunction(lambda i, k=0: (i + k) * dnp.arange(3), (2,), k=1)
     assert grid.tolist() == [[0, 1, 2], [0, 2, 4]] and dnp.fromfunction(lambda i, j: 1, (2, 0)).shape == (
         2,

@@ -298,6 +298,7 @@ def test_gamma_at_its_edges() -> None:
     x = np.asarray(dx.jit(random.gamma)(random.key(0), dnp.array([0.0, -1.0, np.nan, np.inf, 1e30, 1e-30])))
     assert np.isnan(x[:3]).all() and x[3] == np.inf and abs(x[4] / 1e30 - 1) < 1e-6 and x[5] == 0
     assert np.isfinite(at_edges("loggamma", [1e-30]))
+    assert dx.eval_shape(lambda: random.gamma(random.key(0), 2.0, (1 << 32,))).shape == (1 << 32,)
 
 
 @pytest.mark.parametrize("a", [0.01, 0.3, 1.0, 2.5, 40.0, 3000.0])

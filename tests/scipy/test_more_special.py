@@ -253,6 +253,7 @@ def test_hard_arguments(dtype: str) -> None:
     for name, values in zip(names, found, strict=True):
         wanted = np.asarray([y for n, _, y in HARD if n == name], dtype)
         np.testing.assert_allclose(values, wanted, 64 * float(np.finfo(dtype).eps), 0, err_msg=name)
+        assert np.signbit(values)[np.signbit(wanted)].all(), name
 
 
 def test_float64_of_wide_ranges() -> None:

@@ -52,8 +52,8 @@ def gamma_logsf(z: Any, a: Any) -> Any:
     far = (z > a + 1) & (log_gamma_density(dnp.where(z > 0, z, 1), a) < _least_log(z))
     usual = _gamma_logsf_near(dnp.where(far, a, z), a)
     x, shape = dnp.where(far, z, 100), dnp.where(far, a, 1)
-    below = x + 25 - shape
-    for k in range(12, 0, -1):
+    below = x + (2 * _STEPS + 1) - shape
+    for k in range(_STEPS, 0, -1):
         below = x + (2 * k - 1) - shape - k * (k - shape) / below
     return dnp.where(far, log_gamma_density(x, shape) + dnp.log(x / below), usual)
 
