@@ -20,7 +20,7 @@ import didax.numpy as dnp
 from didax import lax
 from didax.api.results import array_function
 from didax.api.vmap import vmap
-from didax.core import dtypes
+from didax.core import dtypes, sharding
 from didax.core.avals import aval_of
 from didax.core.device_types import loosened, pinned
 from didax.core.dims import is_symbolic
@@ -45,6 +45,7 @@ from didax.random._samplers import (
 )
 from didax.random._transformed import check, common_shape, draw, positive
 from didax.transforms.staging import trace_to_jaxpr
+from didax.xla.lapack import platform
 
 _MANY = 1 << 14  # elements: so many are not all drawn in each round
 _MOST = 1 << 30  # elements whose positions, and those of the places beyond, are numbers of int32
@@ -111,20 +112,24 @@ def loggamma_floats(words: Any, a: Any, shape: tuple[int, ...]) -> Any:
 def _gamma_samples(words: Any, a: Any, log_space: bool) -> Any:
     """Return samples that are split over explicit mesh axes as `a` is; how their keys are split, no type says."""
     layout, a = aval_of(a).layout, loosened(a)
-    jaxpr = _gamma_jaxpr(aval_of(words), aval_of(a).strip_weak_type(), log_space, layout is not None)
+    jaxpr = _gamma_jaxpr(
+        aval_of(words), aval_of(a).strip_weak_type(), log_space, may_be_split=sharding.in_use
+    )
     return pinned(random_gamma_p.bind(words, a, jaxpr=jaxpr, log_space=log_space), layout)
 
 
 @functools.cache
-def _gamma_jaxpr(words: Any, a: Any, log_space: bool, is_split: bool) -> Any:
+def _gamma_jaxpr(words: Any, a: Any, log_space: bool, may_be_split: bool) -> Any:
     jaxpr, captured = trace_to_jaxpr(
-        lambda words, a: [_marsaglia_tsang(words, a, log_space, is_split)], [words, a], what="random.gamma"
+        lambda words, a: [_marsaglia_tsang(words, a, log_space, may_be_split)],
+        [words, a],
+        what="random.gamma",
     )
     assert not captured
     return jaxpr
 
 
-def _marsaglia_tsang(words: Any, a: Any, log_space: bool, is_split: bool) -> Any:
+def _marsaglia_tsang(words: Any, a: Any, log_space: bool, may_be_split: bool) -> Any:
     """Draw by the method of Marsaglia and Tsang (2000).
 
     A candidate is a cube of a normal number, accepted with a probability of at least 0.95. For a below 1 the
@@ -155,7 +160,7 @@ def _marsaglia_tsang(words: Any, a: Any, log_space: bool, is_split: bool) -> Any
 
     element_keys = random_split_p.bind(words, shape=a.shape)
     keys, last_keys = _split_each(element_keys, 2)
-    w = _rounds(step, c, d, valid, keys, is_split)
+    w = _rounds(step, c, d, valid, keys, may_be_split)
     rest = -dnp.log1p(-uniforms(last_keys))  # exponential: -log of a uniform number
     small = a < 1
     power = dnp.where(small, rest / dnp.where(small, a, 1), 0)
@@ -164,16 +169,17 @@ def _marsaglia_tsang(words: Any, a: Any, log_space: bool, is_split: bool) -> Any
     return dnp.where(valid, found, limit).astype(dtype).reshape(shape)
 
 
-def _rounds(step: Callable[..., Any], c: Any, d: Any, valid: Any, keys: Any, is_split: bool) -> Any:
+def _rounds(step: Callable[..., Any], c: Any, d: Any, valid: Any, keys: Any, may_be_split: bool) -> Any:
     """Return what `step` accepts for each element that is valid, 0 for others.
 
     `step(c, d, state)` draws a candidate for each element; the state is (waiting, retry, keys, normal keys, uniform
-    numbers, found). All elements of a small array take part in each round, and all of an array that is split over
-    devices, which would exchange what they look up.
+    numbers, found). All elements of a small array take part in each round. So do all of an array that is or may be
+    split over devices, which would exchange what they look up, and all on accelerators, which are best at few large
+    rounds.
     """
     n = aval_of(valid).size
-    is_large = not is_symbolic(n) and _MANY <= n <= _MOST and not is_split
-    if is_large and impl_of(aval_of(keys).dtype) is threefry:
+    is_large = not is_symbolic(n) and _MANY <= n <= _MOST and impl_of(aval_of(keys).dtype) is threefry
+    if is_large and not may_be_split and platform() == "cpu":
         return _rounds_in_places(step, c, d, valid, keys, n)
     start = (valid, dnp.zeros_like(valid), keys, keys, dnp.zeros_like(c), dnp.zeros_like(c))
     body = functools.partial(step, c, d)

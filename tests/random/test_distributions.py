@@ -15,6 +15,7 @@ from scipy import stats
 import didax as dx
 import didax.numpy as dnp
 from didax import random
+from didax.core import sharding
 from tests.checks import slow_unless
 
 pytestmark = pytest.mark.usefixtures("any_use_of_keys")
@@ -441,8 +442,9 @@ def test_multivariate_normal_has_the_dtype_of_its_parameters(x64: None) -> None:
         assert random.multivariate_normal(random.key(0), mean, cov).dtype == want
 
 
-def test_many_gamma_numbers_are_those_of_few() -> None:
+def test_many_gamma_numbers_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large arrays are drawn in fewer places than they have elements, by threefry; other generators draw batches."""
+    monkeypatch.setattr(sharding, "in_use", False)  # as in a process that has split no array over devices
     given = np.resize(np.float32([0.3, 1.0, 2.5, 700.0, np.nan, -1.0, np.inf]), 16384)
     many = np.asarray(dx.jit(random.gamma)(random.key(0), given))
     few = np.asarray(dx.jit(random.gamma)(random.key(0), given[:40]))
@@ -456,3 +458,5 @@ def test_many_gamma_numbers_are_those_of_few() -> None:
     for impl, in_places in (("threefry2x32", True), ("rbg", False)):
         text = str(dx.make_jaxpr(lambda key: random.gamma(key, 2.0, (16384,)))(random.key(0, impl=impl)))
         assert ("cumsum" in text) == in_places
+    monkeypatch.setattr(sharding, "in_use", True)
+    assert "cumsum" not in str(dx.make_jaxpr(lambda key: random.gamma(key, 2.0, (16385,)))(random.key(0)))
