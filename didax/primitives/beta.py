@@ -244,7 +244,7 @@ def _distribution(a: Any, b: Any, x: Any, upper: bool) -> Any:
     inside = and_(
         and_(gt(x, 0), lt(x, 1)), and_(and_(gt(a, 0), lt(a, math.inf)), and_(gt(b, 0), lt(b, math.inf)))
     )
-    within = _within(*[where(inside, y, like(0.5, x)) for y in (a, b, x)], upper)
+    within = _within(*[where(inside, y, like(0.5, x)) for y in (a, b, x)], upper=upper)
     zero, one = like(0, x), like(1, x)
     at_zero, at_one = or_(eq(a, 0), eq(b, math.inf)), or_(eq(b, 0), eq(a, math.inf))  # all of the mass
     end = or_(eq(x, 0), eq(x, 1))
