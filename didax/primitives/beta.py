@@ -1,11 +1,12 @@
 """The beta function's logarithm and the regularised incomplete beta function.
 
     betaln(a, b)      log(Gamma(a) Gamma(b) / Gamma(a + b)), without cancellation for large arguments
-    betainc(a, b, x)  I_x(a, b), the distribution function of Beta(a, b)
+    betainc(a, b, x)  I_x(a, b), the distribution function of Beta(a, b); betaincc(a, b, x) is 1 - I_x(a, b)
 
-With W = x^a (1 - x)^b / (a B(a, b)), I_x(a, b) = W / (1 + d1/(1 + d2/(1 + ...))) (Abramowitz and Stegun, 26.5.8), which
-converges fast for x < (a + 1) / (a + b + 2); elsewhere I_x(a, b) = 1 - I_(1-x)(b, a). Derivatives by a and b are not
-known. Read next: `special.py`, whose loop this uses.
+With W = x^a (1 - x)^b / B(a, b), I_x(a, b) = W / (a + a d1/(1 + d2/(1 + ...))) (Abramowitz and Stegun, 26.5.8), which
+converges fast for x < (a + 1) / (a + b + 2); elsewhere I_x(a, b) = 1 - I_(1-x)(b, a). Every second convergent is that
+of a fraction of a - (a + b) x, whose terms do not cancel near the mean. Derivatives by a and b are not known. Read
+next: `special.py`, whose loop this uses.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, iterate, like, where_usable
+from didax.primitives.composed import composed, iterate, like, where_needed, where_usable
+from didax.primitives.convert import reduce_precision_p
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -40,18 +44,23 @@ from didax.primitives.elementwise import (
     not_,
     or_,
     pow_,
+    sqrt,
+    square,
     sub,
 )
 from didax.primitives.gamma import gamma_of, gamma_sign, lgamma, parity, stirling
 from didax.primitives.gamma_quotients import (
     correction,
-    deviance,
     digamma_drop,
     far_quotient,
     is_pole,
+    small_bend,
     sum_and_error,
 )
+from didax.primitives.scalars import scalar_like
 from didax.primitives.select import where
+from didax.primitives.shape import broadcast_in_dim, reduce_sum_p
+from didax.primitives.slicing import concatenate
 
 
 def _log_of_beta(a: Any, b: Any) -> Any:
@@ -129,6 +138,29 @@ betaln = composed(
 )
 
 
+def _lead(x: Any) -> Any:
+    """The first half of the digits of x: products of halves are exact."""
+    dtype = aval_of(x).dtype
+    kept = {"exponent_bits": 8, "mantissa_bits": 11} if dtype == np.float32 else _HALF_OF_FLOAT64
+    lead = reduce_precision_p.bind(x, **kept)
+    return where(is_finite(lead), lead, x)
+
+
+_HALF_OF_FLOAT64 = {"exponent_bits": 11, "mantissa_bits": 25}
+
+
+def _excess(a: Any, b: Any, x: Any) -> Any:
+    """a - (a + b) x = a (1 - x) - b x for 0 < x < 1, whose terms cancel near the mean, by exact products of halves."""
+    total, lost = sum_and_error(a, b)
+    mirrored = gt(x, 0.5)  # where 1 - x is exact
+    start, share = where(mirrored, b, a), where(mirrored, sub(1, x), x)
+    m, y = _lead(total), _lead(share)
+    m_rest, y_rest = sub(total, m), sub(share, y)
+    excess = sub(sub(sub(start, mul(m, y)), mul(m, y_rest)), mul(m_rest, y))
+    excess = sub(sub(excess, mul(m_rest, y_rest)), mul(lost, share))
+    return where(mirrored, neg(excess), excess)
+
+
 class _Fraction(NamedTuple):
     n: Any
     c: Any
@@ -137,55 +169,108 @@ class _Fraction(NamedTuple):
     change: Any
 
 
-def _fraction(a: Any, b: Any, x: Any) -> Any:
-    """1 / (1 + d1/(1 + ...)) by Lentz's method, two of its terms a step."""
+def _fraction(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
+    """I_x(a, b) over its weight, with y = 1 - x, by every second convergent of the fraction, with Lentz's method."""
 
     def nonzero(y: Any) -> Any:
         return where(eq(y, 0), like(float(dtypes.finfo(aval_of(x).dtype).tiny), x), y)
 
-    def term(s: _Fraction, numerator: Any) -> _Fraction:
-        d = div(1, nonzero(add(mul(numerator, s.d), 1)))
-        c = nonzero(add(div(numerator, s.c), 1))
-        return _Fraction(s.n, c, d, mul(s.h, mul(c, d)), sub(mul(c, d), 1))
-
     def step(s: _Fraction) -> _Fraction:
-        n, twice = s.n, add(a, mul(s.n, 2))
-        odd = neg(mul(div(add(a, n), twice), mul(div(add(add(a, b), n), add(twice, 1)), x)))
-        n = add(n, 1)
-        even = mul(mul(div(n, add(twice, 1)), div(sub(b, n), add(twice, 2))), x)
-        return term(term(s, odd), even)._replace(n=n)
+        n = add(s.n, 1)
+        once, twice = add(a, n), add(a, mul(n, 2))
+        share = div(1, sub(twice, 1))
+        bend = mul(mul(n, mul(sub(b, n), x)), share)
+        shares = mul(mul(sub(once, 1), share), mul(sub(add(once, b), 1), x))
+        more = mul(div(once, add(twice, 1)), add(add(excess, 1), mul(n, add(y, 1))))
+        numerator, denominator = mul(shares, bend), add(add(n, bend), more)
+        d = div(1, nonzero(add(mul(numerator, s.d), denominator)))
+        c = nonzero(add(div(numerator, s.c), denominator))
+        return _Fraction(n, c, d, mul(s.h, mul(c, d)), sub(mul(c, d), 1))
 
     def moves(s: _Fraction) -> Any:
         return not_(le(abs_(s.change), 2 * float(dtypes.finfo(aval_of(x).dtype).eps)))
 
-    one = like(1, x)
-    last = iterate(step, moves, _Fraction(like(0, x), one, like(0, x), one, one))
+    first = nonzero(mul(div(a, add(a, 1)), add(excess, 1)))
+    last = iterate(step, moves, _Fraction(like(0, x), first, like(0, x), first, like(1, x)))
     return where(moves(last), like(math.nan, x), div(1, last.h))
 
 
+# Note [Large parameters of betainc]
+# The fraction takes about sqrt(min(a, b)) steps near the mean. For large a and b the tail is integrated instead: with
+# t = x (1 - (1 - x) g), 1 - t = (1 - x)(1 + x g), e = a - (a + b) x and m(z) = z - log(1 + z), I_x(a, b) over its
+# weight is the integral from 0 on of exp(-e g - a m(-(1 - x) g) - b m(x g)) / ((1 - (1 - x) g) (1 + x g)) by g. Below
+# the mean all of the exponent's terms have one sign. Gauss's quadrature is given the range where it is above -c.
+
+_LARGE = 500
+
+
+def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
+    """I_x(a, b) over its weight, with y = 1 - x, below the mean. See Note [Large parameters of betainc]."""
+    is_single = aval_of(x).dtype == np.float32
+    c, count = (18, 12) if is_single else (38, 24)
+    curve = mul(sqrt(add(mul(mul(a, y), y), mul(mul(b, x), x))), math.sqrt(2 * c))
+    slope = div(max_(excess, like(0, x)), curve)
+    top = div(2 * c, mul(curve, add(slope, sqrt(add(square(slope), 1)))))
+    top = min_(top, div(0.5, max_(x, y)))  # always above c for large a and b, but for rounding errors
+    shape = aval_of(x).shape
+    points, weights = np.polynomial.legendre.leggauss(count)
+
+    def spread(x: Any) -> Any:
+        return broadcast_in_dim(x, (*shape, count), tuple(range(len(shape))))
+
+    def along(values: Any) -> Any:
+        scalars = [scalar_like(float(value), aval_of(curve).dtype) for value in values]
+        row = concatenate([broadcast_in_dim(value, (1,), ()) for value in scalars], 0)
+        return broadcast_in_dim(row, (*shape, count), (len(shape),))
+
+    a, b, x, y, excess, g = [spread(z) for z in (a, b, x, y, excess, top)]
+    g = mul(g, along((points + 1) / 2))
+    down, up = mul(y, g), mul(x, g)
+    exponent = add(mul(excess, g), add(mul(a, small_bend(neg(down))), mul(b, small_bend(up))))
+    values = div(mul(exp(neg(exponent)), along(weights / 2)), mul(sub(1, down), add(up, 1)))
+    return mul(top, reduce_sum_p.bind(values, axes=(len(shape),)))
+
+
 def _betainc(a: Any, b: Any, x: Any) -> Any:
+    return _distribution(a, b, x, upper=False)
+
+
+def _betaincc(a: Any, b: Any, x: Any) -> Any:
+    return _distribution(a, b, x, upper=True)
+
+
+def _distribution(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    """I_x(a, b), or 1 - I_x(a, b) if `upper`: the one on the near side of the mean is 1 minus the other."""
     inside = and_(
         and_(gt(x, 0), lt(x, 1)), and_(and_(gt(a, 0), lt(a, math.inf)), and_(gt(b, 0), lt(b, math.inf)))
     )
-    a0, b0 = a, b
-    a, b, x0 = [where(inside, y, like(0.5, x)) for y in (a, b, x)]
-    swap = gt(x0, div(add(a, 1), add(add(a, b), 2)))
-    p, q = where(swap, b, a), where(swap, a, b)
-    y = where(swap, sub(1, x0), x0)
-    weight = div(_weight(a, b, x0), p)
-    # Its first convergents cancel like this for x near the mean, until no digit would be right.
-    lost = lt(sub(1, mul(y, div(add(p, q), add(p, 1)))), 10 * float(dtypes.finfo(aval_of(x).dtype).eps))
-    value = where(lost, like(math.nan, x), mul(weight, _fraction(p, q, y)))
-    value = where(eq(weight, 0), weight, value)
-    value = where(swap, max_(sub(1, value), like(0, x)), value)
+    within = _within(*[where(inside, y, like(0.5, x)) for y in (a, b, x)], upper=upper)
     zero, one = like(0, x), like(1, x)
-    at_zero, at_one = or_(eq(a0, 0), eq(b0, math.inf)), or_(eq(b0, 0), eq(a0, math.inf))  # all of the mass
+    at_zero, at_one = or_(eq(a, 0), eq(b, math.inf)), or_(eq(b, 0), eq(a, math.inf))  # all of the mass
     end = or_(eq(x, 0), eq(x, 1))
     edge = where(end, x, where(at_zero, one, zero))
     known = and_(or_(end, or_(at_zero, at_one)), not_(and_(at_zero, at_one)))
-    valid = and_(and_(ge(a0, 0), ge(b0, 0)), and_(known, and_(ge(x, 0), le(x, 1))))
-    edge = where(valid, edge, like(math.nan, x))
-    return where(inside, value, edge)
+    valid = and_(and_(ge(a, 0), ge(b, 0)), and_(known, and_(ge(x, 0), le(x, 1))))
+    edge = where(valid, sub(1, edge) if upper else edge, like(math.nan, x))
+    return where(inside, within, edge)
+
+
+def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    """I_x(a, b) or 1 - I_x(a, b) of finite positive parameters for 0 < x < 1."""
+    # The sum of such parameters could overflow. The distribution is a point to the last digit, also of a part of them.
+    vast = gt(min_(a, b), float(dtypes.finfo(aval_of(x).dtype).eps) ** -4)
+    a, b = [where(vast, mul(y, 2.0**-30), y) for y in (a, b)]
+    rest, excess = sub(1, x), _excess(a, b, x)
+    swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
+    below = [where(swap, y, z) for y, z in ((b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess))]
+    large = gt(min_(a, b), _LARGE)
+    harmless = [like(value, x) for value in (1, 1, 0.5, 0.5, 0)]
+    ratio = _fraction(*[where(large, y, z) for y, z in zip(harmless, below, strict=True)])
+    ratio = where_needed(large, ratio, _quadrature, *below)
+    weight = _weight(a, b, x)
+    tail = where(eq(weight, 0), weight, mul(weight, ratio))
+    other = max_(sub(1, tail), like(0, x))
+    return where(swap, tail, other) if upper else where(swap, other, tail)
 
 
 def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
@@ -195,17 +280,38 @@ def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
     root = mul(root, exp(mul(mul(sub(b, drop), 0.5), div(lost, rest))))
 
     def by_logarithms(a: Any, b: Any, x: Any) -> Any:
-        logs = add(log(x), log1p(neg(x)))
-        direct = sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), _log_of_beta(a, b))
-        large = and_(ge(a, 10), ge(b, 10))
-        m, n = where(large, a, like(10, a)), where(large, b, like(10, b))
-        total = add(m, n)
-        away = add(deviance(m, mul(total, x)), deviance(n, mul(total, sub(1, x))))
-        rest = sub(stirling(total), add(stirling(m), stirling(n)))
-        by_deviance = add(sub(rest, away), mul(log(mul(mul(m, div(n, total)), 0.5 / math.pi)), 0.5))
-        return exp(sub(where(large, by_deviance, direct), mul(logs, drop)))
+        factor, exponent = _large_weight(a, b, x)
+        return mul(factor, exp(sub(exponent, mul(add(log(x), log1p(neg(x))), drop))))
 
     return where_usable(mul(div(root, _by_gammas(a, b)), root), by_logarithms, a, b, x)
+
+
+def _deviance(n: Any, mean: Any, excess: Any) -> Any:
+    """n log(n / mean) + mean - n, given n - mean to more digits than those of `mean`."""
+    v = neg(div(excess, n))
+    near = lt(abs_(v), 0.5)
+    close = mul(n, small_bend(where(near, v, like(0, n))))
+    return where(near, close, sub(mul(n, log(div(n, mean))), excess))
+
+
+def _large_weight(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
+    """x^a (1 - x)^b / B(a, b) as a factor and the logarithm of the other. What is large is by Stirling's series."""
+    direct = sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), _log_of_beta(a, b))
+    excess, rest, is_first = _excess(a, b, x), sub(1, x), le(a, b)
+    low, high = min_(a, b), max_(a, b)
+    low_share, high_share = where(is_first, x, rest), where(is_first, rest, x)
+    low_excess, high_excess = where(is_first, excess, neg(excess)), where(is_first, neg(excess), excess)
+    usable, large = ge(high, 10), ge(low, 10)
+    high = where(usable, high, like(10, a))
+    total = add(low, high)
+    share = sub(sub(stirling(total), stirling(high)), _deviance(high, mul(total, high_share), high_excess))
+    n, mean = where(large, low, like(10, a)), mul(total, low_share)
+    both = sub(share, add(stirling(n), _deviance(n, mean, low_excess)))
+    # For small `low` the weight is nearly that of the gamma distribution at (a + b) x.
+    one = add(share, sub(sub(mul(low, log(mean)), mean), lgamma(low)))
+    square_of_factor = mul(where(large, mul(n, 0.5 / math.pi), like(1, a)), div(high, total))
+    factor = where(usable, sqrt(square_of_factor), like(1, a))
+    return factor, where(usable, where(large, both, one), direct)
 
 
 def _density(a: Any, b: Any, x: Any) -> Any:
@@ -244,4 +350,11 @@ betainc = composed(
     no_derivative("betainc", "first parameter"),
     no_derivative("betainc", "second parameter"),
     lambda t, y, a, b, x: mul(t, beta_density(a, b, x)),
+)
+betaincc = composed(
+    "regularized_incomplete_beta_complement",
+    _betaincc,
+    no_derivative("betaincc", "first parameter"),
+    no_derivative("betaincc", "second parameter"),
+    lambda t, y, a, b, x: neg(mul(t, beta_density(a, b, x))),
 )

@@ -37,9 +37,9 @@ from didax.scipy import _families as families
 from didax.scipy._families import bessel_jn, complex_gamma, complex_loggamma, complex_xlogy, sph_harm_y, wofz
 
 __all__ = [
-    "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
-    "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "fresnel", "gamma", "gammainc",
-    "gammaincc", "gammaln", "gammasgn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr",
+    "bernoulli", "bessel_jn", "beta", "betainc", "betaincc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma",
+    "entr", "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "fresnel", "gamma",
+    "gammainc", "gammaincc", "gammaln", "gammasgn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr",
     "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma",
     "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
@@ -158,8 +158,15 @@ polygamma = _function(
 poch = _function("poch", 2, "gamma(z + m) / gamma(z).", _poch)
 beta = _function("beta", 2, "gamma(a) gamma(b) / gamma(a + b).", _beta.beta)
 betaln = _function("betaln", 2, "log|beta(a, b)|, accurate for large a and b.", _beta.betaln)
-betainc = _function("betainc", 3, "I_x(a, b), the distribution function of Beta(a, b); differentiable by x. NaN where "
-                    "a and b are so large that no digit would be right.", _beta.betainc)  # fmt: skip
+betainc = _function(
+    "betainc", 3, "I_x(a, b), the distribution function of Beta(a, b); differentiable by x.", _beta.betainc
+)
+betaincc = _function(
+    "betaincc",
+    3,
+    "1 - betainc(a, b, x), which keeps its digits where it is small; differentiable by x.",
+    _beta.betaincc,
+)
 _zeta = _function("zeta", 2, "", _gamma.zeta)
 
 

@@ -90,6 +90,9 @@ ROWS = [
     Operation("betainc", beta.betainc, wide(special.betainc), draw((0.3, 5), (0.3, 5), (0.05, 0.95)), DTYPES,
               argnums=(2,), corners=corners(3, np.array([0.0, 1.0, 0.5, 2.0, np.inf, np.nan, -1.0])), rtol=LOOSE,
               second_order=False),
+    Operation("betaincc", beta.betaincc, wide(special.betaincc), draw((0.3, 5), (0.3, 5), (0.05, 0.95)), ("float64",),
+              argnums=(2,), corners=corners(3, np.array([0.0, 1.0, 0.5, 2.0, np.inf, np.nan, -1.0])), rtol=LOOSE,
+              second_order=False),
     Operation("custom_linear_solve", solve, lambda a, b: b / a, draw((1, 2), (-1, 1)), ("float32", "complex64")),
 ]  # fmt: skip
 ROWS = [replace(row, is_costly=row.name != "custom_linear_solve") for row in ROWS]

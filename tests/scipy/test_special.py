@@ -139,7 +139,6 @@ def test_integers_and_complex_numbers() -> None:
 def test_derivatives_that_are_not_known_say_so() -> None:
     with pytest.raises(NotImplementedError, match=r"betainc has no derivative by its first parameter"):
         dx.grad(special.betainc)(1.0, 2.0, 0.5)
-    assert dnp.isnan(special.betainc(1e30, 1e30, 0.5))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])

@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
-from didax.scipy.special import betainc, betaln, gammainc, gammaincc, xlog1py, xlogy
+from didax.scipy.special import betainc, betaincc, betaln, gammainc, gammaincc, xlog1py, xlogy
 from didax.scipy.stats._distributions import log_of_smaller
 from didax.scipy.stats._parts import log_binomial, log_gamma_density
 
@@ -77,9 +77,8 @@ def beta_logpdf(z: Any, a: Any, b: Any) -> Any:
 
 
 def beta_sf(z: Any, a: Any, b: Any) -> Any:
-    """Below the mean as 1 - cdf: there 1 - z would lose digits of z."""
-    below = z * (a + b + 2) < a + 1
-    return dnp.where(below, 1 - betainc(a, b, z), betainc(b, a, 1 - z))
+    """1 - I_z(a, b)."""
+    return betaincc(a, b, z)
 
 
 def beta_logcdf(z: Any, a: Any, b: Any) -> Any:
