@@ -52,7 +52,10 @@ class ElementwiseLowering(Primitive):
         if out.dtype != narrow:  # it is bool
             return self.emit(ctx, *operands, **params)
         ctx.out_avals = (out.update(dtype=wide),)
-        return ctx.convert(self.emit(ctx, *operands, **params), narrow)
+        found = self.emit(ctx, *operands, **params)
+        if narrow != dtypes.supported_dtype(narrow):
+            found = ctx.barrier(found)  # otherwise XLA computes in the narrow dtype, or in float32 for it
+        return ctx.convert(found, narrow)
 
     def _emit_operation(self, ctx: Any, *operands: Any) -> Any:
         out = ctx.out_avals[0]
