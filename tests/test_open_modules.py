@@ -36,7 +36,7 @@ def in_jax(exported: export.Exported) -> Any:
         in_avals=tuple(sides[0]),
         out_tree=jax.tree.structure(trees[1]),
         out_avals=tuple(sides[1]),
-        _has_named_shardings=True,
+        **{"_has_named_shardings": True} if jax.__version_info__ < (0, 11) else {},
         _in_named_shardings=unplaced[0],
         _out_named_shardings=unplaced[1],
         in_shardings_hlo=unplaced[0],

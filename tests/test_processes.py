@@ -18,7 +18,9 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks of
 def run(program: str, *args: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program to its end: it neither hangs nor is ended by a signal."""
     variables = os.environ | {"DIDAX_ENABLE_COMPILATION_CACHE": "0", "PYTHONPATH": str(ROOT)} | environment
-    command = [sys.executable, "-X", "faulthandler", "-c", program, *map(str, args)]
+    # Python 3.12 warns of every fork of a process with threads.
+    warnings = ["-W", "ignore:This process:DeprecationWarning"]
+    command = [sys.executable, *warnings, "-X", "faulthandler", "-c", program, *map(str, args)]
     return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=400, check=False)
 
 

@@ -61,7 +61,8 @@ def test_products_in_another_dtype() -> None:
 def test_approximate_extremes_are_exact() -> None:
     for x in (np.float32([np.nan, 1, 3, 1]), np.float32([0, -0.0, 1, np.inf]), X):
         check(lambda lax, x: tuple(lax.approx_max_k(x, 2)), x)
-        check(lambda lax, x: tuple(lax.approx_min_k(x, 2)), x)
+        if jax.__version_info__ < (0, 11) or not np.isnan(x).any():  # later ones pass over NaN
+            check(lambda lax, x: tuple(lax.approx_min_k(x, 2)), x)
     check(lambda lax, x: tuple(lax.approx_min_k(x, 1, reduction_dimension=0)), X)
     np.testing.assert_array_equal(
         dx.grad(lambda x: lax.approx_min_k(x, 2)[0].sum())(dnp.array([3.0, 1, 2])), [0, 1, 1]

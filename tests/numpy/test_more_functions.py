@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -312,6 +313,8 @@ def test_sums_without_promotion(dtype: str) -> None:
 @pytest.mark.parametrize("mode", ["fill", "clip", None])
 @pytest.mark.parametrize("wrap", [True, False, None])
 def test_negative_positions_along_an_axis(mode: str | None, wrap: bool | None) -> None:
+    if wrap is None and jax.__version_info__ >= (0, 11):
+        pytest.skip("JAX 0.11 takes None for False")
     positions = np.array([[-1, 0, 3], [2, 5, -2]], np.int8)
     call = lambda np, x, i: np.take_along_axis(x, i, 1, mode=mode, wrap_negative_indices=wrap)
     compare(call, POINTS[:2].repeat(2, 1), positions)
