@@ -55,7 +55,7 @@ def log_slope(a: Any, log_x: Any) -> Any:
 
 
 def gamma_of_words(words: Any, a: Any) -> Any:
-    jaxpr = _gamma_jaxpr(aval_of(words), aval_of(a), False)
+    jaxpr = _gamma_jaxpr(aval_of(words), aval_of(a), False, may_be_split=False)
     return random_gamma_p.bind(words, a, jaxpr=jaxpr, log_space=False)
 
 
