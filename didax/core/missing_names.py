@@ -63,9 +63,8 @@ def _names(place: str) -> list[str]:
 
 
 def _is_public(place: str, name: str, value: Any) -> bool:
-    if isinstance(value, ModuleType):
-        return value.__name__ == f"{place}.{name}"  # and no module that this one imports
-    return not name.startswith("_")
+    is_imported = isinstance(value, ModuleType) and value.__name__ != f"{place}.{name}"
+    return not name.startswith("_") and not is_imported
 
 
 def _alike(name: str, others: list[str]) -> list[str]:
