@@ -44,7 +44,7 @@ from didax.random._samplers import (
     unit_floats,
 )
 from didax.random._transformed import check, common_shape, draw, positive
-from didax.transforms.staging import trace_to_jaxpr
+from didax.transforms.rewriting import trace_closed
 from didax.xla.lapack import platform
 
 _MANY = 1 << 14  # elements: so many are not all drawn in each round
@@ -120,13 +120,8 @@ def _gamma_samples(words: Any, a: Any, log_space: bool) -> Any:
 
 @functools.cache
 def _gamma_jaxpr(words: Any, a: Any, log_space: bool, may_be_split: bool) -> Any:
-    jaxpr, captured = trace_to_jaxpr(
-        lambda words, a: [_marsaglia_tsang(words, a, log_space, may_be_split)],
-        [words, a],
-        what="random.gamma",
-    )
-    assert not captured
-    return jaxpr
+    run = lambda words, a: [_marsaglia_tsang(words, a, log_space, may_be_split)]
+    return trace_closed(run, [words, a], what="random.gamma")
 
 
 def _marsaglia_tsang(words: Any, a: Any, log_space: bool, may_be_split: bool) -> Any:
