@@ -18,7 +18,7 @@ import numpy as np
 
 from didax.core import dtypes
 from didax.core.avals import aval_of
-from didax.primitives.composed import composed, iterate, like, where_needed, where_usable
+from didax.primitives.composed import composed, gauss_legendre, iterate, like, where_needed, where_usable
 from didax.primitives.convert import reduce_precision_p
 from didax.primitives.elementwise import (
     abs_,
@@ -51,6 +51,7 @@ from didax.primitives.elementwise import (
 from didax.primitives.gamma import gamma_of, gamma_sign, lgamma, parity, stirling
 from didax.primitives.gamma_quotients import (
     correction,
+    deviance,
     digamma_drop,
     far_quotient,
     is_pole,
@@ -140,13 +141,9 @@ betaln = composed(
 
 def _lead(x: Any) -> Any:
     """The first half of the digits of x: products of halves are exact."""
-    dtype = aval_of(x).dtype
-    kept = {"exponent_bits": 8, "mantissa_bits": 11} if dtype == np.float32 else _HALF_OF_FLOAT64
-    lead = reduce_precision_p.bind(x, **kept)
+    info = dtypes.finfo(aval_of(x).dtype)
+    lead = reduce_precision_p.bind(x, exponent_bits=int(info.nexp), mantissa_bits=(int(info.nmant) - 1) // 2)
     return where(is_finite(lead), lead, x)
-
-
-_HALF_OF_FLOAT64 = {"exponent_bits": 11, "mantissa_bits": 25}
 
 
 def _excess(a: Any, b: Any, x: Any) -> Any:
@@ -213,7 +210,7 @@ def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
     top = div(2 * c, mul(curve, add(slope, sqrt(add(square(slope), 1)))))
     top = min_(top, div(0.5, max_(x, y)))  # always above c for large a and b, but for rounding errors
     shape = aval_of(x).shape
-    points, weights = np.polynomial.legendre.leggauss(count)
+    points, weights = gauss_legendre(count)
 
     def spread(x: Any) -> Any:
         return broadcast_in_dim(x, (*shape, count), tuple(range(len(shape))))
@@ -224,10 +221,10 @@ def _quadrature(a: Any, b: Any, x: Any, y: Any, excess: Any) -> Any:
         return broadcast_in_dim(row, (*shape, count), (len(shape),))
 
     a, b, x, y, excess, g = [spread(z) for z in (a, b, x, y, excess, top)]
-    g = mul(g, along((points + 1) / 2))
+    g = mul(g, along(points))
     down, up = mul(y, g), mul(x, g)
     exponent = add(mul(excess, g), add(mul(a, small_bend(neg(down))), mul(b, small_bend(up))))
-    values = div(mul(exp(neg(exponent)), along(weights / 2)), mul(sub(1, down), add(up, 1)))
+    values = div(mul(exp(neg(exponent)), along(weights)), mul(sub(1, down), add(up, 1)))
     return mul(top, reduce_sum_p.bind(values, axes=(len(shape),)))
 
 
@@ -286,14 +283,6 @@ def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
     return where_usable(mul(div(root, _by_gammas(a, b)), root), by_logarithms, a, b, x)
 
 
-def _deviance(n: Any, mean: Any, excess: Any) -> Any:
-    """n log(n / mean) + mean - n, given n - mean to more digits than those of `mean`."""
-    v = neg(div(excess, n))
-    near = lt(abs_(v), 0.5)
-    close = mul(n, small_bend(where(near, v, like(0, n))))
-    return where(near, close, sub(mul(n, log(div(n, mean))), excess))
-
-
 def _large_weight(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     """x^a (1 - x)^b / B(a, b) as a factor and the logarithm of the other. What is large is by Stirling's series."""
     direct = sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), _log_of_beta(a, b))
@@ -304,9 +293,9 @@ def _large_weight(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     usable, large = ge(high, 10), ge(low, 10)
     high = where(usable, high, like(10, a))
     total = add(low, high)
-    share = sub(sub(stirling(total), stirling(high)), _deviance(high, mul(total, high_share), high_excess))
+    share = sub(sub(stirling(total), stirling(high)), deviance(high, mul(total, high_share), high_excess))
     n, mean = where(large, low, like(10, a)), mul(total, low_share)
-    both = sub(share, add(stirling(n), _deviance(n, mean, low_excess)))
+    both = sub(share, add(stirling(n), deviance(n, mean, low_excess)))
     # For small `low` the weight is nearly that of the gamma distribution at (a + b) x.
     one = add(share, sub(sub(mul(low, log(mean)), mean), lgamma(low)))
     square_of_factor = mul(where(large, mul(n, 0.5 / math.pi), like(1, a)), div(high, total))

@@ -8,6 +8,7 @@ differentiated: each derivative is stated. Read next: `gamma.py`, `logarithmic.p
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -43,6 +44,13 @@ def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = No
 def like(value: float, x: Any) -> Any:
     """The constant as an array of the type of `x`."""
     return broadcast_in_dim(scalar_like(float(value), aval_of(x).dtype), aval_of(x).shape, ())
+
+
+@functools.cache
+def gauss_legendre(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The points and weights of Gauss's quadrature over [0, 1]."""
+    points, weights = np.polynomial.legendre.leggauss(count)
+    return (points + 1) / 2, weights / 2
 
 
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:

@@ -151,13 +151,17 @@ def minus_log1p(m: Any) -> Any:
     return where(near, small_bend(where(near, m, like(0, m))), sub(m, log1p(m)))
 
 
-def deviance(x: Any, mean: Any) -> Any:
-    """x log(x / mean) + mean - x of positive numbers, without cancellation where they are near."""
-    v = div(sub(mean, x), x)
+def deviance(x: Any, mean: Any, excess: Any = None) -> Any:
+    """x log(x / mean) + mean - x of positive numbers, without cancellation where they are near.
+
+    `excess` is x - mean, where it is known to more digits than the two numbers tell.
+    """
+    excess = sub(x, mean) if excess is None else excess
+    v = neg(div(excess, x))
     near = lt(abs_(v), 0.5)
     close = mul(x, small_bend(where(near, v, like(0, x))))
     apart = where(near, mul(x, 2), mean)
-    return where(near, close, add(mul(x, log(div(x, apart))), sub(apart, x)))
+    return where(near, close, sub(mul(x, log(div(x, apart))), excess))
 
 
 def digamma_drop(a: Any, b: Any) -> Any:

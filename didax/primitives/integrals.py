@@ -21,7 +21,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives import elementwise as el
-from didax.primitives.composed import composed, iterate, like, polynomial
+from didax.primitives.composed import composed, gauss_legendre, iterate, like, polynomial
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -332,10 +332,6 @@ def _expn_below(n: Any, x: Any) -> Any:
 
 # --- Owen's T function --------------------------------------------------------------------------------------
 
-_NODES, _WEIGHTS = (
-    0.5 * (v + shift) for v, shift in zip(np.polynomial.legendre.leggauss(24), (1, 0), strict=True)
-)
-
 
 def _owens_t(h: Any, a: Any) -> Any:
     """By Gauss's quadrature for a <= 1; T(h, a) = (Q(h) + Q(ah)) / 2 - Q(h) Q(ah) - T(ah, 1/a) above, Q = 1 - Phi."""
@@ -358,7 +354,7 @@ def _owens_quadrature(h: Any, a: Any) -> Any:
     finite = where(lt(h, 1e4), h, like(1e4, h))
     half_square = mul(el.square(finite), -0.5)
     total = like(0, h)
-    for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+    for node, weight in zip(*gauss_legendre(24), strict=True):
         t2 = el.square(mul(top, float(node)))
         total = add(total, div(mul(exp(mul(half_square, t2)), float(weight)), add(t2, 1)))
     return mul(mul(mul(total, top), normal_weight(h)), 1 / (2 * math.pi))
