@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,22 @@ def test_an_error_of_the_function_is_an_error_of_the_call() -> None:
     call = ffi.ffi_call("didax_test_scale", (F32, COUNT))
     with pytest.raises(Exception, match="no such mode"):
         call(X[0], factor=np.float32(1), shift=np.zeros(0, "int32"), mode="other")
+
+
+@pytest.mark.usefixtures("library")
+def test_an_error_of_a_program_that_has_ended_is_an_error_where_its_result_is_read() -> None:
+    @dx.jit
+    def fail(x: Any) -> Any:
+        call = ffi.ffi_call("didax_test_scale", (F32, COUNT))
+        x = (x @ x).sum(0)[:3]  # work enough for another thread
+        return call(x, factor=np.float32(1), shift=np.zeros(0, "int32"), mode="other")[0]
+
+    y = fail(np.ones((512, 512), "float32"))
+    while not y.is_ready():
+        time.sleep(0.001)
+    for read in (dx.block_until_ready, np.asarray, repr):
+        with pytest.raises(Exception, match="no such mode"):
+            read(y)
 
 
 def test_a_function_pointer_of_ctypes() -> None:
