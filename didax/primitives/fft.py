@@ -83,11 +83,14 @@ class Fft(LinearUnary):
         (out,) = ctx.out_avals
         if out.size == 0:  # no transform, but batch axes of none
             return ctx.constant(0, out)
-        return ctx.emit(
+        y = ctx.emit(
             f"stablehlo.fft {x}, type = {fft_type.name}, length = {list(fft_lengths)} : "
             f"({x.type}) -> {tensor_type(out)}",
             out,
         )
+        # XLA's transform on the CPU fails where LAPACK, which reads matrices by columns, has it write them so.
+        is_pinned = out.ndim > 1 and ctx.module.on_cpu and not ctx.module.alone
+        return ctx.by_rows(y) if is_pinned else y
 
     def transpose(self, ct: Any, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> list[Any]:
         scale = math.prod(fft_lengths)

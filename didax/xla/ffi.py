@@ -19,7 +19,16 @@ from didax.core import dtypes
 from didax.core.avals import ShapedArray
 from didax.core.errors import ArgumentError, message
 from didax.core.process import to_the_end
-from didax.xla.text import FunctionContext, Value, element_type, function_type, names, number_text, quoted
+from didax.xla.text import (
+    FunctionContext,
+    Value,
+    element_type,
+    function_type,
+    layout_text,
+    names,
+    number_text,
+    quoted,
+)
 
 _PLATFORMS = {"cpu": "Host", "host": "Host", "cuda": "CUDA", "gpu": "CUDA", "rocm": "ROCM"}
 
@@ -155,13 +164,8 @@ def call_target(
     return ctx.emit_many(
         f"stablehlo.custom_call @{target}({names(operands)}) {{api_version = {api_version} : i32, "
         f"backend_config = {config}, has_side_effect = {'true' if side_effect else 'false'}, "
-        f"operand_layouts = [{', '.join(map(_layout_text, operand_layouts))}], "
-        f"result_layouts = [{', '.join(map(_layout_text, result_layouts))}]"
+        f"operand_layouts = [{', '.join([layout_text(order[::-1]) for order in operand_layouts])}], "
+        f"result_layouts = [{', '.join([layout_text(order[::-1]) for order in result_layouts])}]"
         f"{f', output_operand_aliases = [{aliased}]' if aliased else ''}}} : {function_type(operands, outs)}",
         outs,
     )
-
-
-def _layout_text(order: Sequence[int]) -> str:
-    axes = list(order)[::-1]
-    return f"dense<{axes if axes else ''}> : tensor<{len(axes)}xindex>"

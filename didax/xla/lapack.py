@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from didax.core.avals import ShapedArray
 from didax.core.process import lock_for_forks, to_the_end
-from didax.xla.text import FunctionContext, Value, function_type, names
+from didax.xla.text import FunctionContext, Value, function_type, layout_text, names
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
@@ -124,8 +124,8 @@ def _flag_text(flag: Flag) -> str:
 
 
 def _layout(aval: ShapedArray, rank: int) -> str:
-    """Axes from the fastest to the slowest: matrices by columns."""
+    """The layout of matrices by columns."""
     order = list(range(aval.ndim))[::-1]
     if aval.ndim == rank:
         order[:2] = order[1::-1]
-    return f"dense<{order if order else ''}> : tensor<{aval.ndim}xindex>"
+    return layout_text(order)

@@ -43,6 +43,7 @@ from didax.xla.text import (
     NoOpenForm,
     Value,
     function_type,
+    layout_text,
     names,
     quoted,
     tensor_type,
@@ -399,8 +400,8 @@ def _emit_call(
         f"stablehlo.custom_call @{_target()}({names(given)}) {{api_version = 4 : i32, "
         f"backend_config = {{{config}}}, "
         f"has_side_effect = {'true' if side_effect else 'false'}, "
-        f"operand_layouts = [{', '.join([_rows_first(x.aval) for x in given])}], "
-        f"result_layouts = [{', '.join(map(_rows_first, returned))}]}} : {function_type(given, returned)}",
+        f"operand_layouts = [{', '.join([_by_rows(x.aval) for x in given])}], "
+        f"result_layouts = [{', '.join(map(_by_rows, returned))}]}} : {function_type(given, returned)}",
         returned,
     )
 
@@ -454,6 +455,5 @@ def _target() -> str:
     return CPU_TARGET if backend().platform == "cpu" else GPU_TARGET
 
 
-def _rows_first(aval: ShapedArray) -> str:
-    order = list(range(aval.ndim))[::-1]
-    return f"dense<{order if order else ''}> : tensor<{aval.ndim}xindex>"
+def _by_rows(aval: ShapedArray) -> str:
+    return layout_text(range(aval.ndim)[::-1])

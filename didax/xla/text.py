@@ -351,6 +351,15 @@ class FunctionContext:
         """The same value, through which XLA does not simplify."""
         return self.emit(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
 
+    def by_rows(self, x: Value) -> Value:
+        """The same value, which lies in memory row after row whatever the operations that read it would rather have."""
+        layout = layout_text(range(x.aval.ndim)[::-1])
+        return self.emit(
+            f"stablehlo.custom_call @LayoutConstraint({x}) {{operand_layouts = [{layout}], "
+            f"result_layouts = [{layout}]}} : ({x.type}) -> {x.type}",
+            x.aval,
+        )
+
     def numbers(self, values: Sequence[Any], dtype: np.dtype[Any]) -> Value:
         """A constant vector of integers."""
         return self.constant(np.array(values, dtype), ShapedArray((len(values),), dtype))
@@ -660,6 +669,11 @@ def function_type(operands: Iterable[Value], outs: Sequence[ShapedArray]) -> str
     """`(T1, T2) -> U`, or `-> (U1, U2)` for several results."""
     results = ", ".join([tensor_type(aval) for aval in outs])
     return f"({types(operands)}) -> {results if len(outs) == 1 else f'({results})'}"
+
+
+def layout_text(axes: Sequence[int]) -> str:
+    """How an array lies in memory: its axes, from the one whose elements are neighbours to the slowest."""
+    return f"dense<{list(axes) if axes else ''}> : tensor<{len(axes)}xindex>"
 
 
 def int_array(values: Iterable[int]) -> str:

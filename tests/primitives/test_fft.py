@@ -38,6 +38,23 @@ def test_transposed_and_reversed_operands():
     np.testing.assert_allclose(f(x), np.fft.rfft(x.T[::-1]), rtol=1e-5, atol=1e-5)
 
 
+def test_lapack_before_and_after_transforms():
+    """LAPACK reads and writes matrices by columns, in which XLA's transforms on the CPU fail."""
+
+    def determinants(np, x):
+        inverse = np.linalg.inv(x)
+        complex_ones = [
+            np.fft.fft(inverse), np.fft.ifft2(inverse), np.fft.fft(inverse.T).T, np.fft.rfft(inverse.real)[:, :2]
+        ]  # fmt: skip
+        real_ones = [np.fft.irfft(inverse, 4), np.fft.irfft2(np.stack([x, inverse]), (4, 4))[1]]
+        return [np.linalg.det(y[: y.shape[1]]) for y in (*complex_ones, *real_ones)]
+
+    x = np.random.default_rng(0).normal(size=(2, 4, 4)).astype("float32")
+    x = x[0] + 1j * x[1]
+    for y, wanted in zip(dx.jit(lambda x: determinants(dx.numpy, x))(x), determinants(np, x), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-5)
+
+
 ERRORS = [
     ("int32", (4,), "fft", (4,), TypeError, r"FFT takes complex64 or complex128\.\n  operand: int32\[4\]"),
     ("complex64", (4,), "rfft", (4,), TypeError, r"RFFT takes float32 or float64\.\n  operand: complex64\[4\]"),
