@@ -64,7 +64,8 @@ KNOWN = [
     ("jax refuses", r"^np\.trapezoid", "trapezoid of no elements"),
     (
         "jax refuses",
-        r"No constant handler for type|argument to reduce_sum as a JAX value|IsMonotonicWithDim0Major",
+        r"No constant handler for type|argument to reduce_sum as a JAX value|IsMonotonicWithDim0Major"
+        r"|Unable to convert MHLO|clamp.*AssertionError|AssertionError.*clamp",
         "faults of jax",
     ),
     ("jax refuses", r"is not supported by dot_general on CPU", "attention in float16"),
@@ -107,6 +108,7 @@ KNOWN = [
         r"^(nn|special)\.|^(lib|lax)\.\w+ .*\b(nn|special)\.\w+\(",
         WEAK_TYPES,
     ),  # within blocks, too
+    ("type", r"^np\.angle .*float16", "angles of narrow floats keep their dtype"),
     ("type", r"^np\.cumulative_prod", "running products of narrow integers have the default width"),
     (
         "weak type",
@@ -183,6 +185,7 @@ KNOWN = [
     ("value", r"lax\.approx_(max|min)_k\(", "where NaN stands among approximate extrema"),
     ("value", DERIVATIVE + r".*jax \[0\..*np\.a?(max|min)\(.*axis=\(\)", "extrema of NaN over no axes"),
     ("value", r"didax \[[^\]]*nan.*special\.(comb|binom|perm)\(", "derivatives of comb at NaN"),
+    ("value", DERIVATIVE + r".*np\.sign\(.*complex", "derivatives of sign of complex numbers"),
     ("value", r"special\.expn\(", "expn at 0 is 1 / (n - 1)"),
     ("jax refuses", r"verifier errors.*\.apply\(", "integers to which a function of floats is applied"),
 ]
