@@ -17,19 +17,20 @@ DEV_READY := $(VENV)/.dev-ready
 DOCS_VENV ?= .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
 
-.PHONY: help demo examples notebooks test test-all libraries library-numbers answers mutations check lint types format bench docs fuzz clean
+.PHONY: help demo examples notebooks test test-ci test-all libraries library-numbers answers mutations check lint types format bench docs fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits and draw what it learned"
 	@echo "make examples  run the programs of the gallery (docs/gallery.md), in minutes; pictures in out/"
 	@echo "make notebooks  the tour and three programs as notebooks, in out/notebooks"
-	@echo "make test    tests, and the examples of docstrings and documents"
+	@echo "make test    tests, and the examples of docstrings and documents: in minutes, at every commit"
+	@echo "make test-ci  the other tests of a change: more cases of the same ways, processes, whole programs"
 	@echo "make test-all  all cases and more examples, compiled as users' programs are"
 	@echo "make libraries  a program of each library written for JAX, without JAX, against its numbers"
 	@echo "make answers  what jax answers to the tests, asked anew and written to tests/answers/"
 	@echo "make mutations  faults put into the library one by one: do the tests see them?"
-	@echo "make check   format, lint, types, tests: what a change has to pass"
+	@echo "make check   format, lint, types, make test, make test-ci: what a change has to pass"
 	@echo "make format  put the source into the form that check asks for"
 	@echo "make bench   the table of budgets, Didax beside JAX"
 	@echo "make docs    the site, in out/site/index.html"
@@ -47,6 +48,9 @@ notebooks:
 
 test: $(DEV_READY)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test-ci: $(DEV_READY)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'ci and not slow'
 
 test-all: $(DEV_READY)
 	XLA_FLAGS= $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'slow or not slow' --hypothesis-profile=thorough
@@ -66,7 +70,7 @@ answers: $(DEV_READY)
 mutations: $(DEV_READY)
 	$(BIN)/python -m tests.mutations
 
-check: lint types test
+check: lint types test test-ci
 
 lint: $(DEV_READY)
 	$(BIN)/ruff format --check .

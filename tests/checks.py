@@ -1,4 +1,7 @@
-"""What tests compare with: the published checks of `didax/extend/testing.py`, and how many cases a test gets."""
+"""What tests compare with: the published checks of `didax/extend/testing.py`, and which cases a test gets where.
+
+The tiers of tests, `make test`, `make test-ci` and `make test-all`, are described in CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,9 @@ from didax.extend.testing import (
 
 __all__ = [
     "RTOL", "Trial", "assert_close", "assert_close_arrays", "assert_round_trips", "check_grads",
-    "check_jvp", "check_linearize", "check_vjp", "examples", "finite_scale", "in_sample", "inexact_leaves",
-    "is_inexact", "numerical_jvp", "numpy_of", "pairing", "random_like", "sampled", "slow_unless", "wide",
+    "check_jvp", "check_linearize", "check_vjp", "ci_unless", "examples", "finite_scale", "first", "in_sample",
+    "inexact_leaves", "is_inexact", "numerical_jvp", "numpy_of", "pairing", "random_like", "sampled", "slow_unless",
+    "wide",
 ]  # fmt: skip
 
 
@@ -53,6 +57,27 @@ def sampled(cases: Iterable[Any], one_in: int) -> list[Any]:
 def slow_unless(condition: bool) -> list[Any]:
     """The marks of a case that `make test` tries on this condition."""
     return [] if condition else [pytest.mark.slow]
+
+
+def ci_unless(condition: bool) -> list[Any]:
+    """The marks of a case that `make test` tries on this condition, and `make test-ci` otherwise."""
+    return [] if condition else [pytest.mark.ci]
+
+
+def first(cases: Iterable[Any], count: int = 1) -> list[Any]:
+    """Arguments for `parametrize`, of which `make test` tries the first, or so many, and `make test-ci` the others.
+
+    A case is a tuple where the test has several parameters, or a `pytest.param`.
+    """
+    found = []
+    for i, case in enumerate(cases):
+        values, marks, name = case if hasattr(case, "marks") else _as_parameters(case)
+        found.append(pytest.param(*values, marks=[*marks, *ci_unless(i < count)], id=name))
+    return found
+
+
+def _as_parameters(case: Any) -> Any:
+    return pytest.param(*case) if isinstance(case, tuple) else pytest.param(case)
 
 
 def in_sample(name: str, one_in: int) -> bool:

@@ -3,9 +3,10 @@
     make mutations                              all of them, one after another
     .venv/bin/python -m tests.mutations scan    those whose name holds the word
 
-A copy of the working tree gets the fault, and its tests run there until one fails. Run it after a change that makes
-the tests cheaper, and give a new kind of fault a line. A mutation names the tests that its reader would run;
-`tests/test_mutations.py` holds that each fault still has its place.
+A copy of the working tree gets the fault, and its tests run there until one fails: those that `make test` runs, so that
+who changes the library sees the fault within minutes. Run it after a change that makes the tests cheaper or fewer, and
+give a new kind of fault a line. A mutation names the tests that its reader would run; `tests/test_mutations.py` holds
+that each fault still has its place.
 """
 
 from __future__ import annotations
@@ -211,6 +212,55 @@ MUTATIONS = [
         "for x in eqn.invars:\n            if type(x) is Var:\n                needed.add(x)",
         "for x in eqn.invars[:2]:\n            if type(x) is Var:\n                needed.add(x)",
         "tests/test_random_programs.py",
+    ),
+    Mutation(
+        "a sum that a pass moves out of a loop",
+        "didax/passes/loops/contract.py",
+        "total = add(total, part)",
+        "total = part",
+        "tests/primitives/test_loop_passes.py",
+    ),
+    Mutation(
+        "a key that is drawn from again",
+        "didax/passes/key_reuse.py",
+        "if purpose == DRAWN:",
+        "if purpose == UNKNOWN:",
+        "tests/random/test_key_reuse.py",
+    ),
+    Mutation(
+        "elements that a sum depends on",
+        "didax/passes/sparsity.py",
+        "sum(found[1:], found[0]) if found",
+        "found[0] if found",
+        "tests/test_sparse_derivatives.py",
+    ),
+    Mutation(
+        "what a padded reduction finds beyond the real length",
+        "didax/primitives/padded.py",
+        "return self.bind(eqn.real(x, aval, axes, identity(self, aval.dtype)), axes=axes, **params)",
+        "return self.bind(x, axes=axes, **params)",
+        "tests/api/test_buckets.py",
+    ),
+    Mutation(
+        "batch axis that is moved",
+        "didax/transforms/batching.py",
+        "return x if dim == destination else array_ops.move_axis(x, dim, destination)",
+        "return x",
+        "tests/api/test_vmap.py",
+    ),
+    Mutation(
+        "weak types of cotangents",
+        "didax/transforms/weak_types.py",
+        "return [a.strip_weak_type() if s else a for",
+        "return [a for",
+        "tests/api/test_autodiff.py",
+    ),
+    Mutation(
+        "jvp of beta",
+        "didax/primitives/beta.py",
+        "lambda t, y, a, b: mul(t, mul(y, digamma_drop(b, a))),",
+        "lambda t, y, a, b: mul(t, mul(y, digamma_drop(a, b))),",
+        f"{OPERATIONS} fitted-beta-",
     ),
     Mutation(
         "merging 0.0 with -0.0",

@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 FILES = ["test_narrow_dtypes.py", "random/test_distributions.py"]
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(
     os.environ["XLA_FLAGS"] != XLA_FLAGS, reason="this process has XLA's own settings already"
 )

@@ -203,6 +203,7 @@ assert interrupted and there[-1] > 1
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_kill_loses_or_tears_a_checkpoint(tmp_path: Path, count: int):
     command = [sys.executable, "-c", KILLS, str(tmp_path), str(count)]

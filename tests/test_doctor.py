@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from didax import __main__ as commands
 from didax import __version__, _installation
 from didax.core import config
@@ -67,6 +69,7 @@ def test_what_is_broken_is_a_line_and_a_failed_self_test_is_status_1(capsys, tmp
     assert text.endswith("The self-test FAILED: first, second, third.\n")
 
 
+@pytest.mark.ci
 def test_where_the_import_fails_there_is_a_report_with_the_reason(tmp_path):
     done = run("doctor", DIDAX_ENABLE_X64="maybe")
     assert (done.returncode, done.stderr) == (1, "")

@@ -316,6 +316,7 @@ def test_a_barrier_inside_of_a_callback_does_not_wait_for_itself():
     )
 
 
+@pytest.mark.ci
 def test_prints_come_out_when_the_process_ends():
     program = (
         "import didax as dx\nf = dx.jit(lambda x: dx.debug.print('x is {}', x))\nfor i in range(3): f(i)\n"

@@ -61,6 +61,7 @@ def quick_or_slow(row):
     return pytest.param(row, marks=[pytest.mark.slow] if name_of(row) in SLOW_TO_COMPILE else [])
 
 
+@pytest.mark.ci  # whole programs
 @pytest.mark.parametrize("row", list(map(quick_or_slow, SMALL)), ids=name_of)
 def test_an_example_runs_in_small(row, monkeypatch, capsys, tmp_path):
     check(monkeypatch, capsys, tmp_path, *row)

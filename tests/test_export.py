@@ -68,6 +68,7 @@ def test_values_and_derivatives_to_the_saved_order() -> None:
         gradient(plain.call)(P)
 
 
+@pytest.mark.ci
 def test_another_process_needs_nothing_of_the_function(tmp_path: Path) -> None:
     path = tmp_path / "f.bin"
     path.write_bytes(saved(1))

@@ -49,6 +49,7 @@ def raw(x: Any, **options: Any) -> Any:
     return call(x, start=1, more={"slope": 0.5, "unused": True})
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("library")
 def test_calls_eager_compiled_and_mapped() -> None:
     y, count = scale(X)
@@ -71,6 +72,7 @@ def test_calls_eager_compiled_and_mapped() -> None:
     np.testing.assert_array_equal(dx.vmap(lambda row: raw(row, vmap_method="expand_dims"))(X), 1 + 0.5 * X)
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("library")
 def test_layouts_aliases_and_rules_of_the_user() -> None:
     by_columns = raw(X, input_layouts=[(1, 0)], output_layouts=(0, 1))  # what lies by columns is read as rows
@@ -126,6 +128,7 @@ def test_types_of_states_are_registered() -> None:
     globals()["_kept_ids"] = ids  # XLA keeps the addresses
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("library")
 def test_an_error_of_the_function_is_an_error_of_the_call() -> None:
     call = ffi.ffi_call("didax_test_scale", (F32, COUNT))

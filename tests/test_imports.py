@@ -154,6 +154,7 @@ def test_nothing_imports_jax():
     assert not strays, f"jax is a test oracle, never a dependency:\n{strays}"
 
 
+@pytest.mark.ci
 def test_import_didax_loads_what_the_first_operations_need():
     """XLA, SciPy and jax cost hundreds of milliseconds, each module half of one, and so does a search for garbage."""
     program = (

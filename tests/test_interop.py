@@ -225,6 +225,7 @@ class Unknown:
         return capsule
 
 
+@pytest.mark.ci
 def test_nothing_here_imports_jax():
     program = """if True:
         import sys, numpy as np, didax as dx, didax.numpy as dnp

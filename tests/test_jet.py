@@ -134,7 +134,9 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("order", [4, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "order", [3, pytest.param(4, marks=pytest.mark.ci), pytest.param(6, marks=pytest.mark.slow)]
+)
 def test_programs_have_series(order: int) -> None:
     """One program for all: series and nested jvps of everything that holds programs or rules."""
     rng = np.random.default_rng(0)

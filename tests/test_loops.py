@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import didax as dx
 import didax.numpy as dnp
 from didax import lax
-from tests.checks import assert_close, examples, sampled
+from tests.checks import assert_close, examples, first
 
 F = Callable[..., Any]
 XS = np.linspace(-0.6, 0.9, 6, dtype=np.float32).reshape(3, 2)
@@ -200,22 +200,22 @@ def compare(composition: Callable[[ModuleType, F], F], functions: Any, x: Any) -
     assert_close(composition(dx, table(dx, functions))(xs), theirs, rtol=3e-5)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", first(EVERY, 4))
 def test_a_composition_is_what_jax_computes(name):
     compare(EVERY[name], LOOPS + FORWARD, ONE)
 
 
-@pytest.mark.parametrize("name", sampled(REVERSE, 2))
+@pytest.mark.parametrize("name", first(REVERSE))
 def test_a_composition_with_reverse_mode_is_what_jax_computes(name):
     compare(REVERSE[name], LOOPS, ONE)
 
 
-@pytest.mark.parametrize("name", BATCHED)
+@pytest.mark.parametrize("name", first(BATCHED))
 def test_a_batched_composition_is_what_jax_computes(name):
     compare(BATCHED[name], LOOPS + FORWARD, BATCH)
 
 
-@pytest.mark.parametrize("name", BATCHED_REVERSE)
+@pytest.mark.parametrize("name", first(BATCHED_REVERSE))
 def test_a_batched_composition_with_reverse_mode_is_what_jax_computes(name):
     compare(BATCHED_REVERSE[name], LOOPS, BATCH)
 

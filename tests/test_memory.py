@@ -107,6 +107,7 @@ print(most - resident())
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's allocator can be told")
 def test_memory_is_kept_on_request_and_given_back() -> None:
     """Page faults are counted: without the option each of 30 calls has those of a fresh array of 40 MB."""

@@ -146,6 +146,7 @@ def test_absent_modules_are_documented() -> None:
     assert {name for name in ABSENT_MODULES.split() if not name.startswith(families)} - documented == set()
 
 
+@pytest.mark.ci
 def test_public_modules_are_attributes() -> None:
     """In a process of its own: other tests import what this one is about."""
     program = (

@@ -35,11 +35,11 @@ from tests.checks import (
     assert_close,
     check_grads,
     check_vjp,
+    ci_unless,
     finite_scale,
     in_sample,
     inexact_leaves,
     is_inexact,
-    slow_unless,
     wide,
 )
 from tests.operations.row import Operation
@@ -58,17 +58,26 @@ def families() -> Iterator[tuple[str, list[Operation]]]:
             yield module.name, rows
 
 
+def name_of(row: Operation) -> str:
+    return row.name
+
+
 ROWS = [(family, row) for family, rows in families() for row in rows]
 NAMES = {f"{family}-{row.name}-{dtype}": (row, dtype) for family, row in ROWS for dtype in row.dtypes}
 
 
-def in_make_test(name: str, row: Operation, dtype: str) -> bool:
-    """A row at its first dtype; at one in three of another kind, which may take another way through the library; at
-    one in sixteen that differ in width or in the sign of integers.
+def marks_of(name: str, row: Operation, dtype: str) -> list[Any]:
+    """`make test` tries each row at its first dtype, but for those of `integrals`, whose values and derivatives
+    tests/scipy/test_more_special.py compares, too.
+
+    `make test-ci` tries these rows, and a sample of the other dtypes: one in three of another kind, which may take
+    another way through the library, and one in sixteen that differ in width or in the sign of integers.
     """
     before = row.dtypes[: row.dtypes.index(dtype)]
+    if not before:
+        return ci_unless(not name.startswith("integrals-"))
     is_new = kind(dtype) not in map(kind, before)
-    return not before or in_sample(name, 3 if is_new else 16)
+    return [pytest.mark.ci if in_sample(name, 3 if is_new else 16) else pytest.mark.slow]
 
 
 def kind(dtype: str) -> str:
@@ -77,7 +86,7 @@ def kind(dtype: str) -> str:
 
 
 CASES = [
-    pytest.param(row, dtype, id=name, marks=slow_unless(in_make_test(name, row, dtype)))
+    pytest.param(row, dtype, id=name, marks=marks_of(name, row, dtype))
     for name, (row, dtype) in NAMES.items()
 ]
 
@@ -133,16 +142,28 @@ def test_operation(row: Operation, dtype: str) -> None:
         )
         if spared:
             eager["corners"] = [row.fun(*corner) for corner in corners]
-        # XLA's own settings take ten times as long. Where a row passes with the cheap ones, these find faults of XLA
-        # rather than of the library: one row in eight here, and every one in `make test-all`.
-        if is_first and IS_QUICK and not row.is_costly and in_sample(row.name, 8):
-            case.check_values_compiled(eager, corners, has_text=False, options=AS_USERS)
         check_values(case, eager, corners)
         case.check_batches(eager)
         if is_first or not IS_QUICK:
             case.check_empty_batches()
         if case.argnums:
             check_derivatives(case, eager, dtype)
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(not IS_QUICK, reason="this process has XLA's own settings already")
+@pytest.mark.parametrize(
+    "row", [row for _, row in ROWS if not row.is_costly and in_sample(row.name, 8)], ids=name_of
+)
+def test_operation_with_the_settings_of_users(row: Operation) -> None:
+    """Values of one row in eight: XLA's own settings take ten times as long, and the faults that they find are XLA's
+    rather than the library's.
+    """
+    with mode_for(row.dtypes[0]):
+        case = Case(row, row.dtypes[0])
+        corners = [arrays(corner) for corner in (row.corners(case.dtype) if row.corners else [])]
+        eager = case.values(case.args, corners)
+        case.check_values_compiled(eager, corners, has_text=False, options=AS_USERS)
 
 
 def in_parts(corner: tuple[Any, ...], shape: tuple[int, ...]) -> list[tuple[Any, ...]]:

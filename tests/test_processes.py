@@ -11,6 +11,8 @@ import pytest
 
 from didax.xla import signals
 
+pytestmark = pytest.mark.ci  # starts processes
+
 ROOT = Path(__file__).parent.parent
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks of POSIX")
 

@@ -196,6 +196,7 @@ def test_derivatives(program: Program, seed: int) -> None:
     check_grads(f, inputs(seed, wide=True), order=1, eps=float(np.finfo(np.float32).eps))
 
 
+@pytest.mark.ci
 @given(programs, seeds)
 @examples(0.12)
 def test_second_derivatives(program: Program, seed: int) -> None:

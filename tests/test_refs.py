@@ -478,6 +478,7 @@ def test_pairs_of_a_ref_inside(outer, inner):
 STEPS = {"scan": 3, "fori": 3}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("outer", "inner"), PAIRS, ids=lambda name: name)
 def test_pairs_of_a_ref_outside(outer, inner):
     """A Ref from outside is written once for each time that the function runs; derivatives pass it by."""

@@ -21,7 +21,7 @@ from didax import lax
 from didax.core.errors import UnexpectedTracerError
 from didax.core.jaxpr import Jaxpr
 from didax.primitives.control_flow import lowering
-from tests.checks import sampled, slow_unless
+from tests.checks import first, sampled
 from tests.quickly import on_devices
 
 
@@ -72,6 +72,7 @@ assert float(dx.grad(lambda x: f(x).sum())(there)[0]) == 2.0
 """
 
 
+@pytest.mark.ci
 def test_programs_run_on_the_device_their_arguments_were_placed_on():
     """Programs were compiled for the first device, whatever device was asked for, and results forgot it."""
     done = subprocess.run([sys.executable, "-c", DEVICES], env=on_devices(2), capture_output=True, text=True)
@@ -363,7 +364,10 @@ def wide_dtype(dtype: Any) -> Any:
 ODD_ONES = ("int2", "uint4", "float4_e2m1fn", "float8_e8m0fnu")  # packed, or without a sign or a zero
 
 
-@pytest.mark.parametrize("name", [pytest.param(x, marks=slow_unless(x in ODD_ONES)) for x in NARROW])
+@pytest.mark.parametrize(
+    "name",
+    [*first(ODD_ONES), *(pytest.param(x, marks=pytest.mark.slow) for x in NARROW if x not in ODD_ONES)],
+)
 def test_operations_on_numbers_of_a_byte_or_less_are_right(name: str):
     """With 2-bit integers XLA ended the process, wrote beyond its memory, or sorted into nonsense."""
     dtype = np.dtype(getattr(ml_dtypes, name))

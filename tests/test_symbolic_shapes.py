@@ -291,6 +291,7 @@ def test_functions_of_numpy_at_any_size() -> None:
         export.export(dx.jit(dnp.tril_indices_from))(struct("n, m"))
 
 
+@pytest.mark.ci
 def test_another_process_needs_nothing_of_the_function(tmp_path: Path) -> None:
     weights = values(3, 2)
     key = dx.random.key_data(dx.random.key(0))

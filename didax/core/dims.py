@@ -2,10 +2,10 @@
 
     Dim = integer polynomial in variables and in floordiv, mod, max and min of such
 
-A `Dim` stands where shapes have ints, with their arithmetic. Each variable is from 1 to `LONGEST`. What is an int
-becomes one: `b - b + 3` is 3. Two are equal where they are the same polynomial. An order is decided by bounds (of the
-variables, and of the constraints of their `Scope`) or is an InconclusiveDimensionOperation, which names the expression
-and the fix.
+A `Dim` stands where shapes have ints, with their arithmetic. Each variable is from 1 to `LONGEST`. A constant
+polynomial becomes an int: `b - b + 3` is 3. Two dimensions are equal if they are the same polynomial. Bounds (of the
+variables, and by the constraints of their `Scope`) decide which of two is larger; where they do not, the comparison
+raises InconclusiveDimensionOperation, which names the expression and the fix.
 `parse_dims` reads texts, and computes them where the variables have sizes.
 Read next: `didax/export/_symbolic.py`, where users make them; `primitives/dimension.py`, where they become numbers.
 """
@@ -60,7 +60,7 @@ class Scope:
         self.longest = dict(longest or {})  # the largest sizes of variables, where they are below LONGEST
 
     def settle(self, x: Dim) -> bool | None:
-        """Whether x >= 0, where bounds do not say; None where nobody can. `api/buckets.py` has examples that do."""
+        """Whether x >= 0 where bounds do not decide; None if that is unknown. `api/buckets.py` knows the sizes."""
         return None
 
     def told_apart(self, x: Dim, other: object) -> None:
@@ -210,7 +210,7 @@ def is_symbolic(x: Any) -> bool:
 
 
 def as_length(n: Any) -> Any:
-    """A size of an axis: a `Dim` itself, an int for all else that is one."""
+    """The length of an axis: a `Dim` as it is, any other integer as an int."""
     return n if type(n) is Dim else operator.index(n)
 
 
@@ -251,7 +251,7 @@ def _terms(x: Size) -> Terms:
 
 
 def common_scope(*sizes: Any) -> Scope | None:
-    """The scope of the symbolic ones; ValueError where these are of several scopes."""
+    """The scope of the symbolic sizes among these; ValueError if they are of several scopes."""
     found = [x for x in sizes if isinstance(x, Dim)]
     for x in found[1:]:
         if x.scope is not found[0].scope:
@@ -300,7 +300,7 @@ def floordiv(x: Size, y: Size) -> Size:
 
 
 def _quotient_of_rest(x: Size, y: Size) -> Size:
-    """x // y of sizes that nothing divides; an int where the bounds leave only one."""
+    """x // y where y divides no term of x; an int if the bounds leave only one value."""
     low, high = bounds(x)
     if isinstance(y, Dim):
         return 0 if low >= 0 and bounds(x - y)[1] < 0 else _atom("floordiv", x, y)
@@ -381,7 +381,7 @@ def min_dim(x: Size, y: Size) -> Size:
 
 
 def _first_or_second(op: str, x: Size, y: Size, lead: Size) -> Size:
-    """x where `lead` is never negative, y where it is never positive; else an expression, whose order is one."""
+    """x if `lead` is never negative, y if it is never positive; otherwise an expression, the same for either order."""
     low, high = bounds(lead)
     if low >= 0 or high <= 0:
         return x if low >= 0 else y
@@ -663,7 +663,7 @@ def variables(sizes: Iterable[Any]) -> list[str]:
 
 
 def evaluate(x: Size, sizes: Mapping[str, Size]) -> Size:
-    """A size with others in the place of its variables, or of what is written so; those that are absent stay."""
+    """A size with `sizes` in place of its variables, or of factors by their text; what `sizes` does not name stays."""
     if not isinstance(x, Dim):
         return x
     total: Size = 0

@@ -481,14 +481,7 @@ def check(
     AssertionError: The `transpose` of primitive 'double' does not agree with its other rules.
       checked: the vjp is the transpose of the jvp...
     """
-    if not isinstance(primitive, Primitive):
-        got = f"got: {primitive!r:.100} of type {type(primitive).__name__}"
-        raise TypeError(
-            message("check takes a primitive.", got, fix="Pass the primitive itself, not its `bind`.")
-        )
-    if not isinstance(args, (list, tuple)):
-        rule = "The operands of a primitive are a list or a tuple, one operand each."
-        raise TypeError(message(rule, f"got: {type(args).__name__}", fix="Pass [x], of a single operand x."))
+    _check_given(primitive, args)
     params = dict(params or {})
     args = [as_concrete(x) for x in args]
     more = [_reversed(x) for x in args] if more is None else [as_concrete(x) for x in more]
@@ -521,6 +514,17 @@ def check(
             fun, args, more, argnums=differentiable, batchable=False, rtol=rtol, signed_zeros=signed_zeros
         )
         _check_derivatives(trial, said, order)
+
+
+def _check_given(primitive: Any, args: Any) -> None:
+    if not isinstance(primitive, Primitive):
+        got = f"got: {primitive!r:.100} of type {type(primitive).__name__}"
+        raise TypeError(
+            message("check takes a primitive.", got, fix="Pass the primitive itself, not its `bind`.")
+        )
+    if not isinstance(args, (list, tuple)):
+        rule = "The operands of a primitive are a list or a tuple, one operand each."
+        raise TypeError(message(rule, f"got: {type(args).__name__}", fix="Pass [x], of a single operand x."))
 
 
 def _check_derivatives(trial: Trial, said: _Sayings, order: int) -> None:

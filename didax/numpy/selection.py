@@ -99,7 +99,7 @@ def take(
 def fitted_positions(indices: Any, length: int, mode: Any) -> Any:
     """Return known positions such that the default integers hold them, at the same side of the axis.
 
-    Without it a position of 2**32 would be narrowed to 0, which is an element.
+    Otherwise a position of 2**32 would be narrowed to 0, which is the position of an element.
     """
     is_array = isinstance(indices, np.ndarray | np.generic)
     if type(indices) is not int and not (
@@ -560,7 +560,7 @@ class _Groups(NamedTuple):
 
 def _groups(rows: Array, equal_nan: bool) -> _Groups:
     count = rows.shape[0]
-    if equal_nan and dtypes.is_complex(rows.dtype):  # one place in the order for all that are not numbers
+    if equal_nan and dtypes.is_complex(rows.dtype):  # all NaNs have one place in the order
         rows = ufuncs.where(ufuncs.isnan(rows), np.nan, rows)
     columns = [reshape(slice_axis(rows, i, i + 1, 1), (count,)) for i in range(rows.shape[1])]
     order = iota(dtypes.position_dtype(count), (count,), 0)
@@ -599,7 +599,7 @@ def unique(
     count, kind = _result_count("unique", groups.is_first, size), dtypes.default_dtype("i")
     starts, _ = _true_positions(
         "unique", groups.is_first, count + 1
-    )  # one more, which is the end of the last one
+    )  # one more position: the end of the last group
     starts, ends = slice_axis(starts, 0, count, 0), slice_axis(starts, 1, count + 1, 0)
     number = el.add(iota(_INT32, (count,), 0), 1)
     total = array_sum(groups.is_first, dtype=_INT32)
@@ -640,7 +640,7 @@ def _unique_values(x: Array, axis: int | None, source: Array, is_hit: Array, fil
 
 
 def _only_filled(x: Array, axis: int | None, count: int, fill_value: Any) -> Array:
-    """`count` values in place of the distinct ones of an array that has none."""
+    """The `count` fill values that are returned for an array without elements."""
     if count and fill_value is None:
         rule = "unique fills up with the smallest value, and an array without elements has none."
         facts = f"ar: {x.aval}, size: {count}"

@@ -88,7 +88,7 @@ def _betaln(a: Any, b: Any) -> Any:
 
 
 def _from_poles(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
-    """Arguments of the same beta function away from poles of Gamma, its sign, and its limit 0 or inf, or 1 for none.
+    """Arguments of the same |B(a, b)| away from poles of Gamma, the sign of B(a, b), its limit: 0, inf, or 1 for none.
 
     Where a and a + b are poles but b is not, B(a, b) is (-1)^b B(1 - a - b, b), whose factors are finite.
     """
@@ -284,7 +284,7 @@ def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
 
 
 def _large_weight(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
-    """x^a (1 - x)^b / B(a, b) as a factor and the logarithm of the other. What is large is by Stirling's series."""
+    """x^a (1 - x)^b / B(a, b) as a factor and the logarithm of another; Gamma of large numbers by Stirling's series."""
     direct = sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), _log_of_beta(a, b))
     excess, rest, is_first = _excess(a, b, x), sub(1, x), le(a, b)
     low, high = min_(a, b), max_(a, b)

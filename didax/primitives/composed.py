@@ -30,7 +30,7 @@ def composed(name: str, function: Callable[..., Any], *jvp: Any, eager: Any = No
     """An elementwise operation that is lowered as `function`; `jvp` has a rule for each operand.
 
     `function` is given arrays of at least float32. Its result is cast to the dtype of the operands. The same holds for
-    the rules of `jvp`, unless NumPy computes the operation (`eager`): such have rules of a single operation.
+    the rules of `jvp`, but not if there is a NumPy rule (`eager`): then each rule of `jvp` is a single operation.
     """
     widened = halves_in_float32(function)
     rules = jvp if eager is not None else [halves_in_float32(rule) for rule in jvp]
@@ -92,7 +92,7 @@ def repeat(
     further: Any = None,
     most: int = 0,
 ) -> Any:
-    """Apply `step(k, x)` for k = 0, 1, ... as long as `goes_on(k)`; up to `most` if any element has to go `further`."""
+    """Apply `step(k, x)` for k = 0, 1, ... while `goes_on(k)`, or while k < `most` if an element must go `further`."""
     dtype = aval_of(start).dtype
 
     def holds(k: Any, _: Any) -> Any:
@@ -107,9 +107,9 @@ def repeat(
 
 
 def where_needed(needed: Any, value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
-    """`value`, and `otherwise(*xs)` where it is `needed`; computed only if there is such an element.
+    """`value`, but `otherwise(*xs)` at the elements where it is `needed`; it is computed only if there is one.
 
-    This is a loop of at most one step. The step changes `xs`: XLA moves what does not change out of a loop.
+    This is a loop of at most one step. The step changes `xs`, because XLA moves out of a loop what does not change.
     """
     axes = tuple(range(aval_of(value).ndim))
 
@@ -127,5 +127,5 @@ def where_needed(needed: Any, value: Any, otherwise: Callable[..., Any], *xs: An
 
 
 def where_usable(value: Any, otherwise: Callable[..., Any], *xs: Any) -> Any:
-    """`value`, and `otherwise(*xs)` where it is 0, infinite or NaN."""
+    """`value`, but `otherwise(*xs)` at the elements where `value` is 0, infinite or NaN."""
     return where_needed(not_(and_(is_finite(value), ne(value, 0))), value, otherwise, *xs)

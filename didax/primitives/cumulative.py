@@ -49,10 +49,12 @@ class Cumulative(Primitive):
     in_supported_dtype = True
     holes = {"transpose": NOT_LINEAR}
     in_float32 = True  # how narrow floats are accumulated
-    # Whether it is the reduction of windows where XLA's partitioner cuts the program. The sum alone: of two operations
-    # over equal windows of one array, the partitioner pads both with the identity of the first.
+    # Whether it is lowered as a reduction of windows where XLA's partitioner splits the program. Only the sum is: if
+    # two operations reduce equal windows of one array, the partitioner pads for both with the identity of the first.
     in_windows = False
-    in_one_kernel = False  # see the note of this title: combining costs little, and may be done in any order
+    in_one_kernel = (
+        False  # by Note [Cumulative reductions in one kernel]: if combining is cheap, and in any order
+    )
     sharding = split.along_whole_axes(lambda x, axis, **_: [axis])
     padded = padded.cumulative
 
@@ -63,8 +65,10 @@ class Cumulative(Primitive):
         ufunc: np.ufunc,
         *,
         accepts: str,
-        identity: Callable[[np.dtype[Any]], Any],  # None where blocks are to be avoided
-        combine: Callable[[Any, Any], Any] | None = None,  # None where `scan` does without
+        identity: Callable[
+            [np.dtype[Any]], Any
+        ],  # returns None for dtypes that are not to be scanned in blocks
+        combine: Callable[[Any, Any], Any] | None = None,  # None for classes whose `scan` does not use it
     ):
         super().__init__(name)
         self.op = op if callable(op) else lambda ctx, x, y: ctx.op(op, [x, y])
@@ -374,7 +378,7 @@ def lower_scan(
     identity: Any,
     in_one_kernel: bool = False,
 ) -> Value:
-    """Every prefix combined along `axis`; without the `identity` of `combine` not in blocks."""
+    """Every prefix combined along `axis`; in blocks only if there is an `identity`, which fills up the last one."""
     if x.aval.size == 0 or x.aval.shape[axis] == 1:
         return x
     n = x.aval.shape[axis]

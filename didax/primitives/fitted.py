@@ -154,8 +154,9 @@ def _powers(coefficients: tuple[float, ...]) -> list[float] | None:
 def chebyshev(y: Any, coefficients: Sequence[float]) -> Any:
     """c0 T0(y) + c1 T1(y) + ... for |y| <= 1, with as many terms as the dtype has digits for.
 
-    As a polynomial in powers of y, which takes a third of the operations; by Clenshaw's recurrence where the
-    coefficients of the powers are so much larger than those of the series that they would cancel.
+    The series is computed as a polynomial in powers of y, which takes a third of the operations. Where the coefficients
+    of the powers are so much larger than those of the series that their terms would cancel, Clenshaw's recurrence
+    computes it.
     """
     least = max(map(abs, coefficients)) * float(dtypes.finfo(aval_of(y).dtype).eps) / 64
     coefficients = coefficients[: 1 + max(k for k, c in enumerate(coefficients) if abs(c) >= least)]
@@ -217,7 +218,10 @@ def _scaled_tail(size: Any, scale: float = 1.0) -> Any:
 
 
 def _exp_of_square(size: Any, factor: float) -> Any:
-    """exp(factor * size^2). The square of a number of few bits is exact, and the rest of the exponent is small."""
+    """exp(factor * size^2), without the error that a rounded square would have.
+
+    The size is a number of few bits, whose square is exact, plus a rest, whose share of the exponent is small.
+    """
     grain = 2.0**8 if aval_of(size).dtype == np.float32 else 2.0**20
     size = where(gt(size, 100), like(100, size), size)  # vanishes there, or overflows
     short = mul(floor(mul(size, grain)), 1 / grain)
@@ -249,7 +253,7 @@ def normal_share(x: Any) -> Any:
 
 
 def _log_ndtr(x: Any) -> Any:
-    """On the left the logarithm of the tail; on the right log(1 - tail), by what rounding 1 - tail to u has lost."""
+    """For x < 0 the logarithm of the tail, otherwise log(1 - tail), corrected by the rounding error of 1 - tail."""
     size = abs_(x)
     scaled = _scaled_normal_tail(size)
     tail = mul(scaled, _exp_of_square(size, -0.5))
@@ -272,7 +276,8 @@ def _log_ndtr_slope(x: Any) -> Any:
 def _inverse(x: Any, q: Any) -> Any:
     """The inverse of erf at x, whose distance to 1 or -1 is q, by polynomials in x^2, or in r = sqrt(-log(q)).
 
-    They are of the relative distance to |x| or r, which is smaller than 1, and so are their rounding errors.
+    The polynomials give the relative distance of the result to |x| or r. It is smaller than 1, so their rounding errors
+    are smaller than those of the result.
     """
     middle = gt(q, 0.15)
     inner = where(middle, abs_(x), like(0, x))

@@ -197,7 +197,7 @@ def as_ordered_integers(ctx: Any, x: Any, op: str, extremum: Any) -> Any:
 
 
 def _flipped(ctx: Any, bits: Any) -> Any:
-    """The bits of floats as integers in their order, and back: negative ones are ordered by the rest of their bits."""
+    """The bits of floats as integers in the order of the floats, and back: in negative ones all but the sign flip."""
     other = ctx.op("xor", [bits, ctx.constant(np.iinfo(bits.aval.dtype).max, bits.aval)])
     return ctx.select(ctx.compare("LT", bits, ctx.constant(0, bits.aval)), other, bits)
 
@@ -209,7 +209,7 @@ def ordered_integer(value: Any, dtype: np.dtype[Any]) -> int:
 
 
 def _reduce_to_lanes(ctx: Any, x: Any, op: str, init: Any) -> Any:
-    """The extremum of every `lanes`-th element of each row, and then those elements that are left over."""
+    """The extremum of every `lanes`-th element of each row, followed by the elements that no lane has."""
     *shape, row = x.aval.shape
     axis = len(shape)
     if row >= _LONG and (cut := cut_row(row, lanes=1024, rows=32)) is not None:
@@ -226,7 +226,7 @@ def _reduce_to_lanes(ctx: Any, x: Any, op: str, init: Any) -> Any:
 
 
 def _apart(ctx: Any, found: Any) -> Any:
-    """Extrema that XLA does not merge with the reduction of them that follows."""
+    """The same extrema, which XLA does not merge with the reduction that follows."""
     return keep_nan(ctx, found) if dtypes.is_float(found.aval.dtype) else ctx.barrier(found)
 
 
@@ -455,7 +455,7 @@ class ArgExtremum(Primitive):
         ]
 
     def _extremum(self, ctx: Any, x: Any, steps: Steps) -> Any:
-        """The best value, NaN if there is one; of zeros any."""
+        """The best value, NaN if there is one; 0.0 and -0.0 are equal here."""
         worst = self.worst(x.aval.dtype)
         if not dtypes.is_float(x.aval.dtype):
             return reduce_by(

@@ -47,8 +47,8 @@ from didax.random._transformed import check, common_shape, draw, positive
 from didax.transforms.rewriting import trace_closed
 from didax.xla.lapack import platform
 
-_MANY = 1 << 14  # elements: so many are not all drawn in each round
-_MOST = 1 << 30  # elements whose positions, and those of the places beyond, are numbers of int32
+_MANY = 1 << 14  # elements: arrays of more are drawn in places (`_rounds_in_places`)
+_MOST = 1 << 30  # elements: int32 holds their positions, and those of the places behind the last one
 
 
 def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -110,7 +110,7 @@ def loggamma_floats(words: Any, a: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _gamma_samples(words: Any, a: Any, log_space: bool) -> Any:
-    """Return samples that are split over explicit mesh axes as `a` is; how their keys are split, no type says."""
+    """Return samples that are split over explicit mesh axes as `a` is; no type says how their keys are split."""
     layout, a = aval_of(a).layout, loosened(a)
     jaxpr = _gamma_jaxpr(
         aval_of(words), aval_of(a).strip_weak_type(), log_space, may_be_split=sharding.in_use
@@ -447,8 +447,9 @@ def _transformed_rejection(
     """Return counts by the transformed rejection of Hörmann (1993), which fits Poisson and binomial distributions.
 
     A pair of uniform numbers, drawn in `dtype`, gives a count. Most counts are accepted by a quick test of the pair,
-    the others by their probability: `log_ratio` is its logarithm, up to what `hat.height` has. An element keeps the
-    last candidate that was accepted when all elements have one, as in jax.random; none is drawn where nobody waits.
+    the others by their probability: its logarithm is `log_ratio` but for a constant, which is part of `hat.height`.
+    Rounds go on until every element has a candidate, and each element keeps the last one that was accepted, as in
+    jax.random; if no element is waiting, no round is drawn.
     """
     a, b, center, height, quick = hat
 

@@ -122,7 +122,7 @@ class Program:
         self.num_arguments = len(needs)
         constants = list(compress(constants, used))
         new_position = {i: n for n, i in enumerate(compress(range(len(used)), used))}
-        # Position of an input that is used -> the output that takes its place.
+        # For each replaced input that the program uses, by its position: the output that takes its place in memory.
         self._replaced = {new_position[i]: out for out, i in enumerate(replaced) if i in new_position}
         self.jaxpr = jaxpr
         self.donated = tuple(compress(donated, needs))  # for each argument that is used
@@ -135,7 +135,7 @@ class Program:
         self._constants = [as_concrete(x) for x in constants]
         self._placed = [x for x in self._constants if x.committed]
         self._executables: dict[Any, Executable] = {}
-        # Results without contents, which are NumPy's wherever they come from: eager derivatives give such arrays too.
+        # Results of float0 have no contents: they are NumPy arrays here, as they are where derivatives run eagerly.
         self._float0 = [i for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == float0]
         self.calls_python = False  # whether it calls back into Python: set when it is compiled
         self._in_background = in_background
@@ -156,7 +156,7 @@ class Program:
         return other
 
     def _not_compiled(self) -> Program:
-        """A copy, of which nothing is compiled yet."""
+        """A copy for which nothing has been compiled yet."""
         other = copy.copy(self)
         other._executables, other.uncompiled = {}, None
         return other
@@ -183,7 +183,7 @@ class Program:
         return (False,) * len(self._constants) + self.donated if True in self.donated else ()
 
     def prepare(self, args: Sequence[Any]) -> None:
-        """See to it that `calls_python` is right: compile for where these arguments are, where that is needed."""
+        """Compile for the devices of these arguments, if `calls_python` may not be right otherwise."""
         if not self._executables and (not self._may_be_evaluated() or self.may_call_python()):
             args = self._used(args)
             self.executable(self._partition(args) or common_device([*self._placed, *args]))
@@ -203,9 +203,10 @@ class Program:
     ) -> str:
         """The StableHLO module; the Python functions that it calls back are added to `callbacks`.
 
-        With `located` the text says where operations come from; with a `listener` it asks XLA what the program asks.
+        With `located` the text says where operations come from. With a `listener` it asks XLA how it splits the values
+        that the program looks at.
         """
-        # The partitioner looks into no function that XLA is told to leave alone.
+        # The partitioner does not look into functions that XLA is told not to inline.
         jaxpr, outline = (optimize_loops(self.jaxpr)[0], True) if partition is None else (self.jaxpr, False)
         if partition is not None and partition.meshes:
             jaxpr = without_types(jaxpr, partition.meshes)
@@ -249,7 +250,7 @@ class Program:
         return dict(self._executables)
 
     def compiled_anew(self, where: Any) -> Executable:
-        """The program as XLA compiles it now, not as it is remembered: with the lines of today."""
+        """The program, compiled now and not taken from a cache, so that its lines are those of the present source."""
         return self._compile(where, Listener(), anew=True)
 
     def _compile(self, where: Any, listener: Listener, anew: bool = False) -> Executable:
@@ -385,7 +386,7 @@ class Program:
 
 
 def _wrong_text(jaxpr: Jaxpr, error: RuntimeError) -> RuleError | None:
-    """The error of an operation whose lowering XLA does not take even alone; None: none is.
+    """The error of the first operation whose lowering XLA refuses on its own, too; None if there is no such operation.
 
     The library's own operations are tried where checks are on, as in its tests.
     """

@@ -65,12 +65,12 @@ def lower_module(
 ) -> str:
     """StableHLO text of a module whose `main` is the jaxpr.
 
-    Buffers of donated inputs may be reused for outputs; `replaced` says of some which output takes their place. With
-    `outline` large functions are cut into several, which XLA compiles separately (`passes/outline.py`). What the
-    program calls back into is added to `callbacks`; if there is any, `main` takes the number of the run first. With
-    `located` each operation is followed by its name and the line of the user's program that it comes from. With a
-    `listener` the text also asks how values lie on devices, where the program does. A program that is to run `alone`
-    computes everything itself.
+    Buffers of donated inputs may be reused for outputs; `replaced` maps those inputs for which the output is known to
+    the output. With `outline` large functions are cut into several, which XLA compiles apart (`passes/outline.py`). The
+    functions of Python that the program calls are added to `callbacks`; if there are any, the first argument of
+    `main` is the number of the run. With `located` each operation is followed by its name and the line of the user's
+    program that it comes from. With a `listener` the text asks XLA how it splits the values over devices that the
+    program looks at. A program that is to run `alone`, in other processes, calls nothing in this one.
     """
     devices = None if partition is None else DeviceWriter(partition)
     module = Module(outline, devices, located, listener, alone)
@@ -189,7 +189,7 @@ def _place(path: str, eqn: Eqn) -> str:
     names = quoted(
         f"{path}{'transpose/' if line is not None and line.backward else ''}{scope}{eqn.primitive.name}"
     )
-    # A function of the library that was staged for one caller is another's, too: the calls have the scopes and lines.
+    # Callers share a staged function of the library, so its equations have no line; the equations of the calls have it.
     if line is None or line.is_of_call:
         return f" loc({names})"
     return f" loc({names}({quoted(line.file)}:{line.line}:1))"
@@ -201,8 +201,8 @@ def _lower_in_supported_dtypes(
     """What the rule writes, with operands and results in dtypes that XLA supports.
 
     With 2-bit integers XLA's CPU compiler ends the process (a concatenation), or its programs write beyond their memory
-    (a sort of a large array). Sums and products of bytes, cut off to 2 bits, are those of 2-bit integers. Of
-    float8_e8m0fnu, which has neither 0 nor infinities, a reduction has nothing to start from.
+    (a sort of a large array). Sums and products of bytes, cut off to 2 bits, are those of 2-bit integers. A reduction
+    of float8_e8m0fnu has nothing to start from, because this dtype has neither 0 nor infinities.
     """
     wide = [
         x if (to := supported_dtype(x.aval.dtype)) is x.aval.dtype else ctx.convert(x, to) for x in operands
@@ -352,9 +352,9 @@ def lower_as(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def materialized(ctx: FunctionContext, xs: Sequence[Value]) -> list[Value]:
-    """The same values, all of them computed in full before what follows reads any.
+    """The same values, all of which are computed in full before a later operation reads any of them.
 
-    XLA drops a barrier before it fuses operations; a call that is not inlined holds.
+    XLA removes barriers before it fuses operations, so the values are passed through a call that is not inlined.
     """
     return call(ctx, _identity(tuple([x.aval.strip_weak_type() for x in xs])), xs, inline=False)
 
@@ -413,9 +413,9 @@ def _call_once(
     num_tokens: int,
     how: tuple[str, bool],
 ) -> list[Value]:
-    """A call where values are cut by the partitioner: all devices that share a value come to it, and one of them calls.
+    """A call with values that the partitioner splits: all devices that share a value reach it, and one of them calls.
 
-    Each device says who they are, by which the run knows that they come to the same call (`Run.call_once`).
+    Each device names these devices, and so the run knows that they have reached the same call (`Run.call_once`).
     """
     devices = ctx.module.devices
     assert devices is not None

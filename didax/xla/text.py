@@ -182,7 +182,7 @@ class RunNumber:
 _NOT_TO_FOLD = frozenset([dtypes.dtype("float4_e2m1fn"), dtypes.dtype("float8_e8m0fnu")])
 
 
-# Where an operation comes from, as it is written behind the operation. Functions that differ in it are equal.
+# The text behind an operation that says where the operation comes from. Functions that differ only there are equal.
 PLACE = r' loc\("(?:[^"\\]|\\.)*"(?:\("(?:[^"\\]|\\.)*":\d+:\d+\))?\)'
 
 
@@ -203,16 +203,16 @@ class Module:
         listener: Listener | None = None,
         alone: bool = False,
     ) -> None:
-        self.listener = listener  # of what XLA tells of values, where anyone asks
-        self.alone = alone  # it is to run in other processes: what it computes it must not ask of this one
-        self.located = located  # operations are followed by where they come from
+        self.listener = listener  # is told how XLA splits the values that the program looks at
+        self.alone = alone  # it is to run in other processes, so it calls nothing in this one
+        self.located = located  # each operation is followed by the place it comes from
         self.outline = outline
-        self.expanded = 0  # how many operations are written as the many that their value is computed by
-        self.devices = devices  # where the program runs on several
+        self.expanded = 0  # how many operations are written as the operations that compute them
+        self.devices = devices  # None if the program runs on one device
         self.functions: list[str] = []
         self.callbacks: list[HostCallback] = []
         self.calling_python: set[str] = set()  # names of the functions that take the number of the run
-        # Names of the functions of inner jaxprs, which differ with the manual axes that they are called under.
+        # Names of the functions of inner jaxprs: a jaxpr has one function for each set of manual axes around its calls.
         self.named: dict[tuple[Jaxpr, Manual | None], str] = {}
         self._by_text: dict[str, str] = {}
         self._taken: set[str] = {"main"}
@@ -348,7 +348,7 @@ class FunctionContext:
         return found
 
     def barrier(self, x: Value) -> Value:
-        """The same value, through which XLA does not simplify."""
+        """The same value behind a barrier, across which XLA does not simplify."""
         return self.emit(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
 
     def by_rows(self, x: Value) -> Value:
@@ -365,7 +365,7 @@ class FunctionContext:
         return self.constant(np.array(values, dtype), ShapedArray((len(values),), dtype))
 
     def shapes_for(self, outs: Sequence[ShapedArray]) -> list[Value]:
-        """The shapes of results that a call of a library is told, which a program of known shapes has in its types."""
+        """The shapes of its results that a call of a library takes as operands: none where the types tell them."""
         return []
 
     def scalar(self, value: Any, dtype: np.dtype[Any]) -> Value:
@@ -485,7 +485,7 @@ class FunctionContext:
         )
 
     def reduce(self, x: Value, axes: Sequence[int], op: str, init: Any) -> Value:
-        """All elements along some axes combined by an operation of two operands, which `init` is the identity of."""
+        """All elements along some axes combined by an operation of two operands, whose identity is `init`."""
         out = x.aval.update(shape=tuple([n for i, n in enumerate(x.aval.shape) if i not in axes]))
         start = self.scalar(init, x.aval.dtype)
         return self.emit(
@@ -612,9 +612,9 @@ def _flag(value: bool) -> str:
 
 
 def lower_combination(ctx: FunctionContext, op: str, x: Value, y: Value) -> Value:
-    """An operation on two arrays: `maximum` and `minimum` of complex numbers, too, in lexicographic order.
+    """An operation on two arrays. `maximum` and `minimum` order complex numbers lexicographically, which XLA does not.
 
-    Of complex numbers that are equal or not numbers these two take the first one, as in NumPy.
+    Of two complex numbers that are equal, or both NaN, they return the first one, as NumPy does.
     """
     if op not in ("maximum", "minimum") or not dtypes.is_complex(x.aval.dtype):
         return ctx.op(op, [x, y])
@@ -623,7 +623,7 @@ def lower_combination(ctx: FunctionContext, op: str, x: Value, y: Value) -> Valu
 
 
 def lower_order(ctx: FunctionContext, direction: str, x: Value, y: Value) -> Value:
-    """`x > y` for the direction GT, or GE, LT, LE: complex numbers in lexicographic order, none beyond NaN."""
+    """`x > y` for the direction GT; likewise GE, LT, LE. Complex numbers in lexicographic order; False beside NaN."""
     if not dtypes.is_complex(x.aval.dtype):
         return ctx.compare(direction, x, y)
     part = x.aval.update(dtype=dtypes.real_dtype(x.aval.dtype))
@@ -636,7 +636,7 @@ def lower_order(ctx: FunctionContext, direction: str, x: Value, y: Value) -> Val
 def keep_nan(ctx: FunctionContext, extremum: Value) -> Value:
     """The same value, rounded to its own precision. See Note [NaN in extrema].
 
-    Floats of a byte stay as they are: they are compared in wider dtypes, and `reduce_precision` knows few of them.
+    Floats of a byte stay as they are: they are compared in wider dtypes, and `reduce_precision` takes few of them.
     """
     dtype = extremum.aval.dtype
     if not dtypes.is_float(dtype) or dtype.itemsize == 1 or not ctx.module.on_one_cpu:

@@ -566,6 +566,7 @@ def test_linear_functions_are_results_of_branches_and_carries_of_loops(jitted):
     np.testing.assert_allclose(wrap(carried)(0.5), derivative(0.5 * derivative(once)), rtol=1e-5)
 
 
+@pytest.mark.ci
 def test_jacobians_in_chunks_are_the_same_and_need_less_memory() -> None:
     """Peak memory is what the compiled program says of itself, compiled as users' programs are."""
 

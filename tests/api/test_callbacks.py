@@ -372,6 +372,7 @@ def test_callbacks_call_programs_that_call_back():
     np.testing.assert_allclose(calls_back(2)(a), total, rtol=1e-4)
 
 
+@pytest.mark.ci
 def test_one_thread_is_enough():
     program = (
         "import numpy as np, didax as dx\n"
@@ -502,6 +503,7 @@ def test_donated_arguments_are_gone(size):
     assert x.is_deleted()
 
 
+@pytest.mark.ci
 def test_results_stay_on_the_device_of_the_arguments():
     program = (
         "import numpy as np, didax as dx\n"

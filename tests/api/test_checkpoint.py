@@ -23,7 +23,7 @@ from didax import lax, random
 from didax.ad_checkpoint import saved_residuals
 from didax.core.errors import KeyReuseError
 from didax.passes.simplify import simplify_jaxpr
-from tests.checks import assert_close, assert_round_trips, check_grads, examples, is_inexact, slow_unless
+from tests.checks import assert_close, assert_round_trips, check_grads, examples, first, is_inexact
 from tests.test_random_programs import Program, inputs, programs, run, seeds
 
 POLICIES = dx.checkpoint_policies
@@ -198,7 +198,11 @@ def gradient(policy: str | None, order: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("policy", "order"), [*((p, 1) for p in NAMED_POLICIES), ("none", 2), ("dots_saveable", 2)]
+    ("policy", "order"),
+    [
+        *((p, 1) for p in NAMED_POLICIES),
+        *(pytest.param(p, 2, marks=pytest.mark.ci) for p in ("none", "dots_saveable")),
+    ],
 )
 def test_derivatives_are_the_same_under_every_policy(policy, order):
     assert_close(gradient(policy, order), gradient(None, order), rtol=1e-4)
@@ -276,8 +280,8 @@ IN_PAIRS = [name for name in TRANSFORMATIONS if name not in ("linearize", "cond"
 PAIRS = [
     *((name,) for name in TRANSFORMATIONS),
     *(
-        # half of the pairs: each transformation is the outer one in three of them, and the inner one in three
-        pytest.param(pair, marks=slow_unless(sum(map(IN_PAIRS.index, pair)) % 2 == 0))
+        # half of the pairs in `make test-ci`: each transformation is the outer one in three, and the inner one in three
+        pytest.param(pair, marks=pytest.mark.slow if sum(map(IN_PAIRS.index, pair)) % 2 else pytest.mark.ci)
         for pair in itertools.product(IN_PAIRS, repeat=2)
     ),
 ]
@@ -365,7 +369,7 @@ def dropout(x: Any, key: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("policy", ["none", "everything_saveable"])
+@pytest.mark.parametrize("policy", first(["none", "everything_saveable"]))
 def test_drawing_again_is_no_reuse_of_a_key(policy):
     f = dx.checkpoint(dropout, policy=NAMED_POLICIES[policy](POLICIES))
     loss = lambda x, key: f(x, key).sum()
@@ -457,6 +461,7 @@ def deep(wrap: Callable[..., Any]) -> Callable[..., Any]:
     return dx.grad(loss)
 
 
+@pytest.mark.ci
 def test_memory_falls():
     x, w = np.ones((256, 64), np.float32), np.eye(64, dtype=np.float32)
     plain = temporary_bytes(deep(lambda f: f), x, w)

@@ -187,6 +187,7 @@ def test_two_transformations_keep_the_rules(names):
 
 
 # One triple in so many, at a stride that meets every transformation in every place; all where minutes do not matter.
+@pytest.mark.ci
 @pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 13])
 @pytest.mark.parametrize("first", LAYERS)
 def test_three_transformations_keep_the_rules(first, stride):

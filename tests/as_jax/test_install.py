@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import didax.as_jax
 from didax.as_jax import table
 
@@ -23,6 +25,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.ci
 def test_a_process_with_the_layer() -> None:
     assert importlib.util.find_spec("jax") is not None, (
         "the process is to have a real jax, which it leaves alone"
@@ -34,6 +37,7 @@ def test_a_process_with_the_layer() -> None:
     )  # the layer's import beside Didax's: 0.06 where it is measured alone
 
 
+@pytest.mark.ci
 def test_the_command_line_and_children(tmp_path: Path) -> None:
     child = "import jax, sys; print(jax.__spec__.origin, 'didax.numpy' in sys.modules)"
     program = f"""

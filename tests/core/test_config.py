@@ -70,6 +70,7 @@ def test_bad_options_are_refused(option: str, value: object, kind: type[Exceptio
     assert text in str(error.value)
 
 
+@pytest.mark.ci
 def test_environment_variables_set_options():
     program = "import didax as dx; print(dx.config.enable_x64, dx.config.compilation_cache_max_size)"
     environment = {**os.environ, "DIDAX_ENABLE_X64": "1", "DIDAX_COMPILATION_CACHE_MAX_SIZE": "1000"}
@@ -114,6 +115,7 @@ def test_every_option_refuses_or_takes_any_text(monkeypatch):
                     assert type(getattr(state, name)) is type(getattr(config.State(), name))
 
 
+@pytest.mark.ci
 def test_an_unknown_platform_is_an_error_on_first_use_that_names_the_variable():
     program = "import didax as dx; dx.devices()"
     environment = {**os.environ, "DIDAX_PLATFORMS": "tpu"}

@@ -162,6 +162,7 @@ def test_a_structure_can_be_pickled():
 # --- Loading jaxlib -------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 def test_import_and_registration_load_neither_jaxlib_nor_jax():
     program = """
 import sys, collections
@@ -177,6 +178,7 @@ assert 'jaxlib._jax' in sys.modules and 'jax' not in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.ci
 def test_threads_may_race_to_the_first_flatten():
     program = """
 import threading

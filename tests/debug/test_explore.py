@@ -288,6 +288,7 @@ def in_browser(page, folder, *options):
     return json.loads(body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from didax import lax, nn, random
 from didax.checkify import CheckError, NaNError, OutOfBoundsError
 from didax.core import config
 from didax.core.errors import KeyReuseError, UnexpectedTracerError
+from tests.checks import ci_unless
 
 X = np.linspace(0.1, 1.0, 6, dtype=np.float32)
 M = X[:, None] * X + np.eye(6, dtype=np.float32)
@@ -228,7 +229,10 @@ def whole_memory() -> Iterator[None]:
 
 LEAKS_BY_WAY = [
     pytest.param(
-        f, way, marks=[] if f is into_list or way == "jit" else pytest.mark.slow, id=f"{f.__name__}-{way}"
+        f,
+        way,
+        marks=ci_unless(way == "jit") if f is into_list or way == "jit" else pytest.mark.slow,
+        id=f"{f.__name__}-{way}",
     )
     for f in LEAKS
     for way in WAYS

@@ -3,7 +3,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.distributed.jobs import check
+
+pytestmark = pytest.mark.ci  # starts processes
 
 CALLS = """
 import contextlib

@@ -17,6 +17,8 @@ import pytest
 
 from tests.distributed.jobs import START, environment
 
+pytestmark = pytest.mark.ci  # starts processes
+
 SOON = 60.0  # seconds in which those that are left end: a busy machine needs some of them just to print
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.distributed.jobs import check, launch
 
+pytestmark = pytest.mark.ci  # starts processes
+
 EVERYTHING = """
 # Who is there.
 assert count == 2 and dx.distributed.is_initialized() and dx.process_indices() == [0, 1]

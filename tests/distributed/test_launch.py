@@ -12,6 +12,8 @@ import pytest
 from didax.launch import main
 from tests.distributed.jobs import environment, launch
 
+pytestmark = pytest.mark.ci  # starts processes
+
 
 def test_each_process_has_its_place_and_its_output(tmp_path: Path) -> None:
     script = """

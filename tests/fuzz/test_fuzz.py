@@ -37,6 +37,7 @@ CHUNK = 5
 pytestmark = pytest.mark.filterwarnings("ignore")  # programs overflow, and index with floats
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("chunk", sampled([SEEDS[i : i + CHUNK] for i in range(0, len(SEEDS), CHUNK)], 3))
 def test_fixed_seeds(chunk: list[int]) -> None:
     for seed in chunk:
@@ -113,6 +114,7 @@ def test_noise_widens_the_tolerance_where_it_moves_the_result() -> None:
     assert not wrong.any() and unstable == 3
 
 
+@pytest.mark.ci
 def test_a_worker_imports_the_libraries_after_its_settings() -> None:
     """Both libraries read their options when they start, DIDAX_ENABLE_X64 and that of the cache on disk among them."""
     lines = [

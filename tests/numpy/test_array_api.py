@@ -234,6 +234,7 @@ UNARY = {
 }  # fmt: skip
 
 
+@pytest.mark.ci  # generated arrays of all dtypes
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_array(name: str, x64: None) -> None:
     @few
@@ -281,6 +282,7 @@ def second_operand(name: str, y: Any) -> Any:
     return np.asarray(np.abs(y), y.dtype) if "shift" in name or name == "pow" else y
 
 
+@pytest.mark.ci  # generated arrays of all dtypes
 @pytest.mark.parametrize("name", BINARY)
 def test_functions_and_operators_of_two_arrays(name: str, x64: None) -> None:
     """Broadcast, with a Python scalar on either side, reflected, and in place (which rebinds the name)."""
@@ -356,6 +358,7 @@ EXPRESSION_LIST = [
 ]  # fmt: skip
 
 
+@pytest.mark.ci  # generated arrays of all dtypes
 @pytest.mark.parametrize(("dtypes", "text"), EXPRESSION_LIST)
 def test_functions_of_shapes(dtypes: str, text: str, x64: None) -> None:
     """Creation, manipulation, search, sorting, statistics."""

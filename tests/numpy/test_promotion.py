@@ -635,6 +635,7 @@ def test_strict_mode_by_config() -> None:
     ).dtype == "float32" and config.state().numpy_dtype_promotion == "standard"
 
 
+@pytest.mark.ci
 def test_modes_by_environment() -> None:
     program = (
         "import didax as dx, didax.numpy as dnp; from didax.core.errors import TypePromotionError\n"

@@ -115,7 +115,7 @@ def expressions(x64: bool) -> Iterator[str]:
             yield text
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["x32", "x64"])
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.ci)], ids=["x32", "x64"])
 def drawn(request: pytest.FixtureRequest) -> Iterator[tuple[list[str], list[str]]]:
     """Expressions that JAX accepts, and some that it refuses."""
     with ExitStack() as stack:

@@ -11,14 +11,14 @@ import pytest
 import didax as dx
 import didax.numpy as dnp
 from didax import lax, nn
-from tests.checks import assert_close
+from tests.checks import assert_close, first
 
 NAMES = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
 
 
 @pytest.mark.parametrize("name", ["cummax", "cummin", "cumprod", "cumlogsumexp"])
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("n", [1, 2, 3, 6, 7])
+@pytest.mark.parametrize("n", first([7, 1, 2, 3, 6], 2))
 def test_derivatives_at_ties_and_zeros(name: str, reverse: bool, n: int) -> None:
     import jax
 

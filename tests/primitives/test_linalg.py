@@ -278,6 +278,7 @@ def test_the_gpu_gets_calls_of_its_solvers(monkeypatch: pytest.MonkeyPatch) -> N
             lower_module(dx.make_jaxpr(getattr(lax.linalg, name))(np.eye(3, dtype="float32")).jaxpr)
 
 
+@pytest.mark.ci
 def test_scipy_is_loaded_by_the_first_compiled_factorisation_only() -> None:
     program = """
 import sys, numpy as np

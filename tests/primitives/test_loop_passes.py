@@ -21,7 +21,7 @@ from didax.passes.loops.rows import by_rows, product_of
 from didax.primitives.control_flow.scan import scan_p
 from didax.primitives.dot import dot_general_p
 from didax.runtime import compiled
-from tests.checks import assert_close, slow_unless
+from tests.checks import assert_close, first
 from tests.loop_programs import (
     F,
     assert_same_as_without,
@@ -116,7 +116,9 @@ MODES: dict[str, Callable[[F], F]] = {
 }
 
 
-@pytest.mark.parametrize("seed", [pytest.param(i, marks=slow_unless(i < 8)) for i in range(16)])
+@pytest.mark.parametrize(
+    "seed", [*first(range(8), 4), *(pytest.param(i, marks=pytest.mark.slow) for i in range(8, 16))]
+)
 def test_generated_loops_compute_what_they_did(seed):
     f, args = generated(seed)
     assert_same_as_without(f, *args)

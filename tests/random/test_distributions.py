@@ -86,7 +86,9 @@ def ids(case: Case) -> str:
     return f"{case.name}{case.args}"
 
 
-# What equals jax's numbers below has its law. Their programs take a second to compile, for each shape.
+# What equals jax's numbers below has its law: the laws are tried by `make test-ci`, and those of draws by rejection,
+# whose programs take a second to compile for each shape, by `make test-all`.
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "case",
     [
@@ -110,6 +112,7 @@ def test_continuous_law(case: Case) -> None:
         assert abs(x.var() - variance) < 6 * variance * np.sqrt((fourth + 2) / N)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("case", DISCRETE, ids=ids)
 def test_discrete_law(case: Case) -> None:
     x = draw(case, (N,))
@@ -230,6 +233,7 @@ def test_parameters_are_broadcast(case: Case) -> None:
         f(random.key(0), first, *rest, shape=(5,))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name, args",
     [("lognormal", (0.7,)), ("pareto", (2.5,)), ("rayleigh", (2.0,)), ("weibull_min", (2.0, 1.5)), ("wald", (1.5,)),
@@ -320,6 +324,7 @@ def test_a_gamma_sample_moves_along_its_quantile(a: float) -> None:
     assert usable.sum() > (20 if a < 0.1 else 150)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name, args, moment, law",
     [
@@ -344,6 +349,7 @@ def test_gradients_of_moments(name: str, args: tuple[float, ...], moment: Any, l
         assert abs(float(slope) - (high - low) / (2 * h)) < 0.03 * max(1, abs(high - low) / (2 * h))
 
 
+@pytest.mark.ci
 def test_dirichlet() -> None:
     alpha, n = np.array([0.5, 2.0, 3.5], "float32"), N // 5
     x = np.asarray(random.dirichlet(random.key(0), alpha, (n,)))
@@ -358,6 +364,7 @@ def test_dirichlet() -> None:
     np.testing.assert_allclose(tiny.sum(-1), 1, rtol=1e-5)  # one component takes all, none is NaN
 
 
+@pytest.mark.ci
 def test_multinomial() -> None:
     p, n = np.array([0.2, 0.0, 0.3, 0.5], "float32"), 100.0
     x = np.asarray(random.multinomial(random.key(0), n, np.broadcast_to(p, (20_000, 4))))
@@ -369,6 +376,7 @@ def test_multinomial() -> None:
     assert dx.eval_shape(several, dnp.array([[3.0], [5.0]]), p).shape == (2, 6, 4)
 
 
+@pytest.mark.ci
 def test_ball_is_filled_evenly() -> None:
     for p in (1.0, 2.0, 4.0):
         x = np.asarray(random.ball(random.key(0), 3, p, (20_000,)))
@@ -442,6 +450,7 @@ def test_multivariate_normal_has_the_dtype_of_its_parameters(x64: None) -> None:
         assert random.multivariate_normal(random.key(0), mean, cov).dtype == want
 
 
+@pytest.mark.ci
 def test_many_gamma_numbers_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large arrays are drawn in fewer places than they have elements, by threefry; other generators draw batches."""
     monkeypatch.setattr(sharding, "in_use", False)  # as in a process that has split no array over devices

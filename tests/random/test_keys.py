@@ -230,6 +230,7 @@ def test_types_without_values():
     )
 
 
+@pytest.mark.ci
 def test_pickles_copies_and_other_processes():
     """A key comes back equal, of the same dtype, also in another process."""
     keys = random.split(random.key(3, impl="rbg"), 2)

@@ -94,6 +94,7 @@ def _digests(devices: int) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.ci
 def test_the_bits_are_the_same_on_one_device_and_on_each_of_three() -> None:
     one, three = _digests(1), _digests(3)
     assert len(one) == 2

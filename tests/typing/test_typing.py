@@ -9,6 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.ci  # starts pyright
+
 FILE = Path(__file__).parent / "signatures.py"
 ROOT = FILE.parents[2]
 

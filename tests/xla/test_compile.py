@@ -170,6 +170,7 @@ print(dx.jit(lambda x: mul(sin(x), 2.0))(np.arange(3, dtype="float32")), len(com
 """
 
 
+@pytest.mark.ci
 def test_a_second_process_compiles_nothing(tmp_path: Path):
     environment = {
         **os.environ,

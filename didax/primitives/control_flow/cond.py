@@ -81,7 +81,7 @@ class Cond(Primitive):
     differs, agree = branches_differ, first_agreed
 
     def bind(self, *args: Any, branches: Branches) -> list[Any]:
-        """As of every primitive, but an index known now picks its branch now, under the current trace."""
+        """As for every primitive, except that a known index chooses its branch at once, under the current trace."""
         index = known_value(args[0])
         if index is None:
             branches, operands = fit_branches(branches, args[0], args[1:])
@@ -118,7 +118,7 @@ class Cond(Primitive):
     def jvp(
         self, primals: Values, tangents: Values, *, branches: Branches, forward: Forward = jvp_jaxpr
     ) -> Pair:
-        tangents = tangents[1:]  # the index has none
+        tangents = tangents[1:]  # the index has no tangent
         new, nonzero_out = _jvp(branches[0], branches[1:], nonzero(tangents), forward)
         outs = self.bind(*primals, *nonzero_only(tangents), branches=new)
         n = len(nonzero_out)
@@ -286,7 +286,7 @@ def _partial_eval(first: Jaxpr, rest: Branches, unknown: Mask) -> Split[Branches
 
 @cached_on_jaxpr
 def _checkify(first: Jaxpr, rest: Branches, kinds: Kinds) -> tuple[Branches, tuple[Site, ...]]:
-    """Every branch with a report on the checks of all branches; it says of the others' that they did not fail."""
+    """Every branch with a report on the checks of all branches, in which the checks of the others have not failed."""
     found = [checkify_jaxpr(branch, kinds) for branch in (first, *rest)]
 
     def reporting(k: int, *args: Any) -> list[Any]:
@@ -415,7 +415,7 @@ def _batch_by_element(
 
 
 def _handed_on(branches: Branches) -> list[int | None]:
-    """For each result the operand that it is in every branch; None where there is none."""
+    """For each result the operand that every branch returns in this place; None if they do not return the same one."""
     places = [{v: i for i, v in enumerate(branch.invars)} for branch in branches]
     columns = zip(*(branch.outvars for branch in branches), strict=True)
     found = [
@@ -428,7 +428,7 @@ def _handed_on(branches: Branches) -> list[int | None]:
 def _batch_without(
     cond: Cond, axis: AxisData, args: Any, dims: Any, branches: Branches, sources: Sequence[int | None]
 ) -> tuple[list[Any], list[int | None]]:
-    """The batched results; what every branch hands on stays as it is, in one copy where all elements share it."""
+    """The batched results. An operand that every branch returns stays as it is, once if all elements share it."""
     kept = [source is None for source in sources]
     fewer = [Jaxpr(b.invars, b.eqns, where_true(b.outvars, kept), b.name) for b in branches]
     outs, out_dims = map(iter, cond.batch(axis, args, dims, branches=tuple(fewer)))
@@ -475,7 +475,7 @@ def _on_batch(branch: Jaxpr, axis: AxisData, batched: Mask) -> Jaxpr:
 
 @cached_on_jaxpr
 def _guarded(branch: Jaxpr, axis: AxisData, batched: Mask) -> Branches:
-    """Two branches of the operands (which elements take `branch`, its operands): zeros, and `branch`."""
+    """Two branches, whose operands are a mask of elements and those of `branch`: one gives zeros, one runs `branch`."""
     whole = _on_batch(branch, axis, batched)
 
     def protected(taken: Any, *operands: Any) -> list[Any]:
