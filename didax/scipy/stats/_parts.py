@@ -4,13 +4,11 @@
     exp_or_inf(z)              exp(z); power_of_size(z, b) is abs(z)^b
     log1p_square(z)            log(1 + z^2), which does not overflow
     log_poisson(k, mu)         log(mu^k exp(-mu) / k!)
-    log_gamma_density(z, a)    log(z^(a - 1) exp(-z) / gamma(a))
-    log_binomial(n, k, p)      log(n! / (k! (n - k)!) p^k (1 - p)^(n - k)): and the beta distribution
+    log_binomial_of_trials(n, k, p), log_beta_binomial(n, k, a, b)    probabilities of k among n
     log_mass(a, b)             log(Phi(b) - Phi(a)), for the normal distribution, as a pair: see there
 
-The terms of log(mu^k exp(-mu) / k!) are of size k log k, and their sum is of size log k near its maximum. Loader (Fast
-and Accurate Computation of Binomial Probabilities, 2000) writes it by the deviance D(k, mu) = k log(k / mu) + mu - k,
-which vanishes at the maximum, and by the rest of Stirling's series. Read next: `_tables.py`.
+The densities that are made of gamma functions are primitives: see `didax/primitives/densities.py`.
+Read next: `_tables.py`.
 """
 
 from __future__ import annotations
@@ -19,13 +17,26 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
+from didax.lax import stop_gradient
 from didax.nn.activations import log1mexp
-from didax.primitives.gamma import stirling
-from didax.primitives.gamma_quotients import deviance
-from didax.scipy.special import betaln, erfcx, gammaln, ndtr, xlog1py, xlogy
+from didax.numpy.ufunc import ufunc
+from didax.primitives import densities
+from didax.primitives.gamma_quotients import sum_and_error
+from didax.scipy.special import erfcx, ndtr
 
 LOG_2PI = math.log(2 * math.pi)
-_LARGE = 10  # from here on Stirling's series has all digits
+
+
+def _density(name: str, nin: int) -> ufunc:
+    return ufunc(
+        name, nin, "See `didax/primitives/densities.py`.", operands="inexact", f=getattr(densities, name)
+    )
+
+
+log_poisson = _density("log_poisson", 2)
+log_gamma_density = _density("log_gamma_density", 2)
+log_binomial = _density("log_binomial", 3)
+log_beta_density = _density("log_beta_density", 3)
 
 
 def log1mexp_of_exp(z: Any) -> Any:
@@ -59,40 +70,26 @@ def log1p_square(z: Any) -> Any:
     )
 
 
-def log_gamma_density(z: Any, a: Any) -> Any:
-    """log(z^(a - 1) exp(-z) / gamma(a))."""
-    large = (a > _LARGE + 1) & (z > 0)
-    x, mean = dnp.where(large, a - 1, _LARGE), dnp.where(large, z, _LARGE)
-    by_deviance = -stirling(x) - deviance(x, mean) - 0.5 * (LOG_2PI + dnp.log(x))
-    a, z = dnp.where(large, 1, a), dnp.where(large, 0, z)
-    return dnp.where(large, by_deviance, xlogy(a - 1, z) - z - gammaln(a))
+def log_binomial_of_trials(n: Any, k: Any, p: Any) -> Any:
+    """log(n! / (k! (n - k)!) p^k (1 - p)^(n - k)); what the rounding of n - k loses counts by the derivative."""
+    rest, lost = sum_and_error(n, -k)
+    inside = (lost != 0) & (p < 1)
+    slope = dnp.log(dnp.where(inside, n * (1 - p), 1) / dnp.where(inside, rest, 1))
+    return log_binomial(k, rest, p) + dnp.where(inside, lost * slope, 0)
 
 
-def log_poisson(k: Any, mu: Any) -> Any:
-    """log(mu^k exp(-mu) / k!)."""
-    return log_gamma_density(mu, k + 1)
+def log_beta_binomial(n: Any, k: Any, a: Any, b: Any) -> Any:
+    """log(n! / (k! (n - k)!) B(k + a, n - k + b) / B(a, b)), of three binomial terms, each near its maximum.
 
-
-def log_binomial(n: Any, k: Any, p: Any) -> Any:
-    """log(n! / (k! (n - k)!) p^k (1 - p)^(n - k)) for k and n - k above -1; n and k need not be whole."""
+    Any share p gives the same, so it is not differentiated by. It is at most 1/2, as 1 - p would lose what p has.
+    """
     rest = n - k
-    large = (k > _LARGE) & (rest > _LARGE) & (p > 0) & (p < 1)
-    x, y = dnp.where(large, k, _LARGE), dnp.where(large, rest, _LARGE)
-    share = dnp.where(large, p, 0.5)
-    total = x + y
-    by_deviance = (
-        stirling(total) - stirling(x) - stirling(y)
-        - deviance(x, total * share) - deviance(y, total * (1 - share))
-        + 0.5 * (dnp.log(total / x) - dnp.log(y) - LOG_2PI)
-    )  # fmt: skip
-    k, rest = dnp.where(large, 0, k), dnp.where(large, 0, rest)
-    direct = log_ways(k, rest) + xlogy(k, p) + xlog1py(rest, -p)
-    return dnp.where(large, by_deviance, direct)
-
-
-def log_ways(k: Any, rest: Any) -> Any:
-    """The logarithm of the number of ways to choose k things of k + rest."""
-    return -dnp.log1p(k + rest) - betaln(rest + 1, k + 1)
+    swap = k + a > rest + b
+    k, rest, a, b = [dnp.where(swap, y, x) for x, y in ((k, rest), (rest, k), (a, b), (b, a))]
+    wins, losses = k + a, rest + b
+    p = stop_gradient(wins / (wins + losses))
+    terms = log_binomial(k, rest, p) + log_binomial(a, b, p) - log_binomial(wins, losses, p)
+    return terms + dnp.log((1 / wins + 1 / losses) / (1 / a + 1 / b))
 
 
 def log_mass(a: Any, b: Any) -> tuple[Any, Any]:
