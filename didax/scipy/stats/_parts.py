@@ -95,21 +95,33 @@ def log_beta_binomial(n: Any, k: Any, a: Any, b: Any) -> Any:
 def log_mass(a: Any, b: Any) -> tuple[Any, Any]:
     """The pair (m, s) with log(Phi(b) - Phi(a)) = s - m^2 / 2, for a < b.
 
-    m is the distance of the interval from 0. Far from 0 all masses have about the same m^2, which cancels in their
-    ratios: see `log_ratio`.
+    m is the distance of the interval from 0, or less. Far from 0 all masses have about the same m^2, which cancels in
+    their ratios: see `log_ratio`.
     """
     width, middle = b - a, 0.5 * (a + b)
-    narrow = width * (1 + abs(middle)) < 0.01
+    narrow = width * (1 + abs(middle)) < 0.3
     right, left = (a > 0) & ~narrow, (b < 0) & ~narrow
     tail = right | left
     near, far = dnp.where(left, -b, a), dnp.where(left, -a, b)
     tail_size = _log_tail(dnp.where(tail, near, 1), dnp.where(tail, far, 2))
     between = ~tail & ~narrow
     around = dnp.log1p(-ndtr(dnp.where(between, a, -1)) - ndtr(-dnp.where(between, b, 1)))
-    w, centre = dnp.where(narrow, width, 1), dnp.where(narrow, middle, 0)
-    slim = dnp.log(w) - 0.5 * LOG_2PI + dnp.log1p(w * w * (centre * centre - 1) / 24)
-    distance = dnp.where(narrow, centre, dnp.where(tail, near, 0))
+    # About the end that is nearer to 0: the middle is rounded, which counts far from 0.
+    start = dnp.where(middle < 0, -b, a)
+    w, centre, nearer = [dnp.where(narrow, x, safe) for x, safe in ((width, 1), (middle, 0), (start, 0))]
+    slim = dnp.log(w) - 0.5 * LOG_2PI + _log_of_slim(0.5 * w, centre) - 0.5 * w * (nearer + 0.25 * w)
+    distance = dnp.where(narrow, nearer, dnp.where(tail, near, 0))
     return distance, dnp.where(narrow, slim, dnp.where(tail, tail_size, around))
+
+
+def _log_of_slim(half: Any, centre: Any) -> Any:
+    """log of the mean of phi over centre +- half, over phi(centre), by Taylor's series: its terms are Hermite's."""
+    u, v = (half * centre) ** 2, half * half
+    square = u - v
+    fourth = (u - 6 * v) * u + 3 * v * v
+    sixth = ((u - 15 * v) * u + 45 * v * v) * u - 15 * v * v * v
+    eighth = (((u - 28 * v) * u + 210 * v * v) * u - 420 * v * v * v) * u + 105 * v * v * v * v
+    return dnp.log1p(square / 6 + fourth / 120 + sixth / 5040 + eighth / 362880)
 
 
 def _log_tail(near: Any, far: Any) -> Any:
