@@ -19,7 +19,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives.composed import composed, gauss_legendre, iterate, like, where_needed, where_usable
-from didax.primitives.convert import reduce_precision_p
+from didax.primitives.densities import binomial_factors, excess_over_mean
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -51,7 +51,6 @@ from didax.primitives.elementwise import (
 from didax.primitives.gamma import gamma_of, gamma_sign, lgamma, parity, stirling
 from didax.primitives.gamma_quotients import (
     correction,
-    deviance,
     digamma_drop,
     far_quotient,
     is_pole,
@@ -137,25 +136,6 @@ betaln = composed(
     lambda t, y, a, b: mul(t, digamma_drop(a, b)),
     lambda t, y, a, b: mul(t, digamma_drop(b, a)),
 )
-
-
-def _lead(x: Any) -> Any:
-    """The first half of the digits of x: products of halves are exact."""
-    info = dtypes.finfo(aval_of(x).dtype)
-    lead = reduce_precision_p.bind(x, exponent_bits=int(info.nexp), mantissa_bits=(int(info.nmant) - 1) // 2)
-    return where(is_finite(lead), lead, x)
-
-
-def _excess(a: Any, b: Any, x: Any) -> Any:
-    """a - (a + b) x = a (1 - x) - b x for 0 < x < 1, whose terms cancel near the mean, by exact products of halves."""
-    total, lost = sum_and_error(a, b)
-    mirrored = gt(x, 0.5)  # where 1 - x is exact
-    start, share = where(mirrored, b, a), where(mirrored, sub(1, x), x)
-    m, y = _lead(total), _lead(share)
-    m_rest, y_rest = sub(total, m), sub(share, y)
-    excess = sub(sub(sub(start, mul(m, y)), mul(m, y_rest)), mul(m_rest, y))
-    excess = sub(sub(excess, mul(m_rest, y_rest)), mul(lost, share))
-    return where(mirrored, neg(excess), excess)
 
 
 class _Fraction(NamedTuple):
@@ -257,7 +237,7 @@ def _within(a: Any, b: Any, x: Any, upper: bool) -> Any:
     # The sum of such parameters could overflow. The distribution is a point to the last digit, also of a part of them.
     vast = gt(min_(a, b), float(dtypes.finfo(aval_of(x).dtype).eps) ** -4)
     a, b = [where(vast, mul(y, 2.0**-30), y) for y in (a, b)]
-    rest, excess = sub(1, x), _excess(a, b, x)
+    rest, excess = sub(1, x), excess_over_mean(a, b, x)
     swap = lt(excess, sub(mul(x, 2), 1))  # x > (a + 1) / (a + b + 2)
     below = [where(swap, y, z) for y, z in ((b, a), (a, b), (rest, x), (x, rest), (neg(excess), excess))]
     large = gt(min_(a, b), _LARGE)
@@ -277,30 +257,12 @@ def _weight(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
     root = mul(root, exp(mul(mul(sub(b, drop), 0.5), div(lost, rest))))
 
     def by_logarithms(a: Any, b: Any, x: Any) -> Any:
-        factor, exponent = _large_weight(a, b, x)
-        return mul(factor, exp(sub(exponent, mul(add(log(x), log1p(neg(x))), drop))))
+        factor, exponent = binomial_factors(a, b, x, drop)
+        value = mul(factor, exp(exponent))
+        low = min_(a, b)
+        return value if drop else mul(value, div(low, add(div(low, max_(a, b)), 1)))
 
     return where_usable(mul(div(root, _by_gammas(a, b)), root), by_logarithms, a, b, x)
-
-
-def _large_weight(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
-    """x^a (1 - x)^b / B(a, b) as a factor and the logarithm of another; Gamma of large numbers by Stirling's series."""
-    direct = sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), _log_of_beta(a, b))
-    excess, rest, is_first = _excess(a, b, x), sub(1, x), le(a, b)
-    low, high = min_(a, b), max_(a, b)
-    low_share, high_share = where(is_first, x, rest), where(is_first, rest, x)
-    low_excess, high_excess = where(is_first, excess, neg(excess)), where(is_first, neg(excess), excess)
-    usable, large = ge(high, 10), ge(low, 10)
-    high = where(usable, high, like(10, a))
-    total = add(low, high)
-    share = sub(sub(stirling(total), stirling(high)), deviance(high, mul(total, high_share), high_excess))
-    n, mean = where(large, low, like(10, a)), mul(total, low_share)
-    both = sub(share, add(stirling(n), deviance(n, mean, low_excess)))
-    # For small `low` the weight is nearly that of the gamma distribution at (a + b) x.
-    one = add(share, sub(sub(mul(low, log(mean)), mean), lgamma(low)))
-    square_of_factor = mul(where(large, mul(n, 0.5 / math.pi), like(1, a)), div(high, total))
-    factor = where(usable, sqrt(square_of_factor), like(1, a))
-    return factor, where(usable, where(large, both, one), direct)
 
 
 def _density(a: Any, b: Any, x: Any) -> Any:

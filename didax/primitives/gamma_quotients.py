@@ -151,17 +151,19 @@ def minus_log1p(m: Any) -> Any:
     return where(near, small_bend(where(near, m, like(0, m))), sub(m, log1p(m)))
 
 
-def deviance(x: Any, mean: Any, excess: Any = None) -> Any:
-    """x log(x / mean) + mean - x of positive numbers, without cancellation where they are near.
+def deviance(x: Any, mean: Any, excess: Any = None, drop: int = 0) -> Any:
+    """(x - drop) log(x / mean) + mean - x of positive numbers, without cancellation where they are near.
 
-    `excess` is x - mean, where it is known to more digits than the two numbers tell.
+    `excess` is x - mean, where it is known to more digits than the two numbers tell; `drop` is 0 or 1.
     """
     excess = sub(x, mean) if excess is None else excess
     v = neg(div(excess, x))
     near = lt(abs_(v), 0.5)
-    close = mul(x, small_bend(where(near, v, like(0, x))))
+    v = where(near, v, like(0, x))
+    close = mul(x, small_bend(v))
+    close = add(close, log1p(v)) if drop else close
     apart = where(near, mul(x, 2), mean)
-    return where(near, close, sub(mul(x, log(div(x, apart))), excess))
+    return where(near, close, sub(mul(sub(x, drop) if drop else x, log(div(x, apart))), excess))
 
 
 def digamma_drop(a: Any, b: Any) -> Any:

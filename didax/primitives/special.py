@@ -24,6 +24,7 @@ import numpy as np
 from didax.core import dtypes
 from didax.core.avals import aval_of
 from didax.primitives.composed import composed, iterate, like, polynomial, where_needed, where_usable
+from didax.primitives.densities import log_power_of_gamma
 from didax.primitives.elementwise import (
     abs_,
     add,
@@ -50,8 +51,8 @@ from didax.primitives.elementwise import (
     square,
     sub,
 )  # fmt: skip
-from didax.primitives.gamma import digamma, gamma_of, lgamma, reciprocal_less_1, stirling
-from didax.primitives.gamma_quotients import deviance, minus_log1p
+from didax.primitives.gamma import digamma, gamma_of, reciprocal_less_1
+from didax.primitives.gamma_quotients import minus_log1p
 from didax.primitives.select import where
 
 # --- The two expansions -------------------------------------------------------------------------------------
@@ -180,15 +181,7 @@ def _weight(a: Any, x: Any) -> Any:
     root = pow_(x, mul(a, 0.5))
     factorial = mul(gamma_of(where(small, add(a, 1), a)), where(small, one, a))
     value = mul(mul(exp(neg(x)), root), div(root, factorial))
-    return where_usable(value, lambda a, x: exp(log_weight(a, x)), a, x)
-
-
-def log_weight(a: Any, x: Any) -> Any:
-    """log(x^a exp(-x) / Gamma(a + 1)). For a > 10 the three terms would cancel, and Stirling's series is used."""
-    direct = sub(sub(mul(a, log(x)), x), lgamma(add(a, 1)))
-    large = where(gt(a, 10), a, like(10, a))
-    by_stirling = add(add(deviance(large, x), mul(log(mul(large, 2 * math.pi)), 0.5)), stirling(large))
-    return where(gt(a, 10), neg(by_stirling), direct)
+    return where_usable(value, lambda a, x: exp(log_power_of_gamma(a, x)), a, x)
 
 
 def sinc(x: Any) -> Any:

@@ -25,13 +25,13 @@ from didax.core.avals import aval_of
 from didax.core.device_types import loosened, pinned
 from didax.core.dims import is_symbolic
 from didax.core.errors import message
+from didax.primitives.densities import log_power_of_gamma
 from didax.primitives.gamma_quotients import minus_log1p
 from didax.primitives.keys import impl_of, random_clone_p
 from didax.primitives.random_bits import random_split_p
 from didax.primitives.random_gamma import random_gamma_p
 from didax.primitives.shape import reshape
 from didax.primitives.slicing import slice_axis
-from didax.primitives.special import log_weight
 from didax.primitives.threefry import threefry
 from didax.random._keys import child
 from didax.random._programs import compiled_program
@@ -411,7 +411,7 @@ def _poisson(words: Any, lam: Any, *, shape: tuple[int, ...], dtype: np.dtype[An
     mean = dnp.where(many, lam, 1e5)
     b = 0.931 + 2.53 * dnp.sqrt(mean)
     hat = Hat(-0.059 + 0.02483 * b, b, mean + 0.43, 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2))
-    log_pmf = lambda k: log_weight(k, mean)
+    log_pmf = lambda k: log_power_of_gamma(k, mean)
     found = _transformed_rejection(
         random_clone_p.bind(words), many, hat, log_pmf, dnp.inf, np.dtype("float32")
     )
@@ -513,7 +513,7 @@ def binomial_counts(words: Any, n: Any, p: Any, fine: np.dtype[Any]) -> Any:
 
     def log_pmf(k: Any) -> Any:
         """Add logarithms of Poisson probabilities of successes and failures: no term is large (Loader, 2000)."""
-        return log_weight(k, trials * q) + log_weight(trials - k, trials * (1 - q))
+        return log_power_of_gamma(k, trials * q) + log_power_of_gamma(trials - k, trials * (1 - q))
 
     deviation = dnp.sqrt(trials * q * (1 - q))
     b = 1.15 + 2.53 * deviation

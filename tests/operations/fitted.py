@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from didax import lax
-from didax.primitives import beta, fitted, gamma, gamma_quotients, logarithmic
+from didax.primitives import beta, densities, fitted, gamma, gamma_quotients, logarithmic
 from tests.operations.row import Operation
 
 DTYPES = ("float32", "float64")
@@ -77,6 +77,15 @@ ROWS = [
     Operation("beta", beta.beta, wide(special.beta), draw((1, 9), (1, 9)), ("float64",), rtol=CLOSE),
     Operation("beta_density", beta.beta_density, wide(stats_density), draw((0.3, 9), (0.3, 9), (0.05, 0.95)),
               ("float64",), rtol=CLOSE, second_order=False),
+    Operation("log_poisson", densities.log_poisson, wide(lambda k, mu: k * np.log(mu) - mu - special.gammaln(k + 1)),
+              draw((4, 30), (4, 30)), ("float64",), rtol=CLOSE, second_order=False),
+    Operation("log_gamma_density", densities.log_gamma_density, wide(lambda a, x: stats.gamma.logpdf(x, a)),
+              draw((4, 30), (4, 30)), ("float64",), rtol=CLOSE, second_order=False),
+    Operation("log_binomial", densities.log_binomial,
+              wide(lambda a, b, x: stats.beta.logpdf(x, a + 1, b + 1) - np.log(a + b + 1)),
+              draw((4, 30), (4, 30), (0.05, 0.95)), ("float64",), rtol=CLOSE, second_order=False),
+    Operation("log_beta_density", densities.log_beta_density, wide(lambda a, b, x: stats.beta.logpdf(x, a, b)),
+              draw((4, 30), (4, 30), (0.05, 0.95)), ("float64",), rtol=CLOSE, second_order=False),
     Operation("ndtr", fitted.ndtr, wide(special.ndtr), draw((-12, 5)), DTYPES, corners=corners(1), rtol=CLOSE),
     Operation("normal_density", fitted.normal_density, wide(lambda x: np.exp(-x * x / 2) / np.sqrt(2 * np.pi)),
               draw((-12, 5)), ("float64",), corners=corners(1), rtol=CLOSE),

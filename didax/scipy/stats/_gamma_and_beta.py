@@ -13,9 +13,9 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
-from didax.scipy.special import betainc, betaincc, betaln, gammainc, gammaincc, xlog1py, xlogy
+from didax.scipy.special import betainc, betaincc, gammainc, gammaincc
 from didax.scipy.stats._distributions import log_of_smaller
-from didax.scipy.stats._parts import log_binomial, log_gamma_density
+from didax.scipy.stats._parts import log_beta_density, log_binomial, log_gamma_density, log_poisson
 
 _STEPS = 12  # of a continued fraction, two terms each
 
@@ -31,31 +31,31 @@ def _least_log(z: Any) -> float:
 def gamma_logpdf(z: Any, a: Any) -> Any:
     """At 0 the density may vanish; its logarithm has no derivative there."""
     end = (z == 0) & (a > 1)
-    return dnp.where(end, -math.inf, log_gamma_density(dnp.where(end, 1, z), a))
+    return dnp.where(end, -math.inf, log_gamma_density(a, dnp.where(end, 1, z)))
 
 
 def gamma_logcdf(z: Any, a: Any) -> Any:
     """Where the share vanishes, by the continued fraction of the lower incomplete gamma function (DLMF 8.9.1)."""
     inside = (z > 0) & (z < a)
-    far = inside & (log_gamma_density(dnp.where(inside, z, 1), a + 1) < _least_log(z))
+    far = inside & (log_poisson(a, dnp.where(inside, z, 1)) < _least_log(z))
     usual = _gamma_logcdf_near(dnp.where(far, a, z), a)
     x, shape = dnp.where(far, z, 1), dnp.where(far, a, 100)
     below = shape + 2 * _STEPS + 1
     for k in range(_STEPS, 0, -1):
         below = shape + 2 * k - (shape + k) * x / below
         below = shape + (2 * k - 1) + k * x / below
-    return dnp.where(far, log_gamma_density(x, shape + 1) - dnp.log1p(-x / below), usual)
+    return dnp.where(far, log_poisson(shape, x) - dnp.log1p(-x / below), usual)
 
 
 def gamma_logsf(z: Any, a: Any) -> Any:
     """Where the tail vanishes, by the continued fraction of gammaincc (DLMF 8.9.2)."""
-    far = (z > a + 1) & (log_gamma_density(dnp.where(z > 0, z, 1), a) < _least_log(z))
+    far = (z > a + 1) & (log_gamma_density(a, dnp.where(z > 0, z, 1)) < _least_log(z))
     usual = _gamma_logsf_near(dnp.where(far, a, z), a)
     x, shape = dnp.where(far, z, 100), dnp.where(far, a, 1)
     below = x + (2 * _STEPS + 1) - shape
     for k in range(_STEPS, 0, -1):
         below = x + (2 * k - 1) - shape - k * (k - shape) / below
-    return dnp.where(far, log_gamma_density(x, shape) + dnp.log(x / below), usual)
+    return dnp.where(far, log_gamma_density(shape, x) + dnp.log(x / below), usual)
 
 
 _gamma_logcdf_near = log_of_smaller(lambda z, a: gammainc(a, z), lambda z, a: gammaincc(a, z))
@@ -65,15 +65,9 @@ _gamma_logsf_near = log_of_smaller(lambda z, a: gammaincc(a, z), lambda z, a: ga
 
 
 def beta_logpdf(z: Any, a: Any, b: Any) -> Any:
-    """The beta distribution is a + b - 1 times the binomial one of a - 1 successes among a + b - 2 trials."""
+    """At an end the density may vanish; its logarithm has no derivative there."""
     end = ((z == 0) & (a > 1)) | ((z == 1) & (b > 1))
-    z = dnp.where(end, 0.5, z)
-    large = (a > 10) & (b > 10)
-    m, n = dnp.where(large, a - 1, 1), dnp.where(large, b - 1, 1)
-    binomial = log_binomial(m + n, m, dnp.where(large, z, 0.5)) + dnp.log(m + n + 1)
-    a, b = dnp.where(large, 1, a), dnp.where(large, 1, b)
-    value = dnp.where(large, binomial, xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b))
-    return dnp.where(end, -math.inf, value)
+    return dnp.where(end, -math.inf, log_beta_density(a, b, dnp.where(end, 0.5, z)))
 
 
 def beta_sf(z: Any, a: Any, b: Any) -> Any:
@@ -96,7 +90,7 @@ def _beta_log_share(z: Any, a: Any, b: Any, lower: bool) -> Any:
     mean = (a + 1) / (a + b + 2)
     inside = (z > 0) & (z < 1) & ((z < mean) if lower else (z > mean))
     first, last = (a, b) if lower else (b, a)
-    weight = _log_beta_weight(dnp.where(inside, z, 0.5), a, b) - dnp.log(first)
+    weight = log_binomial(a, b, dnp.where(inside, z, 0.5))
     far = inside & (weight < _least_log(z))
     usual = (_beta_logcdf_near if lower else _beta_logsf_near)(dnp.where(far, mean, z), a, b)
     z, m, n = [dnp.where(far, x, safe) for x, safe in ((z, 0.25 if lower else 0.75), (first, 1), (last, 1))]
@@ -105,13 +99,8 @@ def _beta_log_share(z: Any, a: Any, b: Any, lower: bool) -> Any:
         if k < _STEPS:
             below = 1 + (k + 1) / (m + 2 * k + 1) * ((n - k - 1) / (m + 2 * k + 2)) * x / below
         below = 1 - (m + k) / (m + 2 * k) * ((m + n + k) / (m + 2 * k + 1)) * x / below
-    log_weight = _log_beta_weight(z, m, n) if lower else _log_beta_weight(z, n, m)
-    return dnp.where(far, log_weight - dnp.log(m) - dnp.log(below), usual)
-
-
-def _log_beta_weight(z: Any, a: Any, b: Any) -> Any:
-    """log(z^a (1 - z)^b / B(a, b))."""
-    return beta_logpdf(z, a, b) + dnp.log(z) + dnp.log1p(-z)
+    log_weight = log_binomial(m, n, z) if lower else log_binomial(n, m, z)
+    return dnp.where(far, log_weight - dnp.log1p(m / n) - dnp.log(below), usual)
 
 
 def _beta_cdf(z: Any, a: Any, b: Any) -> Any:

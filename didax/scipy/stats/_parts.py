@@ -4,13 +4,11 @@
     exp_or_inf(z)              exp(z); power_of_size(z, b) is abs(z)^b
     log1p_square(z)            log(1 + z^2), which does not overflow
     log_poisson(k, mu)         log(mu^k exp(-mu) / k!)
-    log_gamma_density(z, a)    log(z^(a - 1) exp(-z) / gamma(a))
-    log_binomial(n, k, p)      log(n! / (k! (n - k)!) p^k (1 - p)^(n - k)): and the beta distribution
+    log_binomial_of_trials(n, k, p), log_beta_binomial(n, k, a, b)    probabilities of k among n
     log_mass(a, b)             log(Phi(b) - Phi(a)), for the normal distribution, as a pair: see there
 
-The terms of log(mu^k exp(-mu) / k!) are of size k log k, and their sum is of size log k near its maximum. Loader (Fast
-and Accurate Computation of Binomial Probabilities, 2000) writes it by the deviance D(k, mu) = k log(k / mu) + mu - k,
-which vanishes at the maximum, and by the rest of Stirling's series. Read next: `_tables.py`.
+The densities that are made of gamma functions are primitives: see `didax/primitives/densities.py`.
+Read next: `_tables.py`.
 """
 
 from __future__ import annotations
@@ -19,13 +17,26 @@ import math
 from typing import Any
 
 import didax.numpy as dnp
+from didax.lax import stop_gradient
 from didax.nn.activations import log1mexp
-from didax.primitives.gamma import stirling
-from didax.primitives.gamma_quotients import deviance
-from didax.scipy.special import betaln, erfcx, gammaln, ndtr, xlog1py, xlogy
+from didax.numpy.ufunc import ufunc
+from didax.primitives import densities
+from didax.primitives.gamma_quotients import sum_and_error
+from didax.scipy.special import erfcx, ndtr
 
 LOG_2PI = math.log(2 * math.pi)
-_LARGE = 10  # from here on Stirling's series has all digits
+
+
+def _density(name: str, nin: int) -> ufunc:
+    return ufunc(
+        name, nin, "See `didax/primitives/densities.py`.", operands="inexact", f=getattr(densities, name)
+    )
+
+
+log_poisson = _density("log_poisson", 2)
+log_gamma_density = _density("log_gamma_density", 2)
+log_binomial = _density("log_binomial", 3)
+log_beta_density = _density("log_beta_density", 3)
 
 
 def log1mexp_of_exp(z: Any) -> Any:
@@ -59,60 +70,58 @@ def log1p_square(z: Any) -> Any:
     )
 
 
-def log_gamma_density(z: Any, a: Any) -> Any:
-    """log(z^(a - 1) exp(-z) / gamma(a))."""
-    large = (a > _LARGE + 1) & (z > 0)
-    x, mean = dnp.where(large, a - 1, _LARGE), dnp.where(large, z, _LARGE)
-    by_deviance = -stirling(x) - deviance(x, mean) - 0.5 * (LOG_2PI + dnp.log(x))
-    a, z = dnp.where(large, 1, a), dnp.where(large, 0, z)
-    return dnp.where(large, by_deviance, xlogy(a - 1, z) - z - gammaln(a))
+def log_binomial_of_trials(n: Any, k: Any, p: Any) -> Any:
+    """log(n! / (k! (n - k)!) p^k (1 - p)^(n - k)); what the rounding of n - k loses counts by the derivative."""
+    rest, lost = sum_and_error(n, -k)
+    inside = (lost != 0) & (p < 1)
+    slope = dnp.log(dnp.where(inside, n * (1 - p), 1) / dnp.where(inside, rest, 1))
+    return log_binomial(k, rest, p) + dnp.where(inside, lost * slope, 0)
 
 
-def log_poisson(k: Any, mu: Any) -> Any:
-    """log(mu^k exp(-mu) / k!)."""
-    return log_gamma_density(mu, k + 1)
+def log_beta_binomial(n: Any, k: Any, a: Any, b: Any) -> Any:
+    """log(n! / (k! (n - k)!) B(k + a, n - k + b) / B(a, b)), of three binomial terms, each near its maximum.
 
-
-def log_binomial(n: Any, k: Any, p: Any) -> Any:
-    """log(n! / (k! (n - k)!) p^k (1 - p)^(n - k)) for k and n - k above -1; n and k need not be whole."""
+    Any share p gives the same, so it is not differentiated by. It is at most 1/2, as 1 - p would lose what p has.
+    """
     rest = n - k
-    large = (k > _LARGE) & (rest > _LARGE) & (p > 0) & (p < 1)
-    x, y = dnp.where(large, k, _LARGE), dnp.where(large, rest, _LARGE)
-    share = dnp.where(large, p, 0.5)
-    total = x + y
-    by_deviance = (
-        stirling(total) - stirling(x) - stirling(y)
-        - deviance(x, total * share) - deviance(y, total * (1 - share))
-        + 0.5 * (dnp.log(total / x) - dnp.log(y) - LOG_2PI)
-    )  # fmt: skip
-    k, rest = dnp.where(large, 0, k), dnp.where(large, 0, rest)
-    direct = log_ways(k, rest) + xlogy(k, p) + xlog1py(rest, -p)
-    return dnp.where(large, by_deviance, direct)
-
-
-def log_ways(k: Any, rest: Any) -> Any:
-    """The logarithm of the number of ways to choose k things of k + rest."""
-    return -dnp.log1p(k + rest) - betaln(rest + 1, k + 1)
+    swap = k + a > rest + b
+    k, rest, a, b = [dnp.where(swap, y, x) for x, y in ((k, rest), (rest, k), (a, b), (b, a))]
+    wins, losses = k + a, rest + b
+    p = stop_gradient(wins / (wins + losses))
+    terms = log_binomial(k, rest, p) + log_binomial(a, b, p) - log_binomial(wins, losses, p)
+    return terms + dnp.log((1 / wins + 1 / losses) / (1 / a + 1 / b))
 
 
 def log_mass(a: Any, b: Any) -> tuple[Any, Any]:
     """The pair (m, s) with log(Phi(b) - Phi(a)) = s - m^2 / 2, for a < b.
 
-    m is the distance of the interval from 0. Far from 0 all masses have about the same m^2, which cancels in their
-    ratios: see `log_ratio`.
+    m is the distance of the interval from 0, or less. Far from 0 all masses have about the same m^2, which cancels in
+    their ratios: see `log_ratio`.
     """
     width, middle = b - a, 0.5 * (a + b)
-    narrow = width * (1 + abs(middle)) < 0.01
+    narrow = width * (1 + abs(middle)) < 0.3
     right, left = (a > 0) & ~narrow, (b < 0) & ~narrow
     tail = right | left
     near, far = dnp.where(left, -b, a), dnp.where(left, -a, b)
     tail_size = _log_tail(dnp.where(tail, near, 1), dnp.where(tail, far, 2))
     between = ~tail & ~narrow
     around = dnp.log1p(-ndtr(dnp.where(between, a, -1)) - ndtr(-dnp.where(between, b, 1)))
-    w, centre = dnp.where(narrow, width, 1), dnp.where(narrow, middle, 0)
-    slim = dnp.log(w) - 0.5 * LOG_2PI + dnp.log1p(w * w * (centre * centre - 1) / 24)
-    distance = dnp.where(narrow, centre, dnp.where(tail, near, 0))
+    # About the end that is nearer to 0: the middle is rounded, which counts far from 0.
+    start = dnp.where(middle < 0, -b, a)
+    w, centre, nearer = [dnp.where(narrow, x, safe) for x, safe in ((width, 1), (middle, 0), (start, 0))]
+    slim = dnp.log(w) - 0.5 * LOG_2PI + _log_of_slim(0.5 * w, centre) - 0.5 * w * (nearer + 0.25 * w)
+    distance = dnp.where(narrow, nearer, dnp.where(tail, near, 0))
     return distance, dnp.where(narrow, slim, dnp.where(tail, tail_size, around))
+
+
+def _log_of_slim(half: Any, centre: Any) -> Any:
+    """log of the mean of phi over centre +- half, over phi(centre), by Taylor's series: its terms are Hermite's."""
+    u, v = (half * centre) ** 2, half * half
+    square = u - v
+    fourth = (u - 6 * v) * u + 3 * v * v
+    sixth = ((u - 15 * v) * u + 45 * v * v) * u - 15 * v * v * v
+    eighth = (((u - 28 * v) * u + 210 * v * v) * u - 420 * v * v * v) * u + 105 * v * v * v * v
+    return dnp.log1p(square / 6 + fourth / 120 + sixth / 5040 + eighth / 362880)
 
 
 def _log_tail(near: Any, far: Any) -> Any:

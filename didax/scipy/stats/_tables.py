@@ -12,6 +12,8 @@ from typing import Any
 
 import didax.numpy as dnp
 from didax.nn.activations import log1mexp
+from didax.primitives.gamma import stirling
+from didax.primitives.gamma_quotients import minus_log1p
 from didax.scipy.special import (
     betainc,
     betaln,
@@ -42,11 +44,12 @@ from didax.scipy.stats._parts import (
     exp_or_inf,
     log1mexp_of_exp,
     log1p_square,
+    log_beta_binomial,
     log_binomial,
+    log_binomial_of_trials,
     log_mass,
     log_poisson,
     log_ratio,
-    log_ways,
     power_of_size,
 )
 
@@ -87,8 +90,14 @@ def _cauchy_ppf(q: Any) -> Any:
 
 
 def _t_logpdf(z: Any, df: Any) -> Any:
+    """By Stirling's series for large df: log(gamma((df + 1) / 2) / gamma(df / 2)) is nearly log(df / 2) / 2."""
     df = dnp.minimum(df, 1e20)  # from there on, at infinity too, it is the normal distribution
-    return -0.5 * (df + 1) * log1p_square(z / dnp.sqrt(df)) - 0.5 * dnp.log(df) - betaln(0.5, df / 2)
+    large = df > 20
+    half = dnp.where(large, 0.5 * df, 10)
+    far = stirling(half + 0.5) - stirling(half) - half * minus_log1p(0.5 / half) - 0.5 * LOG_2PI
+    few = dnp.where(large, 1, df)
+    scale = dnp.where(large, far, -0.5 * dnp.log(few) - betaln(0.5, 0.5 * few))
+    return scale - 0.5 * (df + 1) * log1p_square(z / dnp.sqrt(df))
 
 
 def _truncnorm_logcdf(z: Any, a: Any, b: Any) -> Any:
@@ -149,7 +158,7 @@ CONTINUOUS: list[Distribution] = [
         sf=lambda z: dnp.arctan2(1, z) / math.pi, ppf=_cauchy_ppf, isf=lambda q: -_cauchy_ppf(q)),
     continuous(
         "gennorm", "The generalised normal distribution, exp(-|x|^beta).", "beta", valid=_positive, cdf=_gennorm_cdf,
-        logpdf=lambda z, beta: dnp.log(beta) - LOG_2 - gammaln(1 / beta) - power_of_size(z, beta)),
+        logpdf=lambda z, beta: -LOG_2 - gammaln(1 + 1 / beta) - power_of_size(z, beta)),
     continuous(
         "gumbel_r", "Gumbel's distribution of the largest.", also="pdf cdf", share="p",
         logpdf=lambda z: -z - exp_or_inf(-z), logcdf=lambda z: -exp_or_inf(-z),
@@ -220,14 +229,6 @@ def _poisson_entropy(mu: Any) -> Any:
     return dnp.where(mu >= 0, value, math.nan)
 
 
-def _nbinom_logpmf(k: Any, n: Any, p: Any) -> Any:
-    large = (n > 10) & (k > 10)
-    trials, failures = dnp.where(large, n, 1), dnp.where(large, k, 1)
-    binomial = log_binomial(trials + failures, trials, p) - dnp.log1p(failures / trials)
-    n, k = dnp.where(large, 1, n), dnp.where(large, 0, k)
-    return dnp.where(large, binomial, -dnp.log(n + k) - betaln(n, k + 1) + xlogy(n, p) + xlog1py(k, -p))
-
-
 DISCRETE: list[Distribution] = [
     discrete(
         "bernoulli", "The Bernoulli distribution: 1 with probability p, else 0.", "p", support=_between(0, 1),
@@ -236,17 +237,18 @@ DISCRETE: list[Distribution] = [
     discrete(
         "binom", "The binomial distribution: successes among n trials.", "n p", support=lambda n, p: (0, n),
         valid=lambda n, p: (n >= 0) & (n == dnp.floor(n)) & _is_share(p),
-        logpmf=lambda k, n, p: log_binomial(n, k, p)),
+        logpmf=lambda k, n, p: log_binomial_of_trials(n, k, p)),
     discrete(
         "betabinom", "The binomial distribution whose p has the beta distribution of a and b.", "n a b",
         support=lambda n, a, b: (0, n), valid=lambda n, a, b: (n >= 0) & (n == dnp.floor(n)) & _positive(a, b),
-        logpmf=lambda k, n, a, b: log_ways(k, n - k) + betaln(k + a, n - k + b) - betaln(a, b)),
+        logpmf=lambda k, n, a, b: log_beta_binomial(n, k, a, b)),
     discrete(
         "geom", "The geometric distribution: trials up to the first success.", "p", support=_from(1),
         valid=lambda p: (p > 0) & (p <= 1), logpmf=lambda k, p: xlog1py(k - 1, -p) + dnp.log(p)),
     discrete(
         "nbinom", "The negative binomial distribution: failures before the n-th success.", "n p", support=_from(0),
-        valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1), logpmf=_nbinom_logpmf),
+        valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
+        logpmf=lambda k, n, p: log_binomial(n, k, p) - dnp.log1p(k / n)),
     discrete(
         "poisson", "The Poisson distribution of mean mu.", "mu", support=_from(0), valid=lambda mu: mu >= 0,
         logpmf=log_poisson, cdf=lambda k, mu: gammaincc(k + 1, mu),

@@ -1,0 +1,220 @@
+"""Logarithms of densities that keep their digits for large parameters, where the textbook's terms cancel.
+
+    log_poisson(k, mu)         log(mu^k exp(-mu) / Gamma(k + 1))
+    log_gamma_density(a, x)    log(x^(a - 1) exp(-x) / Gamma(a))
+    log_binomial(a, b, x)      log(x^a (1 - x)^b Gamma(a + b + 1) / (Gamma(a + 1) Gamma(b + 1)))
+    log_beta_density(a, b, x)  log(x^(a - 1) (1 - x)^(b - 1) Gamma(a + b) / (Gamma(a) Gamma(b)))
+
+The terms of log(mu^k exp(-mu) / k!) are of size k log k, and their sum is of size log k near its maximum. Loader (Fast
+and Accurate Computation of Binomial Probabilities, 2000) writes it by the deviance D(k, mu) = k log(k / mu) + mu - k,
+which vanishes at the maximum, and by the rest of Stirling's series. The two densities are the same formulas with one
+less in each exponent: `drop` is 0 or 1. Derivatives are stated in forms that do not cancel there either. Read next:
+`special.py`, `beta.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from didax.core import dtypes
+from didax.core.avals import aval_of
+from didax.primitives.composed import composed, like, polynomial
+from didax.primitives.convert import reduce_precision_p
+from didax.primitives.elementwise import (
+    abs_,
+    add,
+    and_,
+    div,
+    eq,
+    ge,
+    gt,
+    is_finite,
+    le,
+    log,
+    log1p,
+    lt,
+    max_,
+    min_,
+    mul,
+    neg,
+    sqrt,
+    square,
+    sub,
+)
+from didax.primitives.gamma import digamma, gamma_of, lgamma, stirling
+from didax.primitives.gamma_quotients import deviance, digamma_drop, sum_and_error
+from didax.primitives.select import where
+
+_LARGE = 10  # from here on Stirling's series has all digits
+
+
+def _times_log(x: Any, y: Any) -> Any:
+    """x log(y), and 0 where x is 0."""
+    nothing = eq(x, 0)
+    return where(nothing, like(0, x), mul(x, log(where(nothing, like(1, y), y))))
+
+
+def _log_over_digamma(x: Any) -> Any:
+    """log(x) - digamma(x), for x >= 10."""
+    inverse = div(1, x)
+    series = polynomial(square(inverse), [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12])
+    return add(mul(inverse, 0.5), mul(square(inverse), series))
+
+
+def _log_of_mean(x: Any, mean: Any, excess: Any) -> Any:
+    """log(mean / x) of positive numbers, with excess = x - mean."""
+    share = neg(div(excess, x))
+    near = lt(abs_(share), 0.5)
+    return where(near, log1p(where(near, share, like(0, x))), log(div(mean, x)))
+
+
+# --- Of Poisson and of the gamma distribution ---------------------------------------------------------------
+
+
+def log_power_of_gamma(a: Any, x: Any, drop: int = 0) -> Any:
+    """log(x^(a - drop) exp(-x) / Gamma(a + 1 - drop))."""
+    large = and_(ge(a, _LARGE), lt(a, math.inf))
+    n = where(large, a, like(_LARGE, a))
+    by_deviance = sub(mul(log(mul(n, 2 * math.pi)), -0.5), add(stirling(n), deviance(n, x, drop=drop)))
+    direct = sub(sub(_times_log(sub(a, drop), x), x), lgamma(add(a, 1 - drop)))
+    return where(large, by_deviance, direct)
+
+
+def _slope_by_gamma_parameter(a: Any, x: Any, drop: int) -> Any:
+    """log(x) - digamma(a + 1 - drop)."""
+    large = ge(a, _LARGE)
+    n = where(large, a, like(_LARGE, a))
+    drift = sub(_log_over_digamma(n), div(1 - drop, n))
+    return where(large, add(_log_of_mean(n, x, sub(n, x)), drift), sub(log(x), digamma(add(a, 1 - drop))))
+
+
+def _slope_of_gamma_power(a: Any, x: Any, drop: int) -> Any:
+    """(a - drop) / x - 1."""
+    rest = sub(sub(a, x), drop)
+    at_zero = and_(eq(x, 0), eq(a, drop))
+    return where(at_zero, like(-1, x), div(rest, where(at_zero, like(1, x), x)))
+
+
+log_poisson = composed(
+    "log_poisson",
+    log_power_of_gamma,
+    lambda t, y, k, mu: mul(t, _slope_by_gamma_parameter(k, mu, 0)),
+    lambda t, y, k, mu: mul(t, _slope_of_gamma_power(k, mu, 0)),
+)
+log_gamma_density = composed(
+    "log_gamma_density",
+    lambda a, x: log_power_of_gamma(a, x, drop=1),
+    lambda t, y, a, x: mul(t, _slope_by_gamma_parameter(a, x, 1)),
+    lambda t, y, a, x: mul(t, _slope_of_gamma_power(a, x, 1)),
+)
+
+# --- Of the binomial and of the beta distribution -----------------------------------------------------------
+
+
+def _lead(x: Any) -> Any:
+    """The first half of the digits of x: products of halves are exact."""
+    info = dtypes.finfo(aval_of(x).dtype)
+    lead = reduce_precision_p.bind(x, exponent_bits=int(info.nexp), mantissa_bits=(int(info.nmant) - 1) // 2)
+    return where(is_finite(lead), lead, x)
+
+
+def excess_over_mean(a: Any, b: Any, x: Any) -> Any:
+    """a - (a + b) x = a (1 - x) - b x for 0 < x < 1, whose terms cancel near the mean, by exact products of halves."""
+    total, lost = sum_and_error(a, b)
+    mirrored = gt(x, 0.5)  # where 1 - x is exact
+    start, share = where(mirrored, b, a), where(mirrored, sub(1, x), x)
+    m, y = _lead(total), _lead(share)
+    m_rest, y_rest = sub(total, m), sub(share, y)
+    excess = sub(sub(sub(start, mul(m, y)), mul(m, y_rest)), mul(m_rest, y))
+    excess = sub(sub(excess, mul(m_rest, y_rest)), mul(lost, share))
+    return where(mirrored, neg(excess), excess)
+
+
+def binomial_factors(a: Any, b: Any, x: Any, drop: int) -> tuple[Any, Any]:
+    """x^(a - drop) (1 - x)^(b - drop) Gamma(a + b + 1 - drop) / (Gamma(a + 1 - drop) Gamma(b + 1 - drop)).
+
+    For 0 < x < 1, as a factor that neither overflows nor vanishes, and the logarithm of the other. What is large is by
+    Stirling's series.
+    """
+    excess, rest, is_first = excess_over_mean(a, b, x), sub(1, x), le(a, b)
+    low, high = min_(a, b), max_(a, b)
+    low_share, high_share = where(is_first, x, rest), where(is_first, rest, x)
+    low_excess, high_excess = where(is_first, excess, neg(excess)), where(is_first, neg(excess), excess)
+    usable, large = ge(high, _LARGE), ge(low, _LARGE)
+    high = where(usable, high, like(_LARGE, a))
+    total = add(low, high)
+    share = sub(
+        stirling(total), add(stirling(high), deviance(high, mul(total, high_share), high_excess, drop))
+    )
+    n, mean = where(large, low, like(_LARGE, a)), mul(total, low_share)
+    both = sub(share, add(stirling(n), deviance(n, mean, low_excess, drop)))
+    # For a small parameter it is nearly that of the gamma distribution at (a + b) x.
+    one = sub(add(share, _times_log(sub(low, drop), mean)), add(mean, lgamma(add(low, 1 - drop))))
+    factor = mul(where(large, sqrt(div(0.5 / math.pi, n)), like(1, a)), sqrt(div(total, high)))
+    factor = mul(factor, total) if drop else factor
+    gammas = [gamma_of(add(where(usable, like(1, y), y), 1 - drop)) for y in (add(a, b), a, b)]
+    ways = mul(mul(gammas[0], div(1, gammas[1])), div(1, gammas[2]))
+    direct = add(_times_log(sub(a, drop), x), mul(sub(b, drop), log1p(neg(x))))
+    return where(usable, factor, ways), where(usable, where(large, both, one), direct)
+
+
+def _log_binomial(a: Any, b: Any, x: Any, drop: int = 0) -> Any:
+    inside = and_(gt(x, 0), lt(x, 1))
+    factor, exponent = binomial_factors(a, b, where(inside, x, like(0.5, x)), drop)
+    power, other = where(eq(x, 0), a, b), where(eq(x, 0), b, a)
+    at_end = where(eq(power, drop), like(0, x) if drop == 0 else log(other), like(-math.inf, x))
+    at_end = where(lt(power, drop), like(math.inf, x), at_end)
+    return where(
+        inside, add(log(factor), exponent), where(ge(mul(x, sub(1, x)), 0), at_end, like(math.nan, x))
+    )
+
+
+def _slope_by_binomial_parameter(a: Any, b: Any, x: Any, rest: Any, excess: Any, drop: int) -> Any:
+    """log(x) - digamma(a + 1 - drop) + digamma(a + b + 1 - drop), with rest = 1 - x and excess = a - (a + b) x."""
+    large = ge(a, _LARGE)
+    n = where(large, a, like(_LARGE, a))
+    total = add(n, b)
+    drift = sub(_log_over_digamma(n), _log_over_digamma(total))
+    drift = drift if drop else sub(drift, div(div(b, n), total))
+    log_x = where(gt(x, 0.5), log1p(neg(rest)), log(x))
+    usual = sub(log_x, digamma_drop(add(a, 1 - drop), b))
+    return where(large, add(_log_of_mean(n, mul(total, x), excess), drift), usual)
+
+
+def _by_first(drop: int) -> Any:
+    return lambda t, y, a, b, x: mul(
+        t, _slope_by_binomial_parameter(a, b, x, sub(1, x), excess_over_mean(a, b, x), drop)
+    )
+
+
+def _by_second(drop: int) -> Any:
+    return lambda t, y, a, b, x: mul(
+        t, _slope_by_binomial_parameter(b, a, sub(1, x), x, neg(excess_over_mean(a, b, x)), drop)
+    )
+
+
+def _by_share(drop: int) -> Any:
+    """(a - drop) / x - (b - drop) / (1 - x)."""
+
+    def slope(t: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+        inside = and_(gt(x, 0), lt(x, 1))
+        safe = where(inside, x, like(0.5, x))
+        excess = excess_over_mean(a, b, safe)
+        excess = sub(excess, sub(1, mul(safe, 2))) if drop else excess
+        first, last = [
+            where(eq(y, drop), like(0, x), div(sub(y, drop), z)) for y, z in ((a, x), (b, sub(1, x)))
+        ]
+        return mul(t, where(inside, div(excess, mul(safe, sub(1, safe))), sub(first, last)))
+
+    return slope
+
+
+log_binomial = composed("log_binomial", _log_binomial, _by_first(0), _by_second(0), _by_share(0))
+log_beta_density = composed(
+    "log_beta_density",
+    lambda a, b, x: _log_binomial(a, b, x, drop=1),
+    _by_first(1),
+    _by_second(1),
+    _by_share(1),
+)
